@@ -1,0 +1,47 @@
+package change
+
+import "time"
+
+// Position is how far a stream is known to be complete in the log.
+type Position struct {
+	Stream string `json:"stream"`
+	// ResourceVersion: every change up to and including it is in the log. Empty while the first list is running.
+	ResourceVersion string    `json:"resourceVersion"`
+	Time            time.Time `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
+}
+
+// Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the
+// positions that they move to. A sink makes it durable as a whole or not at all.
+type Batch struct {
+	Slot      int
+	Epoch     int64
+	Seq       uint64 // 1, 2, 3 … within a slot, over all epochs; a recovered batch keeps its number
+	Changes   []Change
+	Positions []Position // at most one a stream
+	Controls  []Control
+}
+
+// Empty reports whether there is nothing in the batch to make durable.
+func (b *Batch) Empty() bool {
+	return len(b.Changes) == 0 && len(b.Positions) == 0 && len(b.Controls) == 0
+}
+
+// Offsets says where each partition of a sink stood after a batch: topic, partition, next offset.
+// Sinks that have no offsets leave it empty.
+type Offsets map[string]map[int]int64
+
+// Merge sets every offset of other in o, and returns o (made when nil).
+func (o Offsets) Merge(other Offsets) Offsets {
+	if o == nil {
+		o = Offsets{}
+	}
+	for topic, partitions := range other {
+		if o[topic] == nil {
+			o[topic] = map[int]int64{}
+		}
+		for p, next := range partitions {
+			o[topic][p] = next
+		}
+	}
+	return o
+}

@@ -1,0 +1,58 @@
+package change
+
+// The kinds of control record.
+const (
+	ControlBatch         = "batch"          // ends every batch: the positions that it moves to
+	ControlWatermark     = "watermark"      // a stream is complete up to ResourceVersion at Time
+	ControlSnapshotBegin = "snapshot-begin" // the first list of a stream starts
+	ControlSnapshotEnd   = "snapshot-end"   // it ended: Objects were read
+	ControlGap           = "gap"            // a watch could not deliver From..To: what was done about it
+	ControlError         = "error"          // a stream cannot go on for now: Cause says why
+)
+
+// Control is one record of the control topic: what a consumer needs to tell a quiet stream from a broken one.
+// Fields that do not apply to a kind are left out.
+type Control struct {
+	Type    string `json:"type"`
+	Cluster string `json:"cluster"`
+	Slot    int    `json:"slot"`
+	Epoch   int64  `json:"epoch"`
+	Batch   uint64 `json:"batch"`
+	TimeMs  int64  `json:"ts_ms"`
+
+	// batch
+	Changes   int        `json:"changes,omitempty"`
+	Positions []Position `json:"positions,omitempty"`
+	// Ranges: topic, partition, [first offset, last offset] of the batch's records.
+	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
+
+	// all others
+	Stream          string `json:"stream,omitempty"`
+	ResourceVersion string `json:"resourceVersion,omitempty"`
+
+	// snapshot-end: how many objects the list held
+	Objects *int `json:"objects,omitempty"`
+
+	Gap *Gap `json:"gap,omitempty"`
+	// error, gap: why
+	Cause string `json:"cause,omitempty"`
+}
+
+// Gap tells of a span of resourceVersions that the watch could not deliver.
+type Gap struct {
+	ID        string `json:"id"`
+	From      string `json:"from"` // complete up to here
+	To        string `json:"to"`   // the resourceVersion of the list that closed it
+	Complete  bool   `json:"complete"`
+	Reason    string `json:"reason,omitempty"` // why it is not complete
+	Recovered int    `json:"recovered"`        // changes recovered with their own resourceVersions
+	Inferred  int    `json:"inferred"`         // changes found only by comparing the list with the inventory
+	Created   int    `json:"created"`
+	Updated   int    `json:"updated"`
+	Deleted   int    `json:"deleted"`
+	Requests  int    `json:"requests,omitempty"` // made to the API server to recover it
+	ElapsedMs int64  `json:"elapsed_ms,omitempty"`
+}
+
+// GapID names the gap of a stream that begins at from. It is the same however often the recovery is restarted.
+func GapID(stream, from string) string { return stream + ":" + from }

@@ -1,0 +1,68 @@
+package change
+
+import "strings"
+
+// Resource is one kind of object that the API server serves, under the version that it is read by.
+type Resource struct {
+	Group      string // empty for the core group
+	Version    string
+	Plural     string // as in the URL: "deployments"
+	Kind       string
+	Namespaced bool
+}
+
+// ID names the resource without its version, as kubectl does: "pods", "deployments.apps".
+func (r Resource) ID() string {
+	if r.Group == "" {
+		return r.Plural
+	}
+	return r.Plural + "." + r.Group
+}
+
+// APIVersion is the text of an object's apiVersion field: "v1", "apps/v1".
+func (r Resource) APIVersion() string {
+	if r.Group == "" {
+		return r.Version
+	}
+	return r.Group + "/" + r.Version
+}
+
+// Stream is one watched collection: a resource, within one namespace or all, and selectors.
+type Stream struct {
+	Resource      Resource
+	Namespace     string // empty for all
+	LabelSelector string
+	FieldSelector string
+	id            string
+}
+
+// NewStream fills in the stream's id.
+func NewStream(r Resource, namespace, labels, fields string) *Stream {
+	s := &Stream{Resource: r, Namespace: namespace, LabelSelector: labels, FieldSelector: fields}
+	s.id = s.makeID()
+	return s
+}
+
+// StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.
+func StreamFromID(id string) *Stream { return &Stream{id: id} }
+
+// ID names the stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
+// "pods@default?labels=app=web&fields=…". The version is left out on purpose: when the version that is read
+// changes, the stream goes on.
+func (s *Stream) ID() string { return s.id }
+
+func (s *Stream) makeID() string {
+	var b strings.Builder
+	b.WriteString(s.Resource.ID())
+	if s.Namespace != "" {
+		b.WriteString("@" + s.Namespace)
+	}
+	sep := "?"
+	for _, p := range []struct{ name, value string }{{"labels", s.LabelSelector}, {"fields", s.FieldSelector}} {
+		if p.value != "" {
+			b.WriteString(sep + p.name + "=" + p.value)
+			sep = "&"
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,93 @@
+// Package checkpoint keeps what the exporter must remember: how far each stream is (positions), what was last
+// emitted for each live object (inventory), who owns each slot (epochs), and the history of checkpoints.
+// It follows the sink's log and never runs ahead of it. It knows nothing of Kubernetes or Kafka.
+package checkpoint
+
+import (
+	"context"
+	"time"
+
+	"kubecdc/change"
+)
+
+// Store is a checkpoint store, bound to one cluster. Implementations are safe for concurrent use.
+//
+// Invariants:
+//  1. Position, inventory, batch number and offsets of a Commit move in one transaction.
+//  2. Every Commit says "where epoch = mine": after another owner acquired the slot it fails with ErrFenced.
+type Store interface {
+	// Bind ties the store to a cluster: the first time it notes the cluster's uid; later it refuses another
+	// one with *OtherClusterError. All other calls speak of this cluster.
+	Bind(ctx context.Context, cluster, uid string) error
+
+	// Acquire takes the slot: its epoch grows by one, so that every earlier owner is fenced. While another
+	// owner's lease runs it fails with *HeldError; the same owner name may take its own slot again at once.
+	Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (SlotState, error)
+	// Renew extends the lease; ErrFenced when the epoch is no longer the newest.
+	Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error
+	// Release ends the lease at once, so that the next owner need not wait.
+	Release(ctx context.Context, slot int, epoch int64) error
+
+	// Position gives where a stream stands; ok is false for a stream never seen.
+	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
+	// Streams gives the positions of all streams known.
+	Streams(ctx context.Context) ([]change.Position, error)
+
+	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
+	Inventory(ctx context.Context, stream string, visit func(Object) error) error
+	// Bodies gives the last emitted bodies of the keys of one stream; a key that is unknown, or was stored
+	// without a body, is absent.
+	Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error)
+
+	// Commit moves everything at once, or fails and moves nothing.
+	Commit(ctx context.Context, c Commit) error
+
+	// History gives the latest checkpoints of a slot, newest first.
+	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)
+	// Prune forgets history older than the age, always keeping the newest of each slot.
+	Prune(ctx context.Context, age time.Duration) error
+
+	Close()
+}
+
+// SlotState is what a new owner finds.
+type SlotState struct {
+	Epoch   int64
+	Seq     uint64         // of the last batch committed; 0 for a new slot
+	Offsets change.Offsets // where each partition stood after it
+}
+
+// Object is one live object of the inventory.
+type Object struct {
+	Key             string // change.ObjectKey
+	UID             string
+	ResourceVersion string
+	Body            []byte // nil where before-images are off
+}
+
+// Commit is one batch, as the store keeps it.
+type Commit struct {
+	Slot      int
+	Epoch     int64
+	Seq       uint64 // must be newer than the slot's
+	Positions []change.Position
+	Offsets   change.Offsets // merged into the slot's
+	Streams   []StreamCommit
+}
+
+// StreamCommit is what a batch does to one stream's inventory. A key stands in at most one of the two lists.
+type StreamCommit struct {
+	Stream  string
+	Upserts []Object
+	Deletes []string
+}
+
+// Checkpoint is one row of the history.
+type Checkpoint struct {
+	Slot      int
+	Epoch     int64
+	Seq       uint64
+	Time      time.Time
+	Positions []change.Position // those that the batch moved
+	Offsets   change.Offsets    // of all partitions, after the batch
+}

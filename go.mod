@@ -1,0 +1,3 @@
+module kubecdc
+
+go 1.26.8

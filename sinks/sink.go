@@ -1,0 +1,51 @@
+// Package sinks says what a destination of the log must be able to do. The implementations stand in the folders
+// below it and pass one contract suite (sinktest).
+package sinks
+
+import (
+	"context"
+	"errors"
+
+	"kubecdc/change"
+)
+
+// ErrFenced: a newer owner of the slot has opened the log; this one can write no more.
+var ErrFenced = errors.New("fenced: a newer owner of the slot writes to the sink")
+
+// Sink is a destination. It is safe for concurrent use; each slot opens a Log of its own.
+type Sink interface {
+	// Open fences every earlier owner of the slot, and then reads what they made durable after the batch
+	// that the checkpoint knows, oldest first: the caller rolls its checkpoint forward with these and never
+	// emits them again. Of a recovered change only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
+	// After are set.
+	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
+	// Close frees what the sink holds; logs are closed first.
+	Close() error
+}
+
+// Log is where one slot writes, under one epoch. It is used by one goroutine.
+type Log interface {
+	// Write makes the batch durable, all or nothing, and says where its records landed.
+	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells.
+	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
+	// Close ends the log without writing anything.
+	Close() error
+}
+
+// Durable is what the checkpoint knows of the sink.
+type Durable struct {
+	Seq     uint64
+	Offsets change.Offsets
+}
+
+// Recovered is a batch read back from the sink.
+type Recovered struct {
+	Batch   change.Batch
+	Offsets change.Offsets // as Write returned them, or would have
+}
+
+// LostTailError: what followed the checkpoint can't be read back any more (retention, a topic deleted or made
+// anew). Every stream of the slot must be listed again and compared with the inventory.
+type LostTailError struct{ Reason string }
+
+func (e *LostTailError) Error() string { return "the log after the checkpoint can't be read: " + e.Reason }
