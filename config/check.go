@@ -1,0 +1,101 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// checkTags checks what the tags of Config say: planned, values, min and max.
+func (l *loader) checkTags() {
+	for _, s := range all {
+		if !l.set(s.Env) {
+			continue
+		}
+		switch {
+		case s.Planned:
+			l.add(s.Env, "this version can't do it yet", "leave it out")
+		case len(s.Values) > 0:
+			l.checkValues(s)
+		case s.Min != "" || s.Max != "":
+			l.checkBounds(s)
+		}
+	}
+}
+
+func (l *loader) checkValues(s *Setting) {
+	given := l.values[s.Env]
+	if slices.Contains(s.Values, given) {
+		return
+	}
+	near := Nearest(given, s.Values)
+	if near == "" {
+		near = s.Default
+	}
+	fix := "use one of " + strings.Join(s.Values, ", ")
+	if near != "" {
+		fix = "use " + near + "; it can be " + strings.Join(s.Values, ", ")
+	}
+	l.add(s.Env, "not one of its values", fix)
+}
+
+func (l *loader) checkBounds(s *Setting) {
+	v := number(s.value(l.c))
+	if s.Min != "" && v < s.parse(s.Min) {
+		l.add(s.Env, "too small", "use "+s.article()+s.bounds()+s.orDefault())
+	}
+	if s.Max != "" && v > s.parse(s.Max) {
+		l.add(s.Env, "too large", "use "+s.article()+s.bounds()+s.orDefault())
+	}
+}
+
+func number(v reflect.Value) float64 {
+	if v.CanInt() {
+		return float64(v.Int())
+	}
+	return v.Float()
+}
+
+// parse reads a bound in the notation of the field.
+func (s *Setting) parse(bound string) float64 {
+	var b Bytes
+	var err error
+	var n float64
+	switch s.typ {
+	case reflect.TypeFor[time.Duration]():
+		var d time.Duration
+		d, err = time.ParseDuration(bound)
+		n = float64(d)
+	case reflect.TypeFor[Bytes]():
+		err = b.UnmarshalText([]byte(bound))
+		n = float64(b)
+	default:
+		n, err = strconv.ParseFloat(bound, 64)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("config: bound %q of %s: %v", bound, s.Env, err))
+	}
+	return n
+}
+
+func (s *Setting) article() string { return "a " + s.Kind() }
+
+func (s *Setting) bounds() string {
+	switch {
+	case s.Min != "" && s.Max != "":
+		return " from " + s.Min + " to " + s.Max
+	case s.Min != "":
+		return " of at least " + s.Min
+	}
+	return ""
+}
+
+func (s *Setting) orDefault() string {
+	if s.Default == "" {
+		return ""
+	}
+	return "; the default is " + s.Default
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func (l *loader) checkCheckpoint() {
+	const name = "KUBECDC_CHECKPOINT"
+	loc := l.c.Checkpoint.Location.Reveal()
+	switch {
+	case loc == "":
+		if _, err := stateFolder(); err != nil {
+			l.add(name, "not set, and "+err.Error(), "set it to sqlite:PATH or postgres://USER@HOST/DB")
+		}
+	case strings.HasPrefix(loc, "sqlite:"):
+		l.checkSQLite(strings.TrimPrefix(loc, "sqlite:"))
+	case strings.HasPrefix(loc, "postgres://"), strings.HasPrefix(loc, "postgresql://"):
+		l.checkPostgres(name, l.c.Checkpoint.Location)
+	default:
+		l.add(name, "neither postgres://… nor sqlite:PATH", "write sqlite:/path/to/file.db or postgres://USER@HOST/DB")
+	}
+}
+
+func (l *loader) checkSQLite(path string) {
+	const name = "KUBECDC_CHECKPOINT"
+	switch {
+	case path == "":
+		l.add(name, "sqlite: without a path", "write sqlite:/path/to/file.db")
+	case l.c.Slots.Count > 1:
+		l.warn("KUBECDC_SLOTS is above 1 with an SQLite checkpoint: one process can own them, so nothing is shared out")
+	}
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		l.add(name, "the path is a folder", "name a file in it: sqlite:"+filepath.Join(path, "kubecdc.db"))
+	}
+}
+
+// checkPostgres lets the driver read the URL. Its error is not repeated, it could hold the password.
+func (l *loader) checkPostgres(name string, d DSN) {
+	if d == "" {
+		return
+	}
+	u, err := url.Parse(d.Reveal())
+	switch {
+	case err != nil || !strings.HasPrefix(u.Scheme, "postgres"):
+		l.add(name, "not the URL of a Postgres database",
+			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F %23 %25")
+	default:
+		if _, err := pgconn.ParseConfig(d.Reveal()); err != nil {
+			l.add(name, "the Postgres driver can't read its options", "write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
+		}
+	}
+}
+
+// SQLitePath gives the checkpoint's file, or "" where the checkpoint is in Postgres. Without a setting it is a
+// file in the user's state folder, one for each cluster and log: a checkpoint says what stands in one log, and
+// would be wrong for another.
+func (c *Config) SQLitePath(cluster string) (string, error) {
+	loc := c.Checkpoint.Location.Reveal()
+	if path, ok := strings.CutPrefix(loc, "sqlite:"); ok {
+		return path, nil
+	}
+	if loc != "" {
+		return "", nil
+	}
+	folder, err := stateFolder()
+	if err != nil {
+		return "", fmt.Errorf("choose a file for the checkpoint: %w; set KUBECDC_CHECKPOINT", err)
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return "", fmt.Errorf("make the folder for the checkpoint: %w; set KUBECDC_CHECKPOINT to a place that can be written", err)
+	}
+	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(c.logName())+".db"), nil
+}
+
+// logName tells apart the logs that one machine may write for a cluster.
+func (c *Config) logName() string {
+	if c.Sink.Kind == "kafka" {
+		return "kafka-" + c.Kafka.TopicPrefix
+	}
+	return c.Sink.Kind
+}
+
+var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
+
+func fileSafe(name string) string { return unsafeInFile.ReplaceAllString(name, "_") }
+
+// stateFolder is where programs keep what they must remember, by the XDG base directory specification.
+func stateFolder() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "kubecdc"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil || home == "/" || home == "/nonexistent" {
+		return "", errors.New("this user has no home folder")
+	}
+	return filepath.Join(home, ".local", "state", "kubecdc"), nil
+}

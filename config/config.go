@@ -1,0 +1,113 @@
+// Package config reads the exporter's settings from the environment and from flags of the same meaning, checks
+// all of them at once, and says how to mend what is wrong. One struct is the source of everything: its tags give
+// each setting's name, default, bounds and help, and the flags, --help and docs/settings.md are derived from it.
+// The package knows nothing of how the settings are used; it opens no connection.
+package config
+
+import "time"
+
+// Config holds every setting. Each field of it is a group, with its title; the tags of a group's fields are:
+//
+//	env         the name in the environment; the flag is derived from it (see Setting.Flag)
+//	envDefault  the default
+//	help        what it does, in a sentence or two
+//	example     a value that a person could copy
+//	values      what it may be, where that is a short list
+//	min, max    bounds, in the field's own notation
+//	planned     named already so that it won't change, but this version can't do it: refused when set
+type Config struct {
+	Source     Source     `group:"What is watched"`
+	Sink       Sink       `group:"Where it goes"`
+	Kafka      Kafka      `group:"Kafka"`
+	Checkpoint Checkpoint `group:"Checkpoint"`
+	Records    Records    `group:"Records"`
+	Recovery   Recovery   `group:"Recovery after a gap"`
+	Slots      Slots      `group:"Slots"`
+	Batch      Batch      `group:"Batches and memory"`
+	Process    Process    `group:"Process"`
+}
+
+// Source says which cluster and which of its collections are watched.
+type Source struct {
+	Kubeconfig     string        `env:"KUBECONFIG" help:"Path of the kubeconfig, or several as kubectl takes them. Without it: ~/.kube/config, else the Pod's ServiceAccount." example:"$HOME/.kube/config"`
+	Context        string        `env:"KUBECDC_CONTEXT" help:"Context of the kubeconfig. Default: its current context." example:"prod-eu1"`
+	Cluster        string        `env:"KUBECDC_CLUSTER" help:"Name of the cluster in records and checkpoints. Default: the context's name, or in-cluster in a Pod." example:"prod-eu1"`
+	Resources      List          `env:"KUBECDC_RESOURCES" envDefault:"*" help:"What to export: plural, with group and perhaps version (pods, deployments.apps, deployments.v1.apps), or a pattern (*.example.com, *). A pattern also takes in what is installed later." example:"pods,deployments.apps,*.example.com"`
+	Namespaces     List          `env:"KUBECDC_NAMESPACES" help:"Only these namespaces; cluster-scoped resources are then left out. Default: all." example:"default,shop"`
+	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Only objects with these labels, in kubectl's notation." example:"app=shop,tier!=test"`
+	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Only objects with these fields, in kubectl's notation. Every chosen resource must support them." example:"metadata.namespace!=kube-system"`
+	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects a page when a collection is listed. Smaller pages hold less memory and take more requests."`
+	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
+	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"10s" min:"100ms" max:"1h" help:"At most this long between two records in the control topic that say how far a quiet stream is complete."`
+}
+
+// Sink says where the log is written.
+type Sink struct {
+	Kind     string `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere."`
+	Postgres DSN    `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+}
+
+// Kafka says how the Kafka sink connects and writes.
+type Kafka struct {
+	Brokers           List   `env:"KUBECDC_KAFKA_BROKERS" help:"Brokers to start from, host:port." example:"kafka-1:9092,kafka-2:9092"`
+	TopicPrefix       string `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Topics are PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter."`
+	Partitions        int    `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates."`
+	ReplicationFactor int    `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of the topics that the exporter creates; -1 is the broker's default."`
+	Compression       string `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches."`
+	Delivery          string `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; read with isolation.level=read_committed. at-least-once: no transactions, faster, may repeat after a crash."`
+	MaxMessageBytes   Bytes  `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send; larger ones go to the dead-letter topic with a stub in their place. Default: what the broker allows (message.max.bytes)." example:"1MiB"`
+
+	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
+	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the authorities to trust. Default: the system's." example:"/etc/kafka/ca.crt"`
+	TLSCert       string `env:"KUBECDC_KAFKA_TLS_CERT" help:"PEM file of the client certificate." example:"/etc/kafka/tls.crt"`
+	TLSKey        string `env:"KUBECDC_KAFKA_TLS_KEY" help:"PEM file of the client certificate's key." example:"/etc/kafka/tls.key"`
+	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
+	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
+
+	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"How to log in. Default: no login." example:"SCRAM-SHA-512"`
+	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"User to log in as." example:"kubecdc"`
+	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"Password to log in with. Other users of the machine can see flags: prefer the environment or a file."`
+	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File that holds the password, in place of KUBECDC_KAFKA_SASL_PASSWORD." example:"/etc/kafka/password"`
+}
+
+// Checkpoint says where progress is kept.
+type Checkpoint struct {
+	Location  DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is kept: postgres://USER@HOST/DB, or sqlite:PATH for one process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
+	Retention time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept."`
+}
+
+// Records says what records hold.
+type Records struct {
+	Before       string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't; faster, but consumers such as Flink need it."`
+	MetadataOnly List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only metadata is exported, named as in KUBECDC_RESOURCES." example:"secrets"`
+}
+
+// Recovery says how hard to try to recover what a watch could not deliver.
+type Recovery struct {
+	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"200" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
+	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
+}
+
+// Slots says how streams are shared out among processes.
+type Slots struct {
+	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Streams are spread over this many slots; each slot has one owner at a time."`
+	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long after its owner fell silent a slot may be taken over."`
+}
+
+// Batch bounds what is committed at once and what is held in memory.
+type Batch struct {
+	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"A batch is committed when it holds this many changes,"`
+	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" help:"or this many bytes,"`
+	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"or when its first change has waited this long."`
+	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead, over all streams, while a batch is being committed. When it is full, reading waits."`
+	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"64MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
+}
+
+// Process says how the process itself behaves.
+type Process struct {
+	Listen          string        `env:"KUBECDC_LISTEN" envDefault:":8080" help:"Address of /healthz, /readyz and /metrics; off for none." example:"127.0.0.1:8080"`
+	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"On SIGTERM or Ctrl-C, how long the batch in flight may take to be finished and checkpointed."`
+	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Least important messages to log."`
+	LogFormat       string        `env:"KUBECDC_LOG_FORMAT" envDefault:"auto" values:"auto,text,json" help:"Format of the log on stderr. auto: text on a terminal, JSON elsewhere."`
+}

@@ -1,0 +1,26 @@
+package config
+
+import (
+	"reflect"
+
+	"github.com/spf13/pflag"
+)
+
+// AddFlags adds a flag for every setting. The flags hold the text only: Load reads it just as it reads the
+// environment, so that both always mean the same.
+func AddFlags(fs *pflag.FlagSet) {
+	for _, s := range all {
+		f := fs.VarPF(&text{kind: s.Kind()}, s.Flag, "", s.Help)
+		f.DefValue = s.Default
+		f.Hidden = s.Planned
+		if s.typ == reflect.TypeFor[Switch]() {
+			f.NoOptDefVal = "on" // --kafka-tls alone
+		}
+	}
+}
+
+type text struct{ value, kind string }
+
+func (t *text) String() string     { return t.value }
+func (t *text) Set(v string) error { t.value = v; return nil }
+func (t *text) Type() string       { return t.kind }

@@ -1,0 +1,146 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+)
+
+// topicPrefix: Kafka allows 249 of these characters in a topic's name; the resource and group must fit too.
+var topicPrefix = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`)
+
+func (l *loader) checkKafka() {
+	k := &l.c.Kafka
+	if l.c.Sink.Kind == "kafka" && len(k.Brokers) == 0 {
+		l.add("KUBECDC_KAFKA_BROKERS", "not set, but KUBECDC_SINK is kafka", "set it to host:port of one or more brokers")
+	}
+	for _, b := range k.Brokers {
+		if !hostPort(b, false) {
+			l.add("KUBECDC_KAFKA_BROKERS", fmt.Sprintf("%q is not host:port", Redact(b)),
+				"write host:port with commas between and no scheme, such as kafka-1:9092,kafka-2:9092")
+		}
+	}
+	if !topicPrefix.MatchString(k.TopicPrefix) && k.TopicPrefix != "" {
+		l.add("KUBECDC_KAFKA_TOPIC_PREFIX", "not the beginning of a topic's name", "use at most 100 letters, digits, dots, dashes and underscores")
+	}
+	if k.ReplicationFactor == 0 {
+		l.add("KUBECDC_KAFKA_REPLICATION_FACTOR", "a topic can't have 0 replicas", "use 1 or more, or -1 for the broker's default")
+	}
+	l.checkTLS(k)
+	l.checkSASL(k)
+}
+
+func (l *loader) checkTLS(k *Kafka) {
+	for _, name := range []string{"KUBECDC_KAFKA_TLS_CA", "KUBECDC_KAFKA_TLS_CERT", "KUBECDC_KAFKA_TLS_KEY", "KUBECDC_KAFKA_TLS_SERVER_NAME"} {
+		if l.set(name) && !bool(k.TLS) && !l.bad["KUBECDC_KAFKA_TLS"] {
+			l.add(name, "set, but KUBECDC_KAFKA_TLS is off", "set KUBECDC_KAFKA_TLS=on, or leave it out")
+		}
+	}
+	if _, err := authorities(k.TLSCA); err != nil {
+		l.add("KUBECDC_KAFKA_TLS_CA", err.Error(), "name a PEM file that this user can read")
+	}
+	switch {
+	case k.TLSCert != "" && k.TLSKey == "":
+		l.add("KUBECDC_KAFKA_TLS_KEY", "not set, but there is a client certificate", "name the PEM file of its key")
+	case k.TLSCert == "" && k.TLSKey != "":
+		l.add("KUBECDC_KAFKA_TLS_CERT", "not set, but there is a key", "name the PEM file of its certificate")
+	case k.TLSCert != "":
+		if _, err := tls.LoadX509KeyPair(k.TLSCert, k.TLSKey); err != nil {
+			l.add("KUBECDC_KAFKA_TLS_CERT", err.Error(), "name PEM files of a certificate and its key that this user can read")
+		}
+	}
+	if k.TLSInsecure {
+		l.warn("KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on: anyone on the way can pose as the broker")
+	}
+}
+
+func (l *loader) checkSASL(k *Kafka) {
+	l.readPasswordFile(k)
+	if k.SASLMechanism == "" {
+		for _, name := range []string{"KUBECDC_KAFKA_SASL_USERNAME", "KUBECDC_KAFKA_SASL_PASSWORD", "KUBECDC_KAFKA_SASL_PASSWORD_FILE"} {
+			if l.set(name) {
+				l.add("KUBECDC_KAFKA_SASL_MECHANISM", "not set, but "+name+" is", "set it to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
+			}
+		}
+		return
+	}
+	if k.SASLUsername == "" {
+		l.add("KUBECDC_KAFKA_SASL_USERNAME", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it to the user to log in as")
+	}
+	if k.SASLPassword == "" && !l.bad["KUBECDC_KAFKA_SASL_PASSWORD_FILE"] {
+		l.add("KUBECDC_KAFKA_SASL_PASSWORD", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it, or name a file in KUBECDC_KAFKA_SASL_PASSWORD_FILE")
+	}
+	if k.SASLMechanism == "PLAIN" && !bool(k.TLS) {
+		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is PLAIN without KUBECDC_KAFKA_TLS: the password crosses the network readable")
+	}
+}
+
+// readPasswordFile puts the file's text in place of the password.
+func (l *loader) readPasswordFile(k *Kafka) {
+	const name = "KUBECDC_KAFKA_SASL_PASSWORD_FILE"
+	if k.SASLPasswordFile == "" {
+		return
+	}
+	if k.SASLPassword != "" {
+		l.add(name, "set together with KUBECDC_KAFKA_SASL_PASSWORD", "leave one of the two out")
+		return
+	}
+	text, err := os.ReadFile(k.SASLPasswordFile)
+	password := strings.TrimRight(string(text), "\r\n")
+	switch {
+	case err != nil:
+		l.add(name, plain(err), "name a file that this user can read")
+	case password == "":
+		l.add(name, "the file is empty", "write the password into it")
+	}
+	k.SASLPassword = Secret(password)
+}
+
+// TLSConfig gives what to dial with, or nil where TLS is off.
+func (k *Kafka) TLSConfig() (*tls.Config, error) {
+	if !k.TLS {
+		return nil, nil
+	}
+	c := &tls.Config{ServerName: k.TLSServerName, InsecureSkipVerify: bool(k.TLSInsecure), MinVersion: tls.VersionTLS12}
+	var err error
+	if c.RootCAs, err = authorities(k.TLSCA); err != nil {
+		return nil, fmt.Errorf("read KUBECDC_KAFKA_TLS_CA: %w", err)
+	}
+	if k.TLSCert != "" {
+		pair, err := tls.LoadX509KeyPair(k.TLSCert, k.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("read KUBECDC_KAFKA_TLS_CERT and _KEY: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// authorities reads a PEM file; nil, the system's, for no file.
+func authorities(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, errors.New(plain(err))
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(pem) {
+		return nil, errors.New("the file holds no PEM certificate")
+	}
+	return pool, nil
+}
+
+// plain says what is wrong with a file, without the name of the system call.
+func plain(err error) string {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	return err.Error()
+}

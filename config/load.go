@@ -1,0 +1,129 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/caarlos0/env/v11"
+	"github.com/spf13/pflag"
+)
+
+// Load reads the settings from environment ("NAME=value", as os.Environ gives it) and from the flags of AddFlags
+// (may be nil), which win, and checks all of them. The warnings are for the log: nothing that stops the program.
+// The error is always an *Error.
+func Load(environment []string, flags *pflag.FlagSet) (c *Config, warnings []string, err error) {
+	l := load(environment, flags)
+	return l.c, l.warnings, l.err()
+}
+
+// Read is Load, and finds the cluster: what is wrong with the kubeconfig is reported along with all else.
+func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connection, warnings []string, err error) {
+	l := load(environment, flags)
+	conn, err = l.c.Source.Connect()
+	var wrong *Error
+	if errors.As(err, &wrong) {
+		l.problems = append(wrong.Problems, l.problems...)
+	}
+	return l.c, conn, l.warnings, l.err()
+}
+
+func load(environment []string, flags *pflag.FlagSet) *loader {
+	l := &loader{values: env.ToMap(environment), bad: map[string]bool{}, c: &Config{}}
+	l.warnUnknown()
+	l.overlay(flags)
+	l.parse()
+	l.checkTags()
+	l.checkMeaning()
+	return l
+}
+
+func (l *loader) err() error {
+	if len(l.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(l.problems, func(a, b Problem) int { return order[a.Setting] - order[b.Setting] })
+	return &Error{Problems: l.problems}
+}
+
+type loader struct {
+	values   map[string]string // by name in the environment
+	c        *Config
+	problems []Problem
+	bad      map[string]bool // settings already complained of
+	warnings []string
+}
+
+// overlay puts the flags that were given over the environment.
+func (l *loader) overlay(flags *pflag.FlagSet) {
+	if flags == nil {
+		return
+	}
+	for _, s := range all {
+		if f := flags.Lookup(s.Flag); f != nil && f.Changed {
+			l.values[s.Env] = f.Value.String()
+		}
+	}
+}
+
+// parse reads group by group: within a group the field's name, which is all that the library's error has, tells
+// which setting is meant.
+func (l *loader) parse() {
+	groups := reflect.ValueOf(l.c).Elem()
+	for i := range groups.NumField() {
+		err := env.ParseWithOptions(groups.Field(i).Addr().Interface(), env.Options{Environment: l.values})
+		var all env.AggregateError
+		if errors.As(err, &all) {
+			for _, e := range all.Errors {
+				l.parseError(groups.Type().Field(i), e)
+			}
+		}
+	}
+}
+
+func (l *loader) parseError(group reflect.StructField, err error) {
+	var pe env.ParseError
+	if !errors.As(err, &pe) {
+		panic("config: " + err.Error()) // a tag of Config is wrong
+	}
+	field, _ := group.Type.FieldByName(pe.Name)
+	s := byEnv[field.Tag.Get("env")]
+	what, fix := notA(s)
+	l.add(s.Env, what, fix)
+}
+
+// notA says what is wrong with a text that could not be read at all.
+func notA(s *Setting) (what, fix string) {
+	switch s.typ {
+	case reflect.TypeFor[time.Duration]():
+		return "not a duration", "write a number with its unit, such as 500ms, 10s, 5m or 24h" + s.orDefault()
+	case reflect.TypeFor[Bytes]():
+		return "not a size", "write a number of bytes, or with a unit: 65536, 512KiB, 8MiB" + s.orDefault()
+	case reflect.TypeFor[Switch]():
+		return "neither on nor off", "use on or off" + s.orDefault()
+	}
+	return "not a number", "use a number" + s.bounds() + s.orDefault()
+}
+
+// add notes a problem. The first one of a setting is enough: the others follow from it.
+func (l *loader) add(name, what, fix string) {
+	s := byEnv[name]
+	if s == nil {
+		panic("config: no setting is called " + name)
+	}
+	if l.bad[name] {
+		return
+	}
+	l.bad[name] = true
+	value := l.values[name]
+	if s.Secret() {
+		value = ""
+	}
+	l.problems = append(l.problems, Problem{Setting: name, Value: Redact(value), What: what, Fix: fix})
+}
+
+func (l *loader) warn(text string) { l.warnings = append(l.warnings, text) }
+
+// set reports whether the setting was given at all.
+func (l *loader) set(name string) bool { return l.values[name] != "" }

@@ -1,0 +1,112 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// checkMeaning checks what tags can't say: notations, and settings that need or exclude each other.
+func (l *loader) checkMeaning() {
+	l.checkResources("KUBECDC_RESOURCES", l.c.Source.Resources)
+	l.checkResources("KUBECDC_METADATA_ONLY", l.c.Records.MetadataOnly)
+	l.checkSource()
+	l.checkSink()
+	l.checkKafka()
+	l.checkCheckpoint()
+	l.checkBatch()
+	l.checkListen()
+}
+
+// resourceName: a plural, or a pattern, with its group and perhaps version: pods, deployments.apps, *.example.com.
+var resourceName = regexp.MustCompile(`^[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?(\.[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?)*$`)
+
+func (l *loader) checkResources(name string, list List) {
+	for _, r := range list {
+		switch {
+		case strings.Contains(r, "/"):
+			parts := strings.Split(r, "/")
+			l.add(name, fmt.Sprintf("%q is not a resource", r),
+				"write the plural first and the group after a dot, as kubectl does: "+parts[len(parts)-1]+"."+parts[0])
+		case r != strings.ToLower(r):
+			l.add(name, fmt.Sprintf("%q is not a resource", r),
+				"write the plural in lower case, such as pods or deployments.apps; kubectl api-resources lists them")
+		case !resourceName.MatchString(r):
+			l.add(name, fmt.Sprintf("%q is not a resource", r),
+				"write pods, deployments.apps, *.example.com or *, with commas between")
+		}
+	}
+}
+
+func (l *loader) checkSource() {
+	for _, ns := range l.c.Source.Namespaces {
+		if len(validation.IsDNS1123Label(ns)) > 0 {
+			l.add("KUBECDC_NAMESPACES", fmt.Sprintf("%q can't be the name of a namespace", ns),
+				"write names with commas between, or leave it out for all namespaces; there are no patterns")
+		}
+	}
+	if _, err := labels.Parse(l.c.Source.LabelSelector); err != nil {
+		l.add("KUBECDC_LABEL_SELECTOR", Redact(err.Error()), "write it as for kubectl get -l: app=shop,tier!=test")
+	}
+	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
+		l.add("KUBECDC_FIELD_SELECTOR", Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
+	}
+}
+
+func (l *loader) checkSink() {
+	kind := l.c.Sink.Kind
+	if kind == "postgres" && !l.set("KUBECDC_SINK_POSTGRES") {
+		l.add("KUBECDC_SINK_POSTGRES", "not set, but KUBECDC_SINK is postgres", "set it to postgres://USER@HOST/DB")
+	}
+	l.checkPostgres("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres)
+	for _, s := range all {
+		owner := ownerOf(s)
+		if owner != "" && owner != kind && l.set(s.Env) && !l.bad["KUBECDC_SINK"] {
+			l.warn(s.Env + " has no effect while KUBECDC_SINK is " + kind + "; to use it, set KUBECDC_SINK=" + owner)
+		}
+	}
+}
+
+// ownerOf gives the sink that a setting belongs to.
+func ownerOf(s *Setting) string {
+	switch {
+	case strings.HasPrefix(s.Env, "KUBECDC_KAFKA_"):
+		return "kafka"
+	case s.Env == "KUBECDC_SINK_POSTGRES":
+		return "postgres"
+	}
+	return ""
+}
+
+func (l *loader) checkBatch() {
+	b := l.c.Batch
+	if !l.bad["KUBECDC_BATCH_MAX_CHANGES"] && b.BufferChanges < b.MaxChanges {
+		l.add("KUBECDC_BUFFER_CHANGES", fmt.Sprintf("smaller than a batch (%d)", b.MaxChanges),
+			"make it at least KUBECDC_BATCH_MAX_CHANGES, better several times that")
+	}
+	if !l.bad["KUBECDC_BATCH_MAX_BYTES"] && b.BufferBytes < b.MaxBytes {
+		l.add("KUBECDC_BUFFER_BYTES", "smaller than a batch ("+b.MaxBytes.String()+")",
+			"make it at least KUBECDC_BATCH_MAX_BYTES, better several times that")
+	}
+}
+
+func (l *loader) checkListen() {
+	if l.c.Process.Listen != "off" && !hostPort(l.c.Process.Listen, true) {
+		l.add("KUBECDC_LISTEN", "not an address", "write :8080, 127.0.0.1:8080, or off")
+	}
+}
+
+func hostPort(addr string, emptyHost bool) bool {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil || host == "" && !emptyHost {
+		return false
+	}
+	n, err := strconv.Atoi(port)
+	return err == nil && n >= 0 && n <= 65535 && !strings.ContainsAny(host, "/@ ")
+}

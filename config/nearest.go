@@ -1,0 +1,26 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+)
+
+// Nearest gives the name most like the text, or "" when none is close enough to be what was meant.
+func Nearest(text string, names []string) string {
+	best, distance := "", len(text)/3+1
+	for _, name := range names {
+		d := levenshtein.ComputeDistance(strings.ToLower(text), strings.ToLower(name))
+		if d <= distance && (best == "" || d < distance) {
+			best, distance = name, d
+		}
+	}
+	return best
+}
+
+func didYouMean(text string, names []string) string {
+	if near := Nearest(text, names); near != "" {
+		return "did you mean " + near + "? "
+	}
+	return ""
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Problem is one wrong setting, with what to do about it.
+type Problem struct {
+	Setting string // the name in the environment
+	Value   string // as it was given; empty when it was not set, or must not be shown
+	What    string // what is wrong
+	Fix     string // what to do
+}
+
+func (p Problem) String() string {
+	name := p.Setting
+	if s := byEnv[p.Setting]; s != nil {
+		name += " (--" + s.Flag + ")"
+	}
+	if p.Value != "" {
+		name += fmt.Sprintf(" = %q", p.Value)
+	}
+	return fmt.Sprintf("%s: %s\n      %s", name, p.What, p.Fix)
+}
+
+// Error tells of every setting that is wrong. Programs exit with code 2 on it.
+type Error struct{ Problems []Problem }
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	if len(e.Problems) == 1 {
+		b.WriteString("1 setting is wrong:\n")
+	} else {
+		fmt.Fprintf(&b, "%d settings are wrong:\n", len(e.Problems))
+	}
+	for _, p := range e.Problems {
+		fmt.Fprintf(&b, "\n  %s", p)
+	}
+	return b.String()
+}
+
+// Has reports whether the setting is among the problems.
+func (e *Error) Has(env string) bool {
+	for _, p := range e.Problems {
+		if p.Setting == env {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"log/slog"
+	"net/url"
+	"regexp"
+	"strings"
+)
+
+const hidden = "***"
+
+// Secret is a text that must not be shown: however it is formatted, marshalled or logged, only *** comes out.
+type Secret string
+
+// Reveal gives the text itself, for the one place that needs it.
+func (s Secret) Reveal() string { return string(s) }
+
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+func (s Secret) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(s.String())) }
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String()) }
+
+// UnmarshalText takes the text as it is.
+func (s *Secret) UnmarshalText(text []byte) error { *s = Secret(text); return nil }
+
+// DSN is the address of a store, perhaps with a password in it, which is never shown.
+type DSN string
+
+// Reveal gives the address with its password, for the one place that connects.
+func (d DSN) Reveal() string { return string(d) }
+
+// String gives the address with *** in place of the password. Of a text that it can't take apart it shows
+// nothing but the scheme.
+func (d DSN) String() string {
+	scheme, rest, ok := strings.Cut(string(d), ":")
+	if ok && scheme == "sqlite" {
+		return string(d)
+	}
+	u, err := url.Parse(string(d))
+	switch {
+	case d == "":
+		return ""
+	case !ok || !strings.HasPrefix(rest, "//") || !schemeLike.MatchString(scheme):
+		return hidden
+	case err != nil || u.Opaque != "":
+		return scheme + "://" + hidden
+	}
+	return redactURL(u)
+}
+
+func redactURL(u *url.URL) string {
+	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
+	text := shown.String()
+	if u.User != nil {
+		text = strings.Replace(text, "://", "://"+url.User(u.User.Username()).String()+"@", 1)
+		if _, has := u.User.Password(); has {
+			text = strings.Replace(text, "@", ":"+hidden+"@", 1)
+		}
+	}
+	return text // the query is left out: it may hold password=
+}
+
+func (d DSN) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(d.String())) }
+func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d DSN) LogValue() slog.Value         { return slog.StringValue(d.String()) }
+
+// UnmarshalText takes the text as it is; check.go says what is wrong with it.
+func (d *DSN) UnmarshalText(text []byte) error { *d = DSN(strings.TrimSpace(string(text))); return nil }
+
+var (
+	schemeLike  = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
+	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"']*@`)
+	userAtHost  = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
+	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d|pwd|secret|token)(\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s&;,]+)`)
+)
+
+// Redact hides what looks like a password in a text that comes from elsewhere, such as a library's error:
+// the user part of URLs, user:password@host, and password=….
+func Redact(text string) string {
+	text = userInfo.ReplaceAllString(text, "${1}"+hidden+"@")
+	text = userAtHost.ReplaceAllString(text, hidden+"@")
+	return passwordKey.ReplaceAllString(text, "${1}${2}"+hidden)
+}

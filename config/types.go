@@ -1,0 +1,72 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// List is a comma list; blanks around its parts, and empty parts, are dropped.
+type List []string
+
+// UnmarshalText splits the text.
+func (l *List) UnmarshalText(text []byte) error {
+	*l = nil
+	for _, part := range strings.Split(string(text), ",") {
+		if part = strings.TrimSpace(part); part != "" {
+			*l = append(*l, part)
+		}
+	}
+	return nil
+}
+
+func (l List) String() string { return strings.Join(l, ",") }
+
+// Bytes is a size: a number, alone or with a unit (8MiB, 1MB, 65536).
+type Bytes int64
+
+// UnmarshalText reads a size.
+func (b *Bytes) UnmarshalText(text []byte) error {
+	n, err := humanize.ParseBytes(strings.TrimSpace(string(text)))
+	if err != nil || n > math.MaxInt64 {
+		return errors.New("not a size")
+	}
+	*b = Bytes(n)
+	return nil
+}
+
+func (b Bytes) String() string {
+	for i, unit := range []string{"GiB", "MiB", "KiB"} {
+		size := Bytes(1) << (30 - 10*i)
+		if b >= size && b%size == 0 {
+			return fmt.Sprintf("%d%s", b/size, unit)
+		}
+	}
+	return fmt.Sprintf("%d", int64(b))
+}
+
+// Switch is on or off; true/false, yes/no and 1/0 are understood too.
+type Switch bool
+
+// UnmarshalText reads a switch.
+func (s *Switch) UnmarshalText(text []byte) error {
+	switch strings.ToLower(strings.TrimSpace(string(text))) {
+	case "on", "true", "yes", "1":
+		*s = true
+	case "off", "false", "no", "0":
+		*s = false
+	default:
+		return errors.New("neither on nor off")
+	}
+	return nil
+}
+
+func (s Switch) String() string {
+	if s {
+		return "on"
+	}
+	return "off"
+}

@@ -1,0 +1,32 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// serviceLink matches what kubelet puts in the environment of each container for a Service called kubecdc or
+// kubecdc-…: https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
+var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$`)
+
+// warnUnknown tells of names that look like settings but are none: a typing error would otherwise be silent.
+func (l *loader) warnUnknown() {
+	var unknown []string
+	for name := range l.values {
+		if strings.HasPrefix(name, prefix) && byEnv[name] == nil && !serviceLink.MatchString(name) {
+			unknown = append(unknown, name)
+		}
+	}
+	slices.Sort(unknown)
+	for _, name := range unknown {
+		l.warn(name + " is not a setting and has no effect; " + didYouMean(name, envNames()) + "exporter run --help lists all")
+	}
+}
+
+func envNames() (names []string) {
+	for _, s := range all {
+		names = append(names, s.Env)
+	}
+	return names
+}
