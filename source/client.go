@@ -1,0 +1,147 @@
+package source
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+)
+
+// Client makes the list and watch requests, and hands back the server's own bytes. Connection, TLS and
+// credentials (their rotation too) are client-go's.
+type Client struct {
+	http   *http.Client
+	config *rest.Config
+	base   *url.URL
+}
+
+// NewClient prepares a client; it makes no request.
+func NewClient(config *rest.Config) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true // the list is read at memory speed on one network; gzip costs both sides CPU
+	if config.UserAgent == "" {
+		config.UserAgent = "kubecdc"
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's address %q: %w", config.Host, err)
+	}
+	hc, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the connection to %s: %w", config.Host, err)
+	}
+	hc.Timeout = 0
+	return &Client{http: hc, config: config, base: base}, nil
+}
+
+// Host is the API server's address, for messages.
+func (c *Client) Host() string { return c.base.Host }
+
+// get makes one request and returns the body of a 200; any other answer is an *apierrors.StatusError.
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+	u := *c.base
+	u.Path = singleSlash(u.Path, path)
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	return nil, readStatus(resp)
+}
+
+func singleSlash(base, path string) string {
+	for len(base) > 0 && base[len(base)-1] == '/' {
+		base = base[:len(base)-1]
+	}
+	return base + path
+}
+
+// readStatus turns a refusal into an error; a body that is no Status (a proxy's page) becomes its message.
+func readStatus(resp *http.Response) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	status := metav1.Status{}
+	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
+		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: snippet(body)}
+	}
+	status.Code = int32(resp.StatusCode)
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		if status.Details == nil {
+			status.Details = &metav1.StatusDetails{}
+		}
+		status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, int32(seconds))
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func reasonOf(code int) metav1.StatusReason {
+	reasons := map[int]metav1.StatusReason{
+		http.StatusUnauthorized: metav1.StatusReasonUnauthorized, http.StatusForbidden: metav1.StatusReasonForbidden,
+		http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusGone: metav1.StatusReasonExpired,
+		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+		http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+	}
+	if r, ok := reasons[code]; ok {
+		return r
+	}
+	return metav1.StatusReasonInternalError
+}
+
+func snippet(body []byte) string {
+	if len(body) > 300 {
+		body = body[:300]
+	}
+	return string(body)
+}
+
+// collectionPath is the URL path of a stream's collection.
+func collectionPath(r change.Resource, namespace string) string {
+	path := "/apis/" + r.Group + "/" + r.Version
+	if r.Group == "" {
+		path = "/api/" + r.Version
+	}
+	if namespace != "" {
+		path += "/namespaces/" + url.PathEscape(namespace)
+	}
+	return path + "/" + r.Plural
+}
+
+// fresh is the same client on connections of its own: behind a load balancer they may lead to another API server.
+func (c *Client) fresh() (*Client, error) {
+	config := rest.CopyConfig(c.config)
+	if config.Proxy == nil {
+		config.Proxy = http.ProxyFromEnvironment // the default, but said here it keeps client-go from sharing the transport
+	}
+	fresh, err := NewClient(config)
+	if err == nil {
+		c.http.CloseIdleConnections()
+	}
+	return fresh, err
+}
+
+// read gets one small document whole.
+func (c *Client) read(ctx context.Context, path string) ([]byte, error) {
+	body, err := c.get(ctx, path, nil, acceptJSON)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(io.LimitReader(body, 16<<20))
+}

@@ -1,0 +1,180 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+)
+
+// Served is what the API server serves now.
+type Served struct {
+	all       []change.Resource // every version of every resource that can be listed and watched
+	versions  map[string]string // group → preferred version
+	byVersion map[string]bool   // ID + version of the resources in their group's preferred version
+	failed    map[string]bool   // groups that could not be read just now (an aggregated API server is down)
+}
+
+// preferred reports whether r is in the version to read it by: the group's preferred one, or, for a resource that
+// this one lacks, the first that has it.
+func (s Served) preferred(r change.Resource) bool {
+	if r.Version == s.versions[r.Group] {
+		return true
+	}
+	if s.byVersion[r.ID()] {
+		return false
+	}
+	for _, other := range s.all {
+		if other.ID() == r.ID() {
+			return other.Version == r.Version
+		}
+	}
+	return false
+}
+
+// Discovery reads what the API server serves.
+type Discovery struct{ client discovery.DiscoveryInterface }
+
+// NewDiscovery prepares discovery; it makes no request.
+func NewDiscovery(config *rest.Config) (*Discovery, error) {
+	c, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare discovery: %w", err)
+	}
+	return &Discovery{client: c}, nil
+}
+
+// Served asks the server. Groups that fail are named in the result, and are no error while others answer.
+func (d *Discovery) Served(ctx context.Context) (Served, error) {
+	groups, lists, err := d.client.ServerGroupsAndResources()
+	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, failed: map[string]bool{}}
+	var partial *discovery.ErrGroupDiscoveryFailed
+	if errors.As(err, &partial) {
+		for gv := range partial.Groups {
+			s.failed[gv.Group] = true
+		}
+	} else if err != nil {
+		return s, fmt.Errorf("ask the API server what it serves: %w", err)
+	}
+	for _, g := range groups {
+		s.versions[g.Name] = g.PreferredVersion.Version
+	}
+	for _, list := range lists {
+		if err := s.add(list); err != nil {
+			return s, err
+		}
+	}
+	return s, ctx.Err()
+}
+
+func (s *Served) add(list *metav1.APIResourceList) error {
+	gv, err := schema.ParseGroupVersion(list.GroupVersion)
+	if err != nil {
+		return fmt.Errorf("discovery: %w", err)
+	}
+	for _, r := range list.APIResources {
+		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
+			continue
+		}
+		found := change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
+		s.all = append(s.all, found)
+		if found.Version == s.versions[gv.Group] {
+			s.byVersion[found.ID()] = true
+		}
+	}
+	return nil
+}
+
+// triggers are the collections whose changes mean that the server may serve other resources now.
+var triggers = []change.Resource{
+	{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions"},
+	{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices"},
+}
+
+// Selection is what the patterns select at one moment.
+type Selection struct {
+	Resources []change.Resource
+	// Unsure are groups that could not be read: what was selected of them before still stands.
+	Unsure map[string]bool
+}
+
+// Follow calls changed with the selection now and then whenever it may have changed, until the context ends. It
+// watches CRDs and API services, and polls in any case (that alone, where watching them is forbidden). Discovery
+// documents lag behind the CRD, so after a trigger it asks a few times.
+func (d *Discovery) Follow(ctx context.Context, client *Client, patterns []Pattern, poll time.Duration, log *slog.Logger, changed func(Selection)) {
+	kick := make(chan struct{}, 1)
+	for _, r := range triggers {
+		go followTrigger(ctx, client, r, kick, poll, log)
+	}
+	settle := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
+	again := settle
+	for {
+		delay := poll
+		if len(again) > 0 {
+			delay, again = again[0], again[1:]
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-kick:
+			again = settle
+			continue
+		case <-time.After(delay):
+		}
+		served, err := d.Served(ctx)
+		if err != nil {
+			log.Warn("discovery failed; the resources stay as they are", "error", err)
+			continue
+		}
+		selected, _ := Select(patterns, served)
+		changed(Selection{Resources: selected, Unsure: served.failed})
+	}
+}
+
+// followTrigger kicks on every event of one collection.
+func followTrigger(ctx context.Context, client *Client, r change.Resource, kick chan<- struct{}, poll time.Duration, log *slog.Logger) {
+	stream := change.NewStream(r, "", "", "")
+	for ctx.Err() == nil {
+		if err := watchTrigger(ctx, client, stream, kick); err != nil && isRefused(err) {
+			log.Debug("discovery polls: watching is refused", "resource", r.ID(), "every", poll, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(poll, 5*time.Second)):
+		}
+	}
+}
+
+func watchTrigger(ctx context.Context, client *Client, stream *change.Stream, kick chan<- struct{}) error {
+	p, err := client.listPage(ctx, stream, true, 1, "", func([]byte) error { return nil })
+	if err != nil {
+		return err
+	}
+	w, err := client.watch(ctx, stream, true, p.version, 600, 5*time.Minute)
+	if err != nil {
+		return err
+	}
+	defer w.close()
+	for {
+		e, err := w.next()
+		if err != nil {
+			return err
+		}
+		if e.kind == "BOOKMARK" {
+			continue
+		}
+		select {
+		case kick <- struct{}{}:
+		default:
+		}
+	}
+}

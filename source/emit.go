@@ -1,0 +1,105 @@
+package source
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+)
+
+// outputError tells an error of the log apart from one of the API server: the stream ends on it.
+type outputError struct{ err error }
+
+func (e *outputError) Error() string { return e.err.Error() }
+func (e *outputError) Unwrap() error { return e.err }
+
+// emit hands an item on and then moves the position.
+func (s *Stream) emit(ctx context.Context, item Item) error {
+	item.Stream = s.ID()
+	item.Time = time.Now()
+	if err := s.out.Send(ctx, item); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		return &outputError{err}
+	}
+	if item.Version != "" {
+		s.position = item.Version
+	}
+	return nil
+}
+
+// change makes a change of an object.
+func (s *Stream) change(op change.Op, o *object) *change.Change {
+	c := &change.Change{Stream: s.stream, Op: op, Namespace: o.namespace, Name: o.name, UID: o.uid,
+		ResourceVersion: o.version, Time: time.Now()}
+	if op != change.Delete {
+		c.After = o.raw
+	}
+	return c
+}
+
+// send hands a change on, and notes it in the index. position is empty while a list is running.
+func (s *Stream) send(ctx context.Context, c *change.Change, position string) error {
+	if err := s.emit(ctx, Item{Change: c, Version: position}); err != nil {
+		return err
+	}
+	if c.Op == change.Delete {
+		s.index.remove(c.Key())
+	} else {
+		s.index.put(c.Key(), c.UID, c.ResourceVersion)
+	}
+	return nil
+}
+
+// sendObject sends what a live object means: created, updated, or another object under a name that the log still
+// shows as taken (then the old one's end comes first).
+func (s *Stream) sendObject(ctx context.Context, o *object, old known, exists bool, position string) error {
+	op := change.Update
+	if exists && old.uid != o.uid {
+		if err := s.sendDelete(ctx, o.key(), true); err != nil {
+			return err
+		}
+		exists = false
+	}
+	if !exists {
+		op = change.Create
+	}
+	return s.send(ctx, s.change(op, o), position)
+}
+
+// sendDelete sends the end of an object that the index knows. Its revision is not known, so the record carries the
+// last one that is.
+func (s *Stream) sendDelete(ctx context.Context, key string, inferred bool) error {
+	old, ok := s.index.get(key)
+	if !ok {
+		return nil
+	}
+	namespace, name := splitKey(key)
+	c := &change.Change{Stream: s.stream, Op: change.Delete, Namespace: namespace, Name: name, UID: old.uid,
+		ResourceVersion: old.version, Time: time.Now(), Inferred: inferred}
+	if s.gap != nil {
+		c.Gap = s.gap.ID
+	}
+	return s.send(ctx, c, "")
+}
+
+func splitKey(key string) (namespace, name string) {
+	if i := strings.IndexByte(key, '/'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
+}
+
+// sendMalformed hands on an event that can't be read, as it came.
+func (s *Stream) sendMalformed(ctx context.Context, raw []byte, reason error) error {
+	s.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
+	return s.emit(ctx, Item{Raw: &Malformed{Bytes: append([]byte(nil), raw...), Reason: reason.Error()}})
+}
+
+// sendControl hands on a control record, and a position with it.
+func (s *Stream) sendControl(ctx context.Context, c change.Control, position string) error {
+	c.Stream = s.ID()
+	return s.emit(ctx, Item{Control: &c, Version: position})
+}

@@ -1,0 +1,55 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Which answers of the API server mean what. All that is not named here is retried with backoff as it is.
+
+// isGone: the server can't deliver what follows this resourceVersion, or can't go on with this continue token:
+// 410, as HTTP status or as ERROR event, with the reason Expired (compacted, or older than the watch cache) or Gone.
+func isGone(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
+
+// isAhead: the request's resourceVersion is newer than anything that this server has seen: 504 with the cause
+// ResourceVersionTooLarge. A lagging server catches up; one that was restored from a backup never does.
+func isAhead(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
+}
+
+// isRefused: this stream can't be read for now (no permission, no such resource), and waiting a little won't mend
+// it. The stream is reported and tried again slowly; the others go on.
+func isRefused(err error) bool {
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// retryAfter is how long the server asks us to stay away (429 and 503 and 504 carry it); 0 when it does not say.
+func retryAfter(err error) time.Duration {
+	seconds, ok := apierrors.SuggestsClientDelay(err)
+	if !ok {
+		return 0
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// isEnd: the connection ended as watches do: at the server's timeout, at a restart, or cut. The stream goes on
+// from its position; it is no failure until it repeats.
+func isEnd(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
+}
+
+// reasonText is a short reason for logs: the server's own words where it gave some.
+func reasonText(err error) string {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Message != "" {
+		return status.Status().Message
+	}
+	return err.Error()
+}

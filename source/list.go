@@ -1,0 +1,118 @@
+package source
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"kubecdc/change"
+)
+
+// page is what one page of a list says besides its items.
+type page struct {
+	version       string // of the whole list: the same on every page
+	continueToken string // empty on the last page
+	remaining     int64  // how many objects follow this page; -1 when the server does not say (selectors)
+}
+
+// listPage reads one page and hands each item to visit as it comes off the wire: never the page as a whole.
+// The item's bytes are the callee's to keep.
+func (c *Client) listPage(ctx context.Context, s *change.Stream, metadataOnly bool, limit int, continueToken string, visit func([]byte) error) (page, error) {
+	accept := acceptJSON
+	if metadataOnly {
+		accept = acceptListMeta
+	}
+	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), listParams(s, limit, continueToken), accept)
+	if err != nil {
+		return page{}, err
+	}
+	defer body.Close()
+	return readPage(body, visit)
+}
+
+// readPage takes a List object apart: {"kind":…,"metadata":{…},"items":[…]}, in whatever order.
+func readPage(body io.Reader, visit func([]byte) error) (page, error) {
+	d := jsontext.NewDecoder(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	p := page{remaining: -1}
+	if err := expect(d, '{'); err != nil {
+		return p, err
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return p, fmt.Errorf("read a list: %w", err)
+		}
+		switch name.String() {
+		case "metadata":
+			err = p.readMetadata(d)
+		case "items":
+			err = eachItem(d, visit)
+		default:
+			err = d.SkipValue()
+		}
+		if err != nil {
+			return p, fmt.Errorf("read a list: %w", err)
+		}
+	}
+	if p.version == "" {
+		return p, fmt.Errorf("read a list: %w: it has no metadata.resourceVersion", errMalformed)
+	}
+	return p, nil
+}
+
+func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
+	t, err := d.ReadToken()
+	if err == nil && t.Kind() != kind {
+		err = errMalformed
+	}
+	if err != nil {
+		return fmt.Errorf("read a list: %w", err)
+	}
+	return nil
+}
+
+func (p *page) readMetadata(d *jsontext.Decoder) error {
+	raw, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	f := fieldsOf(raw)
+	for {
+		key, value, ok := f.next()
+		if !ok {
+			return f.err
+		}
+		switch string(key) {
+		case "resourceVersion":
+			p.version, _ = text(value)
+		case "continue":
+			p.continueToken, _ = text(value)
+		case "remainingItemCount":
+			if _, err := fmt.Sscan(string(value), &p.remaining); err != nil {
+				return fmt.Errorf("remainingItemCount: %w", err)
+			}
+		}
+	}
+}
+
+func eachItem(d *jsontext.Decoder, visit func([]byte) error) error {
+	if d.PeekKind() == 'n' { // "items": null
+		return d.SkipValue()
+	}
+	if err := expect(d, '['); err != nil {
+		return err
+	}
+	for d.PeekKind() != ']' {
+		raw, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := visit(append([]byte(nil), raw...)); err != nil {
+			return err
+		}
+	}
+	_, err := d.ReadToken()
+	return err
+}

@@ -1,0 +1,57 @@
+package source
+
+import (
+	"context"
+	"time"
+
+	"kubecdc/change"
+)
+
+// Item is what a stream hands on, in order: a change, a control record, or only a new position.
+type Item struct {
+	Stream  string
+	Change  *change.Change
+	Control *change.Control
+	Raw     *Malformed
+	// Version moves the stream's position: every change up to it has been handed on. Empty: it stays.
+	Version string
+	Time    time.Time
+}
+
+// Malformed is an event that could not be read: it goes to the dead letter as it came.
+type Malformed struct {
+	Bytes  []byte
+	Reason string
+}
+
+// Output takes what streams emit. Send blocks while the log is behind; its error ends the stream.
+type Output interface {
+	Send(ctx context.Context, item Item) error
+}
+
+// Inventory is what was last emitted, as the checkpoint holds it.
+type Inventory interface {
+	// Position is the stream's last durable position; ok is false for a new stream.
+	Position(ctx context.Context, stream string) (version string, ok bool, err error)
+	// Objects calls visit for every live object.
+	Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error
+}
+
+// State is what a stream is doing, for people and metrics.
+type State string
+
+const (
+	StateLoading  State = "loading"  // reading its position and inventory from the checkpoint
+	StateListing  State = "listing"  // reading the collection page by page
+	StateWatching State = "watching" // reading events as they come
+	StateExpired  State = "expired"  // 410: trying other servers, then listing
+	StateWaiting  State = "waiting"  // backing off after an error
+	StateAbsent   State = "absent"   // the API server does not serve the resource (any more)
+)
+
+// Observer is told what streams do. Its methods are called from many goroutines and must be quick.
+type Observer interface {
+	StreamState(stream string, state State, reason string, err error)
+	ListProgress(stream string, done, total int64)
+	Reconnected(stream, reason string)
+}

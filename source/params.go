@@ -1,0 +1,65 @@
+package source
+
+import (
+	"net/url"
+	"strconv"
+
+	"kubecdc/change"
+)
+
+// The parameters of each request, as pure functions. The contracts are those of
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+
+const (
+	acceptJSON      = "application/json"
+	acceptListMeta  = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+	acceptWatchMeta = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+// selectors are the same in every request of a stream.
+func selectors(s *change.Stream) url.Values {
+	q := url.Values{}
+	if s.LabelSelector != "" {
+		q.Set("labelSelector", s.LabelSelector)
+	}
+	if s.FieldSelector != "" {
+		q.Set("fieldSelector", s.FieldSelector)
+	}
+	return q
+}
+
+// listParams asks for one page. The first page sets no resourceVersion: "most recent", a consistent read, so a
+// list can never be older than a position that any earlier request of any server led to. resourceVersion=0 ("any")
+// would be cheaper and could go back in time; it is never used. A continue token carries the first page's version
+// and must be sent without one.
+func listParams(s *change.Stream, limit int, continueToken string) url.Values {
+	q := selectors(s)
+	q.Set("limit", strconv.Itoa(limit))
+	if continueToken != "" {
+		q.Set("continue", continueToken)
+	}
+	return q
+}
+
+// watchParams asks for every event after the version, with bookmarks, until the server's timeout.
+// For a watch resourceVersion means "start exactly after it"; resourceVersionMatch must not be set.
+func watchParams(s *change.Stream, version string, timeoutSeconds int) url.Values {
+	q := selectors(s)
+	q.Set("watch", "1")
+	q.Set("allowWatchBookmarks", "true")
+	q.Set("resourceVersion", version)
+	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
+	return q
+}
+
+// exactParams reads the past: the collection as it was at the version and at no other
+// (resourceVersionMatch=Exact). The server answers 410 when it has compacted that revision.
+func exactParams(s *change.Stream, version string, limit int) url.Values {
+	q := selectors(s)
+	q.Set("resourceVersion", version)
+	q.Set("resourceVersionMatch", "Exact")
+	if limit > 0 {
+		q.Set("limit", strconv.Itoa(limit))
+	}
+	return q
+}

@@ -1,0 +1,156 @@
+package source
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/agnivade/levenshtein"
+
+	"kubecdc/change"
+)
+
+// Pattern is one entry of KUBECDC_RESOURCES: "pods", "deployments.apps", "deployments.v1.apps",
+// "*.example.com", "*".
+type Pattern struct {
+	text     string
+	resource string // "*" for all of the group
+	version  string // empty: the server's preferred one
+	group    string
+	all      bool // "*": every group
+}
+
+// ParsePattern reads one entry. A version is told from a group by its form (v1, v2beta1), as kubectl does.
+func ParsePattern(s string) (Pattern, error) {
+	p := Pattern{text: s}
+	if s == "*" {
+		p.all, p.resource = true, "*"
+		return p, nil
+	}
+	parts := strings.Split(s, ".")
+	p.resource = parts[0]
+	rest := parts[1:]
+	if len(rest) > 0 && isVersion(rest[0]) {
+		p.version, rest = rest[0], rest[1:]
+	}
+	p.group = strings.Join(rest, ".")
+	if p.resource == "" || strings.ContainsAny(s, "/ \t") || strings.Contains(s, "..") || strings.Contains(s[1:], "*") {
+		return p, fmt.Errorf("%q is no resource: write the plural and the group as kubectl does (pods, deployments.apps, deployments.v1.apps), *.GROUP for all of a group, or *", s)
+	}
+	return p, nil
+}
+
+// ParsePatterns reads a list; all that is wrong is in the one error.
+func ParsePatterns(texts []string) ([]Pattern, error) {
+	var patterns []Pattern
+	var wrong []string
+	for _, t := range texts {
+		p, err := ParsePattern(strings.TrimSpace(t))
+		if err != nil {
+			wrong = append(wrong, err.Error())
+		}
+		patterns = append(patterns, p)
+	}
+	if wrong != nil {
+		return nil, fmt.Errorf("%s", strings.Join(wrong, "; "))
+	}
+	return patterns, nil
+}
+
+func isVersion(s string) bool {
+	rest, ok := strings.CutPrefix(s, "v")
+	return ok && rest != "" && rest[0] >= '1' && rest[0] <= '9'
+}
+
+// wild reports whether the pattern may match resources that do not exist yet.
+func (p Pattern) wild() bool { return p.resource == "*" }
+
+func (p Pattern) matches(r change.Resource) bool {
+	if p.all {
+		return true
+	}
+	return (p.resource == "*" || p.resource == r.Plural) && p.group == r.Group && (p.version == "" || p.version == r.Version)
+}
+
+// aliases are resources that show the same objects in two groups: the second is left out where both are matched.
+// Both are served from the same storage, so their uids and resourceVersions are the same.
+var aliases = [][2]string{
+	{"events", "events.events.k8s.io"},
+	{"ingresses.networking.k8s.io", "ingresses.extensions"},
+	{"networkpolicies.networking.k8s.io", "networkpolicies.extensions"},
+	{"deployments.apps", "deployments.extensions"},
+	{"daemonsets.apps", "daemonsets.extensions"},
+	{"replicasets.apps", "replicasets.extensions"},
+}
+
+// Select picks the resources that the patterns name, each once, in a fixed order. unknown are the patterns without
+// a wildcard that nothing matches.
+func Select(patterns []Pattern, served Served) (selected []change.Resource, unknown []Pattern) {
+	picked := map[string]change.Resource{}
+	for _, p := range patterns {
+		found := false
+		for _, r := range served.all {
+			if !p.matches(r) || p.version == "" && !served.preferred(r) {
+				continue
+			}
+			found = true
+			if _, ok := picked[r.ID()]; !ok || p.version != "" {
+				picked[r.ID()] = r
+			}
+		}
+		if !found && !p.wild() && !served.failed[p.group] {
+			unknown = append(unknown, p)
+		}
+	}
+	for _, pair := range aliases {
+		if _, ok := picked[pair[0]]; ok {
+			delete(picked, pair[1])
+		}
+	}
+	for _, r := range picked {
+		selected = append(selected, r)
+	}
+	sort.Slice(selected, func(i, j int) bool { return selected[i].ID() < selected[j].ID() })
+	return selected, unknown
+}
+
+// Nearest gives the known resources whose names are most like the pattern, for an error message.
+func Nearest(p Pattern, served Served) []string {
+	type candidate struct {
+		id       string
+		distance int
+	}
+	var all []candidate
+	for _, r := range served.all {
+		if !served.preferred(r) {
+			continue
+		}
+		d := min(levenshtein.ComputeDistance(p.text, r.ID()), levenshtein.ComputeDistance(p.resource, r.Plural)+1)
+		if strings.EqualFold(p.text, r.Kind) || p.resource == r.Plural {
+			d = 0
+		}
+		all = append(all, candidate{r.ID(), d})
+	}
+	slices.SortFunc(all, func(a, b candidate) int {
+		if a.distance != b.distance {
+			return a.distance - b.distance
+		}
+		return strings.Compare(a.id, b.id)
+	})
+	var names []string
+	for _, c := range all[:min(3, len(all))] {
+		names = append(names, c.id)
+	}
+	return names
+}
+
+// UnknownError names the patterns that nothing matches, each with the nearest names.
+func UnknownError(unknown []Pattern, served Served) error {
+	var lines []string
+	for _, p := range unknown {
+		lines = append(lines, fmt.Sprintf("KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
+			p.text, strings.Join(Nearest(p, served), ", ")))
+	}
+	return fmt.Errorf("%s", strings.Join(lines, "\n"))
+}

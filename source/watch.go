@@ -1,0 +1,165 @@
+package source
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/change"
+)
+
+// event is one line of a watch.
+type event struct {
+	kind   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
+	object []byte // valid until the next event is read
+	line   []byte
+}
+
+// watcher reads the events of one watch connection.
+type watcher struct {
+	body   io.ReadCloser
+	lines  *bufio.Reader
+	long   []byte      // holds a line that outgrew the reader's buffer
+	silent *time.Timer // cancels a connection that says nothing any more
+	quiet  time.Duration
+}
+
+var errSilent = errors.New("the watch went silent: no event, no bookmark, no end")
+
+// watch opens a watch after the version. A server sends a bookmark about once a minute, so a connection that says
+// nothing for the time quiet is half open: it is closed with errSilent.
+func (c *Client) watch(ctx context.Context, s *change.Stream, metadataOnly bool, version string, timeoutSeconds int, quiet time.Duration) (*watcher, error) {
+	accept := acceptJSON
+	if metadataOnly {
+		accept = acceptWatchMeta
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	silent := time.AfterFunc(quiet, func() { cancel(errSilent) })
+	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), watchParams(s, version, timeoutSeconds), accept)
+	if err != nil {
+		silent.Stop()
+		if context.Cause(ctx) == errSilent {
+			err = errSilent
+		}
+		cancel(nil)
+		return nil, err
+	}
+	body = &cancelBody{ReadCloser: body, ctx: ctx, cancel: cancel}
+	return &watcher{body: body, lines: bufio.NewReaderSize(body, 64<<10), silent: silent, quiet: quiet}, nil
+}
+
+// cancelBody tells the cause when its context ended the read.
+type cancelBody struct {
+	io.ReadCloser
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+func (b *cancelBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && errors.Is(context.Cause(b.ctx), errSilent) {
+		err = errSilent
+	}
+	return n, err
+}
+
+func (b *cancelBody) Close() error {
+	b.cancel(nil)
+	return b.ReadCloser.Close()
+}
+
+func (w *watcher) close() {
+	w.silent.Stop()
+	_ = w.body.Close()
+}
+
+// next reads one event. io.EOF is the server's ordinary end; a line cut in its middle is io.ErrUnexpectedEOF and
+// is never delivered.
+func (w *watcher) next() (event, error) {
+	for {
+		w.silent.Reset(w.quiet) // runs only while we wait for the server, not while the log makes us wait
+		line, err := w.readLine()
+		w.silent.Stop()
+		if err != nil {
+			return event{}, err
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			return parseEvent(line)
+		}
+	}
+}
+
+// readLine returns one whole line: kube-apiserver ends each event with a newline and writes none inside
+// (its JSON serializer's framer; pretty-printing is only on request).
+func (w *watcher) readLine() ([]byte, error) {
+	line, err := w.lines.ReadSlice('\n')
+	if err == nil {
+		return line, nil
+	}
+	w.long = append(w.long[:0], line...)
+	for errors.Is(err, bufio.ErrBufferFull) {
+		line, err = w.lines.ReadSlice('\n')
+		w.long = append(w.long, line...)
+	}
+	if errors.Is(err, io.EOF) && len(bytes.TrimSpace(w.long)) > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	return w.long, err
+}
+
+// parseEvent finds type and object; unknown members are tolerated.
+func parseEvent(line []byte) (event, error) {
+	e := event{line: line}
+	f := fieldsOf(line)
+	for {
+		key, value, ok := f.next()
+		if !ok {
+			break
+		}
+		switch string(key) {
+		case "type":
+			e.kind, _ = text(value)
+		case "object":
+			e.object = value
+		}
+	}
+	if f.err != nil || e.kind == "" {
+		return e, fmt.Errorf("read a watch event: %w", errMalformed)
+	}
+	return e, nil
+}
+
+// statusOf is the error that an ERROR event carries.
+func (e event) statusOf() error {
+	status := metav1.Status{}
+	if err := json.Unmarshal(e.object, &status); err != nil {
+		return fmt.Errorf("read an ERROR event %q: %w", snippet(e.object), err)
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// bookmarkVersion is the position that a BOOKMARK event carries.
+func (e event) bookmarkVersion() (string, error) {
+	f := fieldsOf(e.object)
+	for {
+		key, value, ok := f.next()
+		if !ok {
+			return "", fmt.Errorf("read a bookmark: %w", errMalformed)
+		}
+		if string(key) == "metadata" {
+			o := object{}
+			if err := o.parseMetadata(value); err != nil || !change.ValidVersion(o.version) {
+				return "", fmt.Errorf("read a bookmark: %w", errMalformed)
+			}
+			return o.version, nil
+		}
+	}
+}
