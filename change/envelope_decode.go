@@ -1,0 +1,30 @@
+package change
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// DecodeKey reads what AppendKey wrote.
+func DecodeKey(key []byte) (cluster, namespace, name string, err error) {
+	var k struct{ Cluster, Namespace, Name string }
+	if err := json.Unmarshal(key, &k); err != nil {
+		return "", "", "", fmt.Errorf("decode record key %.80q: %w", key, err)
+	}
+	return k.Cluster, k.Namespace, k.Name, nil
+}
+
+// DecodeAfter gives the after image of a value that AppendValue wrote, byte for byte; nil for null.
+func DecodeAfter(value []byte) ([]byte, error) {
+	var v struct {
+		After json.RawMessage `json:"after"`
+	}
+	if err := json.Unmarshal(value, &v); err != nil {
+		return nil, fmt.Errorf("decode record value %.80q: %w", value, err)
+	}
+	if v.After == nil || bytes.Equal(v.After, []byte(null)) {
+		return nil, nil
+	}
+	return v.After, nil
+}

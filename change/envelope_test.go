@@ -1,0 +1,176 @@
+package change
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// oracle is the slow, obvious way to make a value.
+func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
+	source := map[string]any{
+		"version": e.Version, "connector": "kubernetes", "name": e.Prefix, "ts_ms": float64(c.Time.UnixMilli()),
+		"snapshot": "false", "db": e.Cluster, "schema": c.Namespace, "table": c.Stream.Resource.Plural,
+		"group": c.Stream.Resource.Group, "apiVersion": c.Stream.Resource.APIVersion(),
+		"kind": c.Stream.Resource.Kind, "uid": c.UID, "resourceVersion": c.ResourceVersion,
+		"stream": c.Stream.ID(),
+	}
+	if c.Op == Read {
+		source["snapshot"] = "true"
+	}
+	if c.Inferred {
+		source["inferred"] = true
+	}
+	if c.Gap != "" {
+		source["gap"] = c.Gap
+	}
+	if dead != nil {
+		source["dead_letter"], source["error"] = dead.ID, dead.Error
+	}
+	return map[string]any{
+		"before": json.RawMessage(orNull(c.Before)), "after": json.RawMessage(orNull(c.After)),
+		"op": c.Op.String(), "ts_ms": float64(c.Time.UnixMilli()), "source": source,
+	}
+}
+
+func orNull(b []byte) []byte {
+	if b == nil {
+		return []byte("null")
+	}
+	return b
+}
+
+// decoded is what a consumer sees.
+func decoded(t *testing.T, b []byte) (v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatalf("not JSON: %v\n%s", err, b)
+	}
+	return v
+}
+
+func marshal(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func FuzzEnvelope(f *testing.F) {
+	f.Add("prod", "k", "web-1", "default", "u-1", "42", "", []byte(`{"a": 1}`), []byte(`{"a": 2 }`), byte('u'), false)
+	f.Add("a\"b\\c", "\x00\n\t\r\x1f", "naïve 💥 \u2028<&>", "", "\xff\xfe", "", "pods:7", []byte(nil), []byte(`[]`), byte('r'), true)
+	f.Fuzz(func(t *testing.T, cluster, prefix, name, namespace, uid, rv, gap string, before, after []byte, op byte, flag bool) {
+		if !json.Valid(before) {
+			before = nil
+		}
+		if !json.Valid(after) {
+			after = nil
+		}
+		e := Envelope{Cluster: cluster, Prefix: prefix, Version: "v1"}
+		c := Change{
+			Stream: NewStream(Resource{Group: gap, Version: "v1", Plural: name, Kind: uid}, namespace, rv, ""),
+			Op:     []Op{Create, Update, Delete, Read}[op%4], Namespace: namespace, Name: name, UID: uid,
+			ResourceVersion: rv, Before: before, After: after, Time: time.UnixMilli(int64(op) * 1e9),
+			Inferred: flag, Gap: gap,
+		}
+		checkValue(t, e, &c)
+		key := marshal(t, map[string]any{"cluster": cluster, "namespace": namespace, "name": name})
+		if got := e.AppendKey(nil, &c); !reflect.DeepEqual(decoded(t, got), decoded(t, key)) {
+			t.Errorf("key %s\nwant %s", got, key)
+		}
+	})
+}
+
+func checkValue(t *testing.T, e Envelope, c *Change) {
+	t.Helper()
+	got := e.AppendValue([]byte("x"), c)[1:]
+	if want := marshal(t, oracle(e, c, nil)); !reflect.DeepEqual(decoded(t, got), decoded(t, want)) {
+		t.Errorf("value %s\nwant %s", got, want)
+	}
+	if !bytes.Contains(got, append([]byte(`,"after":`), orNull(c.After)...)) {
+		t.Errorf("the after image is not the server's own bytes: %s", got)
+	}
+	after, err := DecodeAfter(got)
+	if err != nil || !bytes.Equal(after, bytes.TrimSpace(nilIfNull(c.After))) {
+		t.Errorf("DecodeAfter = %q, %v; want %q", after, err, c.After)
+	}
+	dead := &DeadLetter{ID: c.UID, Error: c.Name}
+	v := e.Value(nil, c, dead)
+	whole := v.AppendTo(nil)
+	if len(whole) != v.Len() {
+		t.Errorf("Len = %d of %d bytes", v.Len(), len(whole))
+	}
+	if want := marshal(t, oracle(e, c, dead)); !reflect.DeepEqual(decoded(t, whole), decoded(t, want)) {
+		t.Errorf("value with dead letter %s\nwant %s", whole, want)
+	}
+}
+
+func nilIfNull(b []byte) []byte {
+	if bytes.Equal(bytes.TrimSpace(b), []byte("null")) {
+		return nil
+	}
+	return b
+}
+
+func TestKeyRoundTrip(t *testing.T) {
+	e := Envelope{Cluster: "prod"}
+	key := e.AppendKey(nil, &Change{Name: "node-1"})
+	if string(key) != `{"cluster":"prod","namespace":"","name":"node-1"}` {
+		t.Errorf("key of a cluster-scoped object: %s", key)
+	}
+	cluster, namespace, name, err := DecodeKey(key)
+	if err != nil || cluster != "prod" || namespace != "" || name != "node-1" {
+		t.Errorf("DecodeKey = %q %q %q %v", cluster, namespace, name, err)
+	}
+}
+
+func TestStubIsTheSameOnBothSides(t *testing.T) {
+	image := []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"big":"x"}},"data":{}}`)
+	got, err := Stub(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"kubecdc/dead-letter":"143"}}}`
+	if string(got) != want {
+		t.Errorf("stub %s\nwant %s", got, want)
+	}
+}
+
+func TestTopic(t *testing.T) {
+	long := strings.Repeat("a", 240)
+	for _, tc := range []struct {
+		prefix   string
+		resource Resource
+		want     string
+	}{
+		{"k8s.prod", Resource{Plural: "pods"}, "k8s.prod.pods"},
+		{"k8s", Resource{Plural: "deployments", Group: "apps"}, "k8s.deployments.apps"},
+		{"my prefix", Resource{Plural: "pods"}, "my_prefix.pods-"},
+		{long, Resource{Plural: "deployments", Group: "apps"}, long[:232] + "-"},
+	} {
+		got := Topic(tc.prefix, tc.resource)
+		if !strings.HasPrefix(got, tc.want) || len(got) > 249 {
+			t.Errorf("Topic(%q) = %q (%d), want %q", tc.prefix, got, len(got), tc.want)
+		}
+	}
+	if Topic("a b", Resource{}) == Topic("a_b", Resource{}) {
+		t.Error("two prefixes share a topic")
+	}
+}
+
+func BenchmarkAppendValue(b *testing.B) {
+	body := []byte(`{"spec":"` + strings.Repeat("x", 4000) + `"}`)
+	e := Envelope{Cluster: "prod", Prefix: "k8s", Version: "v1"}
+	c := Change{Stream: NewStream(Resource{Version: "v1", Plural: "pods", Kind: "Pod"}, "", "", ""), Op: Create,
+		Namespace: "default", Name: "web-1", UID: "e8f6c3a2-8f0c-4a1e-9d1a-000000000000", ResourceVersion: "12345", After: body}
+	var dst []byte
+	b.SetBytes(int64(len(e.AppendValue(nil, &c))))
+	for b.Loop() {
+		dst = e.AppendValue(dst[:0], &c)
+	}
+}
