@@ -9,6 +9,10 @@ import (
 // ErrFenced: another owner has acquired the slot; whatever this process still holds must not be written.
 var ErrFenced = errors.New("fenced: another process owns the slot now")
 
+// ErrStale: the batch number of a Commit is not newer than the slot's. The batch, or a later one, is already in
+// the checkpoint, as it happens when the answer to a Commit that succeeded was lost.
+var ErrStale = errors.New("the batch is already in the checkpoint")
+
 // HeldError: the slot's lease is still running.
 type HeldError struct {
 	Slot  int
@@ -28,4 +32,30 @@ type OtherClusterError struct {
 func (e *OtherClusterError) Error() string {
 	return fmt.Sprintf("the checkpoint of cluster %q belongs to the cluster with uid %s, but this API server's is %s: "+
 		"set KUBECDC_CLUSTER to a name of its own, or KUBECDC_CHECKPOINT to another database", e.Cluster, e.Stored, e.Found)
+}
+
+// InUseError: another process has the checkpoint file open.
+type InUseError struct{ Path string }
+
+func (e *InUseError) Error() string {
+	return fmt.Sprintf("the checkpoint file %s is in use by another process: stop it, or set KUBECDC_CHECKPOINT to "+
+		"another file, or to a postgres:// database, which many processes can share", e.Path)
+}
+
+// Transient reports whether a call that failed with err may succeed when it is tried again later: the database is
+// restarting, full, overloaded or can't be reached. It is false for ErrFenced, ErrStale and all that needs a change
+// by the user. A Commit that failed with a transient error may have been carried out: acquire the slot anew.
+func Transient(err error) bool {
+	var t interface{ Transient() bool }
+	return errors.As(err, &t) && t.Transient()
+}
+
+// Hint says what the user can do about err, in one sentence; empty when there is nothing to say.
+// It is part of the error's text already.
+func Hint(err error) string {
+	var h interface{ Hint() string }
+	if errors.As(err, &h) {
+		return h.Hint()
+	}
+	return ""
 }

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/pack"
+)
+
+// pageSize is how many objects Inventory holds at a time, about 150 bytes each.
+const pageSize = 5000
+
+// Inventory reads page by page, and holds no connection and no snapshot while it visits: the visitor may take as
+// long as a list from the API server takes, and may commit meanwhile.
+func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpoint.Object) error) error {
+	if err := s.bound(); err != nil {
+		return s.db.Fail("read the inventory of stream "+stream, err)
+	}
+	page := make([]checkpoint.Object, 0, 100)
+	for after := ""; ; after = page[len(page)-1].Key {
+		var err error
+		if page, err = s.inventoryPage(ctx, stream, after, page[:0]); err != nil {
+			return s.db.Fail("read the inventory of stream "+stream, err)
+		}
+		for _, o := range page {
+			if err := visit(o); err != nil {
+				return err
+			}
+		}
+		if len(page) < pageSize {
+			return nil
+		}
+	}
+}
+
+// No key is empty, so every key comes after "".
+func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
+	const look = `select key, uid, resource_version from inventory
+		where stream = (select id from streams where cluster = $1 and name = $2) and key > $3 order by key limit $4`
+	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.AppendRows(page, rows, func(row pgx.CollectableRow) (o checkpoint.Object, err error) {
+		err = row.Scan(&o.Key, &o.UID, &o.ResourceVersion)
+		return o, err
+	})
+}
+
+// Bodies reads the bodies of the keys by one query.
+func (s *Store) Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error) {
+	bodies := make(map[string][]byte, len(keys))
+	if len(keys) == 0 {
+		return bodies, nil
+	}
+	if err := s.bodies(ctx, stream, keys, bodies); err != nil {
+		return nil, s.db.Fail("read bodies of stream "+stream, err)
+	}
+	return bodies, nil
+}
+
+func (s *Store) bodies(ctx context.Context, stream string, keys []string, into map[string][]byte) error {
+	const look = `select key, body from inventory
+		where stream = (select id from streams where cluster = $1 and name = $2) and key = any ($3) and body is not null`
+	if err := s.bound(); err != nil {
+		return err
+	}
+	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, keys)
+	if err != nil {
+		return err
+	}
+	var key string
+	var packed pgtype.DriverBytes // shared with the connection: valid until the next row
+	_, err = pgx.ForEachRow(rows, []any{&key, &packed}, func() (err error) {
+		into[key], err = pack.Unpack(packed)
+		return err
+	})
+	return err
+}

@@ -1,0 +1,105 @@
+-- +goose Up
+
+create table clusters (
+  id    int generated always as identity primary key,
+  name  text not null unique,
+  uid   text not null, -- of the namespace kube-system
+  since timestamptz not null default now()
+);
+
+create table slots (
+  cluster     int not null references clusters,
+  slot        int not null,
+  epoch       bigint not null,               -- grows by one with each owner
+  owner       text not null,
+  lease_until timestamptz not null,          -- by this server's clock
+  seq         bigint not null default 0,     -- the last batch committed
+  offsets     jsonb not null default '{}',   -- "topic/partition" -> next offset, after that batch
+  primary key (cluster, slot)
+) with (fillfactor = 50);
+
+create table streams (
+  id      int generated always as identity primary key,
+  cluster int not null references clusters,
+  name    text not null,
+  unique (cluster, name)
+);
+
+create table positions (
+  stream           int primary key references streams,
+  resource_version text not null,
+  time             timestamptz not null
+) with (fillfactor = 50);
+
+-- The last emitted state of every live object. Rows change in place all the time: room is left in each page (HOT
+-- updates), and dead rows are collected early. No foreign key: it would be looked up again for every row.
+create table inventory (
+  stream           int not null,
+  key              text collate "C" not null, -- in the order of etcd's lists: bytewise
+  uid              text not null,
+  resource_version text not null,
+  body             bytea,                     -- zstd; null where before-images are off
+  primary key (stream, key)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
+        toast.autovacuum_vacuum_scale_factor = 0.05);
+alter table inventory alter column body set storage external; -- it is compressed already
+
+create table checkpoints (
+  cluster   int not null,
+  slot      int not null,
+  epoch     bigint not null,
+  seq       bigint not null,
+  time      timestamptz not null,
+  positions jsonb not null, -- those that the batch moved
+  offsets   jsonb not null, -- of all partitions, after the batch
+  primary key (cluster, slot, seq)
+);
+
+-- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and so
+-- that no lock is held while the rest of it is still on its way from a client that may stop in the middle.
+-- It answers ok; fenced, when the slot has a newer epoch; or stale, when the batch is not newer than the slot's.
+-- +goose StatementBegin
+create function commit_batch(
+  in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
+  position_streams int[], position_versions text[], position_times timestamptz[],
+  delete_streams int[], delete_keys text[],
+  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[]
+) returns text
+language plpgsql
+set work_mem = '64MB'       -- the arrays, as rows
+set enable_hashjoin = off   -- deletes by key: never a scan of the whole inventory,
+set enable_mergejoin = off  -- whatever it held when this plan was made
+as $$
+declare
+  after_batch jsonb;
+begin
+  update slots set seq = in_seq, offsets = offsets || in_offsets
+    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq < in_seq
+    returning offsets into after_batch;
+  if not found then
+    perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
+    return case when found then 'stale' else 'fenced' end;
+  end if;
+
+  insert into checkpoints (cluster, slot, epoch, seq, time, positions, offsets)
+    values (in_cluster, in_slot, in_epoch, in_seq, clock_timestamp(), in_positions, after_batch);
+
+  insert into positions as p (stream, resource_version, time)
+    select * from unnest(position_streams, position_versions, position_times)
+    on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time;
+
+  if cardinality(delete_keys) > 0 then
+    delete from inventory i using unnest(delete_streams, delete_keys) as d (stream, key)
+      where i.stream = d.stream and i.key = d.key;
+  end if;
+
+  if cardinality(upsert_keys) > 0 then
+    insert into inventory as i (stream, key, uid, resource_version, body)
+      select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
+      on conflict (stream, key) do update
+        set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+  end if;
+  return 'ok';
+end
+$$;
+-- +goose StatementEnd

@@ -1,0 +1,25 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+func TestContract(t *testing.T) {
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.Database(t)) })
+}
+
+func open(t testing.TB, url string) *postgres.Store {
+	t.Helper()
+	store, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return store
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/checkpoint"
+)
+
+// take is one statement, so that of two owners who come at once only one gets the slot.
+const take = `
+insert into slots as s (cluster, slot, epoch, owner, lease_until) values ($1, $2, 1, $3, now() + $4::interval)
+on conflict (cluster, slot) do update set epoch = s.epoch + 1, owner = excluded.owner, lease_until = excluded.lease_until
+  where s.owner = excluded.owner or s.lease_until <= now()
+returning epoch, seq, offsets`
+
+// Acquire takes the slot under a new epoch, unless another owner's lease runs.
+func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
+	op := fmt.Sprintf("acquire slot %d", slot)
+	if err := s.bound(); err != nil {
+		return checkpoint.SlotState{}, s.db.Fail(op, err)
+	}
+	var state checkpoint.SlotState
+	var offsets flatOffsets
+	err := s.db.QueryRow(ctx, take, s.cluster.Load(), slot, owner, ttl).Scan(&state.Epoch, &state.Seq, &offsets)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return checkpoint.SlotState{}, s.held(ctx, slot)
+	}
+	if err != nil {
+		return checkpoint.SlotState{}, s.db.Fail(op, err)
+	}
+	state.Offsets, err = offsets.nested()
+	return state, s.db.Fail(op, err)
+}
+
+// held says who has the slot.
+func (s *Store) held(ctx context.Context, slot int) error {
+	e := &checkpoint.HeldError{Slot: slot}
+	const look = `select owner, lease_until from slots where cluster = $1 and slot = $2`
+	if err := s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&e.Owner, &e.Until); err != nil {
+		return s.db.Fail(fmt.Sprintf("see who holds slot %d", slot), err)
+	}
+	return e
+}
+
+// Renew extends the lease from now on.
+func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
+	return s.lease(ctx, "renew the lease of", slot, epoch, ttl)
+}
+
+// Release ends the lease at once.
+func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
+	return s.lease(ctx, "release", slot, epoch, 0)
+}
+
+func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, ttl time.Duration) error {
+	const set = `update slots set lease_until = now() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
+	tag, err := s.db.Exec(ctx, set, s.cluster.Load(), slot, epoch, ttl)
+	if err != nil {
+		return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
+	}
+	if tag.RowsAffected() == 0 {
+		return checkpoint.ErrFenced
+	}
+	return nil
+}

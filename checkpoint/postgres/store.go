@@ -1,0 +1,130 @@
+// Package postgres keeps checkpoints in a Postgres database, which any number of processes and clusters can share.
+// It knows of rows and transactions, not of what the positions and bodies mean.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"sync"
+	"sync/atomic"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/checkpoint"
+	"kubecdc/internal/pgdb"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// DefaultSchema holds the tables, unless Config says another.
+const DefaultSchema = "kubecdc"
+
+// maxConns: commits of several slots run side by side, and a lease must never wait behind them all.
+const maxConns = 8
+
+// Config says where the tables are.
+type Config struct {
+	URL    string // as libpq reads it: postgres://user:password@host:port/database?…
+	Schema string // DefaultSchema when empty; made when it does not exist
+}
+
+// Store is a checkpoint.Store. The clock of every lease is the database's.
+type Store struct {
+	db      *pgdb.DB
+	cluster atomic.Int32 // its row in clusters; 0 before Bind
+	streams sync.Map     // name → id; an id never changes
+}
+
+var _ checkpoint.Store = (*Store)(nil)
+
+// Open connects and brings the schema up to date.
+func Open(ctx context.Context, c Config) (*Store, error) {
+	if c.Schema == "" {
+		c.Schema = DefaultSchema
+	}
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, err
+	}
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, Schema: c.Schema, Migrations: files,
+		Setting: "KUBECDC_CHECKPOINT", MaxConns: maxConns})
+	if err != nil {
+		return nil, err
+	}
+	return &Store{db: db}, nil
+}
+
+// Close waits for the calls under way and closes the connections.
+func (s *Store) Close() { s.db.Close() }
+
+// Bind notes the cluster's uid the first time, and refuses another one later.
+func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
+	id, stored, err := s.bind(ctx, cluster, uid)
+	if err != nil {
+		return s.db.Fail("bind the checkpoint to cluster "+cluster, err)
+	}
+	if stored != uid {
+		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
+	}
+	s.streams.Clear()
+	s.cluster.Store(id)
+	return nil
+}
+
+func (s *Store) bind(ctx context.Context, cluster, uid string) (id int32, stored string, err error) {
+	const note = `insert into clusters (name, uid) values ($1, $2) on conflict (name) do nothing`
+	if _, err = s.db.Exec(ctx, note, cluster, uid); err != nil {
+		return
+	}
+	err = s.db.QueryRow(ctx, `select id, uid from clusters where name = $1`, cluster).Scan(&id, &stored)
+	return
+}
+
+// streamIDs gives the rows of the streams, which are made where they are missing. It costs a round trip only for
+// a stream that this process has not seen yet.
+func (s *Store) streamIDs(ctx context.Context, names []string) (map[string]int32, error) {
+	ids := make(map[string]int32, len(names))
+	var missing []string
+	for _, name := range names {
+		if id, ok := s.streams.Load(name); ok {
+			ids[name] = id.(int32)
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return ids, nil
+	}
+	return ids, s.makeStreams(ctx, missing, ids)
+}
+
+func (s *Store) makeStreams(ctx context.Context, names []string, ids map[string]int32) error {
+	const note = `insert into streams (cluster, name) select distinct $1::int, unnest($2::text[]) on conflict do nothing`
+	if _, err := s.db.Exec(ctx, note, s.cluster.Load(), names); err != nil {
+		return err
+	}
+	rows, err := s.db.Query(ctx, `select name, id from streams where cluster = $1 and name = any ($2)`, s.cluster.Load(), names)
+	if err != nil {
+		return err
+	}
+	var name string
+	var id int32
+	_, err = pgx.ForEachRow(rows, []any{&name, &id}, func() error {
+		ids[name] = id
+		s.streams.Store(name, id)
+		return nil
+	})
+	return err
+}
+
+var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
+
+func (s *Store) bound() error {
+	if s.cluster.Load() == 0 {
+		return errUnbound
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+// Package pgdb is what the Postgres checkpoint store and the Postgres sink share: connecting, bringing a schema up
+// to date, and telling which errors pass by themselves. It knows nothing of what the tables hold.
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
+const connectTimeout = 10 * time.Second
+
+// DB is a pool of connections whose search_path is one schema.
+type DB struct {
+	*pgxpool.Pool
+	where string
+}
+
+// Options say which database, and which schema in it.
+type Options struct {
+	URL        string // postgres://user:password@host:port/database?…, as libpq reads it
+	Schema     string // made when it does not exist
+	Migrations fs.FS  // goose's SQL files
+	Setting    string // the name of the setting that URL was given in, for error texts
+	MaxConns   int32  // unless the URL says pool_max_conns
+}
+
+// Open connects and brings the schema up to date. The password is in none of its errors.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	config, err := parse(o)
+	if err != nil {
+		return nil, err
+	}
+	db := &DB{where: where(config.ConnConfig, o.Schema)}
+	if err := migrate(ctx, config.ConnConfig, o); err != nil {
+		return nil, db.Fail("bring the schema up to date", err)
+	}
+	if db.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, db.Fail("open", err)
+	}
+	return db, nil
+}
+
+// Where names the database and the schema, without the password.
+func (db *DB) Where() string { return db.where }
+
+func parse(o Options) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, &urlError{setting: o.Setting, err: err}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	params := config.ConnConfig.RuntimeParams
+	params["search_path"] = pgx.Identifier{o.Schema}.Sanitize()
+	if params["application_name"] == "" {
+		params["application_name"] = "kubecdc"
+	}
+	if n := int32(o.MaxConns); n > config.MaxConns {
+		config.MaxConns = n
+	}
+	return config, nil
+}
+
+func where(c *pgx.ConnConfig, schema string) string {
+	host := c.Host
+	if len(host) > 0 && host[0] != '/' {
+		host = net.JoinHostPort(host, strconv.Itoa(int(c.Port)))
+	}
+	return fmt.Sprintf("postgres://%s@%s/%s (schema %s)", c.User, host, c.Database, schema)
+}
+
+// urlError tells of a URL that can't be read. The parser's own text quotes the URL, with what it takes for the
+// password blotted out; where the URL is malformed that is a guess, so the text is left out.
+type urlError struct {
+	setting string
+	err     error
+}
+
+func (e *urlError) Error() string {
+	return fmt.Sprintf("the URL in %s is not one that Postgres clients can read: it should be "+
+		"postgres://user:password@host:5432/database, with special characters in the password written as %%XX", e.setting)
+}
+
+// Is lets tests and callers tell it from failures to connect.
+func (e *urlError) Is(target error) bool { return target == ErrURL }
+
+// ErrURL: the URL can't be parsed. Its cause is withheld, as it may quote the password.
+var ErrURL = errors.New("malformed Postgres URL")
