@@ -20,7 +20,7 @@ func (l *loader) checkKafka() {
 	}
 	for _, b := range k.Brokers {
 		if !hostPort(b, false) {
-			l.add("KUBECDC_KAFKA_BROKERS", fmt.Sprintf("%q is not host:port", Redact(b)),
+			l.add("KUBECDC_KAFKA_BROKERS", fmt.Sprintf("%q is not host:port", redactValue(b)),
 				"write host:port with commas between and no scheme, such as kafka-1:9092,kafka-2:9092")
 		}
 	}

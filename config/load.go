@@ -120,7 +120,7 @@ func (l *loader) add(name, what, fix string) {
 	if s.Secret() {
 		value = ""
 	}
-	l.problems = append(l.problems, Problem{Setting: name, Value: Redact(value), What: what, Fix: fix})
+	l.problems = append(l.problems, Problem{Setting: name, Value: redactValue(value), What: what, Fix: fix})
 }
 
 func (l *loader) warn(text string) { l.warnings = append(l.warnings, text) }

@@ -78,13 +78,19 @@ var (
 	schemeLike  = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
 	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"']*@`)
 	userAtHost  = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
-	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d|pwd|secret|token)(\s*[=:]\s*)("[^"]*"|'[^']*'|[^\s&;,]+)`)
+	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)
 )
 
 // Redact hides what looks like a password in a text that comes from elsewhere, such as a library's error:
-// the user part of URLs, user:password@host, and password=….
+// the user part of URLs, and password=….
 func Redact(text string) string {
-	text = userInfo.ReplaceAllString(text, "${1}"+hidden+"@")
-	text = userAtHost.ReplaceAllString(text, hidden+"@")
-	return passwordKey.ReplaceAllString(text, "${1}${2}"+hidden)
+	if strings.Contains(text, "://") {
+		text = userInfo.ReplaceAllString(text, "${1}"+hidden+"@")
+	}
+	return passwordKey.ReplaceAllString(text, "${1}"+hidden)
+}
+
+// redactValue hides what looks like a password in a setting's value; user:password@host too.
+func redactValue(text string) string {
+	return userAtHost.ReplaceAllString(Redact(text), hidden+"@")
 }

@@ -1,0 +1,49 @@
+package observe
+
+import (
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// lagCollector works out each stream's lag when it is asked, so that it grows while nothing comes.
+type lagCollector struct {
+	desc *prometheus.Desc
+	now  func() time.Time
+
+	mu sync.Mutex
+	at map[string]time.Time // by stream: when its position was true
+}
+
+func newLagCollector(now func() time.Time) *lagCollector {
+	return &lagCollector{
+		desc: prometheus.NewDesc("kubecdc_stream_lag_seconds",
+			"Time since a stream was last known to be complete in the log. A quiet stream's moves with the server's bookmarks, about once a minute.",
+			[]string{"stream"}, nil),
+		now: now, at: map[string]time.Time{},
+	}
+}
+
+func (l *lagCollector) set(stream string, t time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.at[stream] = t
+}
+
+func (l *lagCollector) drop(stream string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.at, stream)
+}
+
+func (l *lagCollector) Describe(ch chan<- *prometheus.Desc) { ch <- l.desc }
+
+func (l *lagCollector) Collect(ch chan<- prometheus.Metric) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for stream, at := range l.at {
+		lag := max(l.now().Sub(at).Seconds(), 0)
+		ch <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, lag, stream)
+	}
+}

@@ -1,0 +1,182 @@
+package observe
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"kubecdc/change"
+)
+
+// The stages of a commit, in their order; also the stages that errors are counted by.
+const (
+	StageSource     = "source"
+	StageSink       = "sink"
+	StageCheckpoint = "checkpoint"
+)
+
+// Metrics are the exporter's own, in a registry of their own. Its methods are safe for concurrent use and quick.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	changes       *prometheus.CounterVec   // resource, op
+	batches       *prometheus.CounterVec   // slot
+	batchChanges  prometheus.Histogram     // changes
+	batchBytes    prometheus.Histogram     // bytes
+	commit        *prometheus.HistogramVec // stage; seconds
+	streamState   *prometheus.GaugeVec     // stream, state; 0 or 1
+	lag           *lagCollector            // stream; seconds
+	relists       *prometheus.CounterVec   // reason
+	gaps          *prometheus.CounterVec   // complete
+	watchRestarts prometheus.Counter
+	errors        *prometheus.CounterVec // stage
+	deadLetters   *prometheus.CounterVec // resource
+	slotEpoch     *prometheus.GaugeVec   // slot
+	slotHeld      *prometheus.GaugeVec   // slot; 0 or 1
+	bufferChanges prometheus.Gauge
+	bufferBytes   prometheus.Gauge
+}
+
+// NewMetrics registers all metrics, and those of the Go runtime and the process.
+func NewMetrics(version string) *Metrics {
+	m := &Metrics{
+		registry:      prometheus.NewRegistry(),
+		changes:       counter("changes_total", "Changes made durable in the sink.", "resource", "op"),
+		batches:       counter("batches_total", "Batches made durable in the sink.", "slot"),
+		batchChanges:  histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)),
+		batchBytes:    histogram("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)),
+		commit:        commitSeconds(),
+		streamState:   gauge("stream_state", "1 for the state that a stream is in.", "stream", "state"),
+		lag:           newLagCollector(time.Now),
+		relists:       counter("relists_total", "Lists made because a watch could not resume.", "reason"),
+		gaps:          counter("gaps_total", "Spans that a watch could not deliver; complete says whether all in them was recovered.", "complete"),
+		watchRestarts: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubecdc_watch_restarts_total", Help: "Watches resumed from their position without a list."}),
+		errors:        counter("errors_total", "Errors that were retried, by stage.", "stage"),
+		deadLetters:   counter("dead_letters_total", "Records that could not be delivered whole.", "resource"),
+		slotEpoch:     gauge("slot_epoch", "Epoch of a held slot; it grows with each change of owner.", "slot"),
+		slotHeld:      gauge("slot_held", "1 while this process owns the slot.", "slot"),
+		bufferChanges: plainGauge("buffer_changes", "Changes read and not yet durable."),
+		bufferBytes:   plainGauge("buffer_bytes", "Bytes of the changes read and not yet durable."),
+	}
+	m.register(version)
+	return m
+}
+
+func (m *Metrics) register(version string) {
+	build := gauge("build_info", "1, with the version as a label.", "version")
+	build.WithLabelValues(version).Set(1)
+	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
+		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.bufferChanges, m.bufferBytes, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	for _, complete := range []string{"true", "false"} { // so that alerts see them before the first gap
+		m.gaps.WithLabelValues(complete)
+	}
+	for _, stage := range []string{StageSource, StageSink, StageCheckpoint} {
+		m.errors.WithLabelValues(stage)
+	}
+}
+
+// Handler serves /metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
+}
+
+// Batch counts a batch that the sink made durable.
+func (m *Metrics) Batch(b *change.Batch) {
+	size := 0
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		size += len(c.Before) + len(c.After)
+		m.changes.WithLabelValues(resourceOf(c.Stream.ID()), c.Op.String()).Inc()
+	}
+	m.batches.WithLabelValues(strconv.Itoa(b.Slot)).Inc()
+	m.batchChanges.Observe(float64(len(b.Changes)))
+	m.batchBytes.Observe(float64(size))
+}
+
+// resourceOf gives the resource of a stream's id: "pods" of "pods@shop?labels=app=web".
+func resourceOf(stream string) string {
+	if end := strings.IndexAny(stream, "@?"); end >= 0 {
+		return stream[:end]
+	}
+	return stream
+}
+
+// Commit notes how long a stage of a commit took: StageSink or StageCheckpoint.
+func (m *Metrics) Commit(stage string, took time.Duration) {
+	m.commit.WithLabelValues(stage).Observe(took.Seconds())
+}
+
+// Position notes how far a stream is complete in the log; its lag is the time since then.
+func (m *Metrics) Position(p change.Position) { m.lag.set(p.Stream, p.Time) }
+
+// StreamState notes what a stream is doing now.
+func (m *Metrics) StreamState(stream, state string) {
+	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
+	m.streamState.WithLabelValues(stream, state).Set(1)
+}
+
+// Forget drops a stream that is watched no more.
+func (m *Metrics) Forget(stream string) {
+	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
+	m.lag.drop(stream)
+}
+
+// Relist counts a list made because a watch could not resume. The reason must be one of a few.
+func (m *Metrics) Relist(reason string) { m.relists.WithLabelValues(reason).Inc() }
+
+// Gap counts a gap that was closed.
+func (m *Metrics) Gap(complete bool) { m.gaps.WithLabelValues(strconv.FormatBool(complete)).Inc() }
+
+// WatchRestart counts a watch that was resumed without a list.
+func (m *Metrics) WatchRestart() { m.watchRestarts.Inc() }
+
+// Error counts an error that will be retried.
+func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }
+
+// DeadLetter counts a record that could not be delivered whole.
+func (m *Metrics) DeadLetter(resource string) { m.deadLetters.WithLabelValues(resource).Inc() }
+
+// Slot notes whether this process owns the slot, and under which epoch.
+func (m *Metrics) Slot(slot int, epoch int64, held bool) {
+	name := strconv.Itoa(slot)
+	m.slotEpoch.WithLabelValues(name).Set(float64(epoch))
+	m.slotHeld.WithLabelValues(name).Set(0)
+	if held {
+		m.slotHeld.WithLabelValues(name).Set(1)
+	}
+}
+
+// Buffer notes what is read and not yet durable.
+func (m *Metrics) Buffer(changes int, bytes int64) {
+	m.bufferChanges.Set(float64(changes))
+	m.bufferBytes.Set(float64(bytes))
+}
+
+func counter(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help}, labels)
+}
+
+func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubecdc_" + name, Help: help}, labels)
+}
+
+func plainGauge(name, help string) prometheus.Gauge {
+	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubecdc_" + name, Help: help})
+}
+
+func histogram(name, help string, buckets []float64) prometheus.Histogram {
+	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubecdc_" + name, Help: help, Buckets: buckets})
+}
+
+func commitSeconds() *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "kubecdc_commit_seconds", Help: "How long a stage of a commit took.",
+		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
+	}, []string{"stage"})
+}

@@ -1,0 +1,138 @@
+package observe
+
+import (
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// Progress shows how far the first snapshots are: a bar on a terminal, a log line now and then elsewhere.
+type Progress struct {
+	mu      sync.Mutex
+	out     io.Writer // the terminal; nil for none
+	log     *slog.Logger
+	bar     *progressbar.ProgressBar
+	running map[string]*count // by stream
+	count   count             // of streams that are done
+	started time.Time
+	said    time.Time // when the last line was logged
+}
+
+type count struct{ done, total int64 }
+
+// sayEvery is the time between two log lines.
+const sayEvery = 5 * time.Second
+
+// NewProgress draws on the terminal out, or logs where out is nil.
+func NewProgress(out io.Writer) *Progress {
+	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[string]*count{}}
+}
+
+// LogTo says where the lines go; for a logger that writes through Writer it can only be said afterwards.
+func (p *Progress) LogTo(log *slog.Logger) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.log = log
+}
+
+// Begin says that the first list of a stream starts.
+func (p *Progress) Begin(stream string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.running) == 0 {
+		p.started, p.said = time.Now(), time.Now()
+	}
+	if p.running[stream] == nil {
+		p.running[stream] = &count{}
+	}
+}
+
+// List says how many objects of how many a list has read; of a stream that did not begin it is passed over.
+func (p *Progress) List(stream string, done, total int64) {
+	say := func() {}
+	defer func() { say() }() // the log may write through Writer, which takes the lock
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.running[stream]
+	if c == nil {
+		return
+	}
+	c.done, c.total = done, max(done, total)
+	if p.out != nil {
+		p.draw()
+	} else if time.Since(p.said) >= sayEvery {
+		p.said = time.Now()
+		sum, left, log := p.sum(), len(p.running), p.log
+		say = func() { log.Info("snapshot", "objects", sum.done, "of", sum.total, "streams_left", left) }
+	}
+}
+
+// Done says that the first list of a stream has ended.
+func (p *Progress) Done(stream string) {
+	say := func() {}
+	defer func() { say() }()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := p.running[stream]
+	if c == nil {
+		return
+	}
+	delete(p.running, stream)
+	p.count.done += c.done
+	p.count.total += c.done
+	if len(p.running) == 0 {
+		say = p.finish()
+	}
+}
+
+// finish takes the bar away, and gives what there is to say.
+func (p *Progress) finish() func() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
+	log, objects, took := p.log, p.count.done, time.Since(p.started).Round(time.Millisecond)
+	p.count = count{}
+	return func() { log.Info("snapshot complete", "objects", objects, "took", took.String()) }
+}
+
+func (p *Progress) sum() count {
+	s := p.count
+	for _, c := range p.running {
+		s.done += c.done
+		s.total += c.total
+	}
+	return s
+}
+
+// draw keeps the bar's end one beyond the sum: a bar that is full ends for good, and streams may yet begin.
+func (p *Progress) draw() {
+	s := p.sum()
+	if p.bar == nil {
+		p.bar = progressbar.NewOptions64(s.total+1, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription("snapshot"),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("objects"),
+			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	p.bar.ChangeMax64(s.total + 1)
+	_ = p.bar.Set64(s.done)
+}
+
+// Writer gives a writer to the same terminal that takes the bar away before it writes.
+func (p *Progress) Writer(w io.Writer) io.Writer { return &besideBar{p, w} }
+
+type besideBar struct {
+	p *Progress
+	w io.Writer
+}
+
+func (b *besideBar) Write(text []byte) (int, error) {
+	b.p.mu.Lock()
+	defer b.p.mu.Unlock()
+	if b.p.bar != nil {
+		_ = b.p.bar.Clear()
+	}
+	return b.w.Write(text)
+}

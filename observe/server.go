@@ -1,0 +1,82 @@
+package observe
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"syscall"
+	"time"
+
+	"kubecdc/config"
+)
+
+// Server answers /healthz, /readyz and /metrics.
+type Server struct {
+	http     *http.Server
+	listener net.Listener
+}
+
+// Serve starts to answer on the address, KUBECDC_LISTEN. An address that can't be had is a *config.Error.
+// For "off" there is no server: nil, which can be closed too.
+func Serve(listen string, m *Metrics, h *Health) (*Server, error) {
+	if listen == "off" {
+		return nil, nil
+	}
+	listener, err := net.Listen("tcp", listen)
+	if err != nil {
+		return nil, &config.Error{Problems: []config.Problem{listenProblem(listen, err)}}
+	}
+	s := &Server{listener: listener, http: &http.Server{Handler: handler(m, h), ReadHeaderTimeout: 5 * time.Second}}
+	go func() { _ = s.http.Serve(listener) }() // ends with Close
+	return s, nil
+}
+
+func listenProblem(listen string, err error) config.Problem {
+	p := config.Problem{Setting: "KUBECDC_LISTEN", Value: listen, What: err.Error(), Fix: "choose another address, or off"}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		p.What, p.Fix = "another process listens there already", "end it, or choose another port, such as :8081, or off"
+	}
+	return p
+}
+
+// Addr is where the server can be reached: useful where the port was 0.
+func (s *Server) Addr() string {
+	if s == nil {
+		return ""
+	}
+	return s.listener.Addr().String()
+}
+
+// Close ends the server, after the answers that are being written, or a second.
+func (s *Server) Close() error {
+	if s == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	return s.http.Shutdown(ctx)
+}
+
+func handler(m *Metrics, h *Health) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, h.Report()) })
+	mux.Handle("GET /metrics", m.Handler())
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "kubecdc exporter: /healthz /readyz /metrics")
+	})
+	return mux
+}
+
+func answerReady(w http.ResponseWriter, r Report) {
+	w.Header().Set("Content-Type", "application/json")
+	if !r.Ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(r)
+}
