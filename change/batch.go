@@ -19,11 +19,19 @@ type Batch struct {
 	Changes   []Change
 	Positions []Position // at most one a stream
 	Controls  []Control
+	Malformed []Malformed
+}
+
+// Malformed is something the API server sent that can't be read as an object. It goes to the dead letter as it came.
+type Malformed struct {
+	Stream string
+	Bytes  []byte
+	Reason string
 }
 
 // Empty reports whether there is nothing in the batch to make durable.
 func (b *Batch) Empty() bool {
-	return len(b.Changes) == 0 && len(b.Positions) == 0 && len(b.Controls) == 0
+	return len(b.Changes) == 0 && len(b.Positions) == 0 && len(b.Controls) == 0 && len(b.Malformed) == 0
 }
 
 // Offsets says where each partition of a sink stood after a batch: topic, partition, next offset.

@@ -11,16 +11,13 @@ type Envelope struct {
 	Version string // kubecdc's, source.version
 }
 
-// Value is the value of a record in pieces, so that whoever writes it can copy the bodies once.
-type Value struct {
-	Before, After []byte // nil is written as null
-	Tail          []byte // all that follows the bodies
-}
+// Value is the value of a record in pieces, so that whoever writes it copies the bodies only once.
+type Value [5][]byte
 
-const (
-	valueBefore = `{"before":`
-	valueAfter  = `,"after":`
-	null        = `null`
+var (
+	valueBefore = []byte(`{"before":`)
+	valueAfter  = []byte(`,"after":`)
+	null        = []byte(`null`)
 )
 
 // DeadLetter says that an image was left out of a record, because the whole record was not accepted, and that
@@ -44,44 +41,40 @@ func (e *Envelope) AppendKey(dst []byte, c *Change) []byte {
 // AppendValue appends the record's value.
 func (e *Envelope) AppendValue(dst []byte, c *Change) []byte {
 	dst = append(dst, valueBefore...)
-	dst = appendImage(dst, c.Before)
+	dst = append(dst, orNull(c.Before)...)
 	dst = append(dst, valueAfter...)
-	dst = appendImage(dst, c.After)
+	dst = append(dst, orNull(c.After)...)
 	return e.appendTail(dst, c, nil)
 }
 
-// Value gives the record's value in pieces; the tail is appended to scratch. With a dead letter, its id and
-// error are noted in source.
+// Value gives the record's value in pieces; all but the bodies is made in scratch, which the value holds on to.
+// With a dead letter, its id and error are noted in source.
 func (e *Envelope) Value(scratch []byte, c *Change, dead *DeadLetter) Value {
-	return Value{Before: c.Before, After: c.After, Tail: e.appendTail(scratch, c, dead)}
+	return Value{valueBefore, orNull(c.Before), valueAfter, orNull(c.After), e.appendTail(scratch, c, dead)}
 }
 
-// Len is the length of what AppendTo appends.
+// Len is the length of the whole value.
 func (v *Value) Len() int {
-	return len(valueBefore) + imageLen(v.Before) + len(valueAfter) + imageLen(v.After) + len(v.Tail)
+	n := 0
+	for _, piece := range v {
+		n += len(piece)
+	}
+	return n
 }
 
 // AppendTo appends the whole value.
 func (v *Value) AppendTo(dst []byte) []byte {
-	dst = append(dst, valueBefore...)
-	dst = appendImage(dst, v.Before)
-	dst = append(dst, valueAfter...)
-	dst = appendImage(dst, v.After)
-	return append(dst, v.Tail...)
+	for _, piece := range v {
+		dst = append(dst, piece...)
+	}
+	return dst
 }
 
-func imageLen(image []byte) int {
+func orNull(image []byte) []byte {
 	if image == nil {
-		return len(null)
+		return null
 	}
-	return len(image)
-}
-
-func appendImage(dst, image []byte) []byte {
-	if image == nil {
-		return append(dst, null...)
-	}
-	return append(dst, image...)
+	return image
 }
 
 // appendTail writes op, ts_ms and source. Everything in source is a scalar, as Flink reads it as a map of

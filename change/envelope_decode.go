@@ -23,7 +23,7 @@ func DecodeAfter(value []byte) ([]byte, error) {
 	if err := json.Unmarshal(value, &v); err != nil {
 		return nil, fmt.Errorf("decode record value %.80q: %w", value, err)
 	}
-	if v.After == nil || bytes.Equal(v.After, []byte(null)) {
+	if v.After == nil || bytes.Equal(v.After, null) {
 		return nil, nil
 	}
 	return v.After, nil

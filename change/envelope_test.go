@@ -36,13 +36,6 @@ func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
 	}
 }
 
-func orNull(b []byte) []byte {
-	if b == nil {
-		return []byte("null")
-	}
-	return b
-}
-
 // decoded is what a consumer sees.
 func decoded(t *testing.T, b []byte) (v any) {
 	t.Helper()

@@ -95,7 +95,7 @@ func splitKey(key string) (namespace, name string) {
 // sendMalformed hands on an event that can't be read, as it came.
 func (s *Stream) sendMalformed(ctx context.Context, raw []byte, reason error) error {
 	s.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
-	return s.emit(ctx, Item{Raw: &Malformed{Bytes: append([]byte(nil), raw...), Reason: reason.Error()}})
+	return s.emit(ctx, Item{Raw: &change.Malformed{Stream: s.ID(), Bytes: append([]byte(nil), raw...), Reason: reason.Error()}})
 }
 
 // sendControl hands on a control record, and a position with it.

@@ -12,16 +12,10 @@ type Item struct {
 	Stream  string
 	Change  *change.Change
 	Control *change.Control
-	Raw     *Malformed
+	Raw     *change.Malformed
 	// Version moves the stream's position: every change up to it has been handed on. Empty: it stays.
 	Version string
 	Time    time.Time
-}
-
-// Malformed is an event that could not be read: it goes to the dead letter as it came.
-type Malformed struct {
-	Bytes  []byte
-	Reason string
 }
 
 // Output takes what streams emit. Send blocks while the log is behind; its error ends the stream.

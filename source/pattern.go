@@ -66,7 +66,8 @@ func isVersion(s string) bool {
 // wild reports whether the pattern may match resources that do not exist yet.
 func (p Pattern) wild() bool { return p.resource == "*" }
 
-func (p Pattern) matches(r change.Resource) bool {
+// Matches reports whether the pattern names the resource.
+func (p Pattern) Matches(r change.Resource) bool {
 	if p.all {
 		return true
 	}
@@ -91,7 +92,7 @@ func Select(patterns []Pattern, served Served) (selected []change.Resource, unkn
 	for _, p := range patterns {
 		found := false
 		for _, r := range served.all {
-			if !p.matches(r) || p.version == "" && !served.preferred(r) {
+			if !p.Matches(r) || p.version == "" && !served.preferred(r) {
 				continue
 			}
 			found = true

@@ -25,6 +25,7 @@ type Options struct {
 	FreshTries   int           // how often a 410 is answered by a fresh connection before the list
 	MaxBackoff   time.Duration
 	MetadataOnly bool
+	Distrust     string // why the position can't be trusted: list and compare first
 }
 
 // DefaultOptions are the production settings.
@@ -47,6 +48,7 @@ func DefaultOptions() Options {
 // error, and every item that was sent is remembered in the index, so a repeated list emits nothing twice.
 type Stream struct {
 	stream    *change.Stream
+	group     string
 	client    *Client
 	options   Options
 	inventory Inventory
@@ -73,12 +75,15 @@ func NewStream(s *change.Stream, client *Client, options Options, inventory Inve
 	retry.InitialInterval = 200 * time.Millisecond
 	retry.MaxInterval = options.MaxBackoff
 	resource := s.Resource
-	return &Stream{stream: s, client: client, options: options, inventory: inventory, out: out, observer: observer,
+	return &Stream{stream: s, group: s.Resource.Group, client: client, options: options, inventory: inventory, out: out, observer: observer,
 		log: log.With("stream", s.ID()), state: StateLoading, retry: retry, want: &resource}
 }
 
 // ID is the stream's id.
 func (s *Stream) ID() string { return s.stream.ID() }
+
+// Group is the API group of the stream's resource.
+func (s *Stream) Group() string { return s.group }
 
 var errResourceChanged = errors.New("the API server serves the resource in another way now")
 
@@ -174,6 +179,10 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 	s.index, s.position = x, version
 	if !ok || version == "" {
 		return s.enter(StateListing, "first snapshot"), nil
+	}
+	if s.options.Distrust != "" {
+		s.gap = &change.Gap{ID: change.GapID(s.ID(), version), From: version}
+		return s.enter(StateListing, "relist: "+s.options.Distrust), nil
 	}
 	s.log.Info("resuming", "position", version, "objects", x.len())
 	return s.enter(StateWatching, "resume at resourceVersion "+version), nil

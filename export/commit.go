@@ -1,0 +1,120 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+)
+
+// committer makes batches durable, one after another: prepare (before-images, number), apply (the sink has it, all
+// or nothing), publish (the checkpoint follows).
+//
+// Invariants (docs/design.md):
+//  1. The checkpoint moves only after the sink has the batch, and all of it at once.
+//  2. After any error the outcome is unknown: the session ends, and the next one asks the sink.
+type committer struct {
+	slot    int
+	epoch   int64
+	seq     uint64 // of the last batch
+	cluster string
+	store   checkpoint.Store
+	log     sinks.Log
+	befores *befores // nil: before-images are off
+
+	watermark  time.Duration        // at least so long between two watermark records of a stream
+	watermarks map[string]time.Time // when each stream had its last one
+	observer   Observer
+}
+
+func (c *committer) commit(ctx context.Context, b *collected) error {
+	batch := c.prepare(b)
+	if c.befores != nil {
+		if err := c.befores.attach(ctx, batch); err != nil {
+			return err
+		}
+	}
+	start := time.Now()
+	offsets, err := c.log.Write(ctx, batch)
+	if err != nil {
+		return fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, c.slot, err)
+	}
+	written := time.Now()
+	if err := c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)); err != nil {
+		return fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, c.slot, err)
+	}
+	c.seq = batch.Seq
+	if c.befores != nil {
+		c.befores.committed(batch)
+	}
+	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
+	return nil
+}
+
+// prepare numbers the batch and makes its positions and control records.
+func (c *committer) prepare(b *collected) *change.Batch {
+	batch := &b.batch
+	batch.Slot, batch.Epoch, batch.Seq = c.slot, c.epoch, c.seq+1
+	for _, p := range b.positions {
+		batch.Positions = append(batch.Positions, p)
+		if p.Time.Sub(c.watermarks[p.Stream]) < c.watermark {
+			continue
+		}
+		c.watermarks[p.Stream] = p.Time
+		batch.Controls = append(batch.Controls, change.Control{Type: change.ControlWatermark, Stream: p.Stream,
+			ResourceVersion: p.ResourceVersion, TimeMs: p.Time.UnixMilli()})
+	}
+	now := time.Now().UnixMilli()
+	for i := range batch.Controls {
+		control := &batch.Controls[i]
+		control.Cluster, control.Slot, control.Epoch, control.Batch = c.cluster, c.slot, c.epoch, batch.Seq
+		if control.TimeMs == 0 {
+			control.TimeMs = now
+		}
+	}
+	return batch
+}
+
+// commitOf is what a batch does to the checkpoint: the last state of every key that it touches.
+func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
+	type place struct{ stream, key string }
+	last := map[place]int{}
+	order := make([]place, 0, len(batch.Changes))
+	for i := range batch.Changes {
+		ch := &batch.Changes[i]
+		at := place{ch.Stream.ID(), ch.Key()}
+		if _, ok := last[at]; !ok {
+			order = append(order, at)
+		}
+		last[at] = i
+	}
+	streams := map[string]*checkpoint.StreamCommit{}
+	commit := checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets}
+	for _, at := range order {
+		s := streams[at.stream]
+		if s == nil {
+			s = &checkpoint.StreamCommit{Stream: at.stream}
+			streams[at.stream] = s
+		}
+		addObject(s, at.key, &batch.Changes[last[at]], bodies)
+	}
+	for _, s := range streams {
+		commit.Streams = append(commit.Streams, *s)
+	}
+	return commit
+}
+
+func addObject(s *checkpoint.StreamCommit, key string, c *change.Change, bodies bool) {
+	if c.Op == change.Delete {
+		s.Deletes = append(s.Deletes, key)
+		return
+	}
+	o := checkpoint.Object{Key: key, UID: c.UID, ResourceVersion: c.ResourceVersion}
+	if bodies {
+		o.Body = c.After
+	}
+	s.Upserts = append(s.Upserts, o)
+}

@@ -1,0 +1,120 @@
+// Package export joins the parts: it reads streams (source), makes batches durable (sinks) and remembers how far
+// it is (checkpoint). One slot is one loop; start reading at slot.go.
+package export
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+	"kubecdc/source"
+)
+
+// Config says what to export and in which measures.
+type Config struct {
+	Cluster       string
+	Resources     []source.Pattern
+	MetadataOnly  []source.Pattern
+	Namespaces    []string // none: all
+	LabelSelector string
+	FieldSelector string
+	Before        bool // attach before-images, and keep bodies in the inventory
+
+	Slots            int
+	Owner            string // names this process in the lease
+	LeaseDuration    time.Duration
+	Limits           Limits
+	BufferChanges    int
+	BufferBytes      int64
+	BodyCacheBytes   int64
+	DiscoveryPoll    time.Duration
+	HistoryRetention time.Duration
+	ShutdownTimeout  time.Duration
+	Source           source.Options
+}
+
+// Parts are what the exporter works with. REST names the API server; Client is made from it when nil.
+type Parts struct {
+	REST     *rest.Config
+	Client   *source.Client
+	Store    checkpoint.Store
+	Sink     sinks.Sink
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// Run exports until the context ends (nil: drained) or it can't go on.
+func Run(ctx context.Context, config Config, parts Parts) error {
+	discovery, err := prepare(ctx, &config, &parts)
+	if err != nil {
+		return err
+	}
+	h := newHub()
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		discovery.Follow(ctx, parts.Client, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		return nil
+	})
+	group.Go(func() error {
+		prune(ctx, parts, config.HistoryRetention)
+		return nil
+	})
+	for n := range config.Slots {
+		s := &slot{number: n, config: config, parts: parts, hub: h, log: parts.Log.With("slot", n)}
+		group.Go(func() error { return s.run(ctx) })
+	}
+	return group.Wait()
+}
+
+// prepare makes sure that this is the cluster of the checkpoint and that the resources exist.
+func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discovery, error) {
+	if parts.Client == nil {
+		client, err := source.NewClient(parts.REST)
+		if err != nil {
+			return nil, err
+		}
+		parts.Client = client
+	}
+	uid, err := source.ClusterUID(ctx, parts.Client, parts.REST)
+	if err != nil {
+		return nil, err
+	}
+	if err := parts.Store.Bind(ctx, config.Cluster, uid); err != nil {
+		return nil, err
+	}
+	discovery, err := source.NewDiscovery(parts.REST)
+	if err != nil {
+		return nil, err
+	}
+	served, err := discovery.Served(ctx)
+	if err != nil {
+		return nil, err
+	}
+	selected, unknown := source.Select(config.Resources, served)
+	if len(unknown) > 0 {
+		return nil, source.UnknownError(unknown, served)
+	}
+	parts.Log.Info("starting", "cluster", config.Cluster, "uid", uid, "server", parts.Client.Host(), "resources", len(selected))
+	return discovery, nil
+}
+
+// prune forgets old history once an hour.
+func prune(ctx context.Context, parts Parts, age time.Duration) {
+	ticker := time.NewTicker(time.Hour)
+	defer ticker.Stop()
+	for {
+		if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
+			parts.Log.Warn("old checkpoints could not be pruned; it is tried again in an hour", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

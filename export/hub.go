@@ -1,0 +1,49 @@
+package export
+
+import (
+	"sync"
+
+	"kubecdc/source"
+)
+
+// hub hands the newest selection to every slot; an older one that a slot did not look at yet is replaced.
+type hub struct {
+	mu      sync.Mutex
+	current *source.Selection
+	subs    map[chan source.Selection]bool
+}
+
+func newHub() *hub { return &hub{subs: map[chan source.Selection]bool{}} }
+
+func (h *hub) publish(s source.Selection) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.current = &s
+	for ch := range h.subs {
+		offer(ch, s)
+	}
+}
+
+func (h *hub) subscribe() (<-chan source.Selection, func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch := make(chan source.Selection, 1)
+	h.subs[ch] = true
+	if h.current != nil {
+		offer(ch, *h.current)
+	}
+	return ch, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		delete(h.subs, ch)
+	}
+}
+
+// offer replaces what waits in the channel; the hub's lock makes it the only sender.
+func offer(ch chan source.Selection, s source.Selection) {
+	select {
+	case <-ch:
+	default:
+	}
+	ch <- s
+}

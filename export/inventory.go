@@ -1,0 +1,21 @@
+package export
+
+import (
+	"context"
+
+	"kubecdc/checkpoint"
+)
+
+// inventory shows a checkpoint store to the streams.
+type inventory struct{ store checkpoint.Store }
+
+func (i inventory) Position(ctx context.Context, stream string) (version string, ok bool, err error) {
+	p, ok, err := i.store.Position(ctx, stream)
+	return p.ResourceVersion, ok, err
+}
+
+func (i inventory) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {
+	return i.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
+		return visit(o.Key, o.UID, o.ResourceVersion)
+	})
+}

@@ -1,0 +1,30 @@
+package export
+
+import (
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source"
+)
+
+// Observer is told what the exporter does, for metrics, readiness and people.
+type Observer interface {
+	source.Observer
+	// StreamAdded and StreamRemoved say which streams are owned here.
+	StreamAdded(stream string)
+	StreamRemoved(stream string)
+	// SlotHeld says that a slot is owned by this process now, or no more.
+	SlotHeld(slot int, epoch int64, held bool)
+	// Committed follows every batch that is durable and checkpointed.
+	Committed(c Committed)
+	// Problem names what a slot is stuck on; nil when it goes on.
+	Problem(slot int, err error)
+}
+
+// Committed says what one commit cost.
+type Committed struct {
+	Batch      *change.Batch
+	Bytes      int
+	Sink       time.Duration // until the sink had it
+	Checkpoint time.Duration // until the checkpoint had it
+}
