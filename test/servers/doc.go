@@ -1,0 +1,14 @@
+// Package servers installs and starts the real servers that the tests, the
+// demo and CI run against: kube-apiserver with etcd, Apache Kafka, PostgreSQL.
+//
+// No container engine and no download site is needed: Kubernetes and etcd are
+// built from their Go modules (test/kube), Kafka's jars come from Maven
+// Central, Postgres from the machine or from Maven Central. All of it lives in
+// one git-ignored folder at the project root, .servers/ (or the folder named
+// by KUBECDC_SERVERS_DIR); each running server has a folder of its own under
+// .servers/run/, gone when it stops unless KUBECDC_SERVERS_KEEP is set.
+//
+// Every server dies with the process that started it, and can be restarted,
+// killed, frozen behind a Proxy, set back to an older state: that is what the
+// package is for. It knows nothing of the exporter.
+package servers

@@ -1,0 +1,188 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// etcd is the store below an API server: one member, on the loopback.
+type etcd struct {
+	binary   string
+	dir      string // data
+	log      string
+	endpoint string
+	peer     string
+	flags    []string
+	proc     *process
+}
+
+func (e *etcd) args() []string {
+	// A kill of the process loses nothing without fsync, only a crash of the
+	// machine does: so --unsafe-no-fsync takes nothing away from a test.
+	return append([]string{"etcd",
+		"--name=kubecdc",
+		"--data-dir=" + e.dir,
+		"--listen-client-urls=" + e.endpoint,
+		"--advertise-client-urls=" + e.endpoint,
+		"--listen-peer-urls=" + e.peer,
+		"--initial-advertise-peer-urls=" + e.peer,
+		"--initial-cluster=kubecdc=" + e.peer,
+		"--unsafe-no-fsync",
+		"--quota-backend-bytes=8589934592",
+		"--log-level=warn",
+	}, e.flags...)
+}
+
+func (e *etcd) start(ctx context.Context) (err error) {
+	e.proc, err = startProcess(command{name: "etcd", path: e.binary, args: e.args(), log: e.log})
+	if err != nil {
+		return err
+	}
+	return e.proc.awaitReady(ctx, func(ctx context.Context) error {
+		return probeURL(ctx, http.DefaultClient, e.endpoint+"/health", "")
+	})
+}
+
+func (e *etcd) stop() error { return e.proc.stop(syscall.SIGTERM) }
+
+// snapshot copies the data folder as it would be after a kill -9 at this
+// moment: the process stands still while its files are copied.
+func (e *etcd) snapshot(to string) error {
+	if e.proc.running() {
+		if err := e.proc.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			return fmt.Errorf("pause etcd: %w", err)
+		}
+		defer e.proc.cmd.Process.Signal(syscall.SIGCONT)
+	}
+	if err := os.CopyFS(to, os.DirFS(e.dir)); err != nil {
+		return fmt.Errorf("copy etcd's data: %w", err)
+	}
+	return nil
+}
+
+// restore puts a snapshot in place of the data; etcd must be stopped.
+func (e *etcd) restore(from string) error {
+	if err := os.RemoveAll(e.dir); err != nil {
+		return fmt.Errorf("restore etcd's data: %w", err)
+	}
+	if err := os.CopyFS(e.dir, os.DirFS(from)); err != nil {
+		return fmt.Errorf("restore etcd's data: %w", err)
+	}
+	return os.Chmod(e.dir, 0o700)
+}
+
+func (e *etcd) newClient() (*clientv3.Client, error) {
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints:   []string{e.endpoint},
+		DialTimeout: 10 * time.Second,
+		Logger:      zap.NewNop(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("connect to etcd at %s: %w", e.endpoint, err)
+	}
+	return c, nil
+}
+
+// compactRevKey is where API servers tell each other what is compacted: they
+// watch it to drop what their watch caches hold of it
+// (k8s.io/apiserver, pkg/storage/etcd3/compact.go).
+const compactRevKey = "compact_rev_key"
+
+// compact does what an API server's own compactor does.
+func compact(ctx context.Context, c *clientv3.Client, rev int64) error {
+	if _, err := c.Put(ctx, compactRevKey, strconv.FormatInt(rev, 10)); err != nil {
+		return fmt.Errorf("announce the compaction to revision %d: %w", rev, err)
+	}
+	if _, err := c.Compact(ctx, rev, clientv3.WithCompactPhysical()); err != nil {
+		return fmt.Errorf("compact etcd to revision %d: %w", rev, err)
+	}
+	return nil
+}
+
+// EtcdEvent is one write, as etcd itself tells it: what a log of changes is to
+// be measured against.
+type EtcdEvent struct {
+	Op       string // c, u or d
+	Key      string // e.g. /registry/configmaps/default/name
+	Revision int64  // the resourceVersion of the change
+	Value    []byte // nil for d; protobuf for most built-in resources, JSON for custom ones
+}
+
+// history reads all writes under prefix from revision from up to now.
+func history(ctx context.Context, c *clientv3.Client, prefix string, from int64) ([]EtcdEvent, error) {
+	now, err := revision(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	// All keys, not the prefix only: every revision has a write, so that the
+	// one at now ends the watch.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var found []EtcdEvent
+	for resp := range c.Watch(ctx, "\x00", clientv3.WithFromKey(), clientv3.WithRev(from)) {
+		if err := resp.Err(); err != nil {
+			return nil, fmt.Errorf("read etcd's history from revision %d: %w", from, err)
+		}
+		for _, ev := range resp.Events {
+			if ev.Kv.ModRevision > now {
+				return found, nil
+			}
+			if strings.HasPrefix(string(ev.Kv.Key), prefix) {
+				found = append(found, etcdEvent(ev))
+			}
+		}
+		if n := len(resp.Events); n > 0 && resp.Events[n-1].Kv.ModRevision >= now {
+			return found, nil
+		}
+	}
+	return nil, fmt.Errorf("read etcd's history from revision %d: %w", from, context.Cause(ctx))
+}
+
+func etcdEvent(ev *clientv3.Event) EtcdEvent {
+	out := EtcdEvent{Op: "u", Key: string(ev.Kv.Key), Revision: ev.Kv.ModRevision, Value: ev.Kv.Value}
+	switch {
+	case ev.Type == clientv3.EventTypeDelete:
+		out.Op = "d"
+	case ev.IsCreate():
+		out.Op = "c"
+	}
+	return out
+}
+
+func revision(ctx context.Context, c *clientv3.Client) (int64, error) {
+	resp, err := c.Get(ctx, compactRevKey)
+	if err != nil {
+		return 0, fmt.Errorf("read etcd's revision: %w", err)
+	}
+	return resp.Header.Revision, nil
+}
+
+func probeURL(ctx context.Context, client *http.Client, url, token string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return nil
+}

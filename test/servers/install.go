@@ -1,0 +1,156 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const howToInstall = "run `go run ./test/servers/cmd/servers install`"
+
+// Missing says what this machine lacks: one sentence for each server that
+// could not be installed, with the way to fix it. Empty strings: all is there.
+type Missing struct {
+	Kafka    string
+	Postgres string
+}
+
+// Any tells whether something is missing.
+func (m Missing) Any() bool { return m != Missing{} }
+
+func (m Missing) String() string {
+	return strings.TrimSpace(m.Kafka + "\n" + m.Postgres)
+}
+
+// Part is one of the servers.
+type Part string
+
+// The parts that Install knows.
+const (
+	KubernetesPart Part = "kubernetes"
+	KafkaPart      Part = "kafka"
+	PostgresPart   Part = "postgres"
+)
+
+// Install makes the servers ready to start: all of them, or the parts named.
+// It tells log about steps that take time, and about nothing if all is there
+// already, which takes a few milliseconds. Only one process installs at a
+// time; the others wait.
+//
+// Kubernetes builds anywhere that Go does; if it fails, that is an error. What
+// else is not to be had is in Missing.
+func Install(ctx context.Context, log func(string), parts ...Part) (Missing, error) {
+	dir, err := Dir()
+	if err != nil {
+		return Missing{}, err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return Missing{}, fmt.Errorf("install servers: %w", err)
+	}
+	unlock, err := lockFile(filepath.Join(dir, "install.lock"))
+	if err != nil {
+		return Missing{}, err
+	}
+	defer unlock()
+	return (&installer{dir: dir, log: log}).install(ctx, parts)
+}
+
+type installer struct {
+	dir string
+	log func(string)
+}
+
+func (i *installer) install(ctx context.Context, parts []Part) (missing Missing, err error) {
+	if len(parts) == 0 {
+		parts = []Part{PostgresPart, KafkaPart, KubernetesPart}
+	}
+	for _, part := range parts {
+		switch part {
+		case PostgresPart:
+			missing.Postgres = reason("Postgres", i.installPostgres(ctx))
+		case KafkaPart:
+			missing.Kafka = reason("Kafka", i.installKafka(ctx))
+		case KubernetesPart:
+			err = i.installKube(ctx)
+		default:
+			err = fmt.Errorf("install %q: no such part", part)
+		}
+		if err != nil || ctx.Err() != nil {
+			return missing, errors.Join(err, context.Cause(ctx))
+		}
+	}
+	return missing, nil
+}
+
+func reason(server string, err error) string {
+	if err == nil {
+		return ""
+	}
+	return fmt.Sprintf("no %s: %v", server, err)
+}
+
+// step tells the log what is being done and, after it, how long it took.
+func (i *installer) step(what string, do func() error) error {
+	start := time.Now()
+	i.log(what + "…")
+	if err := do(); err != nil {
+		return err
+	}
+	i.log(fmt.Sprintf("%s: done in %s", what, time.Since(start).Round(100*time.Millisecond)))
+	return nil
+}
+
+// run runs a tool to its end. Its output is in the error, and else nowhere.
+func run(cmd *exec.Cmd) error {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, lastLines(string(out), tailLines))
+	}
+	return nil
+}
+
+// apt installs Debian packages, where this process may.
+func (i *installer) apt(ctx context.Context, packages ...string) error {
+	apt, err := exec.LookPath("apt-get")
+	if err != nil || os.Geteuid() != 0 {
+		return fmt.Errorf("install it with the system's package manager (on Debian: apt-get install %s)",
+			strings.Join(packages, " "))
+	}
+	return i.step("apt-get install "+strings.Join(packages, " "), func() error {
+		for _, args := range [][]string{{"update", "-qq"}, append([]string{"install", "-qq", "-y", "--no-install-recommends"}, packages...)} {
+			cmd := exec.CommandContext(ctx, apt, args...)
+			cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive")
+			if err := run(cmd); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// replaceDir makes dir with fill, whole or not at all.
+func replaceDir(dir string, fill func(tmp string) error) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(filepath.Dir(dir), "."+filepath.Base(dir)+"-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	if err := os.Chmod(tmp, 0o755); err != nil {
+		return err
+	}
+	if err := fill(tmp); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	return os.Rename(tmp, dir)
+}

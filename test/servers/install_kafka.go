@@ -1,0 +1,88 @@
+package servers
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+)
+
+// A broker takes any cluster id of 16 bytes in base64.
+const kafkaClusterID = "a3ViZWNkYy10ZXN0LTAwMA"
+
+// kafkaHome is the folder of the jars, a formatted data folder and an archive
+// of loaded classes.
+func kafkaFolder(dir string) (string, error) {
+	version, err := pomVersion("kafka.xml")
+	return filepath.Join(dir, "kafka-"+version), err
+}
+
+func kafkaHome(dir string) (string, error) {
+	home, err := kafkaFolder(dir)
+	if err == nil && !exists(home) {
+		err = fmt.Errorf("no Kafka at %s: %s", home, howToInstall)
+	}
+	return home, err
+}
+
+func (i *installer) installKafka(ctx context.Context) error {
+	home, err := kafkaFolder(i.dir)
+	if err != nil {
+		return err
+	}
+	java, err := i.ensureJava(ctx)
+	if err != nil || exists(home) {
+		return err
+	}
+	if err := checkJava(ctx, java); err != nil {
+		return err
+	}
+	return i.step("get Kafka's jars from Maven Central", func() error {
+		return replaceDir(home, func(tmp string) error { return i.makeKafka(ctx, tmp) })
+	})
+}
+
+func (i *installer) makeKafka(ctx context.Context, home string) error {
+	if err := i.mavenJars(ctx, "kafka.xml", filepath.Join(home, "libs")); err != nil {
+		return err
+	}
+	return formatKafka(ctx, home)
+}
+
+// formatKafka makes the data folder that every broker starts with a copy of:
+// formatting takes a second. It holds the SCRAM users.
+func formatKafka(ctx context.Context, home string) error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	settings := kafkaBasics(filepath.Join(home, "template"), loopback(ports[0]))
+	settings["listeners"] = "CONTROLLER://" + loopback(ports[0]) + ",PLAINTEXT://" + loopback(ports[1])
+	file := filepath.Join(home, "format.properties")
+	if err := writeProperties(file, settings); err != nil {
+		return err
+	}
+	args := []string{"kafka.tools.StorageTool", "format", "--cluster-id", kafkaClusterID, "--config", file}
+	for _, mechanism := range []string{"SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		args = append(args, "--add-scram", fmt.Sprintf("%s=[name=%s,password=%s]", mechanism, KafkaUser, KafkaPassword))
+	}
+	p, err := startJava(home, "format Kafka's data folder", filepath.Join(home, "format.log"), nil, args...)
+	if err != nil {
+		return err
+	}
+	return p.wait(ctx)
+}
+
+// wait waits for a program that ends by itself.
+func (p *process) wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.kill()
+		return context.Cause(ctx)
+	}
+	if p.err != nil {
+		return p.fail(p.err)
+	}
+	return nil
+}
+

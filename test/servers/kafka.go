@@ -1,0 +1,200 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// KafkaOptions are all optional.
+type KafkaOptions struct {
+	MessageMaxBytes int               // of a record batch; 0 is the broker's default of 1 MiB
+	Properties      map[string]string // more server.properties; they win
+	SASL            bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
+	TLS             bool              // adds an SSL listener
+	Keep            bool              // keep the folder after Stop
+}
+
+// The one user of the SASL listener.
+const (
+	KafkaUser     = "kubecdc"
+	KafkaPassword = "secret-pw"
+)
+
+// Kafka is one real broker, its own controller (KRaft). Topics are not created
+// by use.
+type Kafka struct {
+	Brokers        []string // plaintext
+	ProxiedBrokers []string // the same broker through Proxy: what it advertises there is the proxy
+	SASLBrokers    []string // with KafkaOptions.SASL
+	TLSBrokers     []string // with KafkaOptions.TLS
+	CACertFile     string   // of the TLS listener
+	ClientCertFile string   // for a client that wants to show one
+	ClientKeyFile  string
+	Proxy          *Proxy // between ProxiedBrokers and the broker
+	Dir            string // of this instance: data and log
+
+	opts     KafkaOptions
+	home     string
+	instance *instance
+	keystore string
+	control  string // the controller's address
+	behind   string // the listener that Proxy leads to
+	proc     *process
+}
+
+// StartKafka starts a broker on free loopback ports, which it keeps over
+// restarts. It is ready when it returns.
+func StartKafka(ctx context.Context, opts KafkaOptions) (*Kafka, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	k, err := newKafka(opts)
+	if err != nil {
+		return nil, err
+	}
+	register(k)
+	if err := k.Start(ctx); err != nil {
+		k.instance.keep = true // the error names the log
+		return nil, errors.Join(err, k.Stop())
+	}
+	return k, nil
+}
+
+func newKafka(opts KafkaOptions) (*Kafka, error) {
+	dir, err := Dir()
+	if err != nil {
+		return nil, err
+	}
+	home, err := kafkaHome(dir)
+	if err != nil {
+		return nil, err
+	}
+	i, err := newInstance(dir, "kafka", opts.Keep)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kafka{Dir: i.dir, opts: opts, home: home, instance: i}
+	if err := errors.Join(k.listen(), k.certify()); err != nil {
+		return nil, err
+	}
+	if err := os.CopyFS(i.path("data"), os.DirFS(filepath.Join(home, "template"))); err != nil {
+		return nil, fmt.Errorf("prepare Kafka's data folder: %w", err)
+	}
+	return k, writeProperties(i.path("server.properties"), k.properties())
+}
+
+func (k *Kafka) listen() error {
+	ports, err := freePorts(5)
+	if err != nil {
+		return err
+	}
+	k.Brokers = []string{loopback(ports[0])}
+	k.control, k.behind = loopback(ports[1]), loopback(ports[2])
+	if k.opts.SASL {
+		k.SASLBrokers = []string{loopback(ports[3])}
+	}
+	if k.opts.TLS {
+		k.TLSBrokers = []string{loopback(ports[4])}
+	}
+	if k.Proxy, err = NewProxy(k.behind); err != nil {
+		return err
+	}
+	k.ProxiedBrokers = []string{k.Proxy.Address}
+	return nil
+}
+
+// certify makes the broker's key store: one PEM file with key and certificate.
+func (k *Kafka) certify() error {
+	if !k.opts.TLS {
+		return nil
+	}
+	ca, err := newAuthority(k.Dir)
+	if err != nil {
+		return err
+	}
+	k.CACertFile = ca.certFile()
+	if k.ClientCertFile, k.ClientKeyFile, err = ca.issue("client"); err != nil {
+		return err
+	}
+	certFile, keyFile, err := ca.issue("kafka")
+	if err != nil {
+		return err
+	}
+	cert, err1 := os.ReadFile(certFile)
+	key, err2 := os.ReadFile(keyFile)
+	k.keystore = k.instance.path("keystore.pem")
+	return errors.Join(err1, err2, os.WriteFile(k.keystore, append(key, cert...), 0o600))
+}
+
+// Start starts the broker after a kill or stop, with the data it had.
+func (k *Kafka) Start(ctx context.Context) error {
+	var err error
+	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), nil,
+		"kafka.Kafka", k.instance.path("server.properties"))
+	if err != nil {
+		return err
+	}
+	return k.proc.awaitReady(ctx, k.proc.kafkaStarted)
+}
+
+// kafkaStarted looks for the line that a broker logs when its controller has
+// unfenced it and all its listeners are open.
+func (p *process) kafkaStarted(context.Context) error {
+	if !strings.Contains(p.output(), "Kafka Server started") {
+		return errors.New(`no "Kafka Server started" in its log yet`)
+	}
+	return nil
+}
+
+// Restart ends the broker by SIGTERM and starts it again.
+func (k *Kafka) Restart(ctx context.Context) error {
+	if err := k.proc.stop(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return k.Start(ctx)
+}
+
+// Kill is kill -9.
+func (k *Kafka) Kill() { k.proc.kill() }
+
+// Pause stops the process without ending it (SIGSTOP): connections stay open
+// and nothing answers. Resume lets it go on.
+func (k *Kafka) Pause() error { return k.proc.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume undoes Pause.
+func (k *Kafka) Resume() error { return k.proc.cmd.Process.Signal(syscall.SIGCONT) }
+
+// Stop stops the broker and removes its folder.
+func (k *Kafka) Stop() error {
+	if !unregister(k) {
+		return nil
+	}
+	k.Proxy.Close()
+	return errors.Join(k.proc.stop(syscall.SIGTERM), k.instance.close())
+}
+
+// startJava runs a class of Kafka's jars with a small heap, made for a short
+// life: no second compiler, no parallel collector, classes from an archive.
+func startJava(home, name, log string, flags []string, args ...string) (*process, error) {
+	java, err := findJava()
+	if err != nil {
+		return nil, err
+	}
+	jars, err := filepath.Glob(filepath.Join(home, "libs", "*.jar"))
+	if err != nil || len(jars) == 0 {
+		return nil, fmt.Errorf("start %s: no jars in %s (%v)", name, filepath.Join(home, "libs"), err)
+	}
+	if archive := filepath.Join(home, "classes.jsa"); len(flags) == 0 && exists(archive) {
+		flags = []string{"-XX:SharedArchiveFile=" + archive, "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"}
+	}
+	all := append([]string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, flags...)
+	all = append(all, "-cp", strings.Join(jars, string(os.PathListSeparator)))
+	return startProcess(command{name: name, path: java, args: append(all, args...), log: log})
+}
+
+const kafkaSessionTimeout = 3 * time.Second

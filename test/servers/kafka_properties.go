@@ -1,0 +1,103 @@
+package servers
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+const jaas = "org.apache.kafka.common.security."
+
+// properties is the broker's server.properties.
+func (k *Kafka) properties() map[string]string {
+	all := kafkaBasics(k.instance.path("data"), k.control)
+	k.addListeners(all)
+	if k.opts.SASL {
+		addSASL(all)
+	}
+	if k.opts.TLS {
+		k.addTLS(all)
+	}
+	if n := k.opts.MessageMaxBytes; n > 0 {
+		all["message.max.bytes"] = strconv.Itoa(n)
+		all["replica.fetch.max.bytes"] = strconv.Itoa(n)
+	}
+	maps.Copy(all, k.opts.Properties)
+	return all
+}
+
+// kafkaBasics is what makes one small node of a broker and a controller.
+func kafkaBasics(data, controller string) map[string]string {
+	timeout := strconv.FormatInt(kafkaSessionTimeout.Milliseconds(), 10)
+	return map[string]string{
+		"process.roles":                            "broker,controller",
+		"node.id":                                  "1",
+		"controller.quorum.voters":                 "1@" + controller,
+		"controller.listener.names":                "CONTROLLER",
+		"inter.broker.listener.name":               "PLAINTEXT",
+		"log.dirs":                                 data,
+		"auto.create.topics.enable":                "false",
+		"default.replication.factor":               "1",
+		"min.insync.replicas":                      "1",
+		"offsets.topic.replication.factor":         "1",
+		"offsets.topic.num.partitions":             "4",
+		"transaction.state.log.replication.factor": "1",
+		"transaction.state.log.min.isr":            "1",
+		"transaction.state.log.num.partitions":     "4",
+		"group.initial.rebalance.delay.ms":         "0",
+		"log.cleaner.dedupe.buffer.size":           "8388608",
+		// After a kill -9 the controller refuses the broker until its old
+		// session has run out.
+		"broker.session.timeout.ms":    timeout,
+		"broker.heartbeat.interval.ms": "500",
+	}
+}
+
+func (k *Kafka) addListeners(all map[string]string) {
+	listeners := []string{"CONTROLLER://" + k.control, "PLAINTEXT://" + k.Brokers[0], "PROXIED://" + k.behind}
+	advertised := []string{"PLAINTEXT://" + k.Brokers[0], "PROXIED://" + k.Proxy.Address}
+	for _, address := range k.SASLBrokers {
+		listeners = append(listeners, "SASL://"+address)
+		advertised = append(advertised, "SASL://"+address)
+	}
+	for _, address := range k.TLSBrokers {
+		listeners = append(listeners, "TLS://"+address)
+		advertised = append(advertised, "TLS://"+address)
+	}
+	all["listeners"] = strings.Join(listeners, ",")
+	all["advertised.listeners"] = strings.Join(advertised, ",")
+	all["listener.security.protocol.map"] =
+		"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL"
+}
+
+func addSASL(all map[string]string) {
+	all["listener.name.sasl.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+	all["listener.name.sasl.plain.sasl.jaas.config"] = fmt.Sprintf(
+		"%splain.PlainLoginModule required user_%s=%q;", jaas, KafkaUser, KafkaPassword)
+	for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
+		// Its users are in the formatted data folder: see formatKafka.
+		all["listener.name.sasl."+mechanism+".sasl.jaas.config"] = jaas + "scram.ScramLoginModule required;"
+	}
+}
+
+func (k *Kafka) addTLS(all map[string]string) {
+	all["listener.name.tls.ssl.keystore.type"] = "PEM"
+	all["listener.name.tls.ssl.keystore.location"] = k.keystore
+	all["listener.name.tls.ssl.truststore.type"] = "PEM"
+	all["listener.name.tls.ssl.truststore.location"] = k.CACertFile
+	all["listener.name.tls.ssl.client.auth"] = "requested"
+}
+
+func writeProperties(path string, all map[string]string) error {
+	var b strings.Builder
+	for _, key := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "%s=%s\n", key, all[key])
+	}
+	if err := os.WriteFile(path, []byte(b.String()), 0o600); err != nil {
+		return fmt.Errorf("write Kafka's settings: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,342 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// KubernetesOptions are all optional.
+type KubernetesOptions struct {
+	// CompactionInterval is how often etcd's history is cut: what is older
+	// than one interval is gone after the next. 0 is the server's default of 5
+	// minutes, negative is never.
+	CompactionInterval time.Duration
+	APIServerFlags     []string // e.g. --feature-gates=…; the last one wins
+	EtcdFlags          []string
+	Users              []User // besides the admin
+	Keep               bool   // keep the folder after Stop
+}
+
+// User is someone that the API server knows by a bearer token. RBAC decides
+// what they may do: nothing, at first, unless a group says otherwise.
+type User struct {
+	Name   string
+	Token  string
+	Groups []string // e.g. system:masters
+}
+
+// Kubernetes is a real control plane without controllers: etcd and one
+// kube-apiserver, or several. Nothing collects garbage, finishes the deletion
+// of a namespace, or runs a pod.
+type Kubernetes struct {
+	*APIServer   // the first
+	EtcdEndpoint string
+	Dir          string // of this instance: data, logs, certificates
+
+	opts     KubernetesOptions
+	binary   string
+	instance *instance
+	files    kubeFiles
+	admin    User
+	etcd     *etcd
+	more     []*APIServer
+	client   *clientv3.Client
+}
+
+type kubeFiles struct{ ca, serverCert, serverKey, accountKey, tokens string }
+
+// StartKubernetes starts etcd and a kube-apiserver on free loopback ports,
+// which they keep over restarts. It is ready when it returns.
+func StartKubernetes(ctx context.Context, opts KubernetesOptions) (*Kubernetes, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	k, err := newKubernetes(opts)
+	if err != nil {
+		return nil, err
+	}
+	register(k)
+	if err := k.start(ctx); err != nil {
+		k.instance.keep = true // the error names the log
+		return nil, errors.Join(err, k.Stop())
+	}
+	return k, nil
+}
+
+func newKubernetes(opts KubernetesOptions) (*Kubernetes, error) {
+	dir, err := Dir()
+	if err != nil {
+		return nil, err
+	}
+	binary, err := kubeBinary(dir)
+	if err != nil {
+		return nil, err
+	}
+	i, err := newInstance(dir, "kube", opts.Keep)
+	if err != nil {
+		return nil, err
+	}
+	k := &Kubernetes{Dir: i.dir, opts: opts, binary: binary, instance: i}
+	k.admin = User{Name: "kubecdc-admin", Token: rand.Text(), Groups: []string{"system:masters"}}
+	if err := k.writeFiles(); err != nil {
+		return nil, err
+	}
+	return k, k.newEtcd()
+}
+
+func (k *Kubernetes) newEtcd() error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	k.EtcdEndpoint = "http://" + loopback(ports[0])
+	k.etcd = &etcd{
+		binary:   k.binary,
+		dir:      k.instance.path("etcd"),
+		log:      k.instance.path("etcd.log"),
+		endpoint: k.EtcdEndpoint,
+		peer:     "http://" + loopback(ports[1]),
+		flags:    k.opts.EtcdFlags,
+	}
+	return nil
+}
+
+func (k *Kubernetes) writeFiles() error {
+	ca, err := newAuthority(k.Dir)
+	if err != nil {
+		return err
+	}
+	k.files.ca = ca.certFile()
+	if k.files.serverCert, k.files.serverKey, err = ca.issue("kube-apiserver"); err != nil {
+		return err
+	}
+	k.files.accountKey = k.instance.path("service-account.key")
+	if _, err := writeKey(k.files.accountKey); err != nil {
+		return err
+	}
+	k.files.tokens = k.instance.path("tokens.csv")
+	return os.WriteFile(k.files.tokens, []byte(tokenFile(append(k.opts.Users, k.admin))), 0o600)
+}
+
+// tokenFile has the format of --token-auth-file: token,user,uid,"groups".
+func tokenFile(users []User) string {
+	var b strings.Builder
+	for _, u := range users {
+		fmt.Fprintf(&b, "%s,%s,%s,%q\n", u.Token, u.Name, u.Name, strings.Join(u.Groups, ","))
+	}
+	return b.String()
+}
+
+func (k *Kubernetes) start(ctx context.Context) error {
+	if err := k.etcd.start(ctx); err != nil {
+		return err
+	}
+	first, err := k.newAPIServer("kube-apiserver")
+	if err != nil {
+		return err
+	}
+	k.APIServer = first
+	return first.Start(ctx)
+}
+
+func (k *Kubernetes) newAPIServer(name string) (*APIServer, error) {
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	a := &APIServer{kube: k, name: name, Address: loopback(port)}
+	a.URL = "https://" + a.Address
+	a.Config = k.ConfigAt(a.Address)
+	a.Kubeconfig = k.instance.path(name + ".kubeconfig")
+	return a, writeKubeconfig(a.Kubeconfig, a.Config)
+}
+
+// AddAPIServer starts another kube-apiserver on the same etcd. It stops with
+// the rest.
+func (k *Kubernetes) AddAPIServer(ctx context.Context) (*APIServer, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	a, err := k.newAPIServer(fmt.Sprintf("kube-apiserver-%d", len(k.more)+2))
+	if err != nil {
+		return nil, err
+	}
+	k.more = append(k.more, a)
+	return a, a.Start(ctx)
+}
+
+// RestartAPIServer ends the first API server by SIGTERM and starts it again.
+// It comes back with an empty watch cache: watches that resume from before get
+// 410.
+func (k *Kubernetes) RestartAPIServer(ctx context.Context) error { return k.APIServer.Restart(ctx) }
+
+// KillAPIServer is kill -9 of the first API server.
+func (k *Kubernetes) KillAPIServer() { k.APIServer.Kill() }
+
+// StartAPIServer starts the first API server after a kill or stop.
+func (k *Kubernetes) StartAPIServer(ctx context.Context) error { return k.APIServer.Start(ctx) }
+
+// Etcd is a client of the etcd below, shared and closed by Stop. It reconnects
+// over restarts.
+func (k *Kubernetes) Etcd() (*clientv3.Client, error) {
+	if k.client != nil {
+		return k.client, nil
+	}
+	c, err := k.etcd.newClient()
+	if err != nil {
+		return nil, err
+	}
+	k.client = c
+	return c, nil
+}
+
+// Revision is etcd's current one: no resourceVersion is newer.
+func (k *Kubernetes) Revision(ctx context.Context) (int64, error) {
+	c, err := k.Etcd()
+	if err != nil {
+		return 0, err
+	}
+	return revision(ctx, c)
+}
+
+// Compact cuts etcd's history below rev, or below the current revision if rev
+// is 0, as an API server's own compactor would. Watches that are behind get
+// 410 when they must go to etcd. Exact reads may be answered from an API
+// server's cache for up to 15 s more (its compactorPollPeriod), unless that
+// server restarts.
+func (k *Kubernetes) Compact(ctx context.Context, rev int64) error {
+	c, err := k.Etcd()
+	if err != nil {
+		return err
+	}
+	if rev == 0 {
+		if rev, err = revision(ctx, c); err != nil {
+			return err
+		}
+	}
+	return compact(ctx, c, rev)
+}
+
+// EtcdHistory is every write under a key prefix, e.g. /registry/configmaps/,
+// from a revision up to now, in order.
+func (k *Kubernetes) EtcdHistory(ctx context.Context, prefix string, from int64) ([]EtcdEvent, error) {
+	c, err := k.Etcd()
+	if err != nil {
+		return nil, err
+	}
+	return history(ctx, c, prefix, from)
+}
+
+// SnapshotEtcd copies etcd's data, without a stop, and returns the copy's path
+// for RestoreEtcd.
+func (k *Kubernetes) SnapshotEtcd() (snapshot string, err error) {
+	snapshot, err = os.MkdirTemp(k.Dir, "etcd-snapshot-")
+	if err != nil {
+		return "", fmt.Errorf("snapshot etcd: %w", err)
+	}
+	return snapshot, k.etcd.snapshot(snapshot)
+}
+
+// RestoreEtcd sets the cluster back to a snapshot, as after a disaster:
+// resourceVersions go back with it and will be given out again. All API
+// servers restart.
+func (k *Kubernetes) RestoreEtcd(ctx context.Context, snapshot string) error {
+	if err := k.stopServers(); err != nil {
+		return err
+	}
+	if err := k.etcd.restore(snapshot); err != nil {
+		return err
+	}
+	return k.startServers(ctx)
+}
+
+// RestartEtcd ends etcd by SIGTERM and starts it again; the API servers stay.
+func (k *Kubernetes) RestartEtcd(ctx context.Context) error {
+	if err := k.etcd.stop(); err != nil {
+		return err
+	}
+	return k.etcd.start(ctx)
+}
+
+// KillEtcd is kill -9 of etcd; StartEtcd brings it back.
+func (k *Kubernetes) KillEtcd() { k.etcd.proc.kill() }
+
+// StartEtcd starts etcd after a kill.
+func (k *Kubernetes) StartEtcd(ctx context.Context) error { return k.etcd.start(ctx) }
+
+func (k *Kubernetes) servers() []*APIServer {
+	if k.APIServer == nil {
+		return nil
+	}
+	return append([]*APIServer{k.APIServer}, k.more...)
+}
+
+func (k *Kubernetes) startServers(ctx context.Context) error {
+	if err := k.etcd.start(ctx); err != nil {
+		return err
+	}
+	for _, a := range k.servers() {
+		if err := a.Start(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stopServers stops the API servers before etcd: without it they would hang.
+func (k *Kubernetes) stopServers() error {
+	var errs []error
+	for _, a := range k.servers() {
+		errs = append(errs, a.Stop())
+	}
+	return errors.Join(append(errs, k.etcd.stop())...)
+}
+
+// Stop stops all of it and removes its folder.
+func (k *Kubernetes) Stop() error {
+	if !unregister(k) {
+		return nil
+	}
+	if k.client != nil {
+		k.client.Close()
+	}
+	return errors.Join(k.stopServers(), k.instance.close())
+}
+
+// FinalizeNamespace lets a deleted namespace go, which is the namespace
+// controller's work. What is in it must be deleted before: it would stay.
+func (k *Kubernetes) FinalizeNamespace(ctx context.Context, name string) error {
+	client, err := kubernetes.NewForConfig(k.Config)
+	if err != nil {
+		return err
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := client.CoreV1().Namespaces().Finalize(ctx, ns, metav1.UpdateOptions{}); err != nil {
+		return fmt.Errorf("finalize namespace %s: %w", name, err)
+	}
+	return nil
+}
+
+// ConfigAt is the admin's access by another address, e.g. a Proxy's.
+func (k *Kubernetes) ConfigAt(address string) *rest.Config {
+	return k.UserConfig(address, k.admin.Token)
+}
+
+// UserConfig is the access of the bearer of a token, by an address.
+func (k *Kubernetes) UserConfig(address, token string) *rest.Config {
+	return &rest.Config{
+		Host:            "https://" + address,
+		BearerToken:     token,
+		TLSClientConfig: rest.TLSClientConfig{CAFile: k.files.ca},
+		QPS:             -1,
+	}
+}

@@ -1,0 +1,103 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// Main is for TestMain: it runs the tests, then stops every server, also on
+// Ctrl-C.
+//
+//	func TestMain(m *testing.M) { servers.Main(m) }
+func Main(m *testing.M) {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		<-interrupted
+		_ = StopAll()
+		os.Exit(130)
+	}()
+	code := m.Run()
+	if err := StopAll(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+var (
+	sharedKube = sync.OnceValues(func() (*Kubernetes, error) {
+		return StartKubernetes(context.Background(), KubernetesOptions{})
+	})
+	sharedKafka = sync.OnceValues(func() (*Kafka, error) {
+		return StartKafka(context.Background(), KafkaOptions{})
+	})
+	sharedPostgres = sync.OnceValues(func() (*Postgres, error) {
+		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
+	})
+)
+
+// Kube is the one cluster of this test process. Tests that break it start
+// their own with StartKubernetes. The package needs a TestMain: see Main.
+func Kube(t testing.TB) *Kubernetes { return shared(t, "Kubernetes", sharedKube) }
+
+// SharedKafka is the one broker of this test process.
+func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
+
+// SharedPostgres is the one Postgres of this test process.
+func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
+
+func shared[S any](t testing.TB, name string, start func() (S, error)) S {
+	t.Helper()
+	s, err := start()
+	if err != nil {
+		t.Fatalf("this test needs a real %s server: %v\nto install what is missing: %s", name, err, howToInstall)
+	}
+	return s
+}
+
+// Namespace makes a namespace for one test in the shared cluster.
+func Namespace(t testing.TB) string {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(Kube(t).Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: UniqueName()}}
+	if _, err := client.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("create namespace: %v", err)
+	}
+	return ns.Name
+}
+
+// Database makes a database for one test in the shared Postgres, dropped when
+// the test ends, and returns its URL.
+func Database(t testing.TB) string {
+	t.Helper()
+	p, name := SharedPostgres(t), UniqueName()
+	url, err := p.CreateDatabase(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := p.DropDatabase(context.Background(), name); err != nil {
+			t.Error(err)
+		}
+	})
+	return url
+}
+
+// UniqueName is a name that nothing else has: good for namespaces, topics and
+// databases.
+func UniqueName() string { return "test-" + strings.ToLower(rand.Text()[:10]) }
