@@ -121,7 +121,7 @@ func (k *Kubernetes) writeFiles() error {
 		return err
 	}
 	k.files.accountKey = k.instance.path("service-account.key")
-	if _, err := writeKey(k.files.accountKey); err != nil {
+	if err := writeAccountKey(k.files.accountKey); err != nil {
 		return err
 	}
 	k.files.tokens = k.instance.path("tokens.csv")

@@ -85,6 +85,20 @@ func writeKey(path string) (*ecdsa.PrivateKey, error) {
 	return key, writePEM(path, "PRIVATE KEY", der)
 }
 
+// writeAccountKey writes a key in the one form of an EC key that kube-apiserver
+// takes to sign and to verify service account tokens.
+func writeAccountKey(path string) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return fmt.Errorf("make a key: %w", err)
+	}
+	return writePEM(path, "EC PRIVATE KEY", der)
+}
+
 func writePEM(path, kind string, der []byte) error {
 	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
 }
