@@ -13,13 +13,13 @@ import (
 
 // Health collects what the parts of the process report, for /readyz.
 //
-// Ready means: every slot that was expected is held, discovery is done, no component has a problem, and every
-// stream has had its first position or has reported an error. A stream's error alone does not make the process
-// unready: the others go on, and the error is listed. Once settled, a stream stays so.
+// Ready means: a slot is held, its streams are known, no component has a problem, and every stream has had its first
+// position or has reported an error. A stream's error alone does not make the process unready: the others go on,
+// and the error is listed; likewise another slot's, while one is held. Once settled, a stream stays so.
 type Health struct {
 	mu        sync.Mutex
 	now       func() time.Time
-	slots     map[int]bool
+	slots     map[int]*slotHealth
 	problems  map[string]trouble
 	streams   map[string]*streamHealth
 	discovery bool
@@ -28,6 +28,11 @@ type Health struct {
 type trouble struct {
 	text  string
 	since time.Time
+}
+
+type slotHealth struct {
+	held bool
+	err  *trouble
 }
 
 type streamHealth struct {
@@ -39,9 +44,9 @@ type streamHealth struct {
 
 // NewHealth expects the given slots to be held.
 func NewHealth(slots ...int) *Health {
-	h := &Health{now: time.Now, slots: map[int]bool{}, problems: map[string]trouble{}, streams: map[string]*streamHealth{}}
+	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]trouble{}, streams: map[string]*streamHealth{}}
 	for _, s := range slots {
-		h.slots[s] = false
+		h.slots[s] = &slotHealth{}
 	}
 	return h
 }
@@ -50,10 +55,29 @@ func NewHealth(slots ...int) *Health {
 func (h *Health) SlotHeld(slot int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.slots[slot] = held
+	h.slot(slot).held = held
 }
 
-// Discovered says that the streams are known: those that StreamState was called for.
+// SlotProblem says what a slot is stuck on; nil when it goes on.
+func (h *Health) SlotProblem(slot int, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.slot(slot)
+	if err == nil {
+		s.err = nil
+		return
+	}
+	s.err = h.trouble(s.err, err)
+}
+
+func (h *Health) slot(number int) *slotHealth {
+	if h.slots[number] == nil {
+		h.slots[number] = &slotHealth{}
+	}
+	return h.slots[number]
+}
+
+// Discovered says that the streams are known: those that StreamAdded was called for.
 func (h *Health) Discovered() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,6 +105,15 @@ func (h *Health) StreamState(id, state string, err error) {
 		s.err = nil
 	}
 	s.settled = s.settled || well || err != nil
+}
+
+// StreamAdded says that a stream is owned here.
+func (h *Health) StreamAdded(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.streams[id] == nil {
+		h.streams[id] = &streamHealth{state: "new", since: h.now()}
+	}
 }
 
 // Forget drops a stream that is watched no more.
@@ -160,13 +193,21 @@ func rank(w Wrong) int {
 }
 
 func (h *Health) reportSlots(r *Report) {
-	for _, slot := range slices.Sorted(maps.Keys(h.slots)) {
-		r.Slots.All++
-		if h.slots[slot] {
+	for _, s := range h.slots {
+		if s.held {
 			r.Slots.OK++
-			continue
 		}
-		r.Wrong = append(r.Wrong, Wrong{Component: fmt.Sprintf("slot %d", slot), Problem: "not held: another process owns it, or it is being taken over", Blocks: true})
+	}
+	r.Slots.All = len(h.slots)
+	for _, number := range slices.Sorted(maps.Keys(h.slots)) {
+		s := h.slots[number]
+		w := Wrong{Component: fmt.Sprintf("slot %d", number), Problem: "not held yet", Blocks: r.Slots.OK == 0}
+		if s.err != nil {
+			w.Problem, w.Since = s.err.text, s.err.since
+		}
+		if !s.held || s.err != nil {
+			r.Wrong = append(r.Wrong, w)
+		}
 	}
 }
 

@@ -13,11 +13,12 @@ import (
 	"kubecdc/change"
 )
 
-// The stages of a commit, in their order; also the stages that errors are counted by.
+// The stages that times and errors are counted by.
 const (
-	StageSource     = "source"
-	StageSink       = "sink"
-	StageCheckpoint = "checkpoint"
+	StageSource     = "source"     // errors of streams: lists and watches
+	StageCommit     = "commit"     // errors that made a slot start over from what is durable
+	StageSink       = "sink"       // time until the sink has a batch
+	StageCheckpoint = "checkpoint" // time until the checkpoint has it
 )
 
 // Metrics are the exporter's own, in a registry of their own. Its methods are safe for concurrent use and quick.
@@ -76,7 +77,7 @@ func (m *Metrics) register(version string) {
 	for _, complete := range []string{"true", "false"} { // so that alerts see them before the first gap
 		m.gaps.WithLabelValues(complete)
 	}
-	for _, stage := range []string{StageSource, StageSink, StageCheckpoint} {
+	for _, stage := range []string{StageSource, StageCommit} {
 		m.errors.WithLabelValues(stage)
 	}
 }

@@ -1,0 +1,85 @@
+package observe
+
+import (
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/export"
+	"kubecdc/source"
+)
+
+// Exporter tells metrics, health and progress what the exporter does: it is an export.Observer.
+type Exporter struct {
+	Metrics  *Metrics
+	Health   *Health
+	Progress *Progress
+}
+
+var _ export.Observer = (*Exporter)(nil)
+
+// FirstSnapshot is the reason of a stream that lists because it has no position yet.
+const FirstSnapshot = "first snapshot"
+
+func (e *Exporter) StreamAdded(stream string) {
+	e.Health.StreamAdded(stream)
+	e.Health.Discovered()
+}
+
+func (e *Exporter) StreamRemoved(stream string) {
+	e.Health.Forget(stream)
+	e.Metrics.Forget(stream)
+	e.Progress.Done(stream)
+}
+
+func (e *Exporter) StreamState(stream string, state source.State, reason string, err error) {
+	e.Metrics.StreamState(stream, string(state))
+	e.Health.StreamState(stream, string(state), err)
+	if err != nil {
+		e.Metrics.Error(StageSource)
+	}
+	switch {
+	case state == source.StateListing && reason == FirstSnapshot:
+		e.Progress.Begin(stream)
+	case state == source.StateWatching, state == source.StateAbsent:
+		e.Progress.Done(stream)
+	}
+}
+
+func (e *Exporter) ListProgress(stream string, done, total int64) {
+	e.Progress.List(stream, done, total)
+}
+
+// Reconnected counts a lost watch; a reason that begins with "relist: " says that a list follows, and why.
+func (e *Exporter) Reconnected(_, reason string) {
+	if why, ok := strings.CutPrefix(reason, "relist: "); ok {
+		e.Metrics.Relist(why)
+		return
+	}
+	e.Metrics.WatchRestart()
+}
+
+func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
+	e.Health.SlotHeld(slot, held)
+	e.Metrics.Slot(slot, epoch, held)
+}
+
+func (e *Exporter) Committed(c export.Committed) {
+	e.Metrics.Batch(c.Batch)
+	e.Metrics.Commit(StageSink, c.Sink)
+	e.Metrics.Commit(StageCheckpoint, c.Checkpoint)
+	for _, p := range c.Batch.Positions {
+		e.Metrics.Position(p)
+	}
+	for _, control := range c.Batch.Controls {
+		if control.Type == change.ControlGap && control.Gap != nil {
+			e.Metrics.Gap(control.Gap.Complete)
+		}
+	}
+}
+
+func (e *Exporter) Problem(slot int, err error) {
+	e.Health.SlotProblem(slot, err)
+	if err != nil {
+		e.Metrics.Error(StageCommit)
+	}
+}
