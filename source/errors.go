@@ -29,6 +29,11 @@ func isRefused(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
 }
 
+// isInvalid: the server does not understand the request (an aggregated API server without exact reads, say).
+func isInvalid(err error) bool {
+	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsNotAcceptable(err)
+}
+
 // retryAfter is how long the server asks us to stay away (429 and 503 and 504 carry it); 0 when it does not say.
 func retryAfter(err error) time.Duration {
 	seconds, ok := apierrors.SuggestsClientDelay(err)

@@ -35,12 +35,13 @@ type Inventory interface {
 type State string
 
 const (
-	StateLoading  State = "loading"  // reading its position and inventory from the checkpoint
-	StateListing  State = "listing"  // reading the collection page by page
-	StateWatching State = "watching" // reading events as they come
-	StateExpired  State = "expired"  // 410: trying other servers, then listing
-	StateWaiting  State = "waiting"  // backing off after an error
-	StateAbsent   State = "absent"   // the API server does not serve the resource (any more)
+	StateLoading     State = "loading"     // reading its position and inventory from the checkpoint
+	StateListing     State = "listing"     // reading the collection page by page
+	StateWatching    State = "watching"    // reading events as they come
+	StateExpired     State = "expired"     // 410: trying other servers, then listing
+	StateBackfilling State = "backfilling" // recovering what a watch missed
+	StateWaiting     State = "waiting"     // backing off after an error
+	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )
 
 // Observer is told what streams do. Its methods are called from many goroutines and must be quick.

@@ -25,7 +25,8 @@ type Options struct {
 	FreshTries   int           // how often a 410 is answered by a fresh connection before the list
 	MaxBackoff   time.Duration
 	MetadataOnly bool
-	Distrust     string // why the position can't be trusted: list and compare first
+	Backfill     *Backfill // nil: off
+	Distrust     string    // why the position can't be trusted: list and compare first
 }
 
 // DefaultOptions are the production settings.
@@ -41,7 +42,9 @@ func DefaultOptions() Options {
 //	watching → watching           the connection ended; resume from the position, without a list
 //	watching → expired            410
 //	expired → watching            another server still holds the position
-//	expired → listing             none does: list and compare with the inventory (reconcile.go)
+//	expired → backfilling         none does: recover what was missed (recover.go, backfill.go)
+//	backfilling → listing         it can't be recovered
+//	expired → listing             backfill is off: list and compare with the inventory (reconcile.go)
 //	any → absent → listing        the resource is removed from the API, and comes back
 //
 // Any error waits with backoff and then repeats the state that it came from; the position is never moved by an
@@ -149,6 +152,8 @@ func (s *Stream) step(ctx context.Context) (State, error) {
 		return s.watch(ctx)
 	case StateExpired:
 		return s.expired(), nil
+	case StateBackfilling:
+		return s.backfill(ctx)
 	case StateAbsent:
 		<-ctx.Done()
 		return StateAbsent, nil
@@ -268,6 +273,9 @@ func (s *Stream) expired() State {
 	}
 	s.log.Warn("relist", "reason", s.reason, "position", s.position)
 	s.observer.Reconnected(s.ID(), "relist: 410")
+	if s.options.Backfill != nil {
+		return s.enter(StateBackfilling, s.reason)
+	}
 	return s.enter(StateListing, "relist: "+s.reason)
 }
 

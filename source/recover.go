@@ -1,0 +1,214 @@
+package source
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kubecdc/change"
+)
+
+// Backfill says how missed revisions are recovered; the budget is shared by all streams of the process.
+type Backfill struct {
+	Limiter      *rate.Limiter // requests a second
+	Parallel     int           // requests at once, of one stream
+	MaxRevisions uint64        // a longer gap is only compared
+	Claims       *Claims
+}
+
+// backfill recovers what the watch missed, change by change, or leaves it to the list (reconcile.go) where the
+// server can't tell. Nothing is sent before all is found; from then on the position moves with every change, so a
+// crash in the middle leaves a shorter gap and nothing twice.
+func (s *Stream) backfill(ctx context.Context) (State, error) {
+	started := time.Now()
+	b, version, err := s.survey(ctx)
+	if errors.Is(err, errNotRecoverable) {
+		return s.enter(StateListing, "relist: "+err.Error()), nil
+	}
+	if isGone(err) {
+		return s.enter(StateBackfilling, "the list expired between two pages: "+reasonText(err)), nil
+	}
+	if err != nil {
+		return s.state, fmt.Errorf("recover %s from resourceVersion %s: %w", s.ID(), s.position, err)
+	}
+	plan := b.plan()
+	g := *s.gap
+	g.To, g.Complete, g.Reason = version, b.reason == "", b.reason
+	plan.count(&g)
+	g.Requests, g.ElapsedMs = int(b.history.requests.Load()), time.Since(started).Milliseconds()
+	s.log.Info("recovered a gap", "from", g.From, "to", g.To, "complete", g.Complete, "reason", g.Reason,
+		"recovered", g.Recovered, "inferred", g.Inferred, "requests", g.Requests, "took", time.Since(started).Round(time.Millisecond))
+	if err := s.replay(ctx, b, plan, g); err != nil {
+		return s.state, err
+	}
+	if err := s.advance(ctx, version); err != nil {
+		return s.state, err
+	}
+	s.gap = nil
+	return s.enter(StateWatching, "recovered up to resourceVersion "+version), nil
+}
+
+var errNotRecoverable = errors.New("the missed revisions can't be read")
+
+// survey lists identities only, tells what differs from the index, and finds out how it came to that.
+func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
+	var changed []object
+	s.index.startPass()
+	version, err := s.listIdentities(ctx, func(o object) {
+		old, exists := s.index.get(o.key())
+		if exists && old.uid == o.uid {
+			s.index.mark(o.key())
+		}
+		if !exists || old.uid != o.uid || old.newer(o.version) {
+			o.raw = nil
+			changed = append(changed, o)
+		}
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	from, err1 := strconv.ParseUint(s.position, 10, 64)
+	to, err2 := strconv.ParseUint(version, 10, 64)
+	switch {
+	case err1 != nil || err2 != nil:
+		return nil, "", fmt.Errorf("%w: its resourceVersions are no revisions", errNotRecoverable)
+	case to < from:
+		return nil, "", fmt.Errorf("%w: the server's history went back from %d to %d", errNotRecoverable, from, to)
+	case to-from > s.options.Backfill.MaxRevisions:
+		return nil, "", fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", errNotRecoverable, to-from, s.options.Backfill.MaxRevisions)
+	}
+	o := s.options.Backfill
+	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, parallel: o.Parallel,
+		lives: map[string][]*life{}, known: map[uint64]bool{},
+		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, limiter: o.Limiter}}
+	err = b.run(ctx, changed, s.index.unseen())
+	if isInvalid(err) || isRefused(err) {
+		err = fmt.Errorf("%w: %s", errNotRecoverable, reasonText(err))
+	}
+	return b, version, err
+}
+
+// listIdentities reads the collection, without bodies, as it is now.
+func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (version string, err error) {
+	token := ""
+	for {
+		p, err := s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(raw []byte) error {
+			o, err := parseObject(raw)
+			if err == nil {
+				visit(o)
+			}
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+		s.alive()
+		if token = p.continueToken; token == "" {
+			return p.version, nil
+		}
+	}
+}
+
+// recovered is one change of the gap, in the order in which it is sent.
+type recovered struct {
+	life     *life
+	op       change.Op
+	version  uint64
+	body     []byte
+	inferred bool
+}
+
+type plan []recovered
+
+// plan puts the changes of all lives in the order of their revisions. Deletions of which the revision is lost come
+// first: they happened before anything that can still be read.
+func (b *backfill) plan() plan {
+	var p plan
+	for _, lives := range b.lives {
+		for _, l := range lives {
+			p = l.changes(p)
+		}
+	}
+	slices.SortStableFunc(p, func(x, y recovered) int { return cmp.Compare(x.version, y.version) })
+	return p
+}
+
+func (l *life) changes(p plan) plan {
+	if l.lost {
+		return append(p, recovered{life: l, op: change.Delete, inferred: true})
+	}
+	for i := len(l.revisions) - 1; i >= 0; i-- {
+		r := l.revisions[i]
+		c := recovered{life: l, op: change.Update, version: r.version, body: r.body}
+		if oldest := i == len(l.revisions)-1; oldest && !l.logged {
+			c.op = change.Create
+			c.inferred = l.born == 0 // it is not the creation itself, only the oldest state that can still be read
+		}
+		p = append(p, c)
+	}
+	if l.died != 0 {
+		p = append(p, recovered{life: l, op: change.Delete, version: l.died})
+	}
+	return p
+}
+
+func (p plan) count(g *change.Gap) {
+	g.Created, g.Updated, g.Deleted, g.Inferred, g.Recovered = 0, 0, 0, 0, 0
+	for _, c := range p {
+		switch c.op {
+		case change.Create:
+			g.Created++
+		case change.Update:
+			g.Updated++
+		case change.Delete:
+			g.Deleted++
+		}
+		if c.inferred {
+			g.Inferred++
+		} else {
+			g.Recovered++
+		}
+	}
+}
+
+// replay sends the gap record and then the changes, as if they had been seen live. The record comes first, so that
+// no position ever moves across a gap that the log does not tell of.
+func (s *Stream) replay(ctx context.Context, b *backfill, p plan, g change.Gap) error {
+	err := s.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: s.reason, Gap: &g}, "")
+	for i := range p {
+		if err != nil {
+			return err
+		}
+		err = s.replayOne(ctx, b, &p[i])
+		p[i].body = nil
+	}
+	return err
+}
+
+func (s *Stream) replayOne(ctx context.Context, b *backfill, r *recovered) error {
+	if r.op == change.Delete && r.inferred {
+		return s.sendDelete(ctx, r.life.key, true)
+	}
+	version := strconv.FormatUint(r.version, 10)
+	namespace, name := splitKey(r.life.key)
+	o := object{namespace: namespace, name: name, uid: r.life.uid, version: version, raw: r.body}
+	if r.op != change.Delete && r.body == nil {
+		read, exists, err := b.history.objectAt(ctx, r.life.key, r.version)
+		if err != nil {
+			return err
+		}
+		if !exists {
+			return fmt.Errorf("read %s again at revision %s: it is not there", r.life.key, version)
+		}
+		o.raw = read.raw
+	}
+	c := s.change(r.op, &o)
+	c.Inferred, c.Gap = r.inferred, s.gap.ID
+	return s.send(ctx, c, version)
+}
