@@ -12,10 +12,11 @@ import (
 )
 
 // take is one statement, so that of two owners who come at once only one gets the slot.
+// clock_timestamp() and not now(): it may have waited for another one.
 const take = `
-insert into slots as s (cluster, slot, epoch, owner, lease_until) values ($1, $2, 1, $3, now() + $4::interval)
+insert into slots as s (cluster, slot, epoch, owner, lease_until) values ($1, $2, 1, $3, clock_timestamp() + $4::interval)
 on conflict (cluster, slot) do update set epoch = s.epoch + 1, owner = excluded.owner, lease_until = excluded.lease_until
-  where s.owner = excluded.owner or s.lease_until <= now()
+  where s.owner = excluded.owner or s.lease_until <= clock_timestamp()
 returning epoch, seq, offsets`
 
 // Acquire takes the slot under a new epoch, unless another owner's lease runs.
@@ -58,7 +59,7 @@ func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 }
 
 func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, ttl time.Duration) error {
-	const set = `update slots set lease_until = now() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
+	const set = `update slots set lease_until = clock_timestamp() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
 	tag, err := s.db.Exec(ctx, set, s.cluster.Load(), slot, epoch, ttl)
 	if err != nil {
 		return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)

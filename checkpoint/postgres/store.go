@@ -6,7 +6,6 @@ import (
 	"context"
 	"embed"
 	"errors"
-	"io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -45,11 +44,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if c.Schema == "" {
 		c.Schema = DefaultSchema
 	}
-	files, err := fs.Sub(migrations, "migrations")
-	if err != nil {
-		return nil, err
-	}
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, Schema: c.Schema, Migrations: files,
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, Schema: c.Schema, Migrations: migrations,
 		Setting: "KUBECDC_CHECKPOINT", MaxConns: maxConns})
 	if err != nil {
 		return nil, err

@@ -28,7 +28,7 @@ type DB struct {
 type Options struct {
 	URL        string // postgres://user:password@host:port/database?…, as libpq reads it
 	Schema     string // made when it does not exist
-	Migrations fs.FS  // goose's SQL files
+	Migrations fs.FS  // goose's SQL files, in the folder migrations
 	Setting    string // the name of the setting that URL was given in, for error texts
 	MaxConns   int32  // unless the URL says pool_max_conns
 }

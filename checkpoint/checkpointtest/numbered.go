@@ -1,0 +1,91 @@
+package checkpointtest
+
+import (
+	"fmt"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+// numberedObjects makes a commit long enough to be killed in the middle.
+const numberedObjects = 300
+
+// Numbered is a commit of which every part says its number: position, offsets, and each object's resourceVersion
+// and body. Odd ones delete half of the objects. After a crash WantNumbered tells whether the parts agree.
+func Numbered(epoch int64, seq uint64) checkpoint.Commit {
+	version := fmt.Sprint(seq)
+	pods := checkpoint.StreamCommit{Stream: "pods"}
+	for i := range numberedObjects {
+		key := fmt.Sprintf("ns/pod-%d", i)
+		if seq%2 == 1 && i%2 == 1 {
+			pods.Deletes = append(pods.Deletes, key)
+			continue
+		}
+		pods.Upserts = append(pods.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: version, Body: []byte(version)})
+	}
+	return checkpoint.Commit{Epoch: epoch, Seq: seq, Streams: []checkpoint.StreamCommit{pods},
+		Positions: []change.Position{at("pods", version)}, Offsets: change.Offsets{"k8s.pods": {0: int64(seq)}}}
+}
+
+// WantNumbered acquires slot 0 as owner, after commits made by Numbered were cut short, and fails unless all parts
+// agree on one number, which it returns with the epoch.
+func WantNumbered(t testing.TB, store checkpoint.Store, owner string) checkpoint.SlotState {
+	t.Helper()
+	state, err := store.Acquire(t.Context(), 0, owner, ttl)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Seq == 0 {
+		return state
+	}
+	version := fmt.Sprint(state.Seq)
+	p, ok, err := store.Position(t.Context(), "pods")
+	if err != nil || !ok || p.ResourceVersion != version {
+		t.Fatalf("the position is %v %v %v after batch %s", p, ok, err, version)
+	}
+	if next := state.Offsets["k8s.pods"][0]; next != int64(state.Seq) {
+		t.Fatalf("the offset is %d after batch %s", next, version)
+	}
+	wantNumberedObjects(t, store, version, len(Numbered(0, state.Seq).Streams[0].Upserts))
+	wantNumberedHistory(t, store, state.Seq)
+	return state
+}
+
+func wantNumberedObjects(t testing.TB, store checkpoint.Store, version string, want int) {
+	t.Helper()
+	var keys []string
+	err := store.Inventory(t.Context(), "pods", func(o checkpoint.Object) error {
+		if o.ResourceVersion != version {
+			return fmt.Errorf("%s is at resourceVersion %s after batch %s", o.Key, o.ResourceVersion, version)
+		}
+		keys = append(keys, o.Key)
+		return nil
+	})
+	if err != nil || len(keys) != want {
+		t.Fatalf("%d objects, not %d, after batch %s; %v", len(keys), want, version, err)
+	}
+	bodies, err := store.Bodies(t.Context(), "pods", keys)
+	if err != nil || len(bodies) != want {
+		t.Fatalf("%d bodies, not %d; %v", len(bodies), want, err)
+	}
+	for key, body := range bodies {
+		if string(body) != version {
+			t.Fatalf("the body of %s is of batch %s after batch %s", key, body, version)
+		}
+	}
+}
+
+// wantNumberedHistory: every batch once, under epochs that never go back.
+func wantNumberedHistory(t testing.TB, store checkpoint.Store, seq uint64) {
+	t.Helper()
+	all, err := store.History(t.Context(), 0, int(seq)+10)
+	if err != nil || uint64(len(all)) != seq {
+		t.Fatalf("%d checkpoints after batch %d; %v", len(all), seq, err)
+	}
+	for i, c := range all {
+		if c.Seq != seq-uint64(i) || i > 0 && c.Epoch > all[i-1].Epoch {
+			t.Fatalf("history is %+v", all)
+		}
+	}
+}

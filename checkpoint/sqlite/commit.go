@@ -1,0 +1,160 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/pack"
+)
+
+// Commit is one transaction: the slot first, which tells whether the rest may go on.
+func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
+	err := s.bound()
+	if err == nil {
+		err = s.inTx(ctx, func(tx *sql.Tx) error {
+			t := &commit{tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[string]int64{}}
+			return t.run(c)
+		})
+	}
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return err
+	}
+	return s.fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
+}
+
+type commit struct {
+	tx      *sql.Tx
+	ctx     context.Context
+	cluster int64
+	ids     map[string]int64 // of streams
+	packed  []byte           // used again for each body: the driver copies it
+}
+
+func (t *commit) run(c checkpoint.Commit) error {
+	if err := t.moveSlot(c); err != nil {
+		return err
+	}
+	if err := t.movePositions(c.Positions); err != nil {
+		return err
+	}
+	for _, s := range c.Streams {
+		if err := t.delete(s); err != nil {
+			return err
+		}
+		if err := t.upsert(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
+func (t *commit) moveSlot(c checkpoint.Commit) error {
+	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2)
+		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq < ?1 returning offsets`
+	const note = `insert into checkpoints (cluster, slot, epoch, seq, time, positions, offsets) values (?, ?, ?, ?, ?, ?, ?)`
+	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
+	positions, err := json.Marshal(append([]change.Position{}, c.Positions...))
+	if err != nil {
+		return err
+	}
+	var offsets string
+	err = t.tx.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch).Scan(&offsets)
+	if errors.Is(err, sql.ErrNoRows) {
+		return t.refused(c)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = t.tx.ExecContext(t.ctx, note, t.cluster, c.Slot, c.Epoch, int64(c.Seq), time.Now().UnixMicro(), string(positions), offsets)
+	return err
+}
+
+// refused says why the slot did not move.
+func (t *commit) refused(c checkpoint.Commit) error {
+	const look = `select 1 from slots where cluster = ? and slot = ? and epoch = ?`
+	var one int
+	err := t.tx.QueryRowContext(t.ctx, look, t.cluster, c.Slot, c.Epoch).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		return checkpoint.ErrFenced
+	}
+	if err != nil {
+		return err
+	}
+	return checkpoint.ErrStale
+}
+
+func (t *commit) movePositions(positions []change.Position) error {
+	const set = `insert into positions (stream, resource_version, time) values (?, ?, ?)
+		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time`
+	for _, p := range positions {
+		id, err := t.stream(p.Stream)
+		if err != nil {
+			return err
+		}
+		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stream gives the stream's row, which is made when it is missing.
+func (t *commit) stream(name string) (int64, error) {
+	if id, ok := t.ids[name]; ok {
+		return id, nil
+	}
+	const note = `insert into streams (cluster, name) values (?, ?) on conflict do update set name = name returning id`
+	var id int64
+	err := t.tx.QueryRowContext(t.ctx, note, t.cluster, name).Scan(&id)
+	t.ids[name] = id
+	return id, err
+}
+
+func (t *commit) delete(s checkpoint.StreamCommit) error {
+	return t.each(`delete from inventory where stream = ? and key = ?`, s.Stream, len(s.Deletes), func(i int) []any {
+		return []any{s.Deletes[i]}
+	})
+}
+
+func (t *commit) upsert(s checkpoint.StreamCommit) error {
+	const set = `insert into inventory (stream, key, uid, resource_version, body) values (?, ?, ?, ?, ?)
+		on conflict (stream, key) do update
+		set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body`
+	return t.each(set, s.Stream, len(s.Upserts), func(i int) []any {
+		o := &s.Upserts[i]
+		if o.Body == nil {
+			return []any{o.Key, o.UID, o.ResourceVersion, nil}
+		}
+		t.packed = pack.Append(t.packed[:0], o.Body)
+		return []any{o.Key, o.UID, o.ResourceVersion, t.packed}
+	})
+}
+
+// each runs one prepared statement n times; its first parameter is the stream.
+func (t *commit) each(query, stream string, n int, args func(i int) []any) error {
+	if n == 0 {
+		return nil
+	}
+	id, err := t.stream(stream)
+	if err != nil {
+		return err
+	}
+	statement, err := t.tx.PrepareContext(t.ctx, query)
+	if err != nil {
+		return err
+	}
+	defer statement.Close()
+	for i := range n {
+		if _, err := statement.ExecContext(t.ctx, append([]any{id}, args(i)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}

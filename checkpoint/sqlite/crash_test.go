@@ -1,0 +1,106 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/sqlite"
+)
+
+// childFile names the checkpoint that this process, a child of the test, commits to until it is killed.
+const childFile = "KUBECDC_TEST_SQLITE_CHILD"
+
+func TestMain(m *testing.M) {
+	if path := os.Getenv(childFile); path != "" {
+		fmt.Fprintln(os.Stderr, commitForEver(path))
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// commitForEver goes on from what the file holds, and writes a line after each commit.
+func commitForEver(path string) error {
+	ctx := context.Background()
+	store, err := sqlite.Open(ctx, path)
+	if err != nil {
+		return err
+	}
+	if err := store.Bind(ctx, "prod", "uid"); err != nil {
+		return err
+	}
+	// The owner's name is new each time, as after a restart elsewhere.
+	state, err := store.Acquire(ctx, 0, fmt.Sprint("child ", os.Getpid()), time.Hour)
+	for seq := state.Seq + 1; err == nil; seq++ {
+		if err = store.Commit(ctx, checkpointtest.Numbered(state.Epoch, seq)); err == nil {
+			fmt.Println(seq)
+		}
+	}
+	return err
+}
+
+func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	for round := range 12 {
+		said := killCommitter(t, path, time.Duration(round)*300*time.Microsecond)
+		store := open(t, path) // at once: the dead process's lock is gone
+		if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
+			t.Fatal(err)
+		}
+		state := checkpointtest.WantNumbered(t, store, "parent") // at once: so is its lease
+		if state.Seq < said {
+			t.Fatalf("batch %d was committed, but the checkpoint is at %d", said, state.Seq)
+		}
+		store.Close()
+	}
+}
+
+// killCommitter lets a child commit a few times and kills it some time into the next commit. It returns the last
+// batch that the child knew to be committed.
+func killCommitter(t *testing.T, path string, into time.Duration) uint64 {
+	t.Helper()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childFile+"="+path)
+	child.Stderr = os.Stderr
+	out, err := child.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := child.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for range 3 {
+		lines.Scan()
+	}
+	time.Sleep(into) // not to wait for anything: it chooses where in the commit the kill falls
+	_ = child.Process.Kill()
+	for last := lines.Text(); ; last = lines.Text() {
+		if !lines.Scan() {
+			_ = child.Wait()
+			seq, err := strconv.ParseUint(last, 10, 64)
+			if err != nil {
+				t.Fatalf("the child ended by itself: %v", err)
+			}
+			return seq
+		}
+	}
+}
+
+func TestAnotherProcessIsToldThatTheFileIsInUse(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	defer open(t, path).Close()
+	child := exec.Command(os.Args[0])
+	child.Env = append(os.Environ(), childFile+"="+path)
+	out, err := child.CombinedOutput()
+	if want := "the checkpoint file " + path + " is in use by another process"; err == nil || len(out) < len(want) || string(out[:len(want)]) != want {
+		t.Fatalf("the child said %q, %v", out, err)
+	}
+}

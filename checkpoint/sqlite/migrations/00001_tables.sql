@@ -1,0 +1,53 @@
+-- +goose Up
+
+create table clusters (
+  id    integer primary key,
+  name  text not null unique,
+  uid   text not null -- of the namespace kube-system
+) strict;
+
+create table slots (
+  cluster     integer not null references clusters,
+  slot        integer not null,
+  epoch       integer not null,              -- grows by one with each owner
+  owner       text not null,
+  lease_until integer not null,              -- all times are microseconds since 1970
+  seq         integer not null default 0,    -- the last batch committed
+  offsets     text not null default '{}',    -- {"topic":{"partition":next offset}}, after that batch
+  primary key (cluster, slot)
+) strict, without rowid;
+
+create table streams (
+  id      integer primary key,
+  cluster integer not null references clusters,
+  name    text not null,
+  unique (cluster, name)
+) strict;
+
+create table positions (
+  stream           integer primary key references streams,
+  resource_version text not null,
+  time             integer not null
+) strict;
+
+-- The last emitted state of every live object. Text is compared bytewise, as etcd's lists are ordered. The body is
+-- the last column, so that reading the others does not read its pages.
+create table inventory (
+  stream           integer not null,
+  key              text not null,
+  uid              text not null,
+  resource_version text not null,
+  body             blob, -- zstd; null where before-images are off
+  primary key (stream, key)
+) strict;
+
+create table checkpoints (
+  cluster   integer not null,
+  slot      integer not null,
+  epoch     integer not null,
+  seq       integer not null,
+  time      integer not null,
+  positions text not null, -- those that the batch moved
+  offsets   text not null, -- of all partitions, after the batch
+  primary key (cluster, slot, seq)
+) strict, without rowid;

@@ -1,0 +1,161 @@
+// Package sqlite keeps checkpoints in one file, for a single exporter without a database server. It knows of rows
+// and transactions, not of what the positions and bodies mean.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"embed"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+
+	"github.com/pressly/goose/v3"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"kubecdc/checkpoint"
+	"kubecdc/internal/schema"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// Store is a checkpoint.Store in a file that one process has for itself.
+//
+// The file is locked for as long as it is open (locking_mode=EXCLUSIVE), by a lock that the operating system takes
+// back from a process that died. So whoever opens it knows that no other owner lives, and ends all leases.
+type Store struct {
+	db      *sql.DB
+	path    string
+	cluster atomic.Int64 // its row in clusters; 0 before Bind
+}
+
+var _ checkpoint.Store = (*Store)(nil)
+
+// pragmas: synchronous=FULL syncs the log at each commit, so that a commit survives a loss of power as well; with
+// NORMAL the last ones could be undone, after the sink was told that they need not be kept.
+var pragmas = []string{"locking_mode(exclusive)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)",
+	"journal_size_limit(67108864)"}
+
+// Open opens the file, which is made when it does not exist, readable by its owner only. While another process has
+// it open it fails with *checkpoint.InUseError.
+func Open(ctx context.Context, path string) (*Store, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{path: path}
+	if err := create(path); err != nil {
+		return nil, s.fail("make the file", err)
+	}
+	if s.db, err = sql.Open("sqlite", dsn(path)); err != nil {
+		return nil, s.fail("open", err)
+	}
+	s.db.SetMaxOpenConns(1) // the lock is the connection's
+	if err := s.prepare(ctx); err != nil {
+		s.db.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func dsn(path string) string {
+	u := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	return u.String()
+}
+
+// create makes folder and file. An existing file is not touched: closing a second descriptor of it would end the
+// locks that this process may hold on it (fcntl).
+func create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(file.Close(), syncFolder(filepath.Dir(path)))
+}
+
+// syncFolder makes the entry of a new file outlast a loss of power.
+func syncFolder(folder string) error {
+	d, err := os.Open(folder)
+	if err != nil {
+		return err
+	}
+	_ = d.Sync() // not every file system can
+	return d.Close()
+}
+
+func (s *Store) prepare(ctx context.Context) error {
+	if err := s.db.PingContext(ctx); err != nil {
+		if isBusy(err) {
+			return &checkpoint.InUseError{Path: s.path}
+		}
+		return s.fail("open", err)
+	}
+	if err := s.migrate(ctx); err != nil {
+		return s.fail("bring the tables up to date", err)
+	}
+	_, err := s.db.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives: see Store
+	return s.fail("end the leases of earlier owners", err)
+}
+
+func (s *Store) migrate(ctx context.Context) error {
+	provider, err := schema.Provider(goose.DialectSQLite3, s.db, migrations)
+	if err != nil {
+		return err
+	}
+	return schema.Up(ctx, provider)
+}
+
+// Close closes the file, and lets other processes have it.
+func (s *Store) Close() { _ = s.db.Close() }
+
+// Bind notes the cluster's uid the first time, and refuses another one later.
+func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
+	var id int64
+	var stored string
+	err := s.inTx(ctx, func(tx *sql.Tx) error {
+		const note = `insert into clusters (name, uid) values (?, ?) on conflict (name) do nothing`
+		if _, err := tx.ExecContext(ctx, note, cluster, uid); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `select id, uid from clusters where name = ?`, cluster).Scan(&id, &stored)
+	})
+	if err != nil {
+		return s.fail("bind the checkpoint to cluster "+cluster, err)
+	}
+	if stored != uid {
+		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
+	}
+	s.cluster.Store(id)
+	return nil
+}
+
+func (s *Store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
+	tx, err := s.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback() // after a commit it does nothing
+	if err := do(tx); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
+
+func (s *Store) bound() error {
+	if s.cluster.Load() == 0 {
+		return errUnbound
+	}
+	return nil
+}
