@@ -37,8 +37,8 @@ type Source struct {
 	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Only objects with these labels, in kubectl's notation." example:"app=shop,tier!=test"`
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Only objects with these fields, in kubectl's notation. Every chosen resource must support them." example:"metadata.namespace!=kube-system"`
 	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects a page when a collection is listed. Smaller pages hold less memory and take more requests."`
-	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
-	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"10s" min:"100ms" max:"1h" help:"At most this long between two records in the control topic that say how far a quiet stream is complete."`
+	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" planned:"true" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
+	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"10s" min:"100ms" max:"1h" help:"How often the log says how far each stream is complete, while nothing changes."`
 }
 
 // Sink says where the log is written.
@@ -84,9 +84,9 @@ type Records struct {
 
 // Recovery says how hard to try to recover what a watch could not deliver.
 type Recovery struct {
-	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"200" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
-	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
+	Backfill             Switch  `env:"KUBECDC_BACKFILL" planned:"true" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" planned:"true" envDefault:"200" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
+	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" planned:"true" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
 }
 
 // Slots says how streams are shared out among processes.
@@ -99,7 +99,7 @@ type Slots struct {
 type Batch struct {
 	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"A batch is committed when it holds this many changes,"`
 	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" help:"or this many bytes,"`
-	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"or when its first change has waited this long."`
+	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"but not sooner than this after the one before, while changes are few."`
 	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead, over all streams, while a batch is being committed. When it is full, reading waits."`
 	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"64MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
 }

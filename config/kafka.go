@@ -68,6 +68,9 @@ func (l *loader) checkSASL(k *Kafka) {
 		}
 		return
 	}
+	if l.bad["KUBECDC_KAFKA_SASL_MECHANISM"] {
+		return
+	}
 	if k.SASLUsername == "" {
 		l.add("KUBECDC_KAFKA_SASL_USERNAME", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it to the user to log in as")
 	}

@@ -15,7 +15,10 @@ import (
 // The error is always an *Error.
 func Load(environment []string, flags *pflag.FlagSet) (c *Config, warnings []string, err error) {
 	l := load(environment, flags)
-	return l.c, l.warnings, l.err()
+	if err := l.err(); err != nil {
+		return nil, l.warnings, err
+	}
+	return l.c, l.warnings, nil
 }
 
 // Read is Load, and finds the cluster: what is wrong with the kubeconfig is reported along with all else.
@@ -26,7 +29,10 @@ func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connecti
 	if errors.As(err, &wrong) {
 		l.problems = append(wrong.Problems, l.problems...)
 	}
-	return l.c, conn, l.warnings, l.err()
+	if err := l.err(); err != nil {
+		return nil, nil, l.warnings, err
+	}
+	return l.c, conn, l.warnings, nil
 }
 
 func load(environment []string, flags *pflag.FlagSet) *loader {

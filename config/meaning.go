@@ -24,8 +24,9 @@ func (l *loader) checkMeaning() {
 	l.checkListen()
 }
 
-// resourceName: a plural, or a pattern, with its group and perhaps version: pods, deployments.apps, *.example.com.
-var resourceName = regexp.MustCompile(`^[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?(\.[a-z0-9*]([a-z0-9*-]*[a-z0-9*])?)*$`)
+// resourceName: a plural with its group and perhaps version, or a pattern: pods, deployments.apps, *.example.com, *.
+// source.ParsePattern reads it.
+var resourceName = regexp.MustCompile(`^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 func (l *loader) checkResources(name string, list List) {
 	for _, r := range list {

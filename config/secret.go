@@ -36,35 +36,25 @@ type DSN string
 // Reveal gives the address with its password, for the one place that connects.
 func (d DSN) Reveal() string { return string(d) }
 
-// String gives the address with *** in place of the password. Of a text that it can't take apart it shows
-// nothing but the scheme.
+// String gives where the store is, without user, password and options. A password that should have been escaped
+// can end up in any part of a URL: what looks like that is not shown at all.
 func (d DSN) String() string {
-	scheme, rest, ok := strings.Cut(string(d), ":")
-	if ok && scheme == "sqlite" {
-		return string(d)
-	}
-	u, err := url.Parse(string(d))
-	switch {
-	case d == "":
+	text := string(d)
+	scheme, _, _ := strings.Cut(text, ":")
+	switch scheme {
+	case "":
 		return ""
-	case !ok || !strings.HasPrefix(rest, "//") || !schemeLike.MatchString(scheme):
+	case "sqlite":
+		return text
+	case "postgres", "postgresql":
+	default:
 		return hidden
-	case err != nil || u.Opaque != "":
+	}
+	u, err := url.Parse(text)
+	if err != nil || u.Opaque != "" || strings.Count(text, "@") > 1 || u.User == nil && strings.Contains(text, "@") {
 		return scheme + "://" + hidden
 	}
-	return redactURL(u)
-}
-
-func redactURL(u *url.URL) string {
-	shown := url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path}
-	text := shown.String()
-	if u.User != nil {
-		text = strings.Replace(text, "://", "://"+url.User(u.User.Username()).String()+"@", 1)
-		if _, has := u.User.Password(); has {
-			text = strings.Replace(text, "@", ":"+hidden+"@", 1)
-		}
-	}
-	return text // the query is left out: it may hold password=
+	return (&url.URL{Scheme: scheme, Host: u.Host, Path: u.Path}).String()
 }
 
 func (d DSN) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(d.String())) }
@@ -75,7 +65,6 @@ func (d DSN) LogValue() slog.Value         { return slog.StringValue(d.String())
 func (d *DSN) UnmarshalText(text []byte) error { *d = DSN(strings.TrimSpace(string(text))); return nil }
 
 var (
-	schemeLike  = regexp.MustCompile(`^[a-z][a-z0-9+.-]*$`)
 	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"']*@`)
 	userAtHost  = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
 	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)

@@ -1,0 +1,60 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	authorization "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+)
+
+// forbidden asks the API server what of the resources this user may not list or watch.
+func (r *report) forbidden(ctx context.Context, resources []change.Resource) (refused []string, err error) {
+	config := rest.CopyConfig(r.cluster.REST)
+	config.QPS, config.Burst = 200, 200 // two short questions a resource
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	for _, resource := range resources {
+		for _, namespace := range r.namespaces(resource) {
+			for _, verb := range []string{"list", "watch"} {
+				ok, err := allowed(ctx, client, resource, namespace, verb)
+				if err != nil {
+					return nil, fmt.Errorf("ask what this user may do: %w", err)
+				}
+				if !ok {
+					refused = append(refused, verb+" "+change.NewStream(resource, namespace, "", "").ID())
+				}
+			}
+		}
+	}
+	return refused, nil
+}
+
+// namespaces are those that a resource is read in; "" is all of them, or the cluster.
+func (r *report) namespaces(resource change.Resource) []string {
+	chosen := r.settings.Source.Namespaces
+	switch {
+	case len(chosen) == 0:
+		return []string{""}
+	case !resource.Namespaced:
+		return nil
+	}
+	return chosen
+}
+
+func allowed(ctx context.Context, client kubernetes.Interface, r change.Resource, namespace, verb string) (bool, error) {
+	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
+		ResourceAttributes: &authorization.ResourceAttributes{Namespace: namespace, Verb: verb, Group: r.Group, Resource: r.Plural},
+	}}
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	if err != nil {
+		return false, err
+	}
+	return answer.Status.Allowed, nil
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/config"
+	"kubecdc/source"
+)
+
+const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
+
+Nothing is exported. The checkpoint's file or tables are made where they do not exist yet.
+The exit code is 0 when all is well, 1 when something is not, 2 when settings are wrong.`
+
+// checkTimeout bounds each of the checks.
+const checkTimeout = 20 * time.Second
+
+func newCheck() *cobra.Command {
+	return withSettings(&cobra.Command{
+		Use:   "check [flags]",
+		Short: "Check the settings, and that all they name can be reached",
+		Long:  checkHelp,
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return check(c.Context(), c) },
+	})
+}
+
+func check(ctx context.Context, c *cobra.Command) error {
+	settings, cluster, warnings, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return err
+	}
+	r := &report{ctx: ctx, settings: settings, cluster: cluster}
+	r.line("settings", "ok", fmt.Sprintf("%d read and checked", len(config.Settings())))
+	for _, w := range warnings {
+		r.line("", "warning", w)
+	}
+	r.step("API server", r.checkServer)
+	r.step("resources", r.checkResources)
+	r.step("checkpoint", r.checkCheckpoint)
+	r.step("sink", r.checkSink)
+	return r.print(c.OutOrStdout())
+}
+
+// report is the table that check prints.
+type report struct {
+	ctx      context.Context
+	settings *config.Config
+	cluster  *config.Connection
+	uid      string // of the cluster, once known
+	lines    [][3]string
+	failed   int
+}
+
+func (r *report) line(what, state, text string) {
+	for i, part := range strings.Split(strings.TrimSpace(text), "\n") {
+		if i > 0 {
+			what, state = "", ""
+		}
+		r.lines = append(r.lines, [3]string{what, state, strings.TrimSpace(part)})
+	}
+}
+
+// step runs one check: its text is shown when it passes, its error when it fails.
+func (r *report) step(what string, run func(context.Context) (string, error)) {
+	ctx, cancel := context.WithTimeout(r.ctx, checkTimeout)
+	defer cancel()
+	text, err := run(ctx)
+	if err != nil {
+		r.failed++
+		r.line(what, "FAILED", config.Redact(err.Error()))
+		return
+	}
+	r.line(what, "ok", text)
+}
+
+func (r *report) print(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	for _, l := range r.lines {
+		fmt.Fprintf(t, "%s\t%s\t%s\n", l[0], l[1], l[2])
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	if r.failed > 0 {
+		return fmt.Errorf("%d of the checks failed", r.failed)
+	}
+	return nil
+}
+
+func (r *report) checkServer(ctx context.Context) (string, error) {
+	client, err := source.NewClient(r.cluster.REST)
+	if err != nil {
+		return "", err
+	}
+	if r.uid, err = source.ClusterUID(ctx, client, r.cluster.REST); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s as %q (%s), uid %s", r.cluster.REST.Host, r.cluster.Cluster, r.cluster.Origin, r.uid), nil
+}
+
+func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
+	store, where, err := openStore(ctx, r.settings, r.cluster)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	if r.uid == "" {
+		return where + "; not checked against the cluster", nil
+	}
+	if err := store.Bind(ctx, r.cluster.Cluster, r.uid); err != nil {
+		return "", err
+	}
+	streams, err := store.Streams(ctx)
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
+}
+
+func (r *report) checkSink(ctx context.Context) (string, error) {
+	sink, err := openSink(ctx, r.settings, r.cluster, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return "", err
+	}
+	return describeSink(r.settings), sink.Close()
+}
+
+// checkResources makes sure that what is to be exported exists and may be listed and watched.
+func (r *report) checkResources(ctx context.Context) (string, error) {
+	patterns, err := source.ParsePatterns(r.settings.Source.Resources)
+	if err != nil {
+		return "", err
+	}
+	discovery, err := source.NewDiscovery(r.cluster.REST)
+	if err != nil {
+		return "", err
+	}
+	served, err := discovery.Served(ctx)
+	if err != nil {
+		return "", err
+	}
+	selected, unknown := source.Select(patterns, served)
+	if len(unknown) > 0 {
+		return "", source.UnknownError(unknown, served)
+	}
+	forbidden, err := r.forbidden(ctx, selected)
+	if err != nil {
+		return "", err
+	}
+	if len(forbidden) > 0 {
+		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
+	}
+	return fmt.Sprintf("%d to export, all may be listed and watched", len(selected)), nil
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/sinks"
+)
+
+// The exit codes; --help explains them.
+const (
+	exitOK       = 0
+	exitFailed   = 1
+	exitSettings = 2
+	exitFenced   = 3
+	exitKilled   = 130
+)
+
+func exitCode(err error) int {
+	var usage *usageError
+	switch {
+	case err == nil, errors.Is(err, context.Canceled):
+		return exitOK
+	case config.IsError(err), errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+		return exitSettings
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, sinks.ErrFenced):
+		return exitFenced
+	}
+	return exitFailed
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kubecdc/config"
+)
+
+const rootHelp = `exporter turns the watch stream of a Kubernetes cluster into an ordered, complete, replayable log.
+
+With nothing but a kubeconfig it shows what happens in the cluster:
+
+  exporter run
+
+To keep a log in Kafka, with progress in Postgres:
+
+  export KUBECDC_SINK=kafka KUBECDC_KAFKA_BROKERS=kafka-1:9092
+  export KUBECDC_CHECKPOINT=postgres://kubecdc@db.example.com/kubecdc
+  export KUBECDC_RESOURCES=pods,deployments.apps,*.example.com
+  exporter check && exporter run
+
+exporter run --help explains every setting.`
+
+const exitCodes = `
+Exit codes:
+  0    done; for run: told to stop, and what was in flight is checkpointed
+  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT
+  2    settings are wrong: each that is wrong is named, with what to do
+  3    fenced: another process took over the slot
+  130  ended at once by a second Ctrl-C or SIGTERM; nothing is lost: the next
+       start goes on from the checkpoint
+`
+
+// width of --help.
+const width = 80
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "exporter",
+		Short:         "Change data capture for Kubernetes",
+		Long:          rootHelp,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          cobra.NoArgs,
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
+	root.AddCommand(newRun(), newCheck(), newVersion())
+	root.SetUsageTemplate(root.UsageTemplate() + exitCodes)
+	return root
+}
+
+// withSettings gives a command the flags of all settings, and help that explains them.
+func withSettings(c *cobra.Command) *cobra.Command {
+	config.AddFlags(c.Flags())
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nEach setting is a flag, or a variable of the environment; a flag wins.\nDefaults are in [brackets].\n"+
+			config.Usage(width)+exitCodes)
+		return err
+	})
+	return c
+}
+
+// usageError is a wrong command line: exit code 2, as for settings.
+type usageError struct{ text string }
+
+func (e *usageError) Error() string { return e.text }
+
+func flagError(c *cobra.Command, err error) error {
+	text := err.Error()
+	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
+		var names []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+		if near := config.Nearest(name, names); near != "" {
+			text += "; did you mean --" + near + "?"
+		}
+	}
+	return &usageError{text + "\nexporter " + c.Name() + " --help explains all"}
+}
+
+// execute runs one command line and gives the exit code.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	code := exitCode(err)
+	if err != nil && code != exitOK {
+		fmt.Fprintln(stderr, "exporter: "+config.Redact(err.Error()))
+	}
+	return code
+}

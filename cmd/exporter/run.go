@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+
+	"kubecdc/config"
+	"kubecdc/export"
+	"kubecdc/observe"
+)
+
+func newRun() *cobra.Command {
+	return withSettings(&cobra.Command{
+		Use:   "run [flags]",
+		Short: "Export the changes of a cluster until told to stop",
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return run(c.Context(), c) },
+	})
+}
+
+// run reads the settings, joins the parts and exports until ctx ends.
+func run(ctx context.Context, c *cobra.Command) error {
+	settings, cluster, warnings, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return err
+	}
+	progress := observe.NewProgress(progressTerminal(settings))
+	log := newLog(settings, progress)
+	for _, w := range warnings {
+		log.Warn(w)
+	}
+	watch := &observe.Exporter{Metrics: observe.NewMetrics(versionText()), Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}
+	server, err := observe.Serve(settings.Process.Listen, watch.Metrics, watch.Health)
+	if err != nil {
+		return err
+	}
+	defer server.Close()
+	return exportTo(ctx, settings, cluster, watch, log)
+}
+
+// exportTo opens both ends and runs between them.
+func exportTo(ctx context.Context, settings *config.Config, cluster *config.Connection, watch *observe.Exporter, log *slog.Logger) error {
+	plan, err := exportConfig(settings, cluster)
+	if err != nil {
+		return err
+	}
+	store, where, err := openStore(ctx, settings, cluster)
+	if err != nil {
+		return fmt.Errorf("open the checkpoint: %w", err)
+	}
+	defer store.Close()
+	sink, err := openSink(ctx, settings, cluster, log)
+	if err != nil {
+		return fmt.Errorf("open the sink: %w", err)
+	}
+	defer sink.Close()
+	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "from", cluster.Origin,
+		"sink", describeSink(settings), "checkpoint", where, "listen", settings.Process.Listen)
+	return export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Sink: sink, Observer: watch, Log: log})
+}
+
+// newLog makes the process's log; client-go's goes there too.
+func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
+	var out io.Writer = progress.Writer(os.Stderr)
+	log := observe.NewLogger(out, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
+	progress.LogTo(log)
+	slog.SetDefault(log)
+	klog.SetSlogLogger(log.With("from", "client-go"))
+	return log
+}
+
+// progressTerminal is where a bar can be drawn: a terminal that no changes are written to.
+func progressTerminal(settings *config.Config) io.Writer {
+	shared := settings.Sink.Kind == "stdout" && observe.IsTerminal(os.Stdout)
+	if !observe.IsTerminal(os.Stderr) || shared {
+		return nil
+	}
+	return os.Stderr
+}
+
+func slotNumbers(settings *config.Config) (numbers []int) {
+	for n := range settings.Slots.Count {
+		numbers = append(numbers, n)
+	}
+	return numbers
+}

@@ -1,0 +1,380 @@
+package config
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"kubecdc/source"
+)
+
+var update = flag.Bool("update", false, "write docs/settings.md instead of comparing")
+
+// alone makes the test independent of this machine's user and environment.
+func alone(t *testing.T) {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	for _, name := range []string{"XDG_STATE_HOME", "KUBERNETES_SERVICE_HOST", "PGPASSFILE", "PGSERVICEFILE"} {
+		t.Setenv(name, "")
+	}
+}
+
+func TestDefaultsAreRight(t *testing.T) {
+	alone(t)
+	c, warnings, err := Load(nil, nil)
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("with no setting at all: %v, warnings %q", err, warnings)
+	}
+	if c.Sink.Kind != "stdout" || c.Kafka.TopicPrefix != "kubecdc" || c.Source.Resources.String() != "*" {
+		t.Errorf("defaults: %+v", c)
+	}
+}
+
+// wrong gives, for each setting that can be wrong, values that are, and what the message must say to help.
+var wrong = []struct {
+	env  []string
+	name string // of the setting that is blamed
+	fix  string
+}{
+	{[]string{"KUBECDC_RESOURCES=apps/deployments"}, "KUBECDC_RESOURCES", "deployments.apps"},
+	{[]string{"KUBECDC_RESOURCES=Pods"}, "KUBECDC_RESOURCES", "lower case"},
+	{[]string{"KUBECDC_RESOURCES=pods,a b"}, "KUBECDC_RESOURCES", "commas between"},
+	{[]string{"KUBECDC_RESOURCES=pod*"}, "KUBECDC_RESOURCES", "*.example.com"},
+	{[]string{"KUBECDC_NAMESPACES=Shop"}, "KUBECDC_NAMESPACES", "commas between"},
+	{[]string{"KUBECDC_LABEL_SELECTOR=a in"}, "KUBECDC_LABEL_SELECTOR", "app=shop"},
+	{[]string{"KUBECDC_FIELD_SELECTOR=a"}, "KUBECDC_FIELD_SELECTOR", "metadata.name=web"},
+	{[]string{"KUBECDC_PAGE_SIZE=0"}, "KUBECDC_PAGE_SIZE", "from 1 to 10000"},
+	{[]string{"KUBECDC_PAGE_SIZE=many"}, "KUBECDC_PAGE_SIZE", "from 1 to 10000"},
+	{[]string{"KUBECDC_WATERMARK_INTERVAL=10"}, "KUBECDC_WATERMARK_INTERVAL", "with its unit"},
+	{[]string{"KUBECDC_WATERMARK_INTERVAL=1ms"}, "KUBECDC_WATERMARK_INTERVAL", "from 100ms to 1h"},
+	{[]string{"KUBECDC_SINK=kafak"}, "KUBECDC_SINK", "use kafka"},
+	{[]string{"KUBECDC_SINK=postgres"}, "KUBECDC_SINK_POSTGRES", "postgres://USER@HOST/DB"},
+	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=localhost/db"}, "KUBECDC_SINK_POSTGRES", "postgres://"},
+	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://h/db?sslmode=maybe"}, "KUBECDC_SINK_POSTGRES", "sslmode"},
+	{[]string{"KUBECDC_SINK=kafka"}, "KUBECDC_KAFKA_BROKERS", "host:port"},
+	{[]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=kafka-1"}, "KUBECDC_KAFKA_BROKERS", "host:port"},
+	{[]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=kafka://kafka-1:9092"}, "KUBECDC_KAFKA_BROKERS", "no scheme"},
+	{[]string{"KUBECDC_KAFKA_TOPIC_PREFIX=my topic"}, "KUBECDC_KAFKA_TOPIC_PREFIX", "letters"},
+	{[]string{"KUBECDC_KAFKA_PARTITIONS=0"}, "KUBECDC_KAFKA_PARTITIONS", "from 1"},
+	{[]string{"KUBECDC_KAFKA_REPLICATION_FACTOR=0"}, "KUBECDC_KAFKA_REPLICATION_FACTOR", "-1 for the broker's default"},
+	{[]string{"KUBECDC_KAFKA_COMPRESSION=zip"}, "KUBECDC_KAFKA_COMPRESSION", "zstd"},
+	{[]string{"KUBECDC_KAFKA_DELIVERY=exactly_once"}, "KUBECDC_KAFKA_DELIVERY", "use exactly-once"},
+	{[]string{"KUBECDC_KAFKA_MAX_MESSAGE_BYTES=1 potato"}, "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "8MiB"},
+	{[]string{"KUBECDC_KAFKA_MAX_MESSAGE_BYTES=10"}, "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "from 1KiB to 1GiB"},
+	{[]string{"KUBECDC_KAFKA_TLS=maybe"}, "KUBECDC_KAFKA_TLS", "on or off"},
+	{[]string{"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY=maybe"}, "KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY", "on or off"},
+	{[]string{"KUBECDC_KAFKA_TLS_CA=/nowhere"}, "KUBECDC_KAFKA_TLS_CA", "KUBECDC_KAFKA_TLS=on"},
+	{[]string{"KUBECDC_KAFKA_TLS_SERVER_NAME=x"}, "KUBECDC_KAFKA_TLS_SERVER_NAME", "KUBECDC_KAFKA_TLS=on"},
+	{[]string{"KUBECDC_KAFKA_TLS=on", "KUBECDC_KAFKA_TLS_CA=/nowhere"}, "KUBECDC_KAFKA_TLS_CA", "PEM file"},
+	{[]string{"KUBECDC_KAFKA_TLS=on", "KUBECDC_KAFKA_TLS_CERT=/nowhere"}, "KUBECDC_KAFKA_TLS_KEY", "its key"},
+	{[]string{"KUBECDC_KAFKA_TLS=on", "KUBECDC_KAFKA_TLS_KEY=/nowhere"}, "KUBECDC_KAFKA_TLS_CERT", "its certificate"},
+	{[]string{"KUBECDC_KAFKA_TLS=on", "KUBECDC_KAFKA_TLS_KEY=/nowhere", "KUBECDC_KAFKA_TLS_CERT=/nowhere"}, "KUBECDC_KAFKA_TLS_CERT", "can read"},
+	{[]string{"KUBECDC_KAFKA_SASL_MECHANISM=scram"}, "KUBECDC_KAFKA_SASL_MECHANISM", "SCRAM-SHA-512"},
+	{[]string{"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN", "KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_USERNAME", "user"},
+	{[]string{"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN", "KUBECDC_KAFKA_SASL_USERNAME=x"}, "KUBECDC_KAFKA_SASL_PASSWORD", "KUBECDC_KAFKA_SASL_PASSWORD_FILE"},
+	{[]string{"KUBECDC_KAFKA_SASL_USERNAME=x"}, "KUBECDC_KAFKA_SASL_MECHANISM", "SCRAM-SHA-512"},
+	{[]string{"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN", "KUBECDC_KAFKA_SASL_USERNAME=x", "KUBECDC_KAFKA_SASL_PASSWORD_FILE=/nowhere"}, "KUBECDC_KAFKA_SASL_PASSWORD_FILE", "can read"},
+	{[]string{"KUBECDC_CHECKPOINT=mysql://h/db"}, "KUBECDC_CHECKPOINT", "sqlite:/"},
+	{[]string{"KUBECDC_CHECKPOINT=sqlite:"}, "KUBECDC_CHECKPOINT", "sqlite:/"},
+	{[]string{"KUBECDC_CHECKPOINT=sqlite:/"}, "KUBECDC_CHECKPOINT", "name a file"},
+	{[]string{"KUBECDC_CHECKPOINT=postgres://u:p/w@h/db"}, "KUBECDC_CHECKPOINT", "%2F"},
+	{[]string{"KUBECDC_HISTORY_RETENTION=7d"}, "KUBECDC_HISTORY_RETENTION", "24h"},
+	{[]string{"KUBECDC_HISTORY_RETENTION=1s"}, "KUBECDC_HISTORY_RETENTION", "at least 1m"},
+	{[]string{"KUBECDC_BEFORE=some"}, "KUBECDC_BEFORE", "none"},
+	{[]string{"KUBECDC_METADATA_ONLY=Secret"}, "KUBECDC_METADATA_ONLY", "lower case"},
+	{[]string{"KUBECDC_SLOTS=0"}, "KUBECDC_SLOTS", "from 1"},
+	{[]string{"KUBECDC_LEASE_DURATION=1ms"}, "KUBECDC_LEASE_DURATION", "from 1s"},
+	{[]string{"KUBECDC_BATCH_MAX_CHANGES=0"}, "KUBECDC_BATCH_MAX_CHANGES", "from 1"},
+	{[]string{"KUBECDC_BATCH_MAX_BYTES=1"}, "KUBECDC_BATCH_MAX_BYTES", "from 64KiB"},
+	{[]string{"KUBECDC_BATCH_LINGER=-1s"}, "KUBECDC_BATCH_LINGER", "from 0s"},
+	{[]string{"KUBECDC_BUFFER_CHANGES=10"}, "KUBECDC_BUFFER_CHANGES", "KUBECDC_BATCH_MAX_CHANGES"},
+	{[]string{"KUBECDC_BUFFER_BYTES=64KiB"}, "KUBECDC_BUFFER_BYTES", "KUBECDC_BATCH_MAX_BYTES"},
+	{[]string{"KUBECDC_LISTEN=8080"}, "KUBECDC_LISTEN", ":8080"},
+	{[]string{"KUBECDC_SHUTDOWN_TIMEOUT=never"}, "KUBECDC_SHUTDOWN_TIMEOUT", "10s"},
+	{[]string{"KUBECDC_LOG_LEVEL=loud"}, "KUBECDC_LOG_LEVEL", "debug"},
+	{[]string{"KUBECDC_LOG_FORMAT=xml"}, "KUBECDC_LOG_FORMAT", "json"},
+	{[]string{"KUBECDC_BACKFILL=on"}, "KUBECDC_BACKFILL", "leave it out"},
+}
+
+func TestEachWrongSettingIsNamedWithItsFix(t *testing.T) {
+	alone(t)
+	for _, w := range wrong {
+		t.Run(strings.Join(w.env, " "), func(t *testing.T) {
+			_, _, err := Load(w.env, nil)
+			var e *Error
+			if !errors.As(err, &e) || len(e.Problems) != 1 || e.Problems[0].Setting != w.name {
+				t.Fatalf("want one problem, with %s: %v", w.name, err)
+			}
+			if !strings.Contains(e.Error(), w.name+" (--") || !strings.Contains(e.Problems[0].Fix, w.fix) {
+				t.Errorf("want the names and a fix that says %q:\n%v", w.fix, err)
+			}
+		})
+	}
+}
+
+func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
+	alone(t)
+	_, _, _, err := Read([]string{"KUBECONFIG=/nowhere", "KUBECDC_PAGE_SIZE=x", "KUBECDC_SINK=kafka", "KUBECDC_LISTEN=x",
+		"KUBECDC_CHECKPOINT=x", "KUBECDC_RESOURCES=A"}, nil)
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	names := []string{"KUBECONFIG", "KUBECDC_RESOURCES", "KUBECDC_PAGE_SIZE", "KUBECDC_KAFKA_BROKERS", "KUBECDC_CHECKPOINT", "KUBECDC_LISTEN"}
+	var got []string
+	for _, p := range e.Problems {
+		got = append(got, p.Setting)
+	}
+	if !reflect.DeepEqual(got, names) {
+		t.Errorf("want %v in the order of --help, got %v", names, got)
+	}
+	if !strings.HasPrefix(e.Error(), "6 settings are wrong:") {
+		t.Error(e)
+	}
+}
+
+// samples are right values, none of them the default, for every setting.
+func samples(t *testing.T) map[string]string {
+	dir := t.TempDir()
+	cert, key := certificate(t, dir)
+	password := filepath.Join(dir, "password")
+	if err := os.WriteFile(password, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"KUBECONFIG": "/k", "KUBECDC_CONTEXT": "c", "KUBECDC_CLUSTER": "n", "KUBECDC_RESOURCES": "pods, deployments.apps",
+		"KUBECDC_NAMESPACES": "a,b", "KUBECDC_LABEL_SELECTOR": "a=b", "KUBECDC_FIELD_SELECTOR": "a=b", "KUBECDC_PAGE_SIZE": "7",
+		"KUBECDC_WATERMARK_INTERVAL": "3s", "KUBECDC_SINK": "kafka", "KUBECDC_SINK_POSTGRES": "postgres://h/d",
+		"KUBECDC_KAFKA_BROKERS": "h:1,[::1]:2", "KUBECDC_KAFKA_TOPIC_PREFIX": "p", "KUBECDC_KAFKA_PARTITIONS": "3",
+		"KUBECDC_KAFKA_REPLICATION_FACTOR": "3", "KUBECDC_KAFKA_COMPRESSION": "lz4", "KUBECDC_KAFKA_DELIVERY": "at-least-once",
+		"KUBECDC_KAFKA_MAX_MESSAGE_BYTES": "1MiB", "KUBECDC_KAFKA_TLS": "on", "KUBECDC_KAFKA_TLS_CA": cert,
+		"KUBECDC_KAFKA_TLS_CERT": cert, "KUBECDC_KAFKA_TLS_KEY": key, "KUBECDC_KAFKA_TLS_SERVER_NAME": "s",
+		"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY": "on", "KUBECDC_KAFKA_SASL_MECHANISM": "PLAIN",
+		"KUBECDC_KAFKA_SASL_USERNAME": "u", "KUBECDC_KAFKA_SASL_PASSWORD": "hunter2", "KUBECDC_KAFKA_SASL_PASSWORD_FILE": password,
+		"KUBECDC_CHECKPOINT": "sqlite:/x", "KUBECDC_HISTORY_RETENTION": "1h", "KUBECDC_BEFORE": "none",
+		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
+		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
+		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "16MiB", "KUBECDC_LISTEN": "off",
+		"KUBECDC_SHUTDOWN_TIMEOUT": "3s", "KUBECDC_LOG_LEVEL": "debug", "KUBECDC_LOG_FORMAT": "json",
+	}
+}
+
+func environ(values map[string]string) (list []string) {
+	for k, v := range values {
+		list = append(list, k+"="+v)
+	}
+	return list
+}
+
+func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
+	alone(t)
+	values := samples(t)
+	delete(values, "KUBECDC_KAFKA_SASL_PASSWORD_FILE") // excludes the password
+	want, _, err := Load(environ(values), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range Settings() {
+		t.Run(s.Flag, func(t *testing.T) {
+			if s.Planned || s.Env == "KUBECDC_KAFKA_SASL_PASSWORD_FILE" {
+				t.Skip()
+			}
+			sample, ok := values[s.Env]
+			if !ok {
+				t.Fatal("has no sample in this test")
+			}
+			if zero, _, _ := Load(nil, nil); reflect.DeepEqual(s.value(want).Interface(), s.value(zero).Interface()) {
+				t.Fatal("the sample has no effect")
+			}
+			values[s.Env] = "\x00 not right for anything"
+			defer func() { values[s.Env] = sample }()
+			got, _, err := Load(environ(values), parsed(t, "--"+s.Flag+"="+sample))
+			if err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("--%s=%s differs from %s=%s: %v", s.Flag, sample, s.Env, sample, err)
+			}
+		})
+	}
+}
+
+func TestPasswordFile(t *testing.T) {
+	alone(t)
+	values := samples(t)
+	if _, _, err := Load(environ(values), nil); err == nil || !strings.Contains(err.Error(), "leave one of the two out") {
+		t.Errorf("a password twice: %v", err)
+	}
+	delete(values, "KUBECDC_KAFKA_SASL_PASSWORD")
+	c, _, err := Load(environ(values), nil)
+	if err != nil || c.Kafka.SASLPassword.Reveal() != "hunter2" {
+		t.Errorf("password from a file: %v", err)
+	}
+}
+
+func parsed(t *testing.T, args ...string) *pflag.FlagSet {
+	t.Helper()
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	AddFlags(fs)
+	if err := fs.Parse(args); err != nil {
+		t.Fatal(err)
+	}
+	return fs
+}
+
+func TestASwitchNeedsNoValue(t *testing.T) {
+	alone(t)
+	c, _, err := Load(nil, parsed(t, "--kafka-tls"))
+	if err != nil || !c.Kafka.TLS {
+		t.Errorf("--kafka-tls alone: %v", err)
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	alone(t)
+	for env, want := range map[string]string{
+		"KUBECDC_SNIK=kafka":                       "did you mean KUBECDC_SINK?",
+		"KUBECDC_KAFKA_BROKER=h:1":                 "did you mean KUBECDC_KAFKA_BROKERS?",
+		"KUBECDC_KAFKA_BROKERS=h:1":                "no effect while KUBECDC_SINK is stdout",
+		"KUBECDC_SERVICE_HOST=10.0.0.1":            "", // what kubelet sets for a Service is no typing error
+		"KUBECDC_PORT_8080_TCP=tcp://10.0.0.1":     "",
+		"KUBECDC_METRICS_SERVICE_PORT_METRICS=808": "",
+		"PATH=/bin": "",
+	} {
+		_, warnings, err := Load([]string{env}, nil)
+		if err != nil || (want == "") != (len(warnings) == 0) || !strings.Contains(strings.Join(warnings, ""), want) {
+			t.Errorf("%s: want %q, got %q, %v", env, want, warnings, err)
+		}
+	}
+}
+
+// TestNoPasswordInAnyMessage puts passwords of all sorts wherever one can be, breaks settings around them at
+// random, and looks at all that comes out.
+func TestNoPasswordInAnyMessage(t *testing.T) {
+	alone(t)
+	r := rand.New(rand.NewPCG(1, 2))
+	const letters = "abcXYZ0189@:/?#%[]& '\"=+\\{}|^~,;"
+	right := 0
+	for range 3000 {
+		secret := "s3cr" // what must not come out, in any way; random letters around it
+		for range 1 + r.IntN(6) {
+			secret += string(letters[r.IntN(len(letters))])
+		}
+		values := map[string]string{
+			"KUBECDC_KAFKA_SASL_PASSWORD":  secret,
+			"KUBECDC_CHECKPOINT":           pick(r, "postgres://u:%s@h/d", "postgres://u:%s@h:port/d", "postgres://h/d?password=%s", "u:%s@h/d", "host=h password=%s", "mysql://%s@h", "sqlit:%s", "%s", "postgres:%s", "POSTGRES://u:%s@h"),
+			"KUBECDC_SINK_POSTGRES":        pick(r, "postgresql://u:%s@h/d?sslmode=x", "http://u:%s@h", "%s"),
+			"KUBECDC_KAFKA_BROKERS":        pick(r, "h:1", "kafka://u:xs3crx@h:1", "u:xs3crx@h:1"),
+			"KUBECDC_KAFKA_SASL_MECHANISM": pick(r, "", "PLAIN", "PLAIN"),
+			"KUBECDC_SINK":                 pick(r, "stdout", "kafka", "postgres", "nil"),
+			"KUBECDC_KAFKA_SASL_USERNAME":  pick(r, "", "u"),
+			"KUBECDC_PAGE_SIZE":            pick(r, "", "x"),
+		}
+		if r.IntN(2) == 0 { // all right
+			values["KUBECDC_CHECKPOINT"] = "postgres://u:" + url.QueryEscape(secret) + "@h/d"
+			values["KUBECDC_SINK_POSTGRES"] = "postgres://h/d?user=u&password=" + url.QueryEscape(secret)
+			values["KUBECDC_KAFKA_BROKERS"], values["KUBECDC_KAFKA_SASL_USERNAME"] = "h:1", "u"
+		}
+		for name, v := range values {
+			if strings.HasSuffix(v, "%s") || strings.Contains(v, "%s@") {
+				values[name] = fmt.Sprintf(v, secret)
+			}
+		}
+		c, warnings, err := Load(environ(values), nil)
+		all := fmt.Sprint(err, warnings)
+		for _, form := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x"} {
+			all += fmt.Sprintf(form, c) + fmt.Sprintf(form, DSN(values["KUBECDC_CHECKPOINT"])) + fmt.Sprintf(form, Secret(secret))
+		}
+		if strings.Contains(all, "s3cr") {
+			t.Fatalf("%q comes out of %q:\n%s", secret, values, all)
+		}
+		right += boolInt(err == nil)
+	}
+	t.Logf("%d of 3000 were right", right)
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func pick(r *rand.Rand, from ...string) string { return from[r.IntN(len(from))] }
+
+func TestRedact(t *testing.T) {
+	for in, want := range map[string]string{
+		"dial postgres://u:p@ss@h/d failed": "dial postgres://***@h/d failed",
+		"host=h password=abc user=u":        "host=h password=*** user=u",
+		`{"password": "abc"}`:               `{"password": ***}`,
+		"GET https://h/x?token=abc&a=b":     "GET https://h/x?token=***&a=b",
+		"the continue token: expired":       "the continue token: expired",
+		"stream secrets: 403":               "stream secrets: 403",
+	} {
+		if got := Redact(in); got != want {
+			t.Errorf("%s\n got %s\nwant %s", in, got, want)
+		}
+	}
+}
+
+func TestTheDefaultCheckpointIsOneForEachLog(t *testing.T) {
+	alone(t)
+	paths := map[string]bool{}
+	for _, env := range [][]string{nil, {"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=h:1"}, {"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=h:1", "KUBECDC_KAFKA_TOPIC_PREFIX=b"}} {
+		c, _, err := Load(env, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		path, err := c.SQLitePath("prod/eu 1")
+		if err != nil || paths[path] || !strings.HasPrefix(path, os.Getenv("HOME")) {
+			t.Errorf("%v: %q, %v", env, path, err)
+		}
+		paths[path] = true
+	}
+}
+
+func TestWhatConfigTakesSourceCanRead(t *testing.T) {
+	alone(t)
+	for _, text := range []string{"*", "*.example.com", "pods", "pods.v1", "deployments.apps", "deployments.v1.apps", "events.events.k8s.io"} {
+		if _, _, err := Load([]string{"KUBECDC_RESOURCES=" + text}, nil); err != nil {
+			t.Error(err)
+		}
+		if _, err := source.ParsePattern(text); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestEverySettingIsExplained(t *testing.T) {
+	names := map[string]bool{}
+	for _, s := range Settings() {
+		if s.Env == "" || s.Help == "" || !strings.HasSuffix(strings.TrimSuffix(s.Help, ","), ".") && !strings.HasSuffix(s.Help, ",") || names[s.Flag] {
+			t.Errorf("%s: help %q", s.Env, s.Help)
+		}
+		names[s.Flag] = true
+	}
+	for _, line := range strings.Split(Usage(80), "\n") {
+		if len(line) > 80 {
+			t.Errorf("wider than a terminal: %s", line)
+		}
+	}
+}
+
+func TestSettingsPageIsUpToDate(t *testing.T) {
+	const page = "../docs/settings.md"
+	if *update {
+		if err := os.WriteFile(page, []byte(Markdown()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := os.ReadFile(page)
+	if err != nil || string(got) != Markdown() {
+		t.Errorf("docs/settings.md is not what config.go says (%v): run make docs", err)
+	}
+}
