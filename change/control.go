@@ -2,6 +2,7 @@ package change
 
 // The kinds of control record.
 const (
+	ControlOpen          = "open"           // a new owner of the slot, with a higher epoch, has fenced all earlier ones
 	ControlBatch         = "batch"          // ends every batch: the positions that it moves to
 	ControlWatermark     = "watermark"      // a stream is complete up to ResourceVersion at Time
 	ControlSnapshotBegin = "snapshot-begin" // the first list of a stream starts

@@ -17,7 +17,8 @@ type Sink interface {
 	// Open fences every earlier owner of the slot, and then reads what they made durable after the batch
 	// that the checkpoint knows, oldest first: the caller rolls its checkpoint forward with these and never
 	// emits them again. Of a recovered change only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
-	// After are set.
+	// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
+	// A *LostTailError comes with a log that is open and fit to write to, and with no recovered batches.
 	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
@@ -48,4 +49,6 @@ type Recovered struct {
 // anew). Every stream of the slot must be listed again and compared with the inventory.
 type LostTailError struct{ Reason string }
 
-func (e *LostTailError) Error() string { return "the log after the checkpoint can't be read: " + e.Reason }
+func (e *LostTailError) Error() string {
+	return "the log after the checkpoint can't be read: " + e.Reason
+}

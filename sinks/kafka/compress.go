@@ -1,0 +1,63 @@
+package kafka
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/segmentio/kafka-go/compress"
+)
+
+// codec compresses the records of a batch.
+type codec interface {
+	// bits are the batch attributes that name the codec.
+	bits() int16
+	// appendTo appends src, compressed, to dst.
+	appendTo(dst, src []byte) ([]byte, error)
+}
+
+func newCodec(name string) (codec, error) {
+	switch name {
+	case "", "zstd":
+		return newZstd()
+	case "none":
+		return nil, nil
+	case "gzip", "snappy", "lz4":
+		var c compress.Compression
+		if err := c.UnmarshalText([]byte(name)); err != nil {
+			return nil, err
+		}
+		return streamCodec{c.Codec()}, nil
+	}
+	return nil, fmt.Errorf("%q is not one of none, gzip, snappy, lz4, zstd", name)
+}
+
+// zstdCodec uses EncodeAll, which needs no stream and no copy.
+type zstdCodec struct{ enc *zstd.Encoder }
+
+func newZstd() (codec, error) {
+	enc, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
+		zstd.WithLowerEncoderMem(true))
+	return zstdCodec{enc}, err
+}
+
+func (z zstdCodec) bits() int16 { return int16(compress.Zstd) }
+
+func (z zstdCodec) appendTo(dst, src []byte) ([]byte, error) { return z.enc.EncodeAll(src, dst), nil }
+
+// streamCodec is one of kafka-go's, which frame snappy and lz4 as Kafka's readers expect.
+type streamCodec struct{ compress.Codec }
+
+func (s streamCodec) bits() int16 { return int16(s.Code()) }
+
+func (s streamCodec) appendTo(dst, src []byte) ([]byte, error) {
+	out := bytes.NewBuffer(dst)
+	w := s.NewWriter(out)
+	if _, err := w.Write(src); err != nil {
+		return nil, err
+	}
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}

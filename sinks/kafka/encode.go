@@ -1,0 +1,141 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
+)
+
+// encode makes the partition's next record batch, if none is pending: as many items as fit the aim. Where
+// compression was overrated the batch is halved; one record that does not fit by itself is buried.
+func (l *slotLog) encode(ctx context.Context, p *partition) error {
+	for p.pending == nil {
+		items := l.fill(p)
+		plain := p.encoder.size()
+		sealed, err := p.encoder.seal(batchMeta{
+			producerID: l.producer.id, producerEpoch: l.producer.epoch,
+			sequence: p.sequence, transactional: l.producer.transactional,
+		})
+		if err != nil {
+			return fmt.Errorf("compress a batch for %s: %w", p.topic.name, err)
+		}
+		size := len(sealed) - sizePrefix
+		p.topic.learn(plain, size)
+		p.pendingItems, p.pendingRecords = items, p.encoder.count
+		switch {
+		case size <= p.topic.limit:
+			p.pending = sealed
+		case items > 1:
+			p.most = items / 2
+		case len(p.records) > 0:
+			return &Error{Op: "write to " + p.topic.name, Hint: hints[kafka.MessageSizeTooLarge],
+				Err: fmt.Errorf("a control record of %d bytes is above the limit of %d", size, p.topic.limit)}
+		default:
+			err := l.bury(ctx, p, p.queue[p.next], tooLarge{size, p.topic.limit})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tooLarge says why a record was not sent as it is.
+type tooLarge struct{ size, limit int }
+
+func (e tooLarge) Error() string {
+	return fmt.Sprintf("a record batch of %d bytes is above the topic's limit of %d", e.size, e.limit)
+}
+
+// fill appends items to the encoder until the aim is reached, and says how many.
+func (l *slotLog) fill(p *partition) int {
+	p.encoder.reset()
+	aim, left := p.topic.plainAim(), p.items()-p.next
+	if p.most > 0 {
+		left = min(left, p.most)
+	}
+	for i := range left {
+		if i > 0 && p.encoder.size()+l.itemSize(p, p.next+i) > aim {
+			return i
+		}
+		l.appendItem(p, p.next+i)
+	}
+	return left
+}
+
+// itemSize is about how large an item is before compression.
+func (l *slotLog) itemSize(p *partition, i int) int {
+	if len(p.records) > 0 {
+		return p.records[i].value.Len() + 256
+	}
+	c := &l.batch.Changes[p.queue[i]]
+	return c.Size() + 600
+}
+
+func (l *slotLog) appendItem(p *partition, i int) {
+	if len(p.records) > 0 {
+		p.encoder.append(&p.records[i])
+		return
+	}
+	l.appendChange(p, p.queue[i])
+}
+
+// appendChange appends the record of a change; a delete is followed by its tombstone.
+func (l *slotLog) appendChange(p *partition, index int32) {
+	c := &l.batch.Changes[index]
+	r := record{time: c.Time.UnixMilli(), key: l.key(index)}
+	if b := l.buried[index]; b != nil {
+		r.value = l.envelope.Value(l.tail[:0], &b.stub, &b.dead)
+		r.headers, r.headerCount = l.changeHeaders(c, b.dead.ID)
+	} else {
+		r.value = l.envelope.Value(l.tail[:0], c, nil)
+		r.headers, r.headerCount = l.changeHeaders(c, "")
+	}
+	l.tail = r.value[len(r.value)-1]
+	p.encoder.append(&r)
+	if c.Op == change.Delete {
+		r.tombstone = true
+		p.encoder.append(&r)
+	}
+}
+
+func (l *slotLog) key(index int32) []byte {
+	start := 0
+	if index > 0 {
+		start = l.keyEnd[index-1]
+	}
+	return l.keys[start:l.keyEnd[index]]
+}
+
+// changeHeaders encodes the headers of a change's record; they are valid until the next call.
+func (l *slotLog) changeHeaders(c *change.Change, dead string) ([]byte, int) {
+	n := 4
+	h := appendHeader(l.headers[:0], change.HeaderOp, c.Op.String())
+	h = appendHeader(h, change.HeaderUID, c.UID)
+	h = appendHeader(h, change.HeaderResourceVersion, c.ResourceVersion)
+	h = appendHeader(h, change.HeaderStream, c.Stream.ID())
+	if c.Inferred {
+		h = appendHeader(h, change.HeaderInferred, "true")
+		n++
+	}
+	if c.Gap != "" {
+		h = appendHeader(h, change.HeaderGap, c.Gap)
+		n++
+	}
+	if dead != "" {
+		h = appendHeader(h, change.HeaderDeadLetter, dead)
+		n++
+	}
+	l.headers = append(h, l.shared...)
+	return l.headers, n + l.sharedCount
+}
+
+func kafkaCode(err error) kafka.Error {
+	var code kafka.Error
+	errors.As(err, &code)
+	return code
+}

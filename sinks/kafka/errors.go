@@ -1,0 +1,173 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"kubecdc/sinks"
+)
+
+// verdict is what to do after an error.
+type verdict int
+
+const (
+	fail    verdict = iota // trying again can't help
+	retry                  // the same request to the same broker may succeed soon
+	relearn                // the cluster has changed: ask who leads, then try again
+	fenced                 // a newer owner of the slot writes
+	refused                // this record batch is not accepted; a smaller one may be
+)
+
+// verdicts: which of the broker's errors are more than a failure, each with why.
+var verdicts = map[kafka.Error]verdict{
+	kafka.RequestTimedOut:              retry,   // acknowledgements are late; a repeated batch is recognised by its sequence
+	kafka.NetworkException:             relearn, // the broker lost its connection to another
+	kafka.NotEnoughReplicas:            retry,   // below min.insync.replicas until a replica is back; nothing was written
+	kafka.NotEnoughReplicasAfterAppend: retry,   // written but not yet replicated; the repeat is recognised
+	kafka.KafkaStorageError:            relearn, // a disk failed: another replica takes over
+	kafka.ThrottlingQuotaExceeded:      retry,   // topic creation above the quota
+	kafka.InvalidMessage:               retry,   // damaged on the way (CRC)
+
+	// The leader moved, or is being elected, or our view of the cluster is old.
+	kafka.UnknownTopicOrPartition: relearn,
+	kafka.LeaderNotAvailable:      relearn,
+	kafka.NotLeaderForPartition:   relearn,
+	kafka.BrokerNotAvailable:      relearn,
+	kafka.ReplicaNotAvailable:     relearn,
+	kafka.FencedLeaderEpoch:       relearn,
+	kafka.UnknownLeaderEpoch:      relearn,
+	kafka.OffsetNotAvailable:      retry, // the new leader has not yet settled its high watermark
+	kafka.UnknownTopicID:          relearn,
+	kafka.NotController:           relearn,
+
+	// The transaction coordinator is starting, moved, or still ends the previous transaction.
+	kafka.GroupLoadInProgress:          retry,
+	kafka.GroupCoordinatorNotAvailable: relearn,
+	kafka.NotCoordinatorForGroup:       relearn,
+	kafka.ConcurrentTransactions:       retry,
+
+	kafka.ProducerFenced:       fenced, // the coordinator knows a newer producer epoch
+	kafka.InvalidProducerEpoch: fenced, // a partition's leader does
+
+	kafka.MessageSizeTooLarge: refused, // above max.message.bytes
+	kafka.RecordListTooLarge:  refused, // above segment.bytes
+	kafka.InvalidRecord:       refused, // a record breaks a rule of the topic
+}
+
+// worse gives the error that matters more: one that ends the log over one that is to be retried.
+func worse(a, b error) error {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	if v := judge(a); v == retry || v == relearn {
+		return b
+	}
+	return a
+}
+
+// hints: what the user can do.
+var hints = map[kafka.Error]string{
+	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create where topics are made on demand",
+	kafka.ClusterAuthorizationFailed:         "grant IdempotentWrite on the cluster, and Create where topics are made on demand",
+	kafka.GroupAuthorizationFailed:           "grant access to the coordinator",
+	kafka.TransactionalIDAuthorizationFailed: "grant Describe and Write on the transactional ids PREFIX-CLUSTER-slot-*",
+	kafka.SASLAuthenticationFailed:           "check the SASL user and password",
+	kafka.UnsupportedSASLMechanism:           "check the SASL mechanism: the broker's listener has not enabled it",
+	kafka.IllegalSASLState:                   "check that the listener wants SASL",
+	kafka.InvalidReplicationFactor:           "set a replication factor no larger than the number of brokers",
+	kafka.InvalidPartitionNumber:             "set a number of partitions above 0",
+	kafka.PolicyViolation:                    "the broker's policy refuses the topic: make it by hand",
+	kafka.InvalidTransactionTimeout:          "the broker's transaction.max.timeout.ms is below the transaction timeout",
+	kafka.UnsupportedVersion:                 "Kafka 2.0 or newer is needed",
+	kafka.UnsupportedCompressionType:         "choose another compression: zstd needs Kafka 2.1",
+	kafka.NotEnoughReplicas:                  "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.NotEnoughReplicasAfterAppend:       "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.GroupCoordinatorNotAvailable:       "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the brokers",
+	kafka.LeaderNotAvailable:                 "start the broker that leads the partition",
+	kafka.MessageSizeTooLarge:                "raise max.message.bytes of the topic",
+}
+
+// judge classifies an error of a request.
+func judge(err error) verdict {
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return verdicts[code]
+	}
+	var final *Error
+	switch {
+	case errors.As(err, &final):
+		return fail
+	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
+		return relearn // our view of the cluster does not have it yet
+	case errors.Is(err, sinks.ErrFenced):
+		return fenced
+	case isTrustError(err):
+		return fail
+	}
+	// Anything else is the connection: refused, reset, closed, timed out. The outcome of the request is
+	// unknown; every request that is retried is idempotent.
+	return relearn
+}
+
+func isTrustError(err error) bool {
+	var (
+		verify    *tls.CertificateVerificationError
+		authority x509.UnknownAuthorityError
+		header    tls.RecordHeaderError
+	)
+	return errors.As(err, &verify) || errors.As(err, &authority) || errors.As(err, &header)
+}
+
+// Error is a request that failed for good.
+type Error struct {
+	Op   string // what was tried, on what
+	Err  error
+	Hint string // what the user can do; may be empty
+}
+
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Op + ": " + e.Err.Error()
+	}
+	return e.Op + ": " + e.Err.Error() + " (" + e.Hint + ")"
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+func newError(op string, err error) error {
+	if judge(err) == fenced {
+		return fmt.Errorf("%s: %w (%v)", op, sinks.ErrFenced, err)
+	}
+	return &Error{Op: op, Err: err, Hint: hintFor(err)}
+}
+
+func hintFor(err error) string {
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return hints[code]
+	}
+	switch {
+	case isTrustError(err):
+		return "check the TLS settings: the authority, the server name, and whether the listener speaks TLS"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the broker does not answer: check that it runs and can be reached at the address it advertises"
+	}
+	return "check that the brokers run and can be reached at the addresses they advertise, and whether the listener wants TLS or SASL"
+}
+
+// codeError is nil for code 0.
+func codeError(code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return kafka.Error(code)
+}

@@ -1,0 +1,112 @@
+package kafka
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"time"
+
+	"kubecdc/change"
+)
+
+// rebuilder makes the changes of a batch out of its records.
+type rebuilder struct {
+	batch   *tailBatch
+	parts   map[string][][]byte // of dead letters, by id
+	changes []change.Change
+}
+
+// mine tells the batch's own records.
+func (r *rebuilder) mine(f fetched) bool {
+	return f.headers[change.HeaderSlot] == strconv.Itoa(r.batch.Slot) &&
+		f.headers[change.HeaderEpoch] == strconv.FormatInt(r.batch.Epoch, 10) &&
+		f.headers[change.HeaderBatch] == strconv.FormatUint(r.batch.Batch, 10)
+}
+
+// addPart keeps one part of a dead letter.
+func (r *rebuilder) addPart(f fetched) error {
+	if !r.mine(f) {
+		return nil
+	}
+	id := f.headers[change.HeaderDeadLetter]
+	part, err1 := strconv.Atoi(f.headers[change.HeaderPart])
+	parts, err2 := strconv.Atoi(f.headers[change.HeaderParts])
+	if err1 != nil || err2 != nil || part < 0 || part >= parts {
+		return fmt.Errorf("dead letter %q at offset %d: part %q of %q", id, f.offset, f.headers[change.HeaderPart], f.headers[change.HeaderParts])
+	}
+	if r.parts[id] == nil {
+		r.parts[id] = make([][]byte, parts)
+	}
+	if part < len(r.parts[id]) {
+		r.parts[id][part] = f.value
+	}
+	return nil
+}
+
+// addChange makes a change of a record. A tombstone only repeats the delete before it, unless compaction has
+// left nothing but the tombstone.
+func (r *rebuilder) addChange(f fetched) error {
+	if !r.mine(f) || len(f.headers[change.HeaderOp]) != 1 {
+		return nil
+	}
+	c := change.Change{
+		Stream: change.StreamFromID(f.headers[change.HeaderStream]), Op: change.Op(f.headers[change.HeaderOp][0]),
+		UID: f.headers[change.HeaderUID], ResourceVersion: f.headers[change.HeaderResourceVersion],
+		Inferred: f.headers[change.HeaderInferred] != "", Gap: f.headers[change.HeaderGap],
+	}
+	var err error
+	if _, c.Namespace, c.Name, err = change.DecodeKey(f.key); err != nil {
+		return err
+	}
+	if c.Op == change.Delete {
+		if !r.repeatsDelete(&c) {
+			r.changes = append(r.changes, c)
+		}
+		return nil
+	}
+	value := f.value
+	if id := f.headers[change.HeaderDeadLetter]; id != "" {
+		if value, err = r.join(id); err != nil {
+			return err
+		}
+	}
+	if c.After, err = change.DecodeAfter(value); err != nil {
+		return err
+	}
+	r.changes = append(r.changes, c)
+	return nil
+}
+
+func (r *rebuilder) repeatsDelete(c *change.Change) bool {
+	if len(r.changes) == 0 {
+		return false
+	}
+	last := &r.changes[len(r.changes)-1]
+	return last.Op == change.Delete && last.UID == c.UID && last.Stream.ID() == c.Stream.ID() && last.Key() == c.Key()
+}
+
+// join gives the whole value of a dead letter.
+func (r *rebuilder) join(id string) ([]byte, error) {
+	parts := r.parts[id]
+	if len(parts) == 0 {
+		return nil, gone("dead letter %s", id)
+	}
+	for i, part := range parts {
+		if part == nil {
+			return nil, gone("part %d of dead letter %s", i, id)
+		}
+	}
+	return bytes.Join(parts, nil), nil
+}
+
+// check compares the number of changes with what the batch record says. Fewer are left when compaction has
+// removed older states of an object: that does no harm to what is learned here, the last state of each, as long
+// as tombstones are kept.
+func (r *rebuilder) check() error {
+	found, want := len(r.changes), r.batch.Changes
+	age := time.Since(time.UnixMilli(r.batch.TimeMs))
+	if found == want || found > 0 && found < want && age < tombstonesFor {
+		return nil
+	}
+	return gone("batch %d has %d changes, %d of them", r.batch.Batch, want, want-found)
+}

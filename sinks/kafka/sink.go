@@ -1,0 +1,106 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+var sinksErrFenced = sinks.ErrFenced
+
+// Sink is the Kafka destination.
+type Sink struct {
+	cfg        Config
+	client     *client
+	topics     *topics
+	codec      codec
+	dataConfig map[string]string
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// New checks the configuration. It does not connect: Open does.
+func New(cfg Config) (*Sink, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("kafka settings: %w", err)
+	}
+	cfg.setDefaults()
+	c, err := newClient(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	codec, err := newCodec(cfg.Compression)
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{cfg: cfg, client: c, codec: codec, dataConfig: maps.Clone(dataTopicConfig)}
+	maps.Copy(s.dataConfig, cfg.TopicConfig)
+	c.cfg = &s.cfg
+	s.topics = &topics{client: c, known: map[string]*topicInfo{}}
+	return s, nil
+}
+
+// Close closes the connections.
+func (s *Sink) Close() error {
+	s.client.close()
+	return nil
+}
+
+// Open fences the slot's earlier writers, marks the place in the control topic, and reads back up to the mark.
+func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
+	s.topics.forget()
+	l, err := s.newLog(ctx, slot, epoch)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open slot %d: %w", slot, err)
+	}
+	recovered, err := s.openLog(ctx, l, from)
+	var lost *sinks.LostTailError
+	if err != nil && !errors.As(err, &lost) {
+		l.broken = err
+		l.abandon()
+		return nil, nil, fmt.Errorf("open slot %d: %w", slot, err)
+	}
+	return l, recovered, err
+}
+
+func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, error) {
+	l := &slotLog{
+		sink: s, slot: slot, epoch: epoch,
+		envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version},
+		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
+	}
+	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), controlTopicConfig)
+	if err != nil {
+		return nil, err
+	}
+	l.control = t.partitions[slot%len(t.partitions)]
+	l.producer, err = newProducer(ctx, s.client, slot)
+	return l, err
+}
+
+// openLog writes the mark and reads back. In at-least-once mode the mark is what fences: the control partition
+// has now seen the newer producer epoch, so no older writer can end a batch any more.
+func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) ([]sinks.Recovered, error) {
+	mark, err := l.mark(ctx, from.Seq)
+	if err != nil {
+		return nil, fmt.Errorf("mark the control topic: %w", err)
+	}
+	return l.recover(ctx, from, mark)
+}
+
+// mark writes an "open" control record and gives its offset.
+func (l *slotLog) mark(ctx context.Context, seq uint64) (int64, error) {
+	l.begin(&change.Batch{Slot: l.slot, Epoch: l.epoch, Seq: seq})
+	l.active = append(l.active, l.control)
+	if err := l.producer.add(ctx, l.active); err != nil {
+		return 0, err
+	}
+	if err := l.writeControl(ctx, []change.Control{{Type: change.ControlOpen}}); err != nil {
+		return 0, err
+	}
+	return l.control.last, l.producer.end(ctx, true)
+}

@@ -1,0 +1,153 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// minLimit is below every limit that makes sense: a stub must fit.
+const minLimit = 1024
+
+// dataTopicConfig: compact keeps the last state of every live object for ever, so that a reader who starts late
+// can build all of them; but every change stays for at least a week (min.compaction.lag.ms), which is what makes
+// the log a log. delete stands beside it, with no time limit of its own, so that an operator can set one
+// (retention.ms) or cut the log by hand: Kafka allows neither on a topic that is compacted only.
+var dataTopicConfig = map[string]string{
+	"cleanup.policy":        "compact,delete",
+	"retention.ms":          "-1",
+	"min.compaction.lag.ms": "604800000",
+}
+
+// controlTopicConfig: no compaction, since every batch record counts; a week, since a checkpoint that is older
+// needs a new list anyway: no API server keeps a week of history.
+var controlTopicConfig = map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000"}
+
+// deadLetterTopicConfig: kept until an operator sets a limit. What stands there stands nowhere else.
+var deadLetterTopicConfig = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}
+
+// topicInfo is what must be known to write to a topic.
+type topicInfo struct {
+	name       string
+	partitions int
+	maxBatch   int // largest record batch in bytes
+}
+
+// topics makes topics on demand and remembers them.
+type topics struct {
+	client *client
+	mu     sync.Mutex
+	known  map[string]*topicInfo
+}
+
+// ensure gives a topic, made with the configuration if it is not there.
+func (t *topics) ensure(ctx context.Context, name string, config map[string]string) (*topicInfo, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if info := t.known[name]; info != nil {
+		return info, nil
+	}
+	info := &topicInfo{name: name}
+	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) (err error) {
+		info.partitions, err = t.ready(ctx, name, config)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	info.maxBatch = t.limit(ctx, name)
+	t.known[name] = info
+	return info, nil
+}
+
+// forget makes the next ensure look again.
+func (t *topics) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.known)
+}
+
+// ready gives the number of partitions once each has a leader.
+func (t *topics) ready(ctx context.Context, name string, config map[string]string) (int, error) {
+	leaders, err := t.client.leaders(ctx, name)
+	if errors.Is(err, kafka.UnknownTopicOrPartition) {
+		if err := t.create(ctx, name, config); err != nil {
+			return 0, err
+		}
+		leaders, err = t.client.leaders(ctx, name)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for p, leader := range leaders {
+		if leader < 0 {
+			return 0, fmt.Errorf("partition %d: %w", p, kafka.LeaderNotAvailable)
+		}
+	}
+	return len(leaders), nil
+}
+
+func (t *topics) create(ctx context.Context, name string, config map[string]string) error {
+	topic := kafka.TopicConfig{
+		Topic: name, NumPartitions: t.client.cfg.Partitions, ReplicationFactor: t.client.cfg.ReplicationFactor,
+	}
+	for k, v := range config {
+		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
+	defer cancel()
+	res, err := t.client.api.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
+	if err != nil {
+		return fmt.Errorf("create: %w", err)
+	}
+	if err := res.Errors[name]; err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
+		return fmt.Errorf("create: %w", err)
+	}
+	return nil
+}
+
+// limit is the largest record batch that the topic takes, or the configured one where that is smaller. That
+// DescribeConfigs is not allowed is no error: a refused batch teaches the limit too.
+func (t *topics) limit(ctx context.Context, name string) int {
+	limit, err := t.maxMessageBytes(ctx, name)
+	if err != nil {
+		t.client.cfg.Logger.Debug("can't read max.message.bytes; taking Kafka's default", "topic", name, "error", err)
+		limit = defaultLimit
+		if t.client.cfg.MaxMessageBytes > 0 {
+			limit = t.client.cfg.MaxMessageBytes
+		}
+	}
+	if configured := t.client.cfg.MaxMessageBytes; configured > 0 {
+		limit = min(limit, configured)
+	}
+	return max(limit, minLimit)
+}
+
+func (t *topics) maxMessageBytes(ctx context.Context, name string) (int, error) {
+	const key = "max.message.bytes"
+	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
+	defer cancel()
+	res, err := t.client.api.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
+		Resources: []kafka.DescribeConfigRequestResource{{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: []string{key},
+		}},
+	})
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range res.Resources {
+		for _, e := range r.ConfigEntries {
+			if e.ConfigName == key {
+				return strconv.Atoi(e.ConfigValue)
+			}
+		}
+		if r.Error != nil {
+			return 0, r.Error
+		}
+	}
+	return 0, errors.New("the broker does not say")
+}

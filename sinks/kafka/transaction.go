@@ -1,0 +1,163 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+)
+
+// producer is the identity that the broker knows a slot's writer by.
+//
+// Invariants:
+//  1. A newer producer of the same transactional id has a higher epoch; the broker refuses all others (fenced).
+//  2. Every request is repeated as it is until its outcome is known; each is idempotent.
+type producer struct {
+	client        *client
+	transactional bool
+	txnID         string
+	id            int64
+	epoch         int16
+	coordinator   int32 // broker id; -1: not known
+	open          bool  // a transaction was begun and not yet ended
+	ending        bool  // its end was asked for
+}
+
+func transactionalID(cfg *Config, slot int) string {
+	return fmt.Sprintf("%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, slot)
+}
+
+// newProducer fences every earlier producer of the slot. Its transaction, if one is open, is aborted by the
+// broker before this returns; one whose commit was asked for is committed.
+//
+// At-least-once mode has the same identity: without transactions too, a partition refuses an older epoch once
+// it has seen the newer one.
+func newProducer(ctx context.Context, c *client, slot int) (*producer, error) {
+	p := &producer{client: c, txnID: transactionalID(c.cfg, slot), coordinator: -1,
+		transactional: c.cfg.Delivery == ExactlyOnce}
+	err := c.try(ctx, "fence earlier writers of "+p.txnID, func(ctx context.Context) error {
+		m, err := c.roundTrip(ctx, &initproducerid.Request{
+			TransactionalID: p.txnID, TransactionTimeoutMs: int32(c.cfg.TransactionTimeout.Milliseconds()),
+			ProducerID: -1, ProducerEpoch: -1, // as a new process: anything else asks to go on as an older one
+		})
+		if err != nil {
+			return err
+		}
+		res := m.(*initproducerid.Response)
+		p.id, p.epoch = res.ProducerID, res.ProducerEpoch
+		return codeError(res.ErrorCode)
+	})
+	return p, err
+}
+
+// add makes partitions part of the transaction, which begins with the first.
+func (p *producer) add(ctx context.Context, partitions []*partition) error {
+	if !p.transactional || len(partitions) == 0 {
+		return nil
+	}
+	topics := groupByTopic(partitions)
+	p.open = true
+	err := p.client.try(ctx, "begin a transaction of "+p.txnID, func(ctx context.Context) error {
+		return p.askCoordinator(ctx, func() error {
+			m, err := p.client.roundTrip(ctx, &addPartitionsRequest{
+				TransactionalID: p.txnID, ProducerID: p.id, ProducerEpoch: p.epoch, Topics: topics,
+				coordinator: p.coordinator,
+			})
+			if err != nil {
+				return err
+			}
+			return firstError(m.(*addpartitionstotxn.Response))
+		})
+	})
+	for _, q := range partitions {
+		q.inTxn = err == nil
+	}
+	return err
+}
+
+func groupByTopic(partitions []*partition) []addpartitionstotxn.RequestTopic {
+	var topics []addpartitionstotxn.RequestTopic
+	at := map[*topic]int{}
+	for _, p := range partitions {
+		i, ok := at[p.topic]
+		if !ok {
+			i = len(topics)
+			at[p.topic] = i
+			topics = append(topics, addpartitionstotxn.RequestTopic{Name: p.topic.name})
+		}
+		topics[i].Partitions = append(topics[i].Partitions, p.index)
+	}
+	return topics
+}
+
+// firstError skips "not attempted", which the broker says of the partitions beside a failed one.
+func firstError(res *addpartitionstotxn.Response) error {
+	const notAttempted = 55 // OPERATION_NOT_ATTEMPTED
+	var first error
+	for _, t := range res.Results {
+		for _, r := range t.Results {
+			if err := codeError(r.ErrorCode); err != nil && (first == nil || r.ErrorCode != notAttempted) {
+				first = fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
+				if r.ErrorCode != notAttempted {
+					return first
+				}
+			}
+		}
+	}
+	return first
+}
+
+// end commits or aborts the transaction. Asking again for the same end is harmless.
+func (p *producer) end(ctx context.Context, commit bool) error {
+	if !p.open {
+		return nil
+	}
+	p.ending = true
+	op := "commit a transaction of " + p.txnID
+	if !commit {
+		op = "abort a transaction of " + p.txnID
+	}
+	err := p.client.try(ctx, op, func(ctx context.Context) error {
+		return p.askCoordinator(ctx, func() error {
+			m, err := p.client.roundTrip(ctx, &endTxnRequest{
+				TransactionalID: p.txnID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit,
+				coordinator: p.coordinator,
+			})
+			if err != nil {
+				return err
+			}
+			return codeError(m.(*endtxn.Response).ErrorCode)
+		})
+	})
+	if err == nil {
+		p.open, p.ending = false, false
+	}
+	return err
+}
+
+// askCoordinator finds the coordinator if it is not known, and forgets it after an error that may mean that it
+// moved.
+func (p *producer) askCoordinator(ctx context.Context, ask func() error) error {
+	if p.coordinator < 0 {
+		ctx, cancel := context.WithTimeout(ctx, p.client.cfg.RequestTimeout)
+		defer cancel()
+		res, err := p.client.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{
+			Key: p.txnID, KeyType: kafka.CoordinatorKeyTypeTransaction,
+		})
+		if err != nil {
+			return fmt.Errorf("find the transaction coordinator: %w", err)
+		}
+		if res.Error != nil {
+			return fmt.Errorf("find the transaction coordinator: %w", res.Error)
+		}
+		p.coordinator = int32(res.Coordinator.NodeID)
+	}
+	err := ask()
+	if err != nil && judge(err) == relearn {
+		p.coordinator = -1
+	}
+	return err
+}

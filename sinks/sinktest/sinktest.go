@@ -1,0 +1,213 @@
+// Package sinktest holds the tests that every sinks.Sink must pass: what it may forget and repeat, and what it
+// may not. It knows the interface only.
+package sinktest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Fresh makes an empty destination. What it returns connects to that destination, each time as a new process
+// would; the suite closes the sinks that it gets.
+type Fresh func(t *testing.T) (connect func(t *testing.T) sinks.Sink)
+
+// Run runs the suite.
+func Run(t *testing.T, fresh Fresh) {
+	for _, tc := range []struct {
+		name string
+		test func(*testing.T, *world)
+	}{
+		{"a new slot has nothing to recover", newSlot},
+		{"a batch is recovered by the next owner", recoverBatch},
+		{"what the checkpoint knows is not recovered", knownIsNotRecovered},
+		{"only newer batches are recovered, oldest first", onlyNewer},
+		{"batch numbers go on under a new owner", goOn},
+		{"an older owner is fenced", fenceOlder},
+		{"an older owner can't open the slot again", olderCantOpen},
+		{"a batch without changes moves its positions", noChanges},
+		{"changes of an object keep their order", order},
+		{"slots do not see each other", slotsAreSeparate},
+		{"a large batch is recovered whole", largeBatch},
+		{"a cancelled write is all or nothing", cancelled},
+		{"recovery is the same however often it is repeated", recoverTwice},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.test(t, &world{connect: fresh(t)})
+		})
+	}
+}
+
+const slot = 3
+
+func newSlot(t *testing.T, w *world) {
+	_, recovered := w.open(t, slot, 1, sinks.Durable{})
+	wantBatches(t, recovered)
+}
+
+func recoverBatch(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	b := batch(1, 1, object("a", 10), object("b", 11), gone(object("c", 12)))
+	offsets := w.write(t, log, b)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	wantBatches(t, recovered, b)
+	wantOffsets(t, recovered[0].Offsets, offsets)
+}
+
+func knownIsNotRecovered(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	offsets := w.write(t, log, batch(1, 1, object("a", 10)))
+	_, recovered := w.open(t, slot, 2, sinks.Durable{Seq: 1, Offsets: offsets})
+	wantBatches(t, recovered)
+}
+
+func onlyNewer(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	known := w.write(t, log, batch(1, 1, object("a", 10)))
+	second, third := batch(1, 2, object("a", 11)), batch(1, 3, object("b", 12))
+	w.write(t, log, second)
+	w.write(t, log, third)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{Seq: 1, Offsets: known})
+	wantBatches(t, recovered, second, third)
+}
+
+func goOn(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	var known change.Offsets
+	known = known.Merge(w.write(t, log, batch(1, 1, object("a", 10))))
+	second := batch(2, 2, object("a", 11))
+	log, recovered := w.open(t, slot, 2, sinks.Durable{Seq: 1, Offsets: known})
+	wantBatches(t, recovered)
+	w.write(t, log, second)
+	third := batch(3, 3, gone(object("a", 12)))
+	log, recovered = w.open(t, slot, 3, sinks.Durable{Seq: 1, Offsets: known})
+	wantBatches(t, recovered, second)
+	w.write(t, log, third)
+	_, recovered = w.open(t, slot, 4, sinks.Durable{Seq: 1, Offsets: known})
+	wantBatches(t, recovered, second, third)
+}
+
+func fenceOlder(t *testing.T, w *world) {
+	old, _ := w.open(t, slot, 1, sinks.Durable{})
+	first := batch(1, 1, object("a", 10))
+	w.write(t, old, first)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	wantBatches(t, recovered, first)
+	if _, err := old.Write(t.Context(), batch(1, 2, object("a", 11))); !errors.Is(err, sinks.ErrFenced) {
+		t.Errorf("the older owner's write: error %v, want ErrFenced", err)
+	}
+	_, recovered = w.open(t, slot, 3, sinks.Durable{})
+	wantBatches(t, recovered, first)
+}
+
+func olderCantOpen(t *testing.T, w *world) {
+	w.open(t, slot, 7, sinks.Durable{})
+	_, _, err := w.sink(t).Open(t.Context(), slot, 6, sinks.Durable{})
+	if !errors.Is(err, sinks.ErrFenced) {
+		t.Errorf("opening with an older epoch: error %v, want ErrFenced", err)
+	}
+}
+
+func noChanges(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	b := batch(1, 1)
+	w.write(t, log, b)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	wantBatches(t, recovered, b)
+}
+
+func order(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	var changes []change.Change
+	for rv := 1; rv < 400; rv++ {
+		name := fmt.Sprint("web-", rv%7)
+		c := object(name, rv)
+		switch rv / 7 % 4 {
+		case 1, 2:
+			c.Op = change.Update
+			c.Before = object(name, rv-1).After
+		case 3:
+			c = gone(c)
+		}
+		changes = append(changes, c)
+	}
+	b := batch(1, 1, changes...)
+	w.write(t, log, b)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	wantBatches(t, recovered, b)
+}
+
+func slotsAreSeparate(t *testing.T, w *world) {
+	one, _ := w.open(t, 0, 1, sinks.Durable{})
+	other, _ := w.open(t, 64, 1, sinks.Durable{})
+	b, c := batch(1, 1, object("a", 10)), batch(1, 1, object("b", 11))
+	c.Slot = 64
+	b.Slot = 0
+	w.write(t, one, b)
+	w.write(t, other, c)
+	_, recovered := w.open(t, 0, 2, sinks.Durable{})
+	wantBatches(t, recovered, b)
+	d := batch(1, 2, object("b", 12))
+	d.Slot = 64
+	w.write(t, other, d) // was not fenced with the other slot
+	_, recovered = w.open(t, 64, 2, sinks.Durable{})
+	wantBatches(t, recovered, c, d)
+}
+
+func largeBatch(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	var changes []change.Change
+	for i := range 3000 {
+		changes = append(changes, padded(fmt.Sprint("pod-", i), i+1, 2000))
+	}
+	b := batch(1, 1, changes...)
+	w.write(t, log, b)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	wantBatches(t, recovered, b)
+}
+
+// cancelled ends writes at different moments. Whatever their error said, the next owner finds each batch whole
+// or not at all.
+func cancelled(t *testing.T, w *world) {
+	var from sinks.Durable
+	for epoch := int64(1); epoch < 9; epoch++ {
+		log, recovered := w.open(t, slot, epoch, from)
+		if len(recovered) > 0 {
+			wantBatches(t, recovered, numbered(epoch-1, from.Seq+1))
+			from = sinks.Durable{Seq: from.Seq + 1, Offsets: from.Offsets.Merge(recovered[0].Offsets)}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(epoch*epoch)*time.Millisecond)
+		b := numbered(epoch, from.Seq+1)
+		offsets, err := log.Write(ctx, b)
+		cancel()
+		if err == nil {
+			from = sinks.Durable{Seq: b.Seq, Offsets: from.Offsets.Merge(offsets)}
+		} else if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a write with a deadline: error %v", err)
+		}
+	}
+}
+
+// numbered is a batch of which each epoch writes another.
+func numbered(epoch int64, seq uint64) *change.Batch {
+	var changes []change.Change
+	for i := range 50 {
+		changes = append(changes, object(fmt.Sprint("pod-", i), int(epoch)*100+i))
+	}
+	return batch(epoch, seq, changes...)
+}
+
+func recoverTwice(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	b := batch(1, 1, object("a", 10))
+	w.write(t, log, b)
+	for epoch := int64(2); epoch < 5; epoch++ {
+		_, recovered := w.open(t, slot, epoch, sinks.Durable{})
+		wantBatches(t, recovered, b)
+	}
+}

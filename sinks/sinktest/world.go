@@ -1,0 +1,162 @@
+package sinktest
+
+import (
+	"bytes"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// world is one destination and the processes that write to it.
+type world struct {
+	connect func(t *testing.T) sinks.Sink
+}
+
+// sink is a new process.
+func (w *world) sink(t *testing.T) sinks.Sink {
+	t.Helper()
+	s := w.connect(t)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close the sink: %v", err)
+		}
+	})
+	return s
+}
+
+// open takes a slot as a new process does. Earlier owners are neither closed nor told.
+func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
+	t.Helper()
+	log, recovered, err := w.sink(t).Open(t.Context(), slot, epoch, from)
+	if err != nil {
+		t.Fatalf("open slot %d with epoch %d: %v", slot, epoch, err)
+	}
+	t.Cleanup(func() { log.Close() })
+	return log, recovered
+}
+
+func (w *world) write(t *testing.T, log sinks.Log, b *change.Batch) change.Offsets {
+	t.Helper()
+	offsets, err := log.Write(t.Context(), b)
+	if err != nil {
+		t.Fatalf("write batch %d: %v", b.Seq, err)
+	}
+	return offsets
+}
+
+var (
+	pods  = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
+	nodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
+)
+
+// object is the creation of one; those whose name begins with b are cluster-scoped.
+func object(name string, rv int) change.Change { return padded(name, rv, 10) }
+
+func padded(name string, rv, size int) change.Change {
+	c := change.Change{
+		Stream: pods, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
+		ResourceVersion: fmt.Sprint(rv), Time: time.UnixMilli(1_700_000_000_000 + int64(rv)),
+	}
+	if strings.HasPrefix(name, "b") {
+		c.Stream, c.Namespace = nodes, ""
+	}
+	c.After = fmt.Appendf(nil,
+		`{"kind":%q,"apiVersion":"v1", "metadata":{"name":%q,"namespace":%q,"uid":%q,"resourceVersion":"%d","annotations":{"note":"<é>\u2028 %s"}}}`,
+		c.Stream.Resource.Kind, name, c.Namespace, c.UID, rv, strings.Repeat("ä", size/2))
+	return c
+}
+
+// gone makes the deletion of an object.
+func gone(c change.Change) change.Change {
+	c.Op, c.Before, c.After = change.Delete, c.After, nil
+	return c
+}
+
+func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
+	return &change.Batch{
+		Slot: slot, Epoch: epoch, Seq: seq, Changes: changes,
+		Positions: []change.Position{
+			{Stream: "nodes", ResourceVersion: fmt.Sprint(seq * 100), Time: time.UnixMilli(1_700_000_000_000).UTC()},
+			{Stream: "pods", Time: time.UnixMilli(1_700_000_000_001).UTC()},
+		},
+	}
+}
+
+// wantBatches compares what the interface promises of recovered batches. Between objects there is no order.
+func wantBatches(t *testing.T, got []sinks.Recovered, want ...*change.Batch) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Fatalf("recovered %d batches, want %d", len(got), len(want))
+	}
+	for i := range got {
+		g, w := &got[i].Batch, want[i]
+		if g.Slot != w.Slot || g.Epoch != w.Epoch || g.Seq != w.Seq {
+			t.Errorf("recovered slot %d epoch %d batch %d, want %d, %d, %d", g.Slot, g.Epoch, g.Seq, w.Slot, w.Epoch, w.Seq)
+		}
+		wantPositions(t, g.Positions, w.Positions)
+		wantChanges(t, g.Changes, w.Changes)
+	}
+}
+
+func wantPositions(t *testing.T, got, want []change.Position) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("recovered %d positions, want %d", len(got), len(want))
+		return
+	}
+	for i, g := range got {
+		if w := want[i]; g.Stream != w.Stream || g.ResourceVersion != w.ResourceVersion || !g.Time.Equal(w.Time) {
+			t.Errorf("recovered position %+v, want %+v", g, w)
+		}
+	}
+}
+
+func wantChanges(t *testing.T, got, want []change.Change) {
+	t.Helper()
+	g, w := byObject(got), byObject(want)
+	if len(got) != len(want) || len(g) != len(w) {
+		t.Errorf("recovered %d changes of %d objects, want %d of %d", len(got), len(g), len(want), len(w))
+	}
+	for key := range w {
+		if len(g[key]) != len(w[key]) {
+			t.Errorf("%s: recovered %d changes, want %d", key, len(g[key]), len(w[key]))
+			continue
+		}
+		for i := range w[key] {
+			wantChange(t, key, g[key][i], w[key][i])
+		}
+	}
+}
+
+func byObject(changes []change.Change) map[string][]change.Change {
+	m := map[string][]change.Change{}
+	for _, c := range changes {
+		key := c.Stream.ID() + " " + c.Key()
+		m[key] = append(m[key], c)
+	}
+	return m
+}
+
+func wantChange(t *testing.T, key string, got, want change.Change) {
+	t.Helper()
+	if got.Op != want.Op || got.Namespace != want.Namespace || got.Name != want.Name || got.UID != want.UID ||
+		got.ResourceVersion != want.ResourceVersion {
+		t.Errorf("%s: recovered %s %s uid %s at %s, want %s %s uid %s at %s", key,
+			got.Op, got.Key(), got.UID, got.ResourceVersion, want.Op, want.Key(), want.UID, want.ResourceVersion)
+	}
+	if !bytes.Equal(got.After, want.After) || (got.After == nil) != (want.After == nil) {
+		t.Errorf("%s: recovered body\n%.200s\nwant\n%.200s", key, got.After, want.After)
+	}
+}
+
+func wantOffsets(t *testing.T, got, want change.Offsets) {
+	t.Helper()
+	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
+		t.Errorf("recovered offsets %v, Write said %v", got, want)
+	}
+}
