@@ -84,9 +84,9 @@ type Records struct {
 
 // Recovery says how hard to try to recover what a watch could not deliver.
 type Recovery struct {
-	Backfill             Switch  `env:"KUBECDC_BACKFILL" planned:"true" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" planned:"true" envDefault:"200" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
-	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" planned:"true" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
+	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"200" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
+	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
 }
 
 // Slots says how streams are shared out among processes.

@@ -102,7 +102,10 @@ var wrong = []struct {
 	{[]string{"KUBECDC_SHUTDOWN_TIMEOUT=never"}, "KUBECDC_SHUTDOWN_TIMEOUT", "10s"},
 	{[]string{"KUBECDC_LOG_LEVEL=loud"}, "KUBECDC_LOG_LEVEL", "debug"},
 	{[]string{"KUBECDC_LOG_FORMAT=xml"}, "KUBECDC_LOG_FORMAT", "json"},
-	{[]string{"KUBECDC_BACKFILL=on"}, "KUBECDC_BACKFILL", "leave it out"},
+	{[]string{"KUBECDC_STREAMING_LISTS=on"}, "KUBECDC_STREAMING_LISTS", "leave it out"},
+	{[]string{"KUBECDC_BACKFILL=maybe"}, "KUBECDC_BACKFILL", "on or off"},
+	{[]string{"KUBECDC_BACKFILL_QPS=0"}, "KUBECDC_BACKFILL_QPS", "from 1"},
+	{[]string{"KUBECDC_BACKFILL_MAX_REVISIONS=lots"}, "KUBECDC_BACKFILL_MAX_REVISIONS", "from 1"},
 }
 
 func TestEachWrongSettingIsNamedWithItsFix(t *testing.T) {
@@ -164,7 +167,7 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
 		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "16MiB", "KUBECDC_LISTEN": "off",
-		"KUBECDC_SHUTDOWN_TIMEOUT": "3s", "KUBECDC_LOG_LEVEL": "debug", "KUBECDC_LOG_FORMAT": "json",
+		"KUBECDC_SHUTDOWN_TIMEOUT": "3s", "KUBECDC_BACKFILL": "off", "KUBECDC_BACKFILL_QPS": "7.5", "KUBECDC_BACKFILL_MAX_REVISIONS": "9", "KUBECDC_LOG_LEVEL": "debug", "KUBECDC_LOG_FORMAT": "json",
 	}
 }
 

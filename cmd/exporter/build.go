@@ -9,12 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
 	"kubecdc/source"
 )
 
@@ -28,8 +31,6 @@ func exportConfig(c *config.Config, cluster *config.Connection) (export.Config, 
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
-	options := source.DefaultOptions()
-	options.PageSize = c.Source.PageSize
 	return export.Config{
 		Cluster: cluster.Cluster, Resources: resources, MetadataOnly: metadataOnly, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
@@ -38,8 +39,23 @@ func exportConfig(c *config.Config, cluster *config.Connection) (export.Config, 
 			Watermark: c.Source.Watermarks},
 		BufferChanges: c.Batch.BufferChanges, BufferBytes: int64(c.Batch.BufferBytes), BodyCacheBytes: int64(c.Batch.BufferBytes),
 		DiscoveryPoll: time.Minute, HistoryRetention: c.Checkpoint.Retention, ShutdownTimeout: c.Process.ShutdownTimeout,
-		Source: options,
+		Source: sourceOptions(c),
 	}, nil
+}
+
+// backfillParallel requests of one gap run at once; all together they keep to the rate.
+const backfillParallel = 4
+
+func sourceOptions(c *config.Config) source.Options {
+	options := source.DefaultOptions()
+	options.PageSize = c.Source.PageSize
+	if c.Recovery.Backfill {
+		options.Backfill = &source.Backfill{
+			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,
+			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions), Claims: &source.Claims{},
+		}
+	}
+	return options
 }
 
 // owner names this process in the lease: readable, and never the same twice.
@@ -65,9 +81,27 @@ func openStore(ctx context.Context, c *config.Config, cluster *config.Connection
 	return store, c.Checkpoint.Location.String(), err
 }
 
-// openSink opens the destination.
+// openSink prepares the destination.
 func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
-	return nil, fmt.Errorf("sink %s is not there yet", c.Sink.Kind)
+	switch c.Sink.Kind {
+	case "kafka":
+		return openKafka(c, cluster, log)
+	}
+	return nil, fmt.Errorf("KUBECDC_SINK=%s is not there yet", c.Sink.Kind)
+}
+
+func openKafka(c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
+	k := &c.Kafka
+	tls, err := k.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kafka.New(kafka.Config{
+		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
+		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
+		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls, Logger: log,
+		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},
+	})
 }
 
 // describeSink says where changes go, in words that may be shown.

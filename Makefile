@@ -1,0 +1,44 @@
+# make alone explains what there is.
+.DEFAULT_GOAL := help
+
+GO      ?= go
+BIN     := bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+# One package at a time: each starts real servers of its own.
+TEST    := $(GO) test -count=1 -p 1 -timeout 30m
+
+.PHONY: help demo test race lint build docs image servers clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: ## everything on this machine, real servers included, in about a minute (KEEP=1 leaves it running)
+	$(GO) run ./test/demo
+
+test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
+	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+
+race: servers ## all tests, under the race detector
+	$(TEST) -race $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+
+lint: ## gofmt, vet, staticcheck
+	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
+	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	$(GO) vet ./...
+	$(GO) tool staticcheck ./...
+
+build: ## bin/exporter, a static binary
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
+
+docs: ## write docs/settings.md from the settings themselves
+	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update
+
+image: ## a container image, with docker or podman (IMAGE=name:tag)
+	$(or $(DOCKER),docker) build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t $(or $(IMAGE),kubecdc/exporter:$(VERSION)) .
+
+servers: ## install the servers that tests and demo use, in .servers/ (the first time: minutes)
+	$(GO) run ./test/servers/cmd/servers install
+
+clean: ## remove what make made, servers and their data included
+	rm -rf $(BIN) .servers
