@@ -18,7 +18,7 @@ func TestMain(m *testing.M) { servers.Main(m) }
 var prefixes atomic.Int64
 
 // newConfig is a configuration with topics of its own.
-func newConfig(t *testing.T, brokers []string) kafka.Config {
+func newConfig(t testing.TB, brokers []string) kafka.Config {
 	t.Helper()
 	return kafka.Config{
 		Brokers: brokers, TopicPrefix: fmt.Sprintf("t%d-%d", time.Now().UnixNano(), prefixes.Add(1)),
@@ -27,7 +27,7 @@ func newConfig(t *testing.T, brokers []string) kafka.Config {
 	}
 }
 
-func newSink(t *testing.T, cfg kafka.Config) *kafka.Sink {
+func newSink(t testing.TB, cfg kafka.Config) *kafka.Sink {
 	t.Helper()
 	s, err := kafka.New(cfg)
 	if err != nil {

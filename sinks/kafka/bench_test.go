@@ -1,0 +1,90 @@
+package kafka_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// BenchmarkWrite tells the latency of one batch (ns/op), and with large batches the throughput.
+func BenchmarkWrite(b *testing.B) {
+	broker := servers.SharedKafka(b)
+	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+		for _, changes := range []int{1, 1000} {
+			b.Run(fmt.Sprintf("%s/%d", delivery, changes), func(b *testing.B) {
+				cfg := newConfig(b, broker.Brokers)
+				cfg.Delivery = delivery
+				benchmarkWrite(b, cfg, changes)
+			})
+		}
+	}
+}
+
+func BenchmarkCompression(b *testing.B) {
+	broker := servers.SharedKafka(b)
+	for _, compression := range []string{"none", "snappy", "lz4", "zstd", "gzip"} {
+		b.Run(compression, func(b *testing.B) {
+			cfg := newConfig(b, broker.Brokers)
+			cfg.Compression = compression
+			benchmarkWrite(b, cfg, 1000)
+		})
+	}
+}
+
+func benchmarkWrite(b *testing.B, cfg kafka.Config, changes int) {
+	sink := newSink(b, cfg)
+	defer sink.Close()
+	log, _, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := podBatch(changes)
+	write := func() {
+		batch.Seq++
+		if _, err := log.Write(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+	write()
+	var bytes int64
+	for _, c := range batch.Changes {
+		bytes += int64(len(c.After))
+	}
+	b.SetBytes(bytes)
+	b.ReportAllocs()
+	start := time.Now()
+	for b.Loop() {
+		write()
+	}
+	b.ReportMetric(float64(changes*b.N)/time.Since(start).Seconds(), "changes/s")
+}
+
+var podStream = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
+
+// podBatch is a batch of pods of about 4 KB, which compress as real ones do.
+func podBatch(n int) *change.Batch {
+	random := rand.New(rand.NewPCG(1, 2))
+	b := &change.Batch{Epoch: 1}
+	for i := range n {
+		b.Changes = append(b.Changes, pod(random, fmt.Sprint("web-", i), i+1))
+	}
+	return b
+}
+
+func pod(random *rand.Rand, name string, rv int) change.Change {
+	uid := fmt.Sprintf("%08x-%04x-4%03x-9%03x-%012x", random.Uint32(), random.Uint32()>>16, random.Uint32()>>20, random.Uint32()>>20, random.Uint64()>>16)
+	c := change.Change{Stream: podStream, Op: change.Create, Namespace: "default", Name: name, UID: uid,
+		ResourceVersion: fmt.Sprint(rv), Time: time.Now()}
+	body := fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d","labels":{"app":"web","pod-template-hash":"%x"},"managedFields":[`, name, uid, rv, random.Uint32())
+	for range 7 {
+		body = fmt.Appendf(body, `{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:%02dZ","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"%016x\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web-%x\"}":{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{}}}}}},`, random.IntN(60), random.Uint64(), random.Uint32())
+	}
+	c.After = append(body[:len(body)-1], `]},"spec":{},"status":{"phase":"Running"}}`...)
+	return c
+}

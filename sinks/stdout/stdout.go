@@ -1,0 +1,112 @@
+// Package stdout writes the changes to a terminal or a pipe: to look at a cluster, and to try kubecdc out. It is
+// not durable: nothing is recovered and nobody is fenced, so the lines of a batch that was written but not yet
+// checkpointed are written again after a crash; and what the reader of the pipe had not read is gone.
+package stdout
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+
+	"github.com/mattn/go-isatty"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Format is how a change is shown.
+type Format string
+
+// The formats.
+const (
+	Auto Format = ""     // Text on a terminal, JSON elsewhere
+	JSON Format = "json" // the envelope's value, one change a line
+	Text Format = "text" // one short line a change, coloured where the terminal has colours
+)
+
+// Options are all optional but the envelope.
+type Options struct {
+	Envelope change.Envelope
+	Out      io.Writer // default os.Stdout
+	Format   Format
+}
+
+// Sink writes lines.
+type Sink struct {
+	mu    sync.Mutex // the lines of one batch stand together
+	out   *bufio.Writer
+	lines lines
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// lines shows changes and control records; one that shows nothing appends nothing.
+type lines interface {
+	change(dst []byte, c *change.Change) []byte
+	control(dst []byte, c *change.Control) []byte
+}
+
+// New makes the sink.
+func New(o Options) *Sink {
+	if o.Out == nil {
+		o.Out = os.Stdout
+	}
+	s := &Sink{out: bufio.NewWriterSize(o.Out, 64<<10), lines: &jsonLines{o.Envelope}}
+	terminal := isTerminal(o.Out)
+	if o.Format == Text || o.Format == Auto && terminal {
+		s.lines = newTextLines(terminal && os.Getenv("NO_COLOR") == "")
+	}
+	return s
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && isatty.IsTerminal(f.Fd())
+}
+
+// Open recovers nothing.
+func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
+	return &log{s}, nil, nil
+}
+
+// Close leaves the file open: it is not ours.
+func (s *Sink) Close() error { return nil }
+
+type log struct{ sink *Sink }
+
+// Write shows the batch's changes, and of its control records those that a reader must know.
+func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s := l.sink
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var line []byte
+	for i := range b.Controls {
+		line = s.lines.control(line[:0], &b.Controls[i])
+		s.out.Write(line) // its error is kept until Flush
+	}
+	for i := range b.Changes {
+		line = s.lines.change(line[:0], &b.Changes[i])
+		s.out.Write(line)
+	}
+	if err := s.out.Flush(); err != nil {
+		return nil, fmt.Errorf("write to stdout: %w", err)
+	}
+	return nil, nil
+}
+
+func (l *log) Close() error { return nil }
+
+// jsonLines shows what Kafka's readers would see as the record's value.
+type jsonLines struct{ envelope change.Envelope }
+
+func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
+	return append(j.envelope.AppendValue(dst, c), '\n')
+}
+
+func (j *jsonLines) control(dst []byte, _ *change.Control) []byte { return dst }

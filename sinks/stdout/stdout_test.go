@@ -1,0 +1,88 @@
+package stdout
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+var deployments = change.NewStream(change.Resource{Group: "apps", Version: "v1", Plural: "deployments", Kind: "Deployment", Namespaced: true}, "", "", "")
+
+func update() change.Change {
+	return change.Change{
+		Stream: deployments, Op: change.Update, Namespace: "default", Name: "web", UID: "u", ResourceVersion: "12",
+		Before: []byte(`{"metadata":{"resourceVersion":"11","managedFields":[1]},"spec":{"replicas":1,"paused":true},"status":{}}`),
+		After:  []byte(`{"metadata":{"resourceVersion":"12","managedFields":[2]},"spec":{"replicas":2},"status":{"ready":1},"extra":5}`),
+		Time:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local),
+	}
+}
+
+func show(t *testing.T, format Format, b *change.Batch) string {
+	t.Helper()
+	var out bytes.Buffer
+	s := New(Options{Envelope: change.Envelope{Cluster: "prod", Prefix: "k8s", Version: "v1"}, Out: &out, Format: format})
+	log, _, err := s.Open(t.Context(), 0, 1, sinks.Durable{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestText(t *testing.T) {
+	deleted := update()
+	deleted.Op, deleted.Name, deleted.After, deleted.Inferred = change.Delete, "a", nil, true
+	objects := 7
+	got := show(t, Text, &change.Batch{
+		Changes: []change.Change{update(), deleted},
+		Controls: []change.Control{
+			{Type: change.ControlWatermark},
+			{Type: change.ControlSnapshotEnd, Stream: "pods", ResourceVersion: "9", Objects: &objects, TimeMs: update().Time.UnixMilli()},
+			{Type: change.ControlGap, Stream: "pods", TimeMs: update().Time.UnixMilli(), Gap: &change.Gap{From: "1", To: "5", Recovered: 3, Reason: "compacted"}},
+		},
+	})
+	want := `03:04:05 pods: 7 objects read, now watching from 9
+03:04:05 gap     pods from 1 to 5: 3 recovered, 0 inferred, NOT complete: compacted
+03:04:05 updated deployments.apps default/web (12) extra, spec.paused, spec.replicas, status.ready
+03:04:05 deleted deployments.apps default/a   (12) [inferred]
+`
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// A pipe gets what Kafka's readers get.
+func TestPipeGetsJSON(t *testing.T) {
+	got := show(t, Auto, &change.Batch{Changes: []change.Change{update(), update()}})
+	lines := strings.Split(strings.TrimSpace(got), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines, want 2:\n%s", len(lines), got)
+	}
+	var record struct {
+		Op     string
+		Source map[string]any
+	}
+	if err := json.Unmarshal([]byte(lines[0]), &record); err != nil || record.Op != "u" || record.Source["db"] != "prod" {
+		t.Errorf("record %+v, %v", record, err)
+	}
+}
+
+func TestColours(t *testing.T) {
+	c := update()
+	if got := string(newTextLines(true).change(nil, &c)); !strings.Contains(got, "\x1b[33mupdated\x1b[") {
+		t.Errorf("an update is not yellow: %q", got)
+	}
+}
+
+func TestSummaryIsShort(t *testing.T) {
+	if got := summary([]string{"a", "b", "c", "d", "e", "f"}); got != "a, b, c, d +2" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,107 @@
+package stdout
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/fatih/color"
+
+	"kubecdc/change"
+)
+
+// textLines shows a change as one line:
+//
+//	15:04:05 updated pods default/web-1 (1234) spec.replicas, status
+type textLines struct {
+	words           map[change.Op]string // padded and coloured
+	dim, alert      *color.Color
+	resource, where int // widths of the columns, which grow
+}
+
+const columnLimit = 48
+
+func newTextLines(colours bool) *textLines {
+	paint := func(attributes ...color.Attribute) *color.Color {
+		c := color.New(attributes...)
+		if colours {
+			c.EnableColor()
+		} else {
+			c.DisableColor()
+		}
+		return c
+	}
+	return &textLines{
+		words: map[change.Op]string{
+			change.Create: paint(color.FgGreen).Sprint("created"),
+			change.Update: paint(color.FgYellow).Sprint("updated"),
+			change.Delete: paint(color.FgRed).Sprint("deleted"),
+			change.Read:   paint(color.FgCyan).Sprint("read   "),
+		},
+		dim: paint(color.Faint), alert: paint(color.FgRed, color.Bold),
+	}
+}
+
+func (t *textLines) change(dst []byte, c *change.Change) []byte {
+	resource := column(&t.resource, c.Stream.Resource.ID())
+	key := column(&t.where, c.Key())
+	dst = fmt.Appendf(dst, "%s %s %s %s %s", clock(c.Time), t.words[c.Op], resource, key, t.dim.Sprint("("+c.ResourceVersion+")"))
+	if what := t.what(c); what != "" {
+		dst = append(dst, ' ')
+		dst = append(dst, what...)
+	}
+	return append(dst, '\n')
+}
+
+// what says in short what an update changed, and where a change was not seen live.
+func (t *textLines) what(c *change.Change) string {
+	var words []string
+	if c.Op == change.Update && c.Before != nil {
+		words = append(words, summary(changedPaths(c.Before, c.After)))
+	}
+	switch {
+	case c.Inferred:
+		words = append(words, t.dim.Sprint("[inferred]"))
+	case c.Gap != "":
+		words = append(words, t.dim.Sprint("[recovered]"))
+	}
+	return strings.Join(words, " ")
+}
+
+// control shows what a reader would misread the stream without: gaps, errors, the end of a snapshot.
+func (t *textLines) control(dst []byte, c *change.Control) []byte {
+	at := clock(time.UnixMilli(c.TimeMs))
+	switch c.Type {
+	case change.ControlGap:
+		return t.gap(dst, at, c)
+	case change.ControlError:
+		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint("error  "), c.Stream, c.Cause)
+	case change.ControlSnapshotEnd:
+		objects := "all"
+		if c.Objects != nil {
+			objects = fmt.Sprint(*c.Objects)
+		}
+		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: %s objects read, now watching from %s", c.Stream, objects, c.ResourceVersion))
+	}
+	return dst
+}
+
+func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
+	if c.Gap == nil {
+		return dst
+	}
+	verdict := "complete"
+	if !c.Gap.Complete {
+		verdict = "NOT complete: " + c.Gap.Reason
+	}
+	return fmt.Appendf(dst, "%s %s %s from %s to %s: %d recovered, %d inferred, %s\n", at, t.alert.Sprint("gap    "),
+		c.Stream, c.Gap.From, c.Gap.To, c.Gap.Recovered, c.Gap.Inferred, verdict)
+}
+
+func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
+
+// column pads to the widest so far.
+func column(width *int, text string) string {
+	*width = max(*width, min(len(text), columnLimit))
+	return fmt.Sprintf("%-*s", *width, text)
+}
