@@ -7,7 +7,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -52,17 +51,8 @@ func (e *etcd) start(ctx context.Context) (err error) {
 	})
 }
 
-func (e *etcd) stop() error { return e.proc.stop(syscall.SIGTERM) }
-
-// snapshot copies the data folder as it would be after a kill -9 at this
-// moment: the process stands still while its files are copied.
+// snapshot copies the data; etcd must be stopped.
 func (e *etcd) snapshot(to string) error {
-	if e.proc.running() {
-		if err := e.proc.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			return fmt.Errorf("pause etcd: %w", err)
-		}
-		defer e.proc.cmd.Process.Signal(syscall.SIGCONT)
-	}
 	if err := os.CopyFS(to, os.DirFS(e.dir)); err != nil {
 		return fmt.Errorf("copy etcd's data: %w", err)
 	}
@@ -122,6 +112,9 @@ func history(ctx context.Context, c *clientv3.Client, prefix string, from int64)
 	now, err := revision(ctx, c)
 	if err != nil {
 		return nil, err
+	}
+	if from = max(from, 1); from > now {
+		return nil, nil
 	}
 	// All keys, not the prefix only: every revision has a write, so that the
 	// one at now ends the watch.

@@ -118,7 +118,7 @@ func run(cmd *exec.Cmd) error {
 func (i *installer) apt(ctx context.Context, packages ...string) error {
 	apt, err := exec.LookPath("apt-get")
 	if err != nil || os.Geteuid() != 0 {
-		return fmt.Errorf("install it with the system's package manager (on Debian: apt-get install %s)",
+		return fmt.Errorf("install what is missing with the system's package manager (Debian: apt-get install %s)",
 			strings.Join(packages, " "))
 	}
 	return i.step("apt-get install "+strings.Join(packages, " "), func() error {

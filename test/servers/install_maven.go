@@ -10,8 +10,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"strconv"
+	"strings"
 )
 
 //go:embed maven/*.xml
@@ -33,9 +33,8 @@ func pomVersion(name string) (string, error) {
 }
 
 // mavenJars copies the jars of a POM of ours, and all that they need, to dir.
-func (i *installer) mavenJars(ctx context.Context, name, dir string) error {
-	mvn, err := i.ensureMaven(ctx)
-	if err != nil {
+func (i *installer) mavenJars(ctx context.Context, name, dir string, properties ...string) error {
+	if err := i.ensure(ctx, javaTool, mvnTool); err != nil {
 		return err
 	}
 	text, err := poms.ReadFile("maven/" + name)
@@ -47,31 +46,37 @@ func (i *installer) mavenJars(ctx context.Context, name, dir string) error {
 		return err
 	}
 	const plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-	return run(exec.CommandContext(ctx, mvn, "-q", "-B", "-f", pom, plugin, "-DoutputDirectory="+dir))
+	args := append([]string{"-q", "-B", "-f", pom, plugin, "-DoutputDirectory=" + dir}, properties...)
+	return run(exec.CommandContext(ctx, "mvn", args...))
 }
 
-func (i *installer) ensureMaven(ctx context.Context) (string, error) {
-	if _, err := i.ensureJava(ctx); err != nil {
-		return "", err
-	}
-	if mvn, err := exec.LookPath("mvn"); err == nil {
-		return mvn, nil
-	}
-	if err := i.apt(ctx, "maven"); err != nil {
-		return "", fmt.Errorf("Maven (mvn) is not on PATH: %w", err)
-	}
-	return exec.LookPath("mvn")
+// tool is a program that has to be on this machine.
+type tool struct {
+	name    string
+	debian  string // the package that has it
+	missing func() error
 }
 
-func (i *installer) ensureJava(ctx context.Context) (string, error) {
-	java, err := findJava()
-	if err == nil {
-		return java, nil
+var (
+	javaTool = tool{"java", "default-jre-headless", func() error { _, err := findJava(); return err }}
+	mvnTool  = tool{"mvn", "maven", func() error { _, err := exec.LookPath("mvn"); return err }}
+)
+
+// ensure installs the tools that are not there, or says how to.
+func (i *installer) ensure(ctx context.Context, tools ...tool) error {
+	var names, packages []string
+	for _, t := range tools {
+		if t.missing() != nil {
+			names, packages = append(names, t.name), append(packages, t.debian)
+		}
 	}
-	if aptErr := i.apt(ctx, "default-jre-headless"); aptErr != nil {
-		return "", fmt.Errorf("%w: %w", err, aptErr)
+	if len(names) == 0 {
+		return nil
 	}
-	return findJava()
+	if err := i.apt(ctx, packages...); err != nil {
+		return fmt.Errorf("%s not found: %w", strings.Join(names, " and "), err)
+	}
+	return nil
 }
 
 // findJava is a Java that Kafka 4 runs on: JAVA_HOME's, or the one on PATH.
@@ -80,7 +85,7 @@ func findJava() (string, error) {
 	if os.Getenv("JAVA_HOME") == "" || !exists(java) {
 		path, err := exec.LookPath("java")
 		if err != nil {
-			return "", fmt.Errorf("no Java: java is not on PATH and JAVA_HOME is not set (Kafka needs 17 or newer)")
+			return "", errors.New("no java on PATH, and JAVA_HOME does not name one (Kafka needs 17 or newer)")
 		}
 		java = path
 	}
@@ -90,7 +95,11 @@ func findJava() (string, error) {
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
 // checkJava asks a Java for its version, which takes it a moment.
-func checkJava(ctx context.Context, java string) error {
+func checkJava(ctx context.Context) error {
+	java, err := findJava()
+	if err != nil {
+		return err
+	}
 	out, err := exec.CommandContext(ctx, java, "-version").CombinedOutput()
 	if err != nil {
 		// macOS has a java that only says where to get one.
@@ -105,6 +114,3 @@ func checkJava(ctx context.Context, java string) error {
 	}
 	return nil
 }
-
-// mavenPlatform is this machine in the names of the Postgres jars.
-func mavenPlatform() string { return runtime.GOOS + "-" + runtime.GOARCH }

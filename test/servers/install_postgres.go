@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // postgresInstall is where Postgres is and where its data may be.
@@ -20,56 +21,84 @@ type postgresInstall struct {
 	user     *owner
 }
 
+// findPostgres fails with errNoPostgres if there is none; what it returns then
+// says where one belongs.
 func findPostgres(dir string) (*postgresInstall, error) {
-	binaries, err := postgresBinaries()
-	if err != nil {
-		return nil, err
-	}
 	user, err := unprivileged()
 	if err != nil {
 		return nil, err
 	}
-	base := dir
+	p := &postgresInstall{base: dir, user: user}
 	if !user.canReach(dir) {
 		// E.g. a checkout below /root: its user cannot get there.
-		base = filepath.Join(os.TempDir(), fmt.Sprintf("kubecdc-postgres-%x", sha256.Sum256([]byte(dir)))[:26])
+		p.base = filepath.Join(os.TempDir(), "kubecdc-postgres-"+shortHash(dir))
+		if err := claim(p.base); err != nil {
+			return nil, err
+		}
 	}
-	name := fmt.Sprintf("postgres-template-%x", sha256.Sum256([]byte(binaries)))[:26]
-	return &postgresInstall{binaries: binaries, base: base, template: filepath.Join(base, name), user: user}, nil
+	if p.binaries, err = postgresBinaries(p.base); err != nil {
+		return p, err
+	}
+	p.template = filepath.Join(p.base, "postgres-template-"+shortHash(p.binaries))
+	return p, nil
 }
 
-// postgresBinaries is the newest Postgres of this machine. Debian and others
-// keep the server off PATH.
-func postgresBinaries() (string, error) {
-	if dir := os.Getenv("KUBECDC_POSTGRES_BIN"); dir != "" {
-		return dir, nil
+// claim makes a folder in a place where anybody may, and makes sure that it is
+// this user's: what is in it will be run.
+func claim(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("make a folder for Postgres: %w", err)
 	}
-	var found []string
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return fmt.Errorf("make a folder for Postgres: %w", err)
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
+		return fmt.Errorf("use %s for Postgres: it belongs to someone else", dir)
+	}
+	return nil
+}
+
+func shortHash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:8] }
+
+// postgresBinaries is the folder of the newest Postgres of this machine, or of
+// the one that Install put below base. Debian and others keep the server off
+// PATH.
+func postgresBinaries(base string) (string, error) {
+	if named := os.Getenv("KUBECDC_POSTGRES_BIN"); named != "" {
+		return named, nil
+	}
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin/initdb",
 		"/usr/pgsql-*/bin/initdb",
 		"/opt/homebrew/opt/postgresql*/bin/initdb",
 		"/usr/local/opt/postgresql*/bin/initdb",
+		filepath.Join(base, fetchedPostgres, "bin", "initdb"),
 	} {
-		paths, _ := filepath.Glob(pattern)
-		found = append(found, paths...)
-	}
-	if len(found) > 0 {
-		return filepath.Dir(slices.Max(found)), nil
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return filepath.Dir(slices.Max(found)), nil
+		}
 	}
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
 	}
-	return "", errors.New("no Postgres server: initdb is neither on PATH nor in /usr/lib/postgresql (KUBECDC_POSTGRES_BIN can name its folder)")
+	return "", errNoPostgres
 }
+
+var errNoPostgres = errors.New("no Postgres server on this machine: " + howToInstall +
+	", or name the folder of initdb in KUBECDC_POSTGRES_BIN")
 
 func (i *installer) installPostgres(ctx context.Context) error {
 	found, err := findPostgres(i.dir)
-	if err != nil {
-		return err
+	if errors.Is(err, errNoPostgres) {
+		if err := i.fetchPostgres(ctx, filepath.Join(found.base, fetchedPostgres)); err != nil {
+			return fmt.Errorf("none installed, and none to be had from Maven Central: %w", err)
+		}
+		found, err = findPostgres(i.dir)
 	}
-	if exists(found.template) {
-		return nil
+	if err != nil || exists(found.template) {
+		return err
 	}
 	return i.step("initdb with "+found.binaries, func() error {
 		return replaceDir(found.template, func(tmp string) error { return found.initdb(ctx, tmp) })
@@ -113,6 +142,6 @@ func (p *postgresInstall) createDatabase(ctx context.Context, data string) error
 func (p *postgresInstall) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.binaries, name), args...)
 	cmd.Dir = p.base
-	cmd.SysProcAttr = processAttributes(p.user)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: p.user.credential()}
 	return cmd
 }

@@ -26,6 +26,10 @@ const (
 	KafkaPassword = "secret-pw"
 )
 
+// kafkaSessionTimeout is how long a killed broker is kept out when it comes
+// back: its controller waits for the old session to end.
+const kafkaSessionTimeout = 2 * time.Second
+
 // Kafka is one real broker, its own controller (KRaft). Topics are not created
 // by use.
 type Kafka struct {
@@ -46,6 +50,8 @@ type Kafka struct {
 	control  string // the controller's address
 	behind   string // the listener that Proxy leads to
 	proc     *process
+
+	javaFlags []string // in place of the class archive
 }
 
 // StartKafka starts a broker on free loopback ports, which it keeps over
@@ -134,7 +140,7 @@ func (k *Kafka) certify() error {
 // Start starts the broker after a kill or stop, with the data it had.
 func (k *Kafka) Start(ctx context.Context) error {
 	var err error
-	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), nil,
+	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), k.javaFlags,
 		"kafka.Kafka", k.instance.path("server.properties"))
 	if err != nil {
 		return err
@@ -189,12 +195,10 @@ func startJava(home, name, log string, flags []string, args ...string) (*process
 	if err != nil || len(jars) == 0 {
 		return nil, fmt.Errorf("start %s: no jars in %s (%v)", name, filepath.Join(home, "libs"), err)
 	}
-	if archive := filepath.Join(home, "classes.jsa"); len(flags) == 0 && exists(archive) {
-		flags = []string{"-XX:SharedArchiveFile=" + archive, "-Xshare:auto", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"}
+	if archive := classArchive(home); len(flags) == 0 && exists(archive) {
+		flags = []string{"-XX:SharedArchiveFile=" + archive}
 	}
 	all := append([]string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, flags...)
 	all = append(all, "-cp", strings.Join(jars, string(os.PathListSeparator)))
 	return startProcess(command{name: name, path: java, args: append(all, args...), log: log})
 }
-
-const kafkaSessionTimeout = 3 * time.Second

@@ -49,10 +49,8 @@ func kafkaBasics(data, controller string) map[string]string {
 		"transaction.state.log.num.partitions":     "4",
 		"group.initial.rebalance.delay.ms":         "0",
 		"log.cleaner.dedupe.buffer.size":           "8388608",
-		// After a kill -9 the controller refuses the broker until its old
-		// session has run out.
-		"broker.session.timeout.ms":    timeout,
-		"broker.heartbeat.interval.ms": "500",
+		"broker.session.timeout.ms":                timeout,
+		"broker.heartbeat.interval.ms":             "400",
 	}
 }
 

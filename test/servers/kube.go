@@ -40,9 +40,12 @@ type User struct {
 // kube-apiserver, or several. Nothing collects garbage, finishes the deletion
 // of a namespace, or runs a pod.
 type Kubernetes struct {
-	*APIServer   // the first
-	EtcdEndpoint string
-	Dir          string // of this instance: data, logs, certificates
+	API          *APIServer   // the first API server
+	Address      string       // its 127.0.0.1:port, a Proxy's target
+	Kubeconfig   string       // path of a file whose current context is an admin
+	Config       *rest.Config // the same admin, without a client-side rate limit
+	EtcdEndpoint string       // http://127.0.0.1:port
+	Dir          string       // of this instance: data, logs, certificates
 
 	opts     KubernetesOptions
 	binary   string
@@ -137,15 +140,18 @@ func tokenFile(users []User) string {
 	return b.String()
 }
 
-func (k *Kubernetes) start(ctx context.Context) error {
+func (k *Kubernetes) start(ctx context.Context) (err error) {
 	if err := k.etcd.start(ctx); err != nil {
+		return err
+	}
+	if k.client, err = k.etcd.newClient(); err != nil {
 		return err
 	}
 	first, err := k.newAPIServer("kube-apiserver")
 	if err != nil {
 		return err
 	}
-	k.APIServer = first
+	k.API, k.Address, k.Kubeconfig, k.Config = first, first.Address, first.Kubeconfig, first.Config
 	return first.Start(ctx)
 }
 
@@ -177,35 +183,21 @@ func (k *Kubernetes) AddAPIServer(ctx context.Context) (*APIServer, error) {
 // RestartAPIServer ends the first API server by SIGTERM and starts it again.
 // It comes back with an empty watch cache: watches that resume from before get
 // 410.
-func (k *Kubernetes) RestartAPIServer(ctx context.Context) error { return k.APIServer.Restart(ctx) }
+func (k *Kubernetes) RestartAPIServer(ctx context.Context) error { return k.API.Restart(ctx) }
 
 // KillAPIServer is kill -9 of the first API server.
-func (k *Kubernetes) KillAPIServer() { k.APIServer.Kill() }
+func (k *Kubernetes) KillAPIServer() { k.API.Kill() }
 
 // StartAPIServer starts the first API server after a kill or stop.
-func (k *Kubernetes) StartAPIServer(ctx context.Context) error { return k.APIServer.Start(ctx) }
+func (k *Kubernetes) StartAPIServer(ctx context.Context) error { return k.API.Start(ctx) }
 
 // Etcd is a client of the etcd below, shared and closed by Stop. It reconnects
 // over restarts.
-func (k *Kubernetes) Etcd() (*clientv3.Client, error) {
-	if k.client != nil {
-		return k.client, nil
-	}
-	c, err := k.etcd.newClient()
-	if err != nil {
-		return nil, err
-	}
-	k.client = c
-	return c, nil
-}
+func (k *Kubernetes) Etcd() *clientv3.Client { return k.client }
 
 // Revision is etcd's current one: no resourceVersion is newer.
 func (k *Kubernetes) Revision(ctx context.Context) (int64, error) {
-	c, err := k.Etcd()
-	if err != nil {
-		return 0, err
-	}
-	return revision(ctx, c)
+	return revision(ctx, k.client)
 }
 
 // Compact cuts etcd's history below rev, or below the current revision if rev
@@ -214,57 +206,52 @@ func (k *Kubernetes) Revision(ctx context.Context) (int64, error) {
 // server's cache for up to 15 s more (its compactorPollPeriod), unless that
 // server restarts.
 func (k *Kubernetes) Compact(ctx context.Context, rev int64) error {
-	c, err := k.Etcd()
-	if err != nil {
-		return err
-	}
 	if rev == 0 {
-		if rev, err = revision(ctx, c); err != nil {
+		now, err := revision(ctx, k.client)
+		if err != nil {
 			return err
 		}
+		rev = now
 	}
-	return compact(ctx, c, rev)
+	return compact(ctx, k.client, rev)
 }
 
 // EtcdHistory is every write under a key prefix, e.g. /registry/configmaps/,
 // from a revision up to now, in order.
 func (k *Kubernetes) EtcdHistory(ctx context.Context, prefix string, from int64) ([]EtcdEvent, error) {
-	c, err := k.Etcd()
-	if err != nil {
-		return nil, err
-	}
-	return history(ctx, c, prefix, from)
+	return history(ctx, k.client, prefix, from)
 }
 
-// SnapshotEtcd copies etcd's data, without a stop, and returns the copy's path
-// for RestoreEtcd.
-func (k *Kubernetes) SnapshotEtcd() (snapshot string, err error) {
+// SnapshotEtcd copies etcd's data and returns the copy's path, for RestoreEtcd.
+// etcd is down for a moment; the API servers stay.
+func (k *Kubernetes) SnapshotEtcd(ctx context.Context) (snapshot string, err error) {
 	snapshot, err = os.MkdirTemp(k.Dir, "etcd-snapshot-")
 	if err != nil {
 		return "", fmt.Errorf("snapshot etcd: %w", err)
 	}
-	return snapshot, k.etcd.snapshot(snapshot)
+	k.KillEtcd()
+	if err := k.etcd.snapshot(snapshot); err != nil {
+		return "", err
+	}
+	return snapshot, k.StartEtcd(ctx)
 }
 
 // RestoreEtcd sets the cluster back to a snapshot, as after a disaster:
 // resourceVersions go back with it and will be given out again. All API
 // servers restart.
 func (k *Kubernetes) RestoreEtcd(ctx context.Context, snapshot string) error {
-	if err := k.stopServers(); err != nil {
-		return err
-	}
+	k.killAll()
 	if err := k.etcd.restore(snapshot); err != nil {
 		return err
 	}
-	return k.startServers(ctx)
+	return k.startAll(ctx)
 }
 
-// RestartEtcd ends etcd by SIGTERM and starts it again; the API servers stay.
+// RestartEtcd kills etcd and starts it again; the API servers stay. (A stop by
+// SIGTERM loses no more and no less, but waits 7 s for open watches.)
 func (k *Kubernetes) RestartEtcd(ctx context.Context) error {
-	if err := k.etcd.stop(); err != nil {
-		return err
-	}
-	return k.etcd.start(ctx)
+	k.KillEtcd()
+	return k.StartEtcd(ctx)
 }
 
 // KillEtcd is kill -9 of etcd; StartEtcd brings it back.
@@ -274,13 +261,13 @@ func (k *Kubernetes) KillEtcd() { k.etcd.proc.kill() }
 func (k *Kubernetes) StartEtcd(ctx context.Context) error { return k.etcd.start(ctx) }
 
 func (k *Kubernetes) servers() []*APIServer {
-	if k.APIServer == nil {
+	if k.API == nil {
 		return nil
 	}
-	return append([]*APIServer{k.APIServer}, k.more...)
+	return append([]*APIServer{k.API}, k.more...)
 }
 
-func (k *Kubernetes) startServers(ctx context.Context) error {
+func (k *Kubernetes) startAll(ctx context.Context) error {
 	if err := k.etcd.start(ctx); err != nil {
 		return err
 	}
@@ -292,16 +279,15 @@ func (k *Kubernetes) startServers(ctx context.Context) error {
 	return nil
 }
 
-// stopServers stops the API servers before etcd: without it they would hang.
-func (k *Kubernetes) stopServers() error {
-	var errs []error
+// killAll kills the API servers before etcd.
+func (k *Kubernetes) killAll() {
 	for _, a := range k.servers() {
-		errs = append(errs, a.Stop())
+		a.Kill()
 	}
-	return errors.Join(append(errs, k.etcd.stop())...)
+	k.KillEtcd()
 }
 
-// Stop stops all of it and removes its folder.
+// Stop ends all of it, at once, and removes its folder.
 func (k *Kubernetes) Stop() error {
 	if !unregister(k) {
 		return nil
@@ -309,7 +295,8 @@ func (k *Kubernetes) Stop() error {
 	if k.client != nil {
 		k.client.Close()
 	}
-	return errors.Join(k.stopServers(), k.instance.close())
+	k.killAll()
+	return k.instance.close()
 }
 
 // FinalizeNamespace lets a deleted namespace go, which is the namespace

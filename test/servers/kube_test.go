@@ -110,7 +110,7 @@ func TestASnapshotOfEtcdBringsBackWhatWas(t *testing.T) {
 	defer k.Stop()
 	c := client(t, k.Config)
 	createConfigMap(t, c, "default", "before")
-	snapshot, err := k.SnapshotEtcd()
+	snapshot, err := k.SnapshotEtcd(t.Context())
 	check(t, err)
 	createConfigMap(t, c, "default", "after")
 

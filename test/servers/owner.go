@@ -42,6 +42,14 @@ func newOwner(u *user.User) (*owner, error) {
 	return &owner{name: u.Username, uid: uint32(uid), gid: uint32(gid)}, nil
 }
 
+// credential is for a child process; nil leaves it this process's own user.
+func (o *owner) credential() *syscall.Credential {
+	if o == nil {
+		return nil
+	}
+	return &syscall.Credential{Uid: o.uid, Gid: o.gid}
+}
+
 // give makes o the owner of everything under dir.
 func (o *owner) give(dir string) error {
 	if o == nil {

@@ -121,9 +121,23 @@ func exitError(err error) error {
 	return err
 }
 
+// wait waits for a program that ends by itself.
+func (p *process) wait(ctx context.Context) error {
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		p.kill()
+		return context.Cause(ctx)
+	}
+	if p.err != nil {
+		return p.fail(p.err)
+	}
+	return nil
+}
+
 // stop sends sig and waits for the end, by SIGKILL if it takes too long.
 func (p *process) stop(sig syscall.Signal) error {
-	if p == nil {
+	if !p.running() {
 		return nil
 	}
 	_ = p.cmd.Process.Signal(sig)
@@ -138,7 +152,7 @@ func (p *process) stop(sig syscall.Signal) error {
 
 // kill is kill -9, and returns when the process is gone.
 func (p *process) kill() {
-	if p == nil {
+	if !p.running() {
 		return
 	}
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)

@@ -7,9 +7,5 @@ import "syscall"
 // processAttributes has no parent-death signal to offer here: a server
 // outlives an owner that is killed without a chance to call StopAll.
 func processAttributes(user *owner) *syscall.SysProcAttr {
-	attr := &syscall.SysProcAttr{Setpgid: true}
-	if user != nil {
-		attr.Credential = &syscall.Credential{Uid: user.uid, Gid: user.gid}
-	}
-	return attr
+	return &syscall.SysProcAttr{Setpgid: true, Credential: user.credential()}
 }
