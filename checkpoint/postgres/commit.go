@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -11,6 +10,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/internal/pgdb"
 )
 
 const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
@@ -22,8 +23,6 @@ var commitTypes = []uint32{
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID,
 }
-
-var binaryFormat = []int16{1} // of all parameters
 
 // Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
@@ -50,23 +49,7 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	p := commitPool.Get().(*commitParams)
 	defer commitPool.Put(p)
 	p.fill(s.cluster.Load(), c, ids)
-	return s.call(ctx, p.values())
-}
-
-func (s *Store) call(ctx context.Context, values [][]byte) (answer string, err error) {
-	conn, err := s.db.Acquire(ctx)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Release()
-	result := conn.Conn().PgConn().ExecParams(ctx, commitBatch, values, commitTypes, binaryFormat, nil).Read()
-	if result.Err != nil {
-		return "", result.Err
-	}
-	if len(result.Rows) != 1 {
-		return "", errors.New("commit_batch gave no answer")
-	}
-	return string(result.Rows[0][0]), nil
+	return s.db.Call(ctx, commitBatch, p.values(), commitTypes)
 }
 
 func streamNames(c checkpoint.Commit) []string {
@@ -81,23 +64,23 @@ func streamNames(c checkpoint.Commit) []string {
 }
 
 // commitParams are the parameters of commitBatch, as they go over the wire. They are used again and again, so that
-// a commit allocates almost nothing: bodies are compressed straight into the parameter.
+// a commit allocates almost nothing.
 type commitParams struct {
 	cluster, slot, epoch, seq, offsets, positions    []byte
-	positionStreams, positionVersions, positionTimes array
-	deleteStreams, deleteKeys                        array
-	upsertStreams, upsertKeys, upsertUIDs            array
-	upsertVersions, upsertBodies                     array
+	positionStreams, positionVersions, positionTimes pgdb.Array
+	deleteStreams, deleteKeys                        pgdb.Array
+	upsertStreams, upsertKeys, upsertUIDs            pgdb.Array
+	upsertVersions, upsertBodies                     pgdb.Array
 }
 
 var commitPool = sync.Pool{New: func() any { return new(commitParams) }}
 
 func (p *commitParams) fill(cluster int32, c checkpoint.Commit, ids map[string]int32) {
-	p.cluster = appendInt32(p.cluster[:0], cluster)
-	p.slot = appendInt32(p.slot[:0], int32(c.Slot))
-	p.epoch = appendInt64(p.epoch[:0], c.Epoch)
-	p.seq = appendInt64(p.seq[:0], int64(c.Seq))
-	p.offsets = appendJSONB(p.offsets[:0], flatten(c.Offsets).json())
+	p.cluster = pgdb.AppendInt32(p.cluster[:0], cluster)
+	p.slot = pgdb.AppendInt32(p.slot[:0], int32(c.Slot))
+	p.epoch = pgdb.AppendInt64(p.epoch[:0], c.Epoch)
+	p.seq = pgdb.AppendInt64(p.seq[:0], int64(c.Seq))
+	p.offsets = pgdb.AppendJSONB(p.offsets[:0], flatten(c.Offsets).json())
 	p.fillPositions(c.Positions, ids)
 	p.fillDeletes(c.Streams, ids)
 	p.fillUpserts(c.Streams, ids)
@@ -108,51 +91,60 @@ func (p *commitParams) fillPositions(positions []change.Position, ids map[string
 		positions = []change.Position{}
 	}
 	b, _ := json.Marshal(positions) // strings and times only: can't fail
-	p.positions = appendJSONB(p.positions[:0], b)
-	p.positionStreams.reset(pgtype.Int4OID)
-	p.positionVersions.reset(pgtype.TextOID)
-	p.positionTimes.reset(pgtype.TimestamptzOID)
+	p.positions = pgdb.AppendJSONB(p.positions[:0], b)
+	p.positionStreams.Reset(pgtype.Int4OID)
+	p.positionVersions.Reset(pgtype.TextOID)
+	p.positionTimes.Reset(pgtype.TimestamptzOID)
 	for _, at := range positions {
-		p.positionStreams.int32(ids[at.Stream])
-		p.positionVersions.text(at.ResourceVersion)
-		p.positionTimes.time(at.Time)
+		p.positionStreams.Int32(ids[at.Stream])
+		p.positionVersions.Text(at.ResourceVersion)
+		p.positionTimes.Time(at.Time)
 	}
 }
 
 func (p *commitParams) fillDeletes(streams []checkpoint.StreamCommit, ids map[string]int32) {
-	p.deleteStreams.reset(pgtype.Int4OID)
-	p.deleteKeys.reset(pgtype.TextOID)
+	p.deleteStreams.Reset(pgtype.Int4OID)
+	p.deleteKeys.Reset(pgtype.TextOID)
 	for _, s := range streams {
 		id := ids[s.Stream]
 		for _, key := range s.Deletes {
-			p.deleteStreams.int32(id)
-			p.deleteKeys.text(key)
+			p.deleteStreams.Int32(id)
+			p.deleteKeys.Text(key)
 		}
 	}
 }
 
 func (p *commitParams) fillUpserts(streams []checkpoint.StreamCommit, ids map[string]int32) {
-	p.upsertStreams.reset(pgtype.Int4OID)
-	p.upsertKeys.reset(pgtype.TextOID)
-	p.upsertUIDs.reset(pgtype.TextOID)
-	p.upsertVersions.reset(pgtype.TextOID)
-	p.upsertBodies.reset(pgtype.ByteaOID)
+	p.upsertStreams.Reset(pgtype.Int4OID)
+	p.upsertKeys.Reset(pgtype.TextOID)
+	p.upsertUIDs.Reset(pgtype.TextOID)
+	p.upsertVersions.Reset(pgtype.TextOID)
+	p.upsertBodies.Reset(pgtype.ByteaOID)
 	for _, s := range streams {
 		id := ids[s.Stream]
 		for i := range s.Upserts {
 			o := &s.Upserts[i]
-			p.upsertStreams.int32(id)
-			p.upsertKeys.text(o.Key)
-			p.upsertUIDs.text(o.UID)
-			p.upsertVersions.text(o.ResourceVersion)
-			p.upsertBodies.packed(o.Body)
+			p.upsertStreams.Int32(id)
+			p.upsertKeys.Text(o.Key)
+			p.upsertUIDs.Text(o.UID)
+			p.upsertVersions.Text(o.ResourceVersion)
+			p.body(o.Body)
 		}
 	}
 }
 
+// body compresses straight into the parameter.
+func (p *commitParams) body(body []byte) {
+	if body == nil {
+		p.upsertBodies.Null()
+		return
+	}
+	p.upsertBodies.Append(func(dst []byte) []byte { return pack.Append(dst, body) })
+}
+
 func (p *commitParams) values() [][]byte {
 	return [][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
-		p.positionStreams.bytes(), p.positionVersions.bytes(), p.positionTimes.bytes(),
-		p.deleteStreams.bytes(), p.deleteKeys.bytes(),
-		p.upsertStreams.bytes(), p.upsertKeys.bytes(), p.upsertUIDs.bytes(), p.upsertVersions.bytes(), p.upsertBodies.bytes()}
+		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(),
+		p.deleteStreams.Param(), p.deleteKeys.Param(),
+		p.upsertStreams.Param(), p.upsertKeys.Param(), p.upsertUIDs.Param(), p.upsertVersions.Param(), p.upsertBodies.Param()}
 }

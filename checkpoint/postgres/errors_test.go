@@ -1,0 +1,133 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/internal/pgdb"
+	"kubecdc/test/servers"
+)
+
+// exec runs statements on the shared server.
+func exec(t *testing.T, statements ...string) {
+	t.Helper()
+	ctx := context.Background() // also for cleanups, when the test's context has ended
+	conn, err := pgx.Connect(ctx, servers.SharedPostgres(t).URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	for _, sql := range statements {
+		if _, err := conn.Exec(ctx, sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+func openError(t *testing.T, url string) error {
+	t.Helper()
+	store, err := postgres.Open(t.Context(), postgres.Config{URL: url})
+	if err == nil {
+		store.Close()
+		t.Fatal("opened")
+	}
+	if strings.Contains(err.Error(), "secret-pw") {
+		t.Fatalf("the password is in %v", err)
+	}
+	return err
+}
+
+// with changes a part of a URL.
+func with(t *testing.T, raw string, change func(*url.URL)) string {
+	t.Helper()
+	u, err := url.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(u)
+	return u.String()
+}
+
+func TestMalformedURLsDoNotShowThePassword(t *testing.T) {
+	for _, raw := range []string{
+		"postgres://u:secret-pw/x@h:5432/d", "postgres://u:secret-pw%zz@h/d",
+		"postgres://u:secret-pw@h:port/d", "postgres://u:secret-pw@h/d?sslmode=what", "postgres://u:secret-pw@h/d?pool_max_conns=x",
+		"host=h password=secret-pw port=x", "postgres://u@h/d?password=secret-pw&connect_timeout=x", " postgres://u:secret-pw@h/d",
+		"postgres://u:x@secret-pw@h:1:2/d",
+	} {
+		if err := openError(t, raw); !errors.Is(err, pgdb.ErrURL) || !strings.Contains(err.Error(), "KUBECDC_CHECKPOINT") {
+			t.Errorf("%s: error is %v", raw, err)
+		}
+	}
+}
+
+func TestErrorsSayWhetherToWaitAndWhatToDo(t *testing.T) {
+	database := servers.Database(t)
+	name := strings.TrimPrefix(with(t, database, func(u *url.URL) { *u = url.URL{Path: u.Path} }), "/")
+	role := pgx.Identifier{servers.UniqueName()}
+	login := func(u *url.URL) { u.User = url.UserPassword(role[0], "secret-pw") }
+	exec(t, "create role "+role.Sanitize()+" login password 'secret-pw' connection limit 0")
+	t.Cleanup(func() { exec(t, "drop role "+role.Sanitize()) })
+
+	for _, test := range []struct {
+		name, url string
+		before    string
+		transient bool
+		hint      string
+	}{
+		{"nothing listens", with(t, database, func(u *url.URL) { u.Host = unusedAddress(t) }), "", true, "is the database running"},
+		{"no such host", with(t, database, func(u *url.URL) { u.Host = "no-such-host.invalid" }), "", true, "is the database running"},
+		{"wrong password", with(t, database, func(u *url.URL) { u.User = url.UserPassword("kubecdc", "secret-pw-2") }), "", false, "check user and password"},
+		{"no such database", with(t, database, func(u *url.URL) { u.Path = "/nowhere" }), "", false, "create the database"},
+		{"too many connections", with(t, database, login), "", true, "pool_max_conns"},
+		{"no rights", with(t, database, login), "alter role " + role.Sanitize() + " connection limit -1", false, "right to create a schema"},
+		{"read-only", database, "alter database " + pgx.Identifier{name}.Sanitize() + " set default_transaction_read_only = on", true, "read-only"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			if test.before != "" {
+				exec(t, test.before)
+			}
+			err := openError(t, test.url)
+			if checkpoint.Transient(err) != test.transient || !strings.Contains(checkpoint.Hint(err), test.hint) {
+				t.Errorf("transient is %v, hint %q, of %v", checkpoint.Transient(err), checkpoint.Hint(err), err)
+			}
+			if !strings.Contains(err.Error(), checkpoint.Hint(err)) {
+				t.Errorf("the hint is not in %v", err)
+			}
+		})
+	}
+}
+
+func unusedAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func TestASchemaOfANewerReleaseIsRefused(t *testing.T) {
+	url := servers.Database(t)
+	openBound(t, url)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "insert into kubecdc.migrations (version_id, is_applied) values (999, true)"); err != nil {
+		t.Fatal(err)
+	}
+	if err := openError(t, url); !strings.Contains(err.Error(), "newer release") {
+		t.Fatal(err)
+	}
+}

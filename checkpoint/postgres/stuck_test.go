@@ -1,0 +1,64 @@
+package postgres_test
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"testing"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/test/servers"
+)
+
+// An owner that stops, or loses its network, in the middle of sending a commit must not keep the next one out.
+func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
+	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	database := servers.Database(t)
+	old := openBound(t, with(t, database, func(u *url.URL) { u.Host = proxy.Address }))
+	stuck := checkpoint.Commit{Seq: 1, Streams: []checkpoint.StreamCommit{{Stream: "pods"}}}
+	for i := range 100 { // 2 MB
+		body := make([]byte, 20000)
+		rand.Read(body)
+		stuck.Streams[0].Upserts = append(stuck.Streams[0].Upserts, checkpoint.Object{Key: fmt.Sprint(i), UID: "u", ResourceVersion: "1", Body: body})
+	}
+	state, err := old.Acquire(t.Context(), 0, "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stuck.Epoch = state.Epoch
+	proxy.Slow(300_000)
+	done := make(chan error, 1)
+	go func() { done <- old.Commit(t.Context(), stuck) }()
+
+	next := openBound(t, database)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for seq := uint64(1); seq <= 200; seq++ { // while more and more of the other one arrives
+		state, err := next.Acquire(ctx, 0, "b", time.Minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put := checkpoint.StreamCommit{Stream: "pods", Upserts: stuck.Streams[0].Upserts[:1]}
+		if err := next.Commit(ctx, checkpoint.Commit{Epoch: state.Epoch, Seq: seq, Streams: []checkpoint.StreamCommit{put}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	select {
+	case err := <-done:
+		t.Fatalf("the commit was not stuck: %v", err)
+	default:
+	}
+	if err := proxy.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, checkpoint.ErrFenced) {
+		t.Fatalf("error is %v", err)
+	}
+}
