@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+)
+
+// Record is one data record as a consumer sees it.
+type Record struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Key       string // namespace/name
+	Op        string // c, u, d, r; "" for a tombstone
+	UID       string
+	Version   string
+	Inferred  bool
+	Before    json.RawMessage
+	After     json.RawMessage
+}
+
+// Resource is the resource of the record's topic.
+func (r *Record) Resource(prefix string) string { return strings.TrimPrefix(r.Topic, prefix+".") }
+
+// Log is everything that a consumer which honours read_committed finds in the topics of a prefix.
+type Log struct {
+	Records  []Record // by topic and partition, in offset order
+	Controls []change.Control
+	Dead     []*kgo.Record
+}
+
+// ReadLog reads every topic of the prefix from its start to its last stable offset.
+func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	start, end := bounds(t, ctx, client, prefix)
+	log, reader := &Log{}, newReader(client, start, end)
+	for len(reader.left) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := ctx.Err(); err != nil {
+			t.Fatalf("read the topics of %s: %v; not at their end: %v", prefix, err, reader.left)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if reader.take(r) {
+				if err := log.add(r, prefix); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	return log
+}
+
+func bounds(t testing.TB, ctx context.Context, client *kgo.Client, prefix string) (start, end kadm.ListedOffsets) {
+	t.Helper()
+	admin := kadm.NewClient(client)
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, name := range topics.Names() {
+		if strings.HasPrefix(name, prefix+".") {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	if start, err = admin.ListStartOffsets(ctx, names...); err != nil {
+		t.Fatal(err)
+	}
+	if end, err = admin.ListCommittedOffsets(ctx, names...); err != nil {
+		t.Fatal(err)
+	}
+	return start, end
+}
+
+type partition struct {
+	topic  string
+	number int32
+}
+
+// reader knows which partitions were not read to the end that they had when reading began. Transaction markers are
+// read too (and passed over), so that the last offset of each partition is seen.
+type reader struct{ left map[partition]int64 }
+
+func newReader(client *kgo.Client, start, end kadm.ListedOffsets) *reader {
+	r := &reader{left: map[partition]int64{}}
+	offsets := map[string]map[int32]kgo.Offset{}
+	end.Each(func(o kadm.ListedOffset) {
+		from, _ := start.Lookup(o.Topic, o.Partition)
+		if from.Offset >= o.Offset {
+			return
+		}
+		if offsets[o.Topic] == nil {
+			offsets[o.Topic] = map[int32]kgo.Offset{}
+		}
+		offsets[o.Topic][o.Partition] = kgo.NewOffset().At(from.Offset)
+		r.left[partition{o.Topic, o.Partition}] = o.Offset
+	})
+	client.AddConsumePartitions(offsets)
+	return r
+}
+
+// take reports whether the record is data from before the end.
+func (r *reader) take(record *kgo.Record) bool {
+	at := partition{record.Topic, record.Partition}
+	end, ok := r.left[at]
+	if record.Offset >= end-1 {
+		delete(r.left, at)
+	}
+	return ok && record.Offset < end && !record.Attrs.IsControl()
+}
+
+func (l *Log) add(r *kgo.Record, prefix string) error {
+	switch r.Topic {
+	case prefix + ".control":
+		c := change.Control{}
+		if err := json.Unmarshal(r.Value, &c); err != nil {
+			return fmt.Errorf("control record at %d: %w", r.Offset, err)
+		}
+		l.Controls = append(l.Controls, c)
+	case prefix + ".dead-letter":
+		l.Dead = append(l.Dead, r)
+	default:
+		record, err := parseRecord(r)
+		if err != nil {
+			return fmt.Errorf("record %s/%d@%d: %w", r.Topic, r.Partition, r.Offset, err)
+		}
+		l.Records = append(l.Records, record)
+	}
+	return nil
+}
+
+func parseRecord(r *kgo.Record) (Record, error) {
+	key := struct{ Cluster, Namespace, Name string }{}
+	if err := json.Unmarshal(r.Key, &key); err != nil {
+		return Record{}, err
+	}
+	out := Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: change.ObjectKey(key.Namespace, key.Name)}
+	if r.Value == nil {
+		return out, nil
+	}
+	value := struct {
+		Before, After json.RawMessage
+		Op            string
+		Source        struct {
+			UID             string
+			ResourceVersion string
+			Inferred        bool
+		}
+	}{}
+	if err := json.Unmarshal(r.Value, &value); err != nil {
+		return out, err
+	}
+	out.Op, out.UID, out.Version, out.Inferred = value.Op, value.Source.UID, value.Source.ResourceVersion, value.Source.Inferred
+	out.Before, out.After = value.Before, value.After
+	return out, nil
+}

@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/test/servers"
+)
+
+// The main job, with everything dying once: kill -9 of the exporter in the middle of the snapshot and of the watch, a
+// broker restart, a Postgres restart, an API-server restart with changes unseen. Then the topics must hold every
+// change once, in order, and replay into the cluster's state.
+func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer.Pad = 2000
+	writer.Fill(160)
+	writer.Run(200)
+
+	e := StartExporter(t, "the first", w.Env)
+	Await(t, 60*time.Second, "the snapshot to be under way", func() (bool, error) {
+		n := len(ReadLog(t, w.Kafka.Brokers, w.Prefix).Records)
+		return n > 0, nil
+	})
+	e.Kill()
+	writer.Run(100)
+	e = StartExporter(t, "the second", w.Env)
+	e.AwaitReady(t)
+
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 150); close(done) }()
+	ctx := context.Background()
+	awaitMade(t, writer, 600)
+	e.Kill()
+	e = StartExporter(t, "the third", w.Env)
+	awaitMade(t, writer, 1000)
+	must(t, w.Kafka.Restart(ctx))
+	awaitMade(t, writer, 1400)
+	must(t, w.Postgres.Restart(ctx))
+	awaitMade(t, writer, 1700)
+	e.Kill()
+	awaitMade(t, writer, 2000)
+	must(t, w.Kube.RestartAPIServer(ctx))
+	e = StartExporter(t, "the fourth", w.Env)
+	awaitMade(t, writer, 2400)
+	close(stop)
+	<-done
+
+	log := w.AwaitComplete(t, writer, Kinds)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d, want 0\n%s", code, e.Tail(2000))
+	}
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func awaitMade(t testing.TB, w *Writer, n int64) {
+	t.Helper()
+	Await(t, 120*time.Second, "the writer", func() (bool, error) { return w.Made.Load() >= n, nil })
+}

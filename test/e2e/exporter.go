@@ -1,0 +1,191 @@
+// Package e2e judges the exporter as a whole: the real binary, real servers, and etcd's own history as the truth.
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Binary builds the exporter once a test process, with failpoints.
+func Binary(t testing.TB) string {
+	t.Helper()
+	buildOnce.Do(func() {
+		dir, err := os.MkdirTemp("", "kubecdc-e2e-")
+		if err != nil {
+			buildErr = err
+			return
+		}
+		binary = filepath.Join(dir, "exporter")
+		out, err := exec.Command("go", "build", "-tags", "failpoints", "-o", binary, "kubecdc/cmd/exporter").CombinedOutput()
+		if err != nil {
+			buildErr = fmt.Errorf("build the exporter: %w\n%s", err, out)
+		}
+	})
+	if buildErr != nil {
+		t.Fatal(buildErr)
+	}
+	return binary
+}
+
+var (
+	buildOnce sync.Once
+	binary    string
+	buildErr  error
+)
+
+// Exporter is one running process of it.
+type Exporter struct {
+	cmd    *exec.Cmd
+	log    *lockedBuffer
+	exited chan struct{}
+	listen string
+	name   string
+}
+
+// StartExporter starts a process; it is killed at the test's end. env adds to and overrides the defaults.
+func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
+	t.Helper()
+	e := &Exporter{log: &lockedBuffer{}, exited: make(chan struct{}), listen: freeAddress(t), name: name}
+	e.cmd = exec.Command(Binary(t), "run")
+	e.cmd.Env = append(os.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text")
+	for k, v := range env {
+		e.cmd.Env = append(e.cmd.Env, k+"="+v)
+	}
+	e.cmd.Stdout, e.cmd.Stderr = e.log, e.log
+	started := make(chan error)
+	go e.supervise(started)
+	if err := <-started; err != nil {
+		t.Fatalf("start the exporter: %v", err)
+	}
+	t.Cleanup(func() {
+		e.Kill()
+		if t.Failed() {
+			t.Logf("log of %s:\n%s", name, e.Tail(6000))
+		}
+	})
+	return e
+}
+
+// supervise starts the process from a thread that lives as long as it: the process dies with this one.
+func (e *Exporter) supervise(started chan<- error) {
+	lockThread()
+	e.cmd.SysProcAttr = dieWithParent()
+	err := e.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = e.cmd.Wait()
+	}
+	close(e.exited)
+}
+
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// Kill is kill -9; it waits until the process is gone.
+func (e *Exporter) Kill() {
+	_ = e.cmd.Process.Kill()
+	<-e.exited
+}
+
+// Signal sends a signal to the process.
+func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
+
+// Exited is closed when the process has ended.
+func (e *Exporter) Exited() <-chan struct{} { return e.exited }
+
+// Wait waits for the end and gives the exit code.
+func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
+	t.Helper()
+	select {
+	case <-e.exited:
+		return e.cmd.ProcessState.ExitCode()
+	case <-time.After(limit):
+		t.Fatalf("%s still runs after %s:\n%s", e.name, limit, e.Tail(4000))
+		return 0
+	}
+}
+
+// Ready asks /readyz once.
+func (e *Exporter) Ready() bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.listen+"/readyz", nil)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return false
+	}
+	resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// AwaitReady waits for /readyz.
+func (e *Exporter) AwaitReady(t testing.TB) {
+	t.Helper()
+	Await(t, 90*time.Second, e.name+" to be ready", func() (bool, error) {
+		select {
+		case <-e.exited:
+			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(4000))
+		default:
+			return e.Ready(), nil
+		}
+	})
+}
+
+// Tail is the end of the process's output.
+func (e *Exporter) Tail(n int) string {
+	b := e.log.Bytes()
+	return string(b[max(0, len(b)-n):])
+}
+
+// Await asks until the condition holds, and fails the test at the limit or on an error.
+func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for {
+		ok, err := condition()
+		if err != nil {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		if ok {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s in vain for %s", limit, what)
+		}
+		time.Sleep(50 * time.Millisecond) // between two looks at a condition
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) Bytes() []byte {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append([]byte(nil), l.b.Bytes()...)
+}

@@ -1,0 +1,198 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Kind is a resource that a test writes, and where etcd keeps it.
+type Kind struct {
+	GVR    schema.GroupVersionResource
+	Prefix string // in etcd
+}
+
+// ID is the resource's name in topics and streams.
+func (k Kind) ID() string {
+	if k.GVR.Group == "" {
+		return k.GVR.Resource
+	}
+	return k.GVR.Resource + "." + k.GVR.Group
+}
+
+// Verdict compares the topics with etcd's own history.
+type Verdict struct {
+	Changes   int // that etcd tells of, after each stream's snapshot
+	Lost      int
+	Repeated  int
+	Reordered int
+	Wrong     int // a final state that differs, a before that is not the after before it, a record that etcd does not know
+	Examples  []string
+}
+
+func (v *Verdict) note(counter *int, format string, args ...any) {
+	*counter++
+	if len(v.Examples) < 12 {
+		v.Examples = append(v.Examples, fmt.Sprintf(format, args...))
+	}
+}
+
+func (v *Verdict) String() string {
+	return fmt.Sprintf("%d changes: %d lost, %d repeated, %d out of order, %d wrong", v.Changes, v.Lost, v.Repeated, v.Reordered, v.Wrong)
+}
+
+// Demand fails the test unless nothing is lost, out of order or wrong, and nothing repeated but what is allowed.
+func (v *Verdict) Demand(t testing.TB, repeats int) {
+	t.Helper()
+	t.Log(v)
+	if v.Lost+v.Reordered+v.Wrong > 0 || v.Repeated > repeats {
+		t.Fatalf("%s\n%s", v, strings.Join(v.Examples, "\n"))
+	}
+}
+
+// Judge reads etcd and the topics. Every change after a stream's snapshot must stand in the topic once, with its own
+// revision, in order; from the snapshot itself only its outcome is demanded. strict=false lets changes that are
+// marked inferred stand for those that a compaction took away.
+func Judge(t testing.TB, k *servers.Kubernetes, log *Log, prefix string, kinds []Kind) *Verdict {
+	t.Helper()
+	v := &Verdict{}
+	for _, kind := range kinds {
+		judgeKind(t, v, k, log, prefix, kind)
+	}
+	return v
+}
+
+func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix string, kind Kind) {
+	t.Helper()
+	from := snapshotEnd(log, kind.ID())
+	if from < 0 {
+		v.note(&v.Lost, "%s: the control topic shows no end of a snapshot", kind.ID())
+		return
+	}
+	events, err := k.EtcdHistory(context.Background(), kind.Prefix, from+1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byKey := map[string][]Record{}
+	for _, r := range log.Records {
+		if r.Resource(prefix) == kind.ID() {
+			byKey[r.Key] = append(byKey[r.Key], r)
+		}
+	}
+	seen := map[string]bool{}
+	for key, records := range byKey {
+		v.inOrder(kind, key, records, seen, from)
+	}
+	for _, e := range events {
+		v.Changes++
+		id := fmt.Sprintf("%s %s @%d", e.Op, strings.TrimPrefix(e.Key, kind.Prefix), e.Revision)
+		if !seen[id] {
+			v.note(&v.Lost, "lost: %s %s", kind.ID(), id)
+		}
+		delete(seen, id)
+	}
+	for id := range seen {
+		v.note(&v.Wrong, "etcd does not know: %s %s", kind.ID(), id)
+	}
+	v.finalState(t, k, kind, byKey)
+}
+
+// snapshotEnd is the resourceVersion of the stream's first complete list; -1 when there is none.
+func snapshotEnd(log *Log, stream string) int64 {
+	for _, c := range log.Controls {
+		if c.Type == change.ControlSnapshotEnd && c.Stream == stream {
+			n, _ := strconv.ParseInt(c.ResourceVersion, 10, 64)
+			return n
+		}
+	}
+	return -1
+}
+
+// inOrder walks the records of one key as they stand in the partition; seen takes those from after the snapshot.
+func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[string]bool, from int64) {
+	last, prior := "", Record{}
+	for i, r := range records {
+		if i > 0 && r.Partition != prior.Partition {
+			v.note(&v.Reordered, "%s %s stands in two partitions", kind.ID(), key)
+		}
+		if prior.Op == "d" && r.Op != "" {
+			v.note(&v.Wrong, "%s %s @%s: no tombstone follows the delete", kind.ID(), key, prior.Version)
+		}
+		v.beforeFits(kind, key, prior, r)
+		prior = r
+		if r.Op == "" {
+			continue
+		}
+		id := fmt.Sprintf("%s %s @%s", r.Op, key, r.Version)
+		c := change.CompareVersions(r.Version, last)
+		switch {
+		case seen[id] || c == 0 && r.Op != "d":
+			v.note(&v.Repeated, "repeated: %s %s", kind.ID(), id)
+		case c < 0:
+			v.note(&v.Reordered, "out of order: %s %s after @%s", kind.ID(), id, last)
+		}
+		last = r.Version
+		if n, _ := strconv.ParseInt(r.Version, 10, 64); n > from && r.Op != "r" {
+			seen[id] = true
+		}
+	}
+}
+
+// beforeFits demands that an update's or delete's before is what the log said last of the object.
+func (v *Verdict) beforeFits(kind Kind, key string, prior, r Record) {
+	if r.Op != "u" && r.Op != "d" || prior.After == nil {
+		return
+	}
+	if string(r.Before) != string(prior.After) {
+		v.note(&v.Wrong, "%s %s %s @%s: before is not the after of @%s", kind.ID(), r.Op, key, r.Version, prior.Version)
+	}
+}
+
+// finalState demands that replaying the topic into a map gives the cluster's objects, field for field.
+func (v *Verdict) finalState(t testing.TB, k *servers.Kubernetes, kind Kind, byKey map[string][]Record) {
+	t.Helper()
+	replayed := map[string]any{}
+	for key, records := range byKey {
+		if last := records[len(records)-1]; last.Op != "" && last.Op != "d" {
+			var object any
+			if err := json.Unmarshal(last.After, &object); err != nil {
+				t.Fatalf("%s %s: %v", kind.ID(), key, err)
+			}
+			replayed[key] = object
+		}
+	}
+	list, err := dynamic.NewForConfigOrDie(k.Config).Resource(kind.GVR).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range list.Items {
+		key := change.ObjectKey(item.GetNamespace(), item.GetName())
+		raw, _ := item.MarshalJSON()
+		var want any
+		_ = json.Unmarshal(raw, &want)
+		if got := replayed[key]; !reflect.DeepEqual(got, want) {
+			v.note(&v.Wrong, "%s %s: the replayed topic does not hold the cluster's state @%s", kind.ID(), key, item.GetResourceVersion())
+		}
+		delete(replayed, key)
+	}
+	var ghosts []string
+	for key := range replayed {
+		ghosts = append(ghosts, key)
+	}
+	sort.Strings(ghosts)
+	for _, key := range ghosts {
+		v.note(&v.Wrong, "%s %s: in the replayed topic, not in the cluster", kind.ID(), key)
+	}
+}

@@ -1,0 +1,209 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+)
+
+// The five kinds that the tests write: built-in ones of three groups, and a custom resource.
+var (
+	ConfigMaps  = Kind{schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}, "/registry/configmaps/"}
+	Secrets     = Kind{schema.GroupVersionResource{Version: "v1", Resource: "secrets"}, "/registry/secrets/"}
+	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "/registry/deployments/"}
+	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
+	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
+	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
+)
+
+// Resources is KUBECDC_RESOURCES for the kinds.
+func Resources(kinds []Kind) string {
+	var ids []string
+	for _, k := range kinds {
+		ids = append(ids, k.ID())
+	}
+	return strings.Join(ids, ",")
+}
+
+// InstallWidgets installs the custom resource and waits until it can be written.
+func InstallWidgets(t testing.TB, config *rest.Config) {
+	t.Helper()
+	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	crd := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": "widgets.example.com"},
+		"spec": map[string]any{
+			"group": "example.com", "scope": "Namespaced",
+			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
+		},
+	}}
+	if _, err := crds.Create(context.Background(), crd, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	Await(t, 30*time.Second, "the CRD to be served", func() (bool, error) {
+		_, err := dynamic.NewForConfigOrDie(config).Resource(Widgets.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// Writer makes random changes of several kinds: creations, updates, deletions, and names that are used again.
+type Writer struct {
+	t      testing.TB
+	random *rand.Rand
+	client dynamic.Interface
+	kinds  []Kind
+	Names  int // how many names a kind and namespace has
+	Pad    int // bytes of padding in each object
+	alive  map[string]bool
+	Made   atomic.Int64
+}
+
+// NewWriter makes a writer whose choices follow from the seed.
+func NewWriter(t testing.TB, config *rest.Config, seed uint64, kinds []Kind) *Writer {
+	return &Writer{t: t, random: rand.New(rand.NewPCG(seed, 2)), client: dynamic.NewForConfigOrDie(config), kinds: kinds,
+		Names: 12, alive: map[string]bool{}}
+}
+
+// Run makes n changes.
+func (w *Writer) Run(n int) {
+	for range n {
+		w.one()
+	}
+}
+
+// Until makes changes at about the rate until stop is closed.
+func (w *Writer) Until(stop <-chan struct{}, perSecond int) {
+	ticker := time.NewTicker(time.Second / time.Duration(perSecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ticker.C:
+			w.one()
+		}
+	}
+}
+
+var writeNamespaces = []string{"default", "kube-public", "kube-node-lease"}
+
+func (w *Writer) one() {
+	kind := w.kinds[w.random.IntN(len(w.kinds))]
+	ns, name := writeNamespaces[w.random.IntN(len(writeNamespaces))], fmt.Sprintf("n%d", w.random.IntN(w.Names))
+	key := kind.ID() + " " + ns + "/" + name
+	object := sample(kind, name, int(w.Made.Add(1)), w.Pad)
+	remove := w.alive[key] && w.random.IntN(4) == 0
+	api := w.client.Resource(kind.GVR).Namespace(ns)
+	w.insist(func(ctx context.Context) error {
+		switch {
+		case remove:
+			return ignore(api.Delete(ctx, name, metav1.DeleteOptions{}), apierrors.IsNotFound)
+		case w.alive[key]:
+			body, _ := object.MarshalJSON()
+			_, err := api.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{})
+			return err
+		default:
+			_, err := api.Create(ctx, object, metav1.CreateOptions{})
+			return ignore(err, apierrors.IsAlreadyExists)
+		}
+	})
+	w.alive[key] = !remove
+}
+
+func ignore(err error, which func(error) bool) error {
+	if which(err) {
+		return nil // an attempt before this one was done after all
+	}
+	return err
+}
+
+// insist repeats a change while the API server is away; the judge asks etcd what was really done.
+func (w *Writer) insist(change func(context.Context) error) {
+	for deadline := time.Now().Add(60 * time.Second); ; {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		err := change(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		if !away(err) || time.Now().After(deadline) {
+			w.t.Errorf("write: %v", err)
+			return
+		}
+		time.Sleep(20 * time.Millisecond) // between two attempts
+	}
+}
+
+func away(err error) bool {
+	var netErr net.Error
+	return errors.As(err, &netErr) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsInternalError(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.IsNotFound(err) || strings.Contains(err.Error(), "connection") || strings.Contains(err.Error(), "EOF") || errors.Is(err, context.DeadlineExceeded)
+}
+
+func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
+	o := map[string]any{"metadata": map[string]any{"name": name, "annotations": map[string]any{"n": strconv.Itoa(n), "pad": strings.Repeat("x", pad)}}}
+	switch kind {
+	case ConfigMaps:
+		o["apiVersion"], o["kind"], o["data"] = "v1", "ConfigMap", map[string]any{"n": strconv.Itoa(n), "html": "<a href=\"x\">&</a>\u2028"}
+	case Secrets:
+		o["apiVersion"], o["kind"], o["stringData"] = "v1", "Secret", map[string]any{"n": strconv.Itoa(n)}
+	case Roles:
+		o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "Role"
+		o["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}
+	case Widgets:
+		o["apiVersion"], o["kind"], o["spec"] = "example.com/v1", "Widget", map[string]any{"n": int64(n), "ratio": 0.1}
+	case Deployments:
+		o["apiVersion"], o["kind"] = "apps/v1", "Deployment"
+		labels := map[string]any{"app": name}
+		o["spec"] = map[string]any{"replicas": int64(n % 5), "selector": map[string]any{"matchLabels": labels},
+			"template": map[string]any{"metadata": map[string]any{"labels": labels},
+				"spec": map[string]any{"containers": []any{map[string]any{"name": "c", "image": "example.com/i:1"}}}}}
+	}
+	return &unstructured.Unstructured{Object: o}
+}
+
+// mark changes one object of the kind and gives the resourceVersion of that.
+func (w *Writer) mark(kind Kind) (version string) {
+	api := w.client.Resource(kind.GVR).Namespace("default")
+	w.insist(func(ctx context.Context) error {
+		o, err := api.Create(ctx, sample(kind, fmt.Sprintf("mark%d", w.Made.Add(1)), 0, 0), metav1.CreateOptions{})
+		if err == nil {
+			version = o.GetResourceVersion()
+		}
+		return err
+	})
+	return version
+}
+
+// Fill creates n objects of each kind beside those that are changed.
+func (w *Writer) Fill(n int) {
+	for _, kind := range w.kinds {
+		for i := range n {
+			w.insist(func(ctx context.Context) error {
+				_, err := w.client.Resource(kind.GVR).Namespace("default").Create(ctx, sample(kind, fmt.Sprintf("fill%d", i), i, w.Pad), metav1.CreateOptions{})
+				return ignore(err, apierrors.IsAlreadyExists)
+			})
+		}
+	}
+}

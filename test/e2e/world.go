@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// World is the real servers of one test and how an exporter reaches them.
+type World struct {
+	Kube     *servers.Kubernetes
+	Kafka    *servers.Kafka
+	Postgres *servers.Postgres
+	Prefix   string
+	Env      map[string]string
+}
+
+// NewWorld starts servers of the test's own: it will break them.
+func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
+	t.Helper()
+	ctx := context.Background()
+	w := &World{Prefix: "e2e", Env: map[string]string{}}
+	var err error
+	if w.Kube, err = servers.StartKubernetes(ctx, servers.KubernetesOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Kube.Stop() })
+	if w.Kafka, err = servers.StartKafka(ctx, kafka); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Kafka.Stop() })
+	if w.Postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Postgres.Stop() })
+	w.Env = map[string]string{
+		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
+		"KUBECDC_SINK": "kafka", "KUBECDC_KAFKA_BROKERS": strings.Join(w.Kafka.Brokers, ","), "KUBECDC_KAFKA_TOPIC_PREFIX": w.Prefix,
+		"KUBECDC_KAFKA_PARTITIONS": "3", "KUBECDC_CHECKPOINT": w.Postgres.URL, "KUBECDC_LEASE_DURATION": "2s",
+		"KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
+	}
+	return w
+}
+
+// With is the environment with some settings changed.
+func (w *World) With(pairs ...string) map[string]string {
+	env := map[string]string{}
+	for k, v := range w.Env {
+		env[k] = v
+	}
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	return env
+}
+
+// AwaitComplete waits until the log says that every kind is complete up to the cluster's present revision: a last
+// change of each kind is made, and must come out.
+func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
+	t.Helper()
+	want := map[string]string{}
+	for _, kind := range kinds {
+		want[kind.ID()] = writer.mark(kind)
+	}
+	var log *Log
+	Await(t, 120*time.Second, "the log to be complete", func() (bool, error) {
+		log = ReadLog(t, w.Kafka.Brokers, w.Prefix)
+		at := map[string]string{}
+		for _, c := range log.Controls {
+			for _, p := range c.Positions {
+				if change.CompareVersions(p.ResourceVersion, at[p.Stream]) > 0 {
+					at[p.Stream] = p.ResourceVersion
+				}
+			}
+		}
+		for stream, version := range want {
+			if change.CompareVersions(at[stream], version) < 0 {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	return log
+}
