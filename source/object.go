@@ -65,8 +65,6 @@ func (o *object) parseMetadata(raw []byte) error {
 			target = &o.uid
 		case "resourceVersion":
 			target = &o.version
-		case "managedFields": // the last and the longest: nothing of interest follows
-			return nil
 		default:
 			continue
 		}
