@@ -1,0 +1,218 @@
+package postgres_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
+	"kubecdc/test/servers"
+)
+
+func numbered(epoch int64, seq uint64) *change.Batch {
+	b := &change.Batch{Epoch: epoch, Seq: seq, Positions: []change.Position{{Stream: "pods", ResourceVersion: fmt.Sprint(seq)}}}
+	for i := range 100 {
+		b.Changes = append(b.Changes, event(pods, change.Update, fmt.Sprint(i), "u", fmt.Sprint(int(seq)*1000+i)))
+	}
+	return b
+}
+
+// seqs are the numbers of the batches recovered, each of which must be whole.
+func seqs(t *testing.T, recovered []sinks.Recovered) (all []uint64) {
+	t.Helper()
+	for _, r := range recovered {
+		if len(r.Batch.Changes) != 100 || r.Batch.Positions[0].ResourceVersion != fmt.Sprint(r.Batch.Seq) {
+			t.Errorf("batch %d has %d changes, positions %v", r.Batch.Seq, len(r.Batch.Changes), r.Batch.Positions)
+		}
+		all = append(all, r.Batch.Seq)
+	}
+	return all
+}
+
+func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
+	for _, test := range []struct {
+		damage string
+		from   uint64
+		want   string // what can be recovered
+		reason string
+	}{
+		{"truncate changes", 1, "[]", "batch 2 has 0 of its 100 changes"},
+		{"truncate changes", 3, "", ""}, // what the checkpoint knows need not be there
+		{"delete from changes where batch = 3 and n = 50", 1, "[2]", "batch 3 has 99 of its 100 changes"},
+		{"delete from batches where seq = 2", 1, "[]", "batch 2 is missing"},
+		{"delete from batches where seq = 3", 1, "[2]", "batch 3 is missing"},
+		{"truncate slots, batches, changes", 3, "[]", "it ends at batch 0, but the checkpoint is at batch 3"},
+		{"update slots set seq = 2", 3, "[]", "it ends at batch 2, but the checkpoint is at batch 3"},
+	} {
+		t.Run(fmt.Sprint(test.damage, " from ", test.from), func(t *testing.T) {
+			url := servers.Database(t)
+			sink := open(t, url, "prod")
+			defer sink.Close()
+			log := openLog(t, sink, 1)
+			for seq := uint64(1); seq <= 3; seq++ {
+				write(t, log, numbered(1, seq))
+			}
+			rows(t, url, test.damage)
+			from := sinks.Durable{Seq: test.from}
+			for epoch := int64(2); epoch <= 3; epoch++ { // it is said until something is written
+				var recovered []sinks.Recovered
+				var err error
+				log, recovered, err = sink.Open(t.Context(), 0, epoch, from)
+				wantLost(t, err, test.reason)
+				if got := fmt.Sprint(seqs(t, recovered)); test.want != "" && got != test.want {
+					t.Fatalf("recovered %s, not %s", got, test.want)
+				}
+			}
+			write(t, log, numbered(3, from.Seq+1))
+			write(t, log, numbered(3, from.Seq+2))
+			_, recovered, err := sink.Open(t.Context(), 0, 4, from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := seqs(t, recovered); len(got) != 2 || recovered[0].Batch.Epoch != 3 {
+				t.Fatalf("recovered %v", got)
+			}
+		})
+	}
+}
+
+func wantLost(t *testing.T, err error, reason string) {
+	t.Helper()
+	var lost *sinks.LostTailError
+	if reason == "" {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !errors.As(err, &lost) || !strings.Contains(lost.Reason, reason) {
+		t.Fatalf("error is %v", err)
+	}
+}
+
+func TestALogOfAnotherCheckpointSaysSo(t *testing.T) {
+	sink := open(t, servers.Database(t), "prod")
+	defer sink.Close()
+	openLog(t, sink, 40)
+	_, _, err := sink.Open(t.Context(), 0, 1, sinks.Durable{})
+	if !errors.Is(err, sinks.ErrFenced) || !strings.Contains(err.Error(), "not the one that this log was written with") {
+		t.Fatalf("error is %v", err)
+	}
+}
+
+// An owner that stops, or loses its network, in the middle of sending a batch must not keep the next one out.
+func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
+	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	database := servers.Database(t)
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = proxy.Address
+	old := open(t, u.String(), "prod")
+	defer old.Close()
+	log := openLog(t, old, 1)
+	big := numbered(1, 1)
+	for i := range big.Changes {
+		big.Changes[i].After = []byte(`"` + strings.Repeat("x", 20000) + `"`)
+	}
+	proxy.Slow(300_000)
+	done := make(chan error, 1)
+	go func() {
+		_, err := log.Write(t.Context(), big)
+		done <- err
+	}()
+	next := open(t, database, "prod")
+	defer next.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	for epoch := int64(2); epoch < 100; epoch++ { // while more and more of the other one arrives
+		if _, _, err := next.Open(ctx, 0, epoch, sinks.Durable{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(done) > 0 {
+		t.Fatalf("the write was not stuck: %v", <-done)
+	}
+	if err := proxy.Restore(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; !errors.Is(err, sinks.ErrFenced) {
+		t.Fatalf("error is %v", err)
+	}
+}
+
+func TestKillOfTheServerKeepsAllOfABatchOrNothing(t *testing.T) {
+	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Stop()
+	sink := open(t, server.URL, "prod")
+	defer sink.Close()
+	var from sinks.Durable
+	for epoch := int64(1); epoch <= 4; epoch++ {
+		log, _, err := sink.Open(t.Context(), 0, epoch, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := killWhileWriting(t, server, log, epoch, from.Seq)
+		if err := server.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		from.Seq = wantAllOrNothing(t, server.URL, sink, from.Seq, known)
+	}
+}
+
+// killWhileWriting gives the last batch whose writing was acknowledged.
+func killWhileWriting(t *testing.T, server *servers.Postgres, log sinks.Log, epoch int64, seq uint64) uint64 {
+	t.Helper()
+	started, failed := make(chan struct{}), make(chan error, 1)
+	first := seq + 3
+	go func() {
+		for {
+			if _, err := log.Write(t.Context(), numbered(epoch, seq+1)); err != nil {
+				failed <- err
+				return
+			}
+			if seq++; seq == first {
+				close(started)
+			}
+		}
+	}()
+	<-started
+	time.Sleep(time.Duration(epoch) * 500 * time.Microsecond) // chooses where in the write the kill falls
+	server.Kill()
+	if err := <-failed; !checkpoint.Transient(err) {
+		t.Fatalf("not transient: %v", err)
+	}
+	return seq
+}
+
+func wantAllOrNothing(t *testing.T, url string, sink *postgres.Sink, from, known uint64) (last uint64) {
+	t.Helper()
+	_, recovered, err := sink.Open(t.Context(), 1, int64(known), sinks.Durable{}) // any slot: connects anew
+	if err != nil || len(recovered) > 0 {
+		t.Fatal(err)
+	}
+	wantRows(t, url, `select count(*) from batches b where (select count(*) from changes c where c.slot = b.slot and c.batch = b.seq) <> 100`, "0")
+	if _, err := fmt.Sscan(rows(t, url, `select max(seq) from batches`)[0], &last); err != nil {
+		t.Fatal(err)
+	}
+	if last != known && last != known+1 {
+		t.Fatalf("the log is at batch %d; %d were acknowledged, and one more was on its way", last, known)
+	}
+	wantRows(t, url, `select min((resource_version::int) / 1000) || ' ' || count(*) from objects`, fmt.Sprint(last, " 100"))
+	return last
+}

@@ -1,0 +1,164 @@
+-- +goose Up
+
+-- Bodies are of type json, not jsonb: it keeps the API server's text byte for byte, and takes what jsonb refuses,
+-- such as \u0000. Cast to jsonb for its operators and indexes, e.g. (after::jsonb) @> '{"spec":{"replicas":3}}'.
+
+create table slots (
+  cluster    text not null,
+  slot       int not null,
+  epoch      bigint not null,            -- of the newest owner; older ones can write no more
+  seq        bigint not null default 0,  -- of the last batch
+  tail_epoch bigint not null default 0,  -- batches of older epochs were given up: see LostTailError
+  opened_at  timestamptz not null default now(),
+  primary key (cluster, slot)
+) with (fillfactor = 50);
+
+create table batches (
+  cluster   text not null,
+  slot      int not null,
+  epoch     bigint not null,
+  seq       bigint not null,
+  time      timestamptz not null, -- when it was written, by this server's clock
+  changes   int not null,         -- how many the batch has
+  positions json not null,        -- how far each stream is complete with this batch
+  primary key (cluster, slot, epoch, seq)
+);
+comment on table batches is 'one row for each batch: all of it was written at once';
+
+-- The order of the log is the primary key's, slot by slot. There is no serial id on purpose: with several writers
+-- numbers become visible out of order, and a reader that asks for "id > the last one I saw" would miss rows.
+create table changes (
+  cluster          text not null,
+  slot             int not null,
+  epoch            bigint not null,
+  batch            bigint not null,
+  n                int not null,           -- within the batch, from 1
+  time             timestamptz not null,   -- when the exporter saw it
+  op               text not null,
+  api_version      text not null,
+  api_group        text not null,          -- '' for the core group
+  kind             text not null,
+  resource         text not null,          -- plural, as in URLs
+  namespace        text not null,          -- '' for cluster-scoped objects
+  name             text not null,
+  uid              text not null,
+  resource_version text not null,
+  inferred         boolean not null,
+  gap              text,
+  stream           text not null,
+  before           json,
+  after            json,
+  primary key (cluster, slot, epoch, batch, n)
+);
+create index changes_by_object on changes (cluster, resource, namespace, name);
+comment on table changes is 'every change, never updated; read it in the order of its primary key, slot by slot';
+comment on column changes.op is 'c created, u updated, d deleted, r read by the first list of a stream';
+comment on column changes.inferred is 'found by comparing a list with what was known, not seen as an event';
+comment on column changes.gap is 'the gap that it was found in, of which control has a record; null when seen live';
+
+create table objects (
+  cluster          text not null,
+  api_group        text not null,
+  resource         text not null,
+  namespace        text not null,
+  name             text not null,
+  api_version      text not null,
+  kind             text not null,
+  uid              text not null,
+  resource_version text not null,
+  time             timestamptz not null,
+  body             json not null,
+  primary key (cluster, api_group, resource, namespace, name)
+) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
+comment on table objects is 'the current state: what is left when all changes are applied';
+
+create table control (
+  cluster text not null,
+  slot    int not null,
+  epoch   bigint not null,
+  batch   bigint not null,
+  n       int not null,
+  time    timestamptz not null,
+  type    text not null,
+  stream  text,
+  record  json not null,
+  primary key (cluster, slot, epoch, batch, n)
+);
+comment on table control is 'watermarks, snapshots, gaps: what tells a quiet stream from a broken one';
+
+-- lz4 is much cheaper than the default, but not in every build.
+-- +goose StatementBegin
+do $$
+begin
+  alter table changes alter column before set compression lz4, alter column after set compression lz4;
+  alter table objects alter column body set compression lz4;
+exception when feature_not_supported or invalid_parameter_value or syntax_error then
+  null;
+end
+$$;
+-- +goose StatementEnd
+
+-- write_batch is a whole batch in one statement, so that it takes one round trip however much it holds, and so that
+-- no lock is held while the rest of it is still on its way from a client that may stop in the middle.
+-- It answers ok; fenced, when the slot has a newer epoch; or stale, when the batch is not newer than the slot's.
+-- in_restart: the batches after the checkpoint were given up, and numbers start over from the checkpoint's.
+-- change_last: whether the change is the last one of its object in the batch.
+-- +goose StatementBegin
+create function write_batch(
+  in_cluster text, in_slot int, in_epoch bigint, in_seq bigint, in_restart boolean, in_positions json,
+  change_time timestamptz[], change_op text[], change_api_version text[], change_group text[], change_kind text[],
+  change_resource text[], change_namespace text[], change_name text[], change_uid text[], change_version text[],
+  change_inferred boolean[], change_gap text[], change_stream text[], change_before json[], change_after json[],
+  change_last boolean[],
+  control_time timestamptz[], control_type text[], control_stream text[], control_record json[]
+) returns text
+language plpgsql
+set work_mem = '64MB'       -- the arrays, as rows
+set enable_hashjoin = off   -- objects are found by key, never by a scan,
+set enable_mergejoin = off  -- whatever the table held when this plan was made
+as $$
+begin
+  update slots set seq = in_seq, tail_epoch = case when in_restart then in_epoch else tail_epoch end
+    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and (seq < in_seq or in_restart);
+  if not found then
+    perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
+    return case when found then 'stale' else 'fenced' end;
+  end if;
+
+  insert into batches values
+    (in_cluster, in_slot, in_epoch, in_seq, clock_timestamp(), coalesce(cardinality(change_op), 0), in_positions);
+
+  insert into control
+    select in_cluster, in_slot, in_epoch, in_seq, n, time, type, stream, record
+    from unnest(control_time, control_type, control_stream, control_record)
+      with ordinality as c (time, type, stream, record, n);
+
+  if cardinality(change_op) = 0 then
+    return 'ok';
+  end if;
+  with c as materialized (
+    select * from unnest(change_time, change_op, change_api_version, change_group, change_kind, change_resource,
+        change_namespace, change_name, change_uid, change_version, change_inferred, change_gap, change_stream,
+        change_before, change_after, change_last)
+      with ordinality as c (time, op, api_version, api_group, kind, resource, namespace, name, uid, resource_version,
+        inferred, gap, stream, before, after, is_last, n)
+  ), logged as (
+    insert into changes
+      select in_cluster, in_slot, in_epoch, in_seq, n, time, op, api_version, api_group, kind, resource,
+        namespace, name, uid, resource_version, inferred, gap, stream, before, after
+      from c
+  ), deleted as (
+    delete from objects o using c
+      where c.op = 'd' and c.is_last and o.cluster = in_cluster and o.api_group = c.api_group
+        and o.resource = c.resource and o.namespace = c.namespace and o.name = c.name
+  )
+  insert into objects as o
+    select in_cluster, api_group, resource, namespace, name, api_version, kind, uid, resource_version, time, after
+    from c where c.op <> 'd' and c.is_last
+    on conflict (cluster, api_group, resource, namespace, name) do update
+      set api_version = excluded.api_version, kind = excluded.kind, uid = excluded.uid,
+        resource_version = excluded.resource_version, time = excluded.time, body = excluded.body;
+  return 'ok';
+end
+$$;
+-- +goose StatementEnd

@@ -1,0 +1,74 @@
+// Package postgres keeps the log in tables: every change, the current state of every object, and what tells a quiet
+// stream from a broken one. A batch is one statement, and so is all or nothing. It knows nothing of the API server
+// and of checkpoints; its own tables say what is durable.
+package postgres
+
+import (
+	"context"
+	"embed"
+	"fmt"
+
+	"kubecdc/internal/pgdb"
+	"kubecdc/sinks"
+)
+
+//go:embed migrations/*.sql
+var migrations embed.FS
+
+// DefaultSchema holds the tables, unless Config says another. It is not the checkpoint's: both may be in one
+// database.
+const DefaultSchema = "kubecdc_log"
+
+// maxConns: slots write side by side.
+const maxConns = 8
+
+// Config says where the tables are, and of which cluster they tell.
+type Config struct {
+	URL     string // as libpq reads it: postgres://user:password@host:port/database?…
+	Schema  string // DefaultSchema when empty; made when it does not exist
+	Cluster string // the column cluster of all rows; several clusters can share the tables
+}
+
+// Sink is a sinks.Sink.
+type Sink struct {
+	db      *pgdb.DB
+	cluster string
+}
+
+var _ sinks.Sink = (*Sink)(nil)
+
+// Open connects and brings the schema up to date.
+func Open(ctx context.Context, c Config) (*Sink, error) {
+	if c.Schema == "" {
+		c.Schema = DefaultSchema
+	}
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, Schema: c.Schema, Migrations: migrations,
+		Setting: "KUBECDC_SINK_POSTGRES", MaxConns: maxConns})
+	if err != nil {
+		return nil, err
+	}
+	s := &Sink{db: db, cluster: c.Cluster}
+	if err := s.checkEncoding(ctx); err != nil {
+		db.Close()
+		return nil, s.db.Fail("open the log", err)
+	}
+	return s, nil
+}
+
+// checkEncoding refuses a database that can't hold every character that an object may have.
+func (s *Sink) checkEncoding(ctx context.Context) error {
+	var encoding string
+	if err := s.db.QueryRow(ctx, "show server_encoding").Scan(&encoding); err != nil {
+		return err
+	}
+	if encoding != "UTF8" {
+		return fmt.Errorf("the database's encoding is %s: make one with encoding UTF8", encoding)
+	}
+	return nil
+}
+
+// Close waits for the calls under way and closes the connections.
+func (s *Sink) Close() error {
+	s.db.Close()
+	return nil
+}
