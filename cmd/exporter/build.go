@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
@@ -18,6 +19,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/stdout"
 	"kubecdc/source"
 )
 
@@ -86,6 +88,8 @@ func openSink(ctx context.Context, c *config.Config, cluster *config.Connection,
 	switch c.Sink.Kind {
 	case "kafka":
 		return openKafka(c, cluster, log)
+	case "stdout":
+		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
 	return nil, fmt.Errorf("KUBECDC_SINK=%s is not there yet", c.Sink.Kind)
 }

@@ -41,6 +41,9 @@ func run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	defer server.Close()
+	if server != nil {
+		log.Info("health and metrics are served", "address", server.Addr())
+	}
 	return exportTo(ctx, settings, cluster, watch, log)
 }
 
@@ -61,7 +64,7 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *config.Conn
 	}
 	defer sink.Close()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "from", cluster.Origin,
-		"sink", describeSink(settings), "checkpoint", where, "listen", settings.Process.Listen)
+		"sink", describeSink(settings), "checkpoint", where)
 	return export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Sink: sink, Observer: watch, Log: log})
 }
 

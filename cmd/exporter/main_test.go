@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/sinks"
+)
+
+var update = flag.Bool("update", false, "write the golden files instead of comparing")
+
+// exporter runs one command line in a clean environment.
+func exporter(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	t.Setenv("HOME", t.TempDir())
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		if strings.HasPrefix(name, "KUBE") {
+			t.Setenv(name, "")
+		}
+	}
+	var out, errs bytes.Buffer
+	code = execute(context.Background(), args, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func TestHelpTeaches(t *testing.T) {
+	for name, args := range map[string][]string{"help": {"--help"}, "run-help": {"run", "--help"}, "check-help": {"check", "--help"}} {
+		code, got, stderr := exporter(t, args...)
+		if code != exitOK || stderr != "" {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+		golden := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(golden)
+		if err != nil || got != string(want) {
+			t.Errorf("%v differs from %s (%v); to take it over: go test ./cmd/exporter -args -update\n%s", args, golden, err, got)
+		}
+	}
+}
+
+func TestWrongSettingsEndWithCode2(t *testing.T) {
+	for _, args := range [][]string{
+		{"run", "--sink", "kafak"},
+		{"check", "--page-size=0"},
+		{"run", "--kafka-borkers=h:1"},
+		{"run", "extra"},
+		{"rum"},
+	} {
+		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.HasPrefix(stderr, "exporter: ") {
+			t.Errorf("%v: exit code %d\n%s", args, code, stderr)
+		}
+	}
+	_, _, stderr := exporter(t, "run", "--sink=kafak", "--page-size=0")
+	for _, want := range []string{"3 settings are wrong", "KUBECONFIG (--kubeconfig)", "KUBECDC_SINK (--sink)", "KUBECDC_PAGE_SIZE (--page-size)"} {
+		if !strings.Contains(stderr, want) {
+			t.Errorf("lacks %q:\n%s", want, stderr)
+		}
+	}
+	if _, _, stderr := exporter(t, "run", "--kafka-borkers=h:1"); !strings.Contains(stderr, "did you mean --kafka-brokers?") {
+		t.Error(stderr)
+	}
+}
+
+func TestAListenAddressInUseEndsWithCode2(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	kubeconfig := filepath.Join(t.TempDir(), "config")
+	if err := os.WriteFile(kubeconfig, []byte(`{"clusters":[{"name":"c","cluster":{"server":"https://127.0.0.1:1"}}],"contexts":[{"name":"c","context":{"cluster":"c"}}],"current-context":"c"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, _, stderr := exporter(t, "run", "--kubeconfig", kubeconfig, "--listen", taken.Addr().String())
+	if code != exitSettings || !strings.Contains(stderr, "choose another port") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		code int
+	}{
+		{nil, exitOK},
+		{errors.New("x"), exitFailed},
+		{&config.Error{}, exitSettings},
+		{fmt.Errorf("x: %w", checkpoint.ErrFenced), exitFenced},
+		{fmt.Errorf("x: %w", sinks.ErrFenced), exitFenced},
+	} {
+		if got := exitCode(c.err); got != c.code {
+			t.Errorf("%v: %d, want %d", c.err, got, c.code)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	if code, out, _ := exporter(t, "version"); code != 0 || !strings.HasPrefix(out, "kubecdc exporter ") {
+		t.Error(code, out)
+	}
+}

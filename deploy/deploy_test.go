@@ -1,0 +1,224 @@
+// Package deploy tests that what is in this folder works on a real API server.
+package deploy
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authentication "k8s.io/api/authentication/v1"
+	authorization "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"kubecdc/config"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// build renders a kustomization as kubectl apply -k does.
+func build(t *testing.T, folder string) []*unstructured.Unstructured {
+	t.Helper()
+	options := krusty.MakeDefaultOptions()
+	options.Reorder = krusty.ReorderOptionLegacy // namespaces first
+	rendered, err := krusty.MakeKustomizer(options).Run(filesys.MakeFsOnDisk(), folder)
+	if err != nil {
+		t.Fatalf("build %s: %v", folder, err)
+	}
+	var objects []*unstructured.Unstructured
+	for _, r := range rendered.Resources() {
+		text, err := r.MarshalJSON()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := &unstructured.Unstructured{}
+		if err := json.Unmarshal(text, o); err != nil {
+			t.Fatal(err)
+		}
+		objects = append(objects, o)
+	}
+	return objects
+}
+
+// apply is kubectl apply --server-side; the API server validates strictly.
+func apply(t *testing.T, c *rest.Config, objects []*unstructured.Unstructured) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(clientset(t, c).Discovery()))
+	for _, o := range objects {
+		gvk := o.GroupVersionKind()
+		mapping, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var target dynamic.ResourceInterface = client.Resource(mapping.Resource)
+		if o.GetNamespace() != "" {
+			target = client.Resource(mapping.Resource).Namespace(o.GetNamespace())
+		}
+		if _, err := target.Apply(t.Context(), o.GetName(), o, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+			t.Fatalf("apply %s %s: %v", gvk.Kind, o.GetName(), err)
+		}
+	}
+}
+
+func clientset(t *testing.T, c *rest.Config) *kubernetes.Clientset {
+	t.Helper()
+	c = rest.CopyConfig(c)
+	c.QPS, c.Burst = 1000, 1000
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+// accountToken is what kubelet would put into the Pod.
+func accountToken(t *testing.T, client kubernetes.Interface, namespace, name string) string {
+	t.Helper()
+	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authentication.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("token for %s/%s: %v", namespace, name, err)
+	}
+	return answer.Status.Token
+}
+
+// find gives the first object of a kind, as the type that T is.
+func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (found T) {
+	t.Helper()
+	for _, o := range objects {
+		if o.GetKind() != kind {
+			continue
+		}
+		text, err := o.MarshalJSON()
+		if err == nil {
+			err = json.Unmarshal(text, &found)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	t.Fatalf("there is no %s", kind)
+	return found
+}
+
+// environment is what the exporter's container gets, as kubelet works it out.
+func environment(t *testing.T, objects []*unstructured.Unstructured) (env []string) {
+	t.Helper()
+	container := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
+	for _, from := range container.EnvFrom {
+		if from.ConfigMapRef == nil {
+			continue
+		}
+		settings := find[corev1.ConfigMap](t, objects, "ConfigMap")
+		if from.ConfigMapRef.Name != settings.Name {
+			t.Fatalf("the Deployment reads ConfigMap %s, there is %s", from.ConfigMapRef.Name, settings.Name)
+		}
+		for k, v := range settings.Data {
+			env = append(env, k+"="+v)
+		}
+	}
+	for _, e := range container.Env {
+		env = append(env, e.Name+"="+e.Value)
+	}
+	return env
+}
+
+func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
+	kube := servers.Kube(t)
+	for _, folder := range []string{"base", "examples/kafka-postgres", "examples/sqlite"} {
+		t.Run(folder, func(t *testing.T) {
+			objects := build(t, folder)
+			apply(t, kube.Config, objects)
+			if _, warnings, err := config.Load(append(environment(t, objects), "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil); err != nil || len(warnings) > 0 {
+				t.Errorf("settings: %v, %q", err, warnings)
+			}
+		})
+	}
+}
+
+// verbs that RBAC knows for resources.
+var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
+
+func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
+	kube := servers.Kube(t)
+	objects := build(t, "base")
+	apply(t, kube.Config, objects)
+	token := accountToken(t, clientset(t, kube.Config), "kubecdc", "kubecdc")
+	account := clientset(t, kube.UserConfig(kube.Address, token))
+
+	expected := []string{
+		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
+		"list apiservices.apiregistration.k8s.io", "watch apiservices.apiregistration.k8s.io",
+		// every user's: what may I do, and who am I (system:basic-user)
+		"create selfsubjectaccessreviews.authorization.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",
+		"create selfsubjectreviews.authentication.k8s.io",
+	}
+	for _, env := range environment(t, objects) {
+		if resources, ok := strings.CutPrefix(env, "KUBECDC_RESOURCES="); ok {
+			for _, r := range strings.Split(resources, ",") {
+				expected = append(expected, "list "+r, "watch "+r)
+			}
+		}
+	}
+	allowed := whatMayBeDone(t, account)
+	slices.Sort(expected)
+	slices.Sort(allowed)
+	if !slices.Equal(expected, allowed) {
+		t.Errorf("allowed:\n%s\nexpected:\n%s", strings.Join(allowed, "\n"), strings.Join(expected, "\n"))
+	}
+	for name, want := range map[string]bool{"kube-system": true, "default": false} {
+		if got := may(t, account, authorization.ResourceAttributes{Verb: "get", Resource: "namespaces", Name: name}); got != want {
+			t.Errorf("get namespace %s: %v", name, got)
+		}
+	}
+}
+
+// whatMayBeDone asks for each verb on each resource that the API server serves.
+func whatMayBeDone(t *testing.T, client kubernetes.Interface) (allowed []string) {
+	t.Helper()
+	lists, err := client.Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range lists {
+		group, _, ok := strings.Cut(list.GroupVersion, "/")
+		if !ok {
+			group = ""
+		}
+		for _, r := range list.APIResources {
+			for _, verb := range verbs {
+				if may(t, client, authorization.ResourceAttributes{Verb: verb, Group: group, Resource: r.Name}) {
+					allowed = append(allowed, strings.TrimSuffix(fmt.Sprintf("%s %s.%s", verb, r.Name, group), "."))
+				}
+			}
+		}
+	}
+	return allowed
+}
+
+func may(t *testing.T, client kubernetes.Interface, a authorization.ResourceAttributes) bool {
+	t.Helper()
+	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(context.Background(),
+		&authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.Status.Allowed
+}

@@ -1,0 +1,203 @@
+package observe
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/export"
+	"kubecdc/source"
+)
+
+// observed is an exporter's view with its server, as the command line puts them together.
+func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
+	t.Helper()
+	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(slots...), Progress: NewProgress(nil)}
+	s, err := Serve("127.0.0.1:0", e.Metrics, e.Health)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return e, s
+}
+
+func get(t *testing.T, s *Server, path string) (int, string) {
+	t.Helper()
+	resp, err := http.Get("http://" + s.Addr() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(body)
+}
+
+// readyz gives the answer, and what is wrong, in words.
+func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
+	t.Helper()
+	status, body := get(t, s, "/readyz")
+	var r Report
+	if err := json.Unmarshal([]byte(body), &r); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	if r.Ready != (status == http.StatusOK) {
+		t.Errorf("status %d, ready %v", status, r.Ready)
+	}
+	var lines []string
+	for _, w := range r.Wrong {
+		lines = append(lines, w.Component+": "+w.Problem)
+	}
+	return r.Ready, strings.Join(lines, "\n")
+}
+
+func TestReadyFollowsTheExporter(t *testing.T) {
+	e, s := observed(t, 0)
+	expect := func(ready bool, wrong string) {
+		t.Helper()
+		gotReady, gotWrong := readyz(t, s)
+		if gotReady != ready || gotWrong != wrong {
+			t.Errorf("want ready %v, wrong %q; got %v, %q", ready, wrong, gotReady, gotWrong)
+		}
+	}
+	expect(false, "slot 0: not held yet\ndiscovery: the resources are not known yet")
+	e.Problem(0, errors.New("held by another process"))
+	expect(false, "slot 0: held by another process\ndiscovery: the resources are not known yet")
+	e.SlotHeld(0, 1, true)
+	e.Problem(0, nil)
+	e.StreamAdded("pods")
+	e.StreamAdded("secrets")
+	e.StreamState("pods", source.StateListing, FirstSnapshot, nil)
+	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
+	e.StreamState("pods", source.StateWatching, "", nil)
+	e.StreamState("secrets", source.StateWaiting, FirstSnapshot, errors.New("403 forbidden"))
+	expect(true, "stream secrets: 403 forbidden")
+	e.StreamState("pods", source.StateListing, "relist: 410", nil)
+	expect(true, "stream secrets: 403 forbidden") // a relist is no reason to be taken out of service
+	e.StreamState("secrets", source.StateWatching, "", nil)
+	expect(true, "")
+	e.SlotHeld(0, 1, false)
+	e.Problem(0, errors.New("dial postgres://u:s3cr@h/d: refused"))
+	expect(false, "slot 0: dial postgres://***@h/d: refused")
+}
+
+func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
+	e, s := observed(t, 0, 1)
+	e.SlotHeld(1, 1, true)
+	e.StreamAdded("pods")
+	e.StreamState("pods", source.StateWatching, "", nil)
+	if ready, wrong := readyz(t, s); !ready || wrong != "slot 0: not held yet" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	e, s := observed(t, 0)
+	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")
+	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Checkpoint: time.Millisecond, Batch: &change.Batch{
+		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
+		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
+		Controls:  []change.Control{{Type: change.ControlGap, Gap: &change.Gap{Complete: true}}},
+	}})
+	e.StreamState(pods.ID(), source.StateListing, "", nil)
+	e.StreamState(pods.ID(), source.StateWatching, "", nil)
+	e.Reconnected(pods.ID(), "relist: 410")
+	e.Reconnected(pods.ID(), "the server ended the watch")
+	e.SlotHeld(0, 7, true)
+	_, text := get(t, s, "/metrics")
+	for _, want := range []string{
+		`kubecdc_changes_total{op="c",resource="pods"} 2`,
+		`kubecdc_batches_total{slot="0"} 1`,
+		`kubecdc_commit_seconds_count{stage="sink"} 1`,
+		`kubecdc_stream_state{state="watching",stream="pods@shop?labels=app=web"} 1`,
+		`kubecdc_stream_lag_seconds{stream="pods@shop?labels=app=web"} 3600.`,
+		`kubecdc_relists_total{reason="410"} 1`,
+		`kubecdc_watch_restarts_total 1`,
+		`kubecdc_gaps_total{complete="true"} 1`,
+		`kubecdc_gaps_total{complete="false"} 0`,
+		`kubecdc_slot_epoch{slot="0"} 7`,
+		`kubecdc_build_info{version="test"} 1`,
+		"go_goroutines", "process_resident_memory_bytes",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if strings.Contains(text, `state="listing"`) {
+		t.Error("/metrics shows a state that is over")
+	}
+	e.StreamRemoved(pods.ID())
+	if _, text := get(t, s, "/metrics"); strings.Contains(text, "stream_lag_seconds{") {
+		t.Error("/metrics shows a stream that is gone")
+	}
+}
+
+func TestAPortInUseIsAWrongSetting(t *testing.T) {
+	_, s := observed(t)
+	_, err := Serve(s.Addr(), NewMetrics(""), NewHealth())
+	if !config.IsError(err) || !strings.Contains(err.Error(), "KUBECDC_LISTEN (--listen)") || !strings.Contains(err.Error(), "choose another port") {
+		t.Error(err)
+	}
+	if s, err := Serve("off", NewMetrics(""), NewHealth()); err != nil || s.Close() != nil {
+		t.Error("off", err)
+	}
+}
+
+func TestLogFormats(t *testing.T) {
+	for _, c := range []struct {
+		format   string
+		terminal bool
+		starts   string
+	}{{"auto", false, `{"time":`}, {"json", true, `{"time":`}, {"text", false, "20"}} {
+		var out bytes.Buffer
+		log := NewLogger(&out, "info", c.format, c.terminal)
+		log.Debug("not this")
+		log.Error("failed", "error", fmt.Errorf("dial %q", "kafka://u:s3cr@h"), "url", "postgres://u:s3cr@h/d")
+		if !strings.HasPrefix(out.String(), c.starts) || strings.Contains(out.String(), "s3cr") || strings.Contains(out.String(), "not this") {
+			t.Errorf("%+v: %s", c, out.String())
+		}
+	}
+	var out bytes.Buffer
+	NewLogger(&out, "info", "auto", true).Info("hello", "n", 1)
+	if !strings.Contains(out.String(), "\x1b[") {
+		t.Errorf("a terminal's log has no colour: %q", out.String())
+	}
+}
+
+func TestProgressBar(t *testing.T) {
+	var terminal bytes.Buffer
+	p := NewProgress(&terminal)
+	log := slog.New(slog.NewTextHandler(p.Writer(&terminal), nil))
+	p.LogTo(log)
+	p.Begin("pods")
+	p.Begin("secrets")
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(terminal.String(), "(500/501"); { // drawn now and then
+		p.List("pods", 500, 500) // one stream's end is not the end
+		if time.Now().After(deadline) {
+			t.Fatalf("the bar does not move: %q", terminal.String())
+		}
+	}
+	p.List("nodes", 1, 1)    // not a first snapshot
+	log.Info("in between")
+	p.Done("pods")
+	p.List("secrets", 100, 300)
+	p.Done("secrets")
+	text := terminal.String()
+	if !strings.Contains(text, `"snapshot complete" objects=600`) {
+		t.Errorf("%q", text)
+	}
+	if i := strings.Index(text, "in between"); !strings.Contains(text[:i], "\r") {
+		t.Error("the bar is not taken away before a line is logged")
+	}
+}
