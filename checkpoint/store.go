@@ -42,7 +42,8 @@ type Store interface {
 	// Commit moves everything at once, or fails and moves nothing.
 	Commit(ctx context.Context, c Commit) error
 
-	// History gives the latest checkpoints of a slot, newest first.
+	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
+	// it grows by the hour and not by the load.
 	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)
 	// Prune forgets history older than the age, always keeping the newest of each slot.
 	Prune(ctx context.Context, age time.Duration) error
@@ -88,6 +89,6 @@ type Checkpoint struct {
 	Epoch     int64
 	Seq       uint64
 	Time      time.Time
-	Positions []change.Position // those that the batch moved
+	Positions []change.Position // those that moved since the checkpoint before, by stream
 	Offsets   change.Offsets    // of all partitions, after the batch
 }

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"sync"
 
@@ -10,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/moves"
 	"kubecdc/checkpoint/internal/pack"
 	"kubecdc/internal/pgdb"
 )
@@ -87,11 +87,7 @@ func (p *commitParams) fill(cluster int32, c checkpoint.Commit, ids map[string]i
 }
 
 func (p *commitParams) fillPositions(positions []change.Position, ids map[string]int32) {
-	if positions == nil {
-		positions = []change.Position{}
-	}
-	b, _ := json.Marshal(positions) // strings and times only: can't fail
-	p.positions = pgdb.AppendJSONB(p.positions[:0], b)
+	p.positions = pgdb.AppendJSONB(p.positions[:0], moves.Encode(positions))
 	p.positionStreams.Reset(pgtype.Int4OID)
 	p.positionVersions.Reset(pgtype.TextOID)
 	p.positionTimes.Reset(pgtype.TimestamptzOID)

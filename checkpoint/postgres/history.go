@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/moves"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -29,7 +30,11 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Checkpoint, error) {
 		c := checkpoint.Checkpoint{Slot: slot}
 		var offsets flatOffsets
-		err := row.Scan(&c.Epoch, &c.Seq, &c.Time, &c.Positions, &offsets)
+		var positions []byte
+		err := row.Scan(&c.Epoch, &c.Seq, &c.Time, &positions, &offsets)
+		if err == nil {
+			c.Positions, err = moves.Decode(positions)
+		}
 		if err == nil {
 			c.Offsets, err = offsets.nested()
 		}

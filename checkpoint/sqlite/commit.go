@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/moves"
 	"kubecdc/checkpoint/internal/pack"
 )
 
@@ -58,21 +59,26 @@ func (t *commit) run(c checkpoint.Commit) error {
 func (t *commit) moveSlot(c checkpoint.Commit) error {
 	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2)
 		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq < ?1 returning offsets`
-	const note = `insert into checkpoints (cluster, slot, epoch, seq, time, positions, offsets) values (?, ?, ?, ?, ?, ?, ?)`
 	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
-	positions, err := json.Marshal(append([]change.Position{}, c.Positions...))
-	if err != nil {
-		return err
-	}
 	var offsets string
-	err = t.tx.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch).Scan(&offsets)
+	err := t.tx.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch).Scan(&offsets)
 	if errors.Is(err, sql.ErrNoRows) {
 		return t.refused(c)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = t.tx.ExecContext(t.ctx, note, t.cluster, c.Slot, c.Epoch, int64(c.Seq), time.Now().UnixMicro(), string(positions), offsets)
+	return t.note(c, offsets)
+}
+
+// note writes the history. Streams have no null positions, so that json_patch merges as ||.
+func (t *commit) note(c checkpoint.Commit, offsets string) error {
+	const note = `insert into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets) values (?, ?, ?, ?, ?, ?, ?, ?)
+		on conflict (cluster, slot, second) do update set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
+		positions = json_patch(positions, excluded.positions), offsets = excluded.offsets`
+	now := time.Now()
+	_, err := t.tx.ExecContext(t.ctx, note, t.cluster, c.Slot, now.Unix(), now.UnixMicro(), c.Epoch, int64(c.Seq),
+		string(moves.Encode(c.Positions)), offsets)
 	return err
 }
 

@@ -4,11 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/moves"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -45,7 +45,10 @@ func scanCheckpoint(rows *sql.Rows) (c checkpoint.Checkpoint, err error) {
 		return c, err
 	}
 	c.Time = time.UnixMicro(micros).UTC()
-	return c, errors.Join(json.Unmarshal(positions, &c.Positions), json.Unmarshal(offsets, &c.Offsets))
+	if c.Positions, err = moves.Decode(positions); err != nil {
+		return c, err
+	}
+	return c, json.Unmarshal(offsets, &c.Offsets)
 }
 
 // Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.

@@ -44,15 +44,17 @@ create table inventory (
         toast.autovacuum_vacuum_scale_factor = 0.05);
 alter table inventory alter column body set storage external; -- it is compressed already
 
+-- The history: the last checkpoint of each second, so that it grows by the hour and not by the load.
 create table checkpoints (
   cluster   int not null,
   slot      int not null,
+  second    timestamptz not null,
+  time      timestamptz not null,
   epoch     bigint not null,
   seq       bigint not null,
-  time      timestamptz not null,
-  positions jsonb not null, -- those that the batch moved
+  positions jsonb not null, -- stream -> position, of those that moved in this second
   offsets   jsonb not null, -- of all partitions, after the batch
-  primary key (cluster, slot, seq)
+  primary key (cluster, slot, second)
 );
 
 -- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and so
@@ -72,6 +74,7 @@ set enable_mergejoin = off  -- whatever it held when this plan was made
 as $$
 declare
   after_batch jsonb;
+  time_now timestamptz := clock_timestamp();
 begin
   update slots set seq = in_seq, offsets = offsets || in_offsets
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq < in_seq
@@ -81,8 +84,11 @@ begin
     return case when found then 'stale' else 'fenced' end;
   end if;
 
-  insert into checkpoints (cluster, slot, epoch, seq, time, positions, offsets)
-    values (in_cluster, in_slot, in_epoch, in_seq, clock_timestamp(), in_positions, after_batch);
+  insert into checkpoints as c (cluster, slot, second, time, epoch, seq, positions, offsets)
+    values (in_cluster, in_slot, date_trunc('second', time_now), time_now, in_epoch, in_seq, in_positions, after_batch)
+    on conflict (cluster, slot, second) do update
+      set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
+        positions = c.positions || excluded.positions, offsets = excluded.offsets;
 
   insert into positions as p (stream, resource_version, time)
     select * from unnest(position_streams, position_versions, position_times)

@@ -41,13 +41,15 @@ create table inventory (
   primary key (stream, key)
 ) strict;
 
+-- The history: the last checkpoint of each second, so that it grows by the hour and not by the load.
 create table checkpoints (
   cluster   integer not null,
   slot      integer not null,
+  second    integer not null, -- since 1970
+  time      integer not null,
   epoch     integer not null,
   seq       integer not null,
-  time      integer not null,
-  positions text not null, -- those that the batch moved
+  positions text not null, -- stream -> position, of those that moved in this second
   offsets   text not null, -- of all partitions, after the batch
-  primary key (cluster, slot, seq)
+  primary key (cluster, slot, second)
 ) strict, without rowid;
