@@ -155,7 +155,7 @@ func followTrigger(ctx context.Context, client *Client, r change.Resource, kick 
 }
 
 func watchTrigger(ctx context.Context, client *Client, stream *change.Stream, kick chan<- struct{}) error {
-	p, err := client.listPage(ctx, stream, true, 1, "", func([]byte) error { return nil })
+	p, err := client.listPage(ctx, stream, true, 1, "", func(*page, []byte) error { return nil })
 	if err != nil {
 		return err
 	}

@@ -18,16 +18,28 @@ func (e *outputError) Unwrap() error { return e.err }
 func (s *Stream) emit(ctx context.Context, item Item) error {
 	item.Stream = s.ID()
 	item.Time = time.Now()
+	version := item.Version
+	if s.listing != nil {
+		item.Version = "" // the list is not complete: the log must not go on from here
+	}
 	if err := s.out.Send(ctx, item); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
 		return &outputError{err}
 	}
-	if item.Version != "" {
-		s.position = item.Version
-	}
+	s.moved(version)
 	return nil
+}
+
+func (s *Stream) moved(version string) {
+	if version == "" {
+		return
+	}
+	s.cursor = version
+	if s.listing == nil {
+		s.position = version
+	}
 }
 
 // change makes a change of an object.

@@ -34,6 +34,9 @@ func isInvalid(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsNotAcceptable(err)
 }
 
+// errBehind: the server seems to be older than the log. It is asked again before anything is concluded.
+var errBehind = errors.New("the server seems to be behind the log")
+
 // retryAfter is how long the server asks us to stay away (429 and 503 and 504 carry it); 0 when it does not say.
 func retryAfter(err error) time.Duration {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
@@ -47,7 +50,7 @@ func retryAfter(err error) time.Duration {
 // from its position; it is no failure until it repeats.
 func isEnd(err error) bool {
 	var netErr net.Error
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
+	return errors.Is(err, errSilent) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
 }
 
 // reasonText is a short reason for logs: the server's own words where it gave some.

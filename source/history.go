@@ -122,7 +122,7 @@ func (h *history) page(ctx context.Context, namespace string, q url.Values, acce
 		}
 		h.requests.Add(1)
 		items = items[:0]
-		p, err := h.readOnce(ctx, path, q, accept, func(raw []byte) error {
+		p, err := h.readOnce(ctx, path, q, accept, func(_ *page, raw []byte) error {
 			items = append(items, raw)
 			return nil
 		})
@@ -146,7 +146,7 @@ func (h *history) page(ctx context.Context, namespace string, q url.Values, acce
 	return p, nil
 }
 
-func (h *history) readOnce(ctx context.Context, path string, q url.Values, accept string, visit func([]byte) error) (page, error) {
+func (h *history) readOnce(ctx context.Context, path string, q url.Values, accept string, visit func(*page, []byte) error) (page, error) {
 	body, err := h.client.get(ctx, path, q, accept)
 	if err != nil {
 		return page{}, err

@@ -71,6 +71,24 @@ func (x *index) unseen() []string {
 	return keys
 }
 
+// newest is the object with the highest version.
+func (x *index) newest() (key string, k known, ok bool) {
+	var top entry
+	for name, e := range x.entries {
+		if !ok || e.newer(top) {
+			key, top, ok = name, e, true
+		}
+	}
+	return key, top.unpack(), ok
+}
+
+func (e entry) newer(than entry) bool {
+	if e.odd == nil && than.odd == nil {
+		return e.version > than.version
+	}
+	return than.unpack().newer(e.unpack().version)
+}
+
 // known is an unpacked entry.
 type known struct{ uid, version string }
 

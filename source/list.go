@@ -19,7 +19,7 @@ type page struct {
 
 // listPage reads one page and hands each item to visit as it comes off the wire: never the page as a whole.
 // The item's bytes are the callee's to keep.
-func (c *Client) listPage(ctx context.Context, s *change.Stream, metadataOnly bool, limit int, continueToken string, visit func([]byte) error) (page, error) {
+func (c *Client) listPage(ctx context.Context, s *change.Stream, metadataOnly bool, limit int, continueToken string, visit func(*page, []byte) error) (page, error) {
 	accept := acceptJSON
 	if metadataOnly {
 		accept = acceptListMeta
@@ -32,8 +32,18 @@ func (c *Client) listPage(ctx context.Context, s *change.Stream, metadataOnly bo
 	return readPage(body, visit)
 }
 
+// exactPage reads the collection as it was at the version.
+func (c *Client) exactPage(ctx context.Context, s *change.Stream, version string, visit func(*page, []byte) error) (page, error) {
+	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), exactParams(s, version, 0), acceptListMeta)
+	if err != nil {
+		return page{}, err
+	}
+	defer body.Close()
+	return readPage(body, visit)
+}
+
 // readPage takes a List object apart: {"kind":…,"metadata":{…},"items":[…]}, in whatever order.
-func readPage(body io.Reader, visit func([]byte) error) (page, error) {
+func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
 	d := jsontext.NewDecoder(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	p := page{remaining: -1}
 	if err := expect(d, '{'); err != nil {
@@ -48,7 +58,7 @@ func readPage(body io.Reader, visit func([]byte) error) (page, error) {
 		case "metadata":
 			err = p.readMetadata(d)
 		case "items":
-			err = eachItem(d, visit)
+			err = eachItem(d, func(raw []byte) error { return visit(&p, raw) })
 		default:
 			err = d.SkipValue()
 		}

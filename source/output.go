@@ -40,6 +40,7 @@ const (
 	StateWatching    State = "watching"    // reading events as they come
 	StateExpired     State = "expired"     // 410: trying other servers, then listing
 	StateBackfilling State = "backfilling" // recovering what a watch missed
+	StateVerifying   State = "verifying"   // asking whether the server still holds the log's history
 	StateWaiting     State = "waiting"     // backing off after an error
 	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )

@@ -2,128 +2,257 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
 )
 
-// list reads the whole collection page by page and sends what differs from the index: everything, the first time;
-// after a 410, what the watch missed. Objects that the index knows and the list does not hold are deleted.
-// Nothing but the index is held in memory.
+// list reads the whole collection and sends what differs from the index: everything, the first time; after a 410,
+// what the watch missed. Objects that the index knows and the list does not hold are deleted. Nothing but the index
+// is held in memory. After an error the list goes on at the page that failed.
 func (s *Stream) list(ctx context.Context) (State, error) {
-	l := &lister{stream: s, snapshot: s.position == ""}
-	if l.snapshot {
-		if err := s.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: s.reason}, ""); err != nil {
+	if s.listing == nil {
+		l := &lister{stream: s, snapshot: s.gap == nil}
+		if err := l.begin(ctx); err != nil {
 			return s.state, err
 		}
+		s.listing = l
 	}
-	if err := l.pages(ctx); err != nil {
-		if isGone(err) {
-			return s.enter(StateListing, "the list expired between two pages: "+reasonText(err)), nil
-		}
+	l := s.listing
+	err := l.read(ctx)
+	switch {
+	case errors.Is(err, errStale):
+		s.listing = nil
+		return s.enter(StateVerifying, err.Error()), err
+	case err != nil:
 		return s.state, fmt.Errorf("list %s: %w", s.ID(), err)
+	case l.until != "":
+		s.cursor = l.version
+		return s.enter(StateWatching, "the list ran from resourceVersion "+l.version+" to "+l.until+": catching up"), nil
 	}
-	for _, key := range s.index.unseen() {
-		l.deleted++
-		if err := s.sendDelete(ctx, key, true); err != nil {
-			return s.state, err
-		}
-	}
-	if err := l.finish(ctx); err != nil {
+	if err := l.finish(ctx, l.version); err != nil {
 		return s.state, err
 	}
 	return s.enter(StateWatching, "listed at resourceVersion "+l.version), nil
 }
 
-// lister is one list in progress.
+// lister is one list in progress. It lives until the list is complete, over errors and restarts, so that its
+// tallies tell all that was sent.
+//
+// A list of pages is one state of the collection, at the version of its first page, unless the server forgets that
+// version before the last page is read. Then the list is restarted; if that happens again, the list is too big to
+// ever end that way, and goes on with the inconsistent token that the server offers: the rest of it is newer than
+// its beginning. Such a list is complete only when a watch from its first page's version has passed the version of
+// its last page: until then the position stays, and no deletion is inferred. What the watch tells on the way are the
+// changes themselves, deletions too; what the pages told already is dropped by the index. A key that is then still
+// unseen was deleted before the first page. A crash on the way starts again from the old position.
 type lister struct {
 	stream   *Stream
 	snapshot bool
-	version  string // the list's
-	objects  int
+	token    string // of the next page
+	version  string // the list's: of the first page
+	until    string // of an inconsistent list: what the watch must pass
+	restarts int
+	objects  int // on complete pages
 
 	created, updated, deleted int
+	rewound                   bool // an object is older than the log has it
 }
 
-func (l *lister) pages(ctx context.Context) error {
+// restart begins again at the first page; tallies stay, since what was sent is in the index.
+func (l *lister) restart() {
+	l.token, l.version, l.until, l.objects = "", "", "", 0
+	l.restarts++
+	l.stream.index.startPass()
+}
+
+func (l *lister) begin(ctx context.Context) error {
 	s := l.stream
 	s.index.startPass()
-	token := ""
+	if !l.snapshot {
+		return nil
+	}
+	return s.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: s.reason}, "")
+}
+
+func (l *lister) read(ctx context.Context) error {
 	for {
-		p, err := s.client.listPage(ctx, s.stream, s.options.MetadataOnly, s.options.PageSize, token, func(raw []byte) error {
-			return l.item(ctx, raw)
-		})
+		err := l.page(ctx)
+		if isGone(err) {
+			err = l.expired(err)
+		}
 		if err != nil {
 			return err
 		}
-		s.alive()
-		l.version = p.version
-		s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects)+max(p.remaining, 0))
-		if token = p.continueToken; token == "" {
+		if l.token == "" {
 			return nil
 		}
 	}
 }
 
+// expired answers a 410 on a page: the list's version is compacted.
+func (l *lister) expired(err error) error {
+	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" {
+		l.stream.log.Warn("the list goes on at a newer version", "reason", reasonText(err), "from", l.version, "objects", l.objects)
+		l.token, l.until = next, l.version
+		return nil
+	}
+	l.restart()
+	return fmt.Errorf("the list expired between two pages, and begins again: %w", err)
+}
+
+// inconsistentToken is what a 410 on a continue token offers: to go on after the last key, at the newest version
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
+func inconsistentToken(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return ""
+	}
+	return status.Status().ListMeta.Continue
+}
+
+// page reads one page.
+func (l *lister) page(ctx context.Context) error {
+	s, n := l.stream, 0
+	p, err := s.client.listPage(ctx, s.stream, s.options.MetadataOnly, s.options.PageSize, l.token, func(p *page, raw []byte) error {
+		if err := l.fresh(p.version); err != nil {
+			return err
+		}
+		n++
+		return l.item(ctx, raw)
+	})
+	if err == nil {
+		err = l.fresh(p.version)
+	}
+	if err != nil {
+		return err
+	}
+	s.alive()
+	l.objects += n
+	if l.version == "" {
+		l.version = p.version
+	}
+	if l.until != "" {
+		l.until = p.version
+	}
+	l.token = p.continueToken
+	s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects)+max(p.remaining, 0))
+	return nil
+}
+
+// errStale: a list is older than the log. Nothing may be sent from it until it is known why (verify.go).
+var errStale = errors.New("the list is older than the log")
+
+// fresh makes sure that no list takes the log back in time. The server sends the version before the items; were it
+// to come after them, the check would come after the page.
+func (l *lister) fresh(version string) error {
+	s := l.stream
+	if version == "" || s.rewound || change.CompareVersions(version, s.position) >= 0 {
+		return nil
+	}
+	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, s.position)
+}
+
 // item sends what one listed object means.
 func (l *lister) item(ctx context.Context, raw []byte) error {
-	s := l.stream
-	l.objects++
 	o, err := parseObject(raw)
 	if err != nil {
-		return s.sendMalformed(ctx, raw, err)
+		return l.stream.sendMalformed(ctx, raw, err)
 	}
+	return l.object(ctx, &o)
+}
+
+// object compares with the index. In one history a list never has an older version of an object than the log, so
+// another version of the same object is always a change: a newer one, or, after etcd was restored from a backup, an
+// older one. (Two histories may give the same resourceVersion to different states of one object. That can't be seen
+// here, and takes a write to the same object at the same revision in both.)
+func (l *lister) object(ctx context.Context, o *object) error {
+	s := l.stream
 	old, exists := s.index.get(o.key())
-	if exists && old.uid == o.uid && !old.newer(o.version) {
-		s.index.mark(o.key())
-		return nil
+	if exists && old.uid == o.uid {
+		if old.version == o.version || l.until != "" && !old.newer(o.version) {
+			s.index.mark(o.key())
+			return nil
+		}
+		l.rewound = l.rewound || !old.newer(o.version)
 	}
 	o.raw = o.withType(&s.stream.Resource)
 	if l.snapshot && !exists {
-		return s.send(ctx, s.change(change.Read, &o), "")
+		return s.send(ctx, s.change(change.Read, o), "")
 	}
-	return l.missed(ctx, &o, old, exists)
+	return l.missed(ctx, o, old, exists)
 }
 
 // missed sends what the watch did not: a creation, an update, or another object under a known name.
 func (l *lister) missed(ctx context.Context, o *object, old known, exists bool) error {
 	s := l.stream
 	if exists && old.uid != o.uid {
-		l.deleted++
 		if err := s.sendDelete(ctx, o.key(), true); err != nil {
 			return err
 		}
+		l.deleted++
 		exists = false
 	}
-	op := change.Create
-	l.created++
+	op, tally := change.Create, &l.created
 	if exists {
-		op = change.Update
-		l.created--
-		l.updated++
+		op, tally = change.Update, &l.updated
 	}
 	c := s.change(op, o)
 	c.Inferred = true
 	if s.gap != nil {
 		c.Gap = s.gap.ID
 	}
-	return s.send(ctx, c, "")
+	if err := s.send(ctx, c, ""); err != nil {
+		return err
+	}
+	*tally++
+	return nil
 }
 
-// finish moves the position to the list's version, and says in the log what the list was.
-func (l *lister) finish(ctx context.Context) error {
-	s := l.stream
-	if s.gap == nil {
-		return s.sendControl(ctx, change.Control{Type: change.ControlSnapshotEnd, ResourceVersion: l.version, Objects: &l.objects}, l.version)
+// caughtUp finishes an inconsistent list once the watch has passed its end.
+func (s *Stream) caughtUp(ctx context.Context) error {
+	l := s.listing
+	if l == nil || change.CompareVersions(s.cursor, l.until) < 0 {
+		return nil
 	}
-	g := *s.gap
-	g.To, g.Reason = l.version, "only the difference between two states is known, not what happened between them"
+	return l.finish(ctx, s.cursor)
+}
+
+// finish sends the deletions, says in the log what the list was, and moves the position.
+func (l *lister) finish(ctx context.Context, version string) error {
+	s := l.stream
+	for _, key := range s.index.unseen() {
+		if err := s.sendDelete(ctx, key, true); err != nil {
+			return err
+		}
+		l.deleted++
+	}
+	done := change.Control{Type: change.ControlSnapshotEnd, ResourceVersion: version, Objects: &l.objects}
+	if s.gap != nil {
+		g := l.gap(version)
+		s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
+		done = change.Control{Type: change.ControlGap, ResourceVersion: version, Cause: s.reason, Gap: &g}
+	}
+	s.listing = nil // from here on the position moves again
+	if err := s.sendControl(ctx, done, version); err != nil {
+		s.listing = l
+		return err
+	}
+	s.gap, s.rewound = nil, false
+	return nil
+}
+
+// gap is the record of what could only be compared.
+func (l *lister) gap(version string) change.Gap {
+	g := *l.stream.gap
+	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"
+	if l.stream.rewound || l.rewound {
+		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, also where it is older"
+	}
 	g.Created, g.Updated, g.Deleted = l.created, l.updated, l.deleted
 	g.Inferred = l.created + l.updated + l.deleted
-	s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred)
-	err := s.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: l.version, Cause: s.reason, Gap: &g}, l.version)
-	if err == nil {
-		s.gap = nil
-	}
-	return err
+	return g
 }

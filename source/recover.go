@@ -98,7 +98,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (version string, err error) {
 	token := ""
 	for {
-		p, err := s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(raw []byte) error {
+		p, err := s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(_ *page, raw []byte) error {
 			o, err := parseObject(raw)
 			if err == nil {
 				visit(o)

@@ -21,6 +21,7 @@ type event struct {
 	kind   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
 	object []byte // valid until the next event is read
 	line   []byte
+	err    error // it can't be read; line is what came
 }
 
 // watcher reads the events of one watch connection.
@@ -92,7 +93,7 @@ func (w *watcher) next() (event, error) {
 			return event{}, err
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return parseEvent(line)
+			return parseEvent(line), nil
 		}
 	}
 }
@@ -116,7 +117,7 @@ func (w *watcher) readLine() ([]byte, error) {
 }
 
 // parseEvent finds type and object; unknown members are tolerated.
-func parseEvent(line []byte) (event, error) {
+func parseEvent(line []byte) event {
 	e := event{line: line}
 	f := fieldsOf(line)
 	for {
@@ -132,9 +133,9 @@ func parseEvent(line []byte) (event, error) {
 		}
 	}
 	if f.err != nil || e.kind == "" {
-		return e, fmt.Errorf("read a watch event: %w", errMalformed)
+		e.err = fmt.Errorf("read a watch event: %w", errMalformed)
 	}
-	return e, nil
+	return e
 }
 
 // statusOf is the error that an ERROR event carries.

@@ -1,0 +1,34 @@
+package source
+
+import (
+	"context"
+	"fmt"
+
+	"kubecdc/change"
+)
+
+// load reads where the last owner stopped.
+func (s *Stream) load(ctx context.Context) (State, error) {
+	version, ok, err := s.inventory.Position(ctx, s.ID())
+	if err != nil {
+		return s.state, fmt.Errorf("load the position of %s: %w", s.ID(), err)
+	}
+	x := newIndex()
+	err = s.inventory.Objects(ctx, s.ID(), func(key, uid, version string) error {
+		x.put(key, uid, version)
+		return nil
+	})
+	if err != nil {
+		return s.state, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
+	}
+	s.index, s.position, s.cursor = x, version, version
+	if !ok || version == "" {
+		return s.enter(StateListing, "first snapshot"), nil
+	}
+	if s.options.Distrust != "" {
+		s.gap = &change.Gap{ID: change.GapID(s.ID(), version), From: version}
+		return s.enter(StateListing, "relist: "+s.options.Distrust), nil
+	}
+	s.log.Info("resuming", "position", version, "objects", x.len())
+	return s.enter(StateVerifying, "resume at resourceVersion "+version), nil
+}

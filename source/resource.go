@@ -1,0 +1,67 @@
+package source
+
+import (
+	"context"
+	"errors"
+
+	"kubecdc/change"
+)
+
+// What a stream does when the API server begins to serve its resource in another way, or no more.
+
+var errResourceChanged = errors.New("the API server serves the resource in another way now")
+
+// SetResource tells what discovery says of the resource now: another version to read it by, or nil when the API
+// server does not serve it any more.
+func (s *Stream) SetResource(r *change.Resource) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.want == r || s.want != nil && r != nil && *s.want == *r {
+		return
+	}
+	s.want = r
+	if s.interrupt != nil {
+		s.interrupt(errResourceChanged)
+	}
+}
+
+// adopt makes the stream read what discovery says: under another version, or not at all.
+func (s *Stream) adopt(ctx context.Context, want *change.Resource) error {
+	if s.state == StateLoading {
+		return nil
+	}
+	switch {
+	case want == nil && s.state != StateAbsent:
+		return s.depart(ctx)
+	case want != nil && s.state == StateAbsent:
+		s.stream.Resource = *want
+		s.state = s.enter(StateListing, "the resource is served again")
+	case want != nil && s.stream.Resource != *want:
+		s.log.Info("reading another version", "from", s.stream.Resource.APIVersion(), "to", want.APIVersion())
+		s.stream = change.NewStream(*want, s.stream.Namespace, s.stream.LabelSelector, s.stream.FieldSelector)
+	}
+	return nil
+}
+
+// depart ends the log of a resource that was removed from the API: its objects went with it.
+func (s *Stream) depart(ctx context.Context) error {
+	s.listing, s.gap, s.rewound = nil, nil, false
+	s.index.startPass()
+	for _, key := range s.index.unseen() {
+		if err := s.sendDelete(ctx, key, true); err != nil {
+			return err
+		}
+	}
+	s.state = s.enter(StateAbsent, "the resource was removed from the API")
+	s.log.Info("the resource was removed from the API; its objects are recorded as deleted")
+	return nil
+}
+
+// resourceChanged is closed when SetResource interrupts a pause.
+func (s *Stream) resourceChanged() <-chan struct{} {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	s.mu.Lock()
+	s.interrupt = cancel
+	s.mu.Unlock()
+	return ctx.Done()
+}

@@ -1,0 +1,86 @@
+package source
+
+import (
+	"context"
+	"fmt"
+
+	"kubecdc/change"
+)
+
+// A watch from a resourceVersion that the server has not reached yet is no error: the API server keeps it open and
+// silent, without bookmarks, until it gets there, and skips what happened before (seen on 1.36.3). After a restore
+// of etcd from a backup, the log's position is such a version; and a server that has grown past it meanwhile would
+// even deliver, as if nothing had happened. So whenever a connection ended otherwise than by the watch's own
+// timeout, and at every start, the history is verified before the watch goes on:
+//
+//  1. A list of one object, without resourceVersion: a consistent read, so it can't be older than anything that a
+//     server of this history ever sent. If its version is lower than the position, the history went back. Since a
+//     broken proxy may also say so, it is asked twice, the second time on a fresh connection, after a pause.
+//  2. The newest object that the log has is read at its own version. If it was another one then, this is another
+//     history. (Where that version is compacted nothing can be told, and the position is then too old to be watched
+//     from, unless by chance.)
+func (s *Stream) verify(ctx context.Context) (State, error) {
+	p, err := s.client.listPage(ctx, s.stream, true, 1, "", func(*page, []byte) error { return nil })
+	if err != nil {
+		return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
+	}
+	reason := ""
+	if change.CompareVersions(p.version, s.cursor) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.version, s.cursor)
+	} else {
+		reason = s.witness(ctx)
+	}
+	if reason == "" {
+		s.doubts = 0
+		if s.listing == nil {
+			s.gap = nil // a list that was begun was not needed
+		}
+		return s.enter(StateWatching, "the server holds the log's history; watching from "+s.cursor), nil
+	}
+	if s.doubts++; s.doubts < 2 {
+		s.renewClient()
+		return s.state, fmt.Errorf("%w: %s", errBehind, reason)
+	}
+	return s.rewind(reason), nil
+}
+
+// rewind begins a list that may take the log back in time.
+func (s *Stream) rewind(reason string) State {
+	s.doubts, s.rewound, s.listing = 0, true, nil
+	if s.gap == nil && s.position != "" {
+		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}
+	}
+	s.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
+	s.observer.Reconnected(s.ID(), "relist: history went backwards")
+	return s.enter(StateListing, "history went backwards: "+reason)
+}
+
+// witness reads the newest object of the log at its own version. It says why the server's history is another one;
+// empty when it is not, or when that can't be told.
+func (s *Stream) witness(ctx context.Context) string {
+	key, w, ok := s.index.newest()
+	if !ok || change.CompareVersions(w.version, s.cursor) > 0 {
+		return ""
+	}
+	namespace, name := splitKey(key)
+	at := change.NewStream(s.stream.Resource, namespace, s.stream.LabelSelector, joinSelectors("metadata.name="+name, s.stream.FieldSelector))
+	same, others := false, false
+	p, err := s.client.exactPage(ctx, at, w.version, func(_ *page, raw []byte) error {
+		o, err := parseObject(raw)
+		same = same || err == nil && o.key() == key && o.uid == w.uid && o.version == w.version
+		others = others || err != nil || o.key() != key
+		return nil
+	})
+	// A server that did not understand the question (an aggregated one) answers another: no evidence.
+	if err != nil || same || others || p.version != w.version {
+		return ""
+	}
+	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, w.version)
+}
+
+func joinSelectors(a, b string) string {
+	if b == "" {
+		return a
+	}
+	return a + "," + b
+}
