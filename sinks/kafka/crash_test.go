@@ -1,0 +1,141 @@
+package kafka_test
+
+import (
+	"errors"
+	"testing"
+
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// A process that dies inside a transaction leaves nothing that a reader of committed records or the next owner
+// would see; what the next owner then writes is there once.
+func TestKilledInATransaction(t *testing.T) {
+	for name, die := range map[string]func(*testing.T, sinks.Log){
+		"before the control record": func(t *testing.T, log sinks.Log) {
+			mustDo(t, kafka.WriteDataOnly(t.Context(), log, lives(2, 10, 4)))
+		},
+		"before the commit": func(t *testing.T, log sinks.Log) {
+			mustDo(t, kafka.WriteWithoutEnd(t.Context(), log, lives(2, 10, 4)))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+			first := newSink(t, cfg)
+			defer first.Close()
+			log, _ := openLog(t, first, 0, 1, sinks.Durable{})
+			one, two := lives(1, 10, 4), lives(2, 10, 4)
+			known := mustWrite(t, log, one)
+			die(t, log)
+
+			second := newSink(t, cfg)
+			defer second.Close()
+			log, recovered := openLog(t, second, 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+			if len(recovered) != 0 {
+				t.Errorf("recovered %d batches that were never committed", len(recovered))
+			}
+			r := newReader(t, cfg.Brokers)
+			wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), one)
+			mustWrite(t, log, two)
+			wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), one, two)
+			_, recovered = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: 1, Offsets: known})
+			if len(recovered) != 1 || len(recovered[0].Batch.Changes) != len(two.Changes) {
+				t.Errorf("recovered %d batches, want the one that was committed", len(recovered))
+			}
+		})
+	}
+}
+
+func mustDo(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Without transactions the records of an unfinished batch can be seen, and the batch is written again whole.
+func TestKilledAtLeastOnce(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Delivery = kafka.AtLeastOnce
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	known := mustWrite(t, log, lives(1, 10, 4))
+	mustDo(t, kafka.WriteDataOnly(t.Context(), log, lives(2, 10, 4)))
+
+	log, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+	if len(recovered) != 0 {
+		t.Errorf("recovered %d batches that were never finished", len(recovered))
+	}
+	two := lives(2, 10, 4)
+	two.Epoch = 2
+	mustWrite(t, log, two)
+	_, recovered = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: 1, Offsets: known})
+	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != len(two.Changes) {
+		t.Errorf("recovered %d batches, want the one that was finished", len(recovered))
+	}
+}
+
+// Another slot's open transaction on the same partitions delays readers of committed records, but not the
+// recovery of this slot.
+func TestRecoveryDoesNotWaitForOthers(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Partitions = 1
+	hanging, _ := openLog(t, newSink(t, cfg), 1, 1, sinks.Durable{})
+	mustDo(t, kafka.WriteWithoutEnd(t.Context(), hanging, lives(1, 10, 4)))
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, lives(1, 10, 4))
+	_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != 40 {
+		t.Errorf("recovered %d batches, want 1", len(recovered))
+	}
+}
+
+func TestLostTail(t *testing.T) {
+	for name, lose := range map[string]func(*testing.T, kafka.Config, *reader){
+		"the data topic was deleted": func(t *testing.T, cfg kafka.Config, r *reader) {
+			deleteTopic(t, r, cfg.TopicPrefix+".pods")
+		},
+		"the control topic was deleted": func(t *testing.T, cfg kafka.Config, r *reader) {
+			deleteTopic(t, r, cfg.TopicPrefix+".control")
+		},
+		"the control topic was made anew and has grown": func(t *testing.T, cfg kafka.Config, r *reader) {
+			deleteTopic(t, r, cfg.TopicPrefix+".control")
+			log, _ := openLog(t, newSink(t, cfg), 64, 1, sinks.Durable{})
+			for seq := range uint64(20) {
+				b := lives(seq+1, 1, 1)
+				b.Slot = 64
+				mustWrite(t, log, b)
+			}
+		},
+		"records were deleted": func(t *testing.T, cfg kafka.Config, r *reader) {
+			ends, err := r.admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".pods")
+			mustDo(t, err)
+			_, err = r.admin.DeleteRecords(t.Context(), ends.Offsets())
+			mustDo(t, err)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+			cfg.Partitions = 1
+			r := newReader(t, cfg.Brokers)
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			known := mustWrite(t, log, lives(1, 10, 4))
+			mustWrite(t, log, lives(2, 10, 4))
+			lose(t, cfg, r)
+			log, recovered, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+			var lost *sinks.LostTailError
+			if !errors.As(err, &lost) || recovered != nil {
+				t.Fatalf("Open = %d recovered, error %v; want a LostTailError", len(recovered), err)
+			}
+			b := lives(2, 10, 4)
+			b.Epoch = 2
+			mustWrite(t, log, b) // the log is fit to go on
+		})
+	}
+}
+
+func deleteTopic(t *testing.T, r *reader, topic string) {
+	t.Helper()
+	_, err := r.admin.DeleteTopic(t.Context(), topic)
+	mustDo(t, err)
+}

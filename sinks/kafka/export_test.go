@@ -1,0 +1,34 @@
+package kafka
+
+import (
+	"context"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// WriteWithoutEnd writes all of a batch but does not end its transaction, and leaves the log as a killed process
+// would.
+func WriteWithoutEnd(ctx context.Context, log sinks.Log, b *change.Batch) error {
+	l := log.(*slotLog)
+	if err := l.prepare(ctx, b); err != nil {
+		return err
+	}
+	err := l.apply(ctx)
+	l.broken = errClosed // Close shall not abort it
+	return err
+}
+
+// WriteDataOnly writes the records of a batch's changes only.
+func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
+	l := log.(*slotLog)
+	if err := l.prepare(ctx, b); err != nil {
+		return err
+	}
+	if err := l.producer.add(ctx, l.active); err != nil {
+		return err
+	}
+	err := l.produce(ctx, l.active)
+	l.broken = errClosed
+	return err
+}

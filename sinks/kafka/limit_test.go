@@ -1,0 +1,184 @@
+package kafka_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	mathrand "math/rand/v2"
+	"strconv"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// huge is a change of about so many bytes, which do not compress.
+func huge(name string, rv, size int) change.Change {
+	noise := make([]byte, size*3/4)
+	rand.Read(noise)
+	return change.Change{Stream: podStream, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
+		ResourceVersion: strconv.Itoa(rv), After: fmt.Appendf(nil,
+			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":"default","uid":"uid-%s","resourceVersion":"%d"},"data":%q}`,
+			name, name, rv, base64.StdEncoding.EncodeToString(noise))}
+}
+
+// A record above the broker's limit is not lost: it stands in the dead-letter topic, byte for byte, a readable
+// stub stands in its place, the stream goes on, and the next owner gets the whole object.
+func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
+	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+		t.Run(delivery, func(t *testing.T) {
+			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+			cfg.Delivery = delivery
+			s := newSink(t, cfg)
+			defer s.Close()
+			log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+			created := huge("big", 20, 3<<20)
+			updated := huge("big", 21, 3<<20)
+			updated.Op, updated.Before = change.Update, created.After
+			deleted := updated
+			deleted.Op, deleted.Before, deleted.After, deleted.ResourceVersion = change.Delete, updated.After, nil, "22"
+			b := podBatch(5)
+			b.Seq = 1
+			b.Changes = append(b.Changes, created, updated, deleted)
+			b.Changes = append(b.Changes, pod(seeded(), "big", 30), huge("kept", 31, 3<<20))
+			mustWrite(t, log, b)
+
+			r := newReader(t, cfg.Brokers)
+			records := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")
+			wantOnce(t, records, b)
+			letters := deadLetters(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter"))
+			wantStubs(t, records, letters, b)
+			_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+			wantBodies(t, recovered, b)
+		})
+	}
+}
+
+func seeded() *mathrand.Rand { return mathrand.New(mathrand.NewPCG(1, 2)) }
+
+// deadLetters puts the parts together as the documentation says: by the header dead-letter, in order.
+func deadLetters(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]byte {
+	t.Helper()
+	whole, parts := map[string][]byte{}, map[string]int{}
+	for _, records := range partitions {
+		for _, r := range records {
+			h := headers(r)
+			id := h["dead-letter"]
+			if h["part"] != strconv.Itoa(parts[id]) || h["topic"] == "" || h["reason"] == "" || h["op"] == "" {
+				t.Errorf("dead letter part headers %v, want part %d", h, parts[id])
+			}
+			parts[id]++
+			whole[id] = append(whole[id], r.Value...)
+			if h["part"] == h["parts"] {
+				t.Errorf("part %s of %s", h["part"], h["parts"])
+			}
+		}
+	}
+	return whole
+}
+
+// wantStubs follows each stub to its dead letter and compares it with what the record would have been.
+func wantStubs(t *testing.T, records map[int32][]*kgo.Record, letters map[string][]byte, b *change.Batch) {
+	t.Helper()
+	changes := map[string]*change.Change{}
+	for i := range b.Changes {
+		changes[b.Changes[i].ResourceVersion] = &b.Changes[i]
+	}
+	stubs := 0
+	for _, list := range records {
+		for _, r := range list {
+			id := headers(r)["dead-letter"]
+			if id == "" || r.Value == nil {
+				continue
+			}
+			stubs++
+			c, v := changes[headers(r)["resourceVersion"]], parse(t, r)
+			if v.Source["dead_letter"] != id || v.Source["error"] == "" {
+				t.Errorf("source %v of stub %s", v.Source, id)
+			}
+			if (c.Before == nil) != (string(v.Before) == "null") || (c.After == nil) != (string(v.After) == "null") {
+				t.Errorf("stub %s: before %.50s after %.50s: an image that must be there is null", id, v.Before, v.After)
+			}
+			whole := letters[id]
+			for _, image := range [][]byte{c.Before, c.After} {
+				if !bytes.Contains(whole, image) {
+					t.Errorf("dead letter %s (%d bytes) lacks an image of %d bytes", id, len(whole), len(image))
+				}
+			}
+		}
+	}
+	if stubs != 4 || len(letters) != 4 {
+		t.Errorf("%d stubs, %d dead letters, want 4 and 4", stubs, len(letters))
+	}
+}
+
+func wantBodies(t *testing.T, recovered []sinks.Recovered, b *change.Batch) {
+	t.Helper()
+	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != len(b.Changes) {
+		t.Fatalf("recovered %d batches", len(recovered))
+	}
+	want := map[string][]byte{}
+	for _, c := range b.Changes {
+		want[c.ResourceVersion] = c.After
+	}
+	for _, c := range recovered[0].Batch.Changes {
+		if !bytes.Equal(c.After, want[c.ResourceVersion]) {
+			t.Errorf("%s at %s: recovered %d bytes, want %d", c.Key(), c.ResourceVersion, len(c.After), len(want[c.ResourceVersion]))
+		}
+	}
+}
+
+// What is large but compresses below the limit is sent as it is.
+func TestLimitIsOfTheCompressedBatch(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	s := newSink(t, cfg)
+	defer s.Close()
+	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+	c := pod(seeded(), "wide", 1)
+	c.After = fmt.Appendf(nil, `{"data":"%s"}`, bytes.Repeat([]byte("0123456789"), 300_000))
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c}})
+	for _, records := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods") {
+		if len(records) != 1 || headers(records[0])["dead-letter"] != "" || !bytes.Contains(records[0].Value, c.After) {
+			t.Errorf("%d records, the first with headers %v", len(records), headers(records[0]))
+		}
+	}
+}
+
+// The limit of a topic can be lowered while the exporter runs: what the broker refuses is sent in smaller
+// batches, and only what does not fit by itself goes to the dead-letter topic.
+func TestLimitLoweredMeanwhile(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Compression = "none"
+	s := newSink(t, cfg)
+	defer s.Close()
+	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+	first := podBatch(3)
+	first.Seq = 1
+	mustWrite(t, log, first)
+	r, limit := newReader(t, cfg.Brokers), "50000"
+	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, cfg.TopicPrefix+".pods")
+	mustDo(t, err)
+
+	second := podBatch(600)
+	second.Seq = 2
+	for i := range second.Changes {
+		second.Changes[i].ResourceVersion = strconv.Itoa(1000 + i)
+	}
+	second.Changes = append(second.Changes, huge("big", 5000, 60_000), huge("fits", 5001, 40_000))
+	mustWrite(t, log, second)
+	records := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")
+	wantOnce(t, records, first, second)
+	for _, list := range records {
+		for _, rec := range list {
+			if id := headers(rec)["dead-letter"]; (id != "") != (headers(rec)["resourceVersion"] == "5000") {
+				t.Errorf("record at %s: dead letter %q", headers(rec)["resourceVersion"], id)
+			}
+		}
+	}
+}
