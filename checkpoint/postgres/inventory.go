@@ -38,8 +38,7 @@ func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpo
 
 // No key is empty, so every key comes after "".
 func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version from inventory
-		where stream = (select id from streams where cluster = $1 and name = $2) and key > $3 order by key limit $4`
+	const look = `select key, uid, resource_version from inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
 	if err != nil {
 		return nil, err

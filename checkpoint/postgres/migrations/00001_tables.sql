@@ -109,3 +109,18 @@ begin
 end
 $$;
 -- +goose StatementEnd
+
+-- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
+-- would read and sort all the rest for each page.
+-- +goose StatementBegin
+create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
+returns table (key text, uid text, resource_version text)
+language sql stable
+set enable_bitmapscan = off
+set enable_sort = off
+as $$
+  select i.key, i.uid, i.resource_version from inventory i
+    where i.stream = (select s.id from streams s where s.cluster = in_cluster and s.name = in_stream) and i.key > in_after
+    order by i.key limit in_limit
+$$;
+-- +goose StatementEnd
