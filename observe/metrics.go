@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -41,6 +42,7 @@ type Metrics struct {
 	slotHeld      *prometheus.GaugeVec   // slot; 0 or 1
 	bufferChanges prometheus.Gauge
 	bufferBytes   prometheus.Gauge
+	buffered      sync.Once // registers the two
 }
 
 // NewMetrics registers all metrics, and those of the Go runtime and the process.
@@ -72,7 +74,7 @@ func (m *Metrics) register(version string) {
 	build := gauge("build_info", "1, with the version as a label.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
-		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.bufferChanges, m.bufferBytes, build,
+		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, complete := range []string{"true", "false"} { // so that alerts see them before the first gap
 		m.gaps.WithLabelValues(complete)
@@ -155,6 +157,7 @@ func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 
 // Buffer notes what is read and not yet durable.
 func (m *Metrics) Buffer(changes int, bytes int64) {
+	m.buffered.Do(func() { m.registry.MustRegister(m.bufferChanges, m.bufferBytes) })
 	m.bufferChanges.Set(float64(changes))
 	m.bufferBytes.Set(float64(bytes))
 }

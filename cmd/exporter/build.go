@@ -1,25 +1,16 @@
 package main
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
 
-	"kubecdc/change"
-	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/postgres"
-	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/sinks"
-	"kubecdc/sinks/kafka"
-	"kubecdc/sinks/stdout"
 	"kubecdc/source"
 )
 
@@ -67,54 +58,4 @@ func owner() string {
 		host = "unknown"
 	}
 	return fmt.Sprintf("%s/%d/%s", host, os.Getpid(), strings.ToLower(rand.Text()[:6]))
-}
-
-// openStore opens the checkpoint, and says where it is in words that may be shown.
-func openStore(ctx context.Context, c *config.Config, cluster *config.Connection) (store checkpoint.Store, where string, err error) {
-	path, err := c.SQLitePath(cluster.Cluster)
-	if err != nil {
-		return nil, "", err
-	}
-	if path != "" {
-		store, err = sqlite.Open(ctx, path)
-		return store, "sqlite:" + path, err
-	}
-	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal()})
-	return store, c.Checkpoint.Location.String(), err
-}
-
-// openSink prepares the destination.
-func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
-	switch c.Sink.Kind {
-	case "kafka":
-		return openKafka(c, cluster, log)
-	case "stdout":
-		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
-	}
-	return nil, fmt.Errorf("KUBECDC_SINK=%s is not there yet", c.Sink.Kind)
-}
-
-func openKafka(c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
-	k := &c.Kafka
-	tls, err := k.TLSConfig()
-	if err != nil {
-		return nil, err
-	}
-	return kafka.New(kafka.Config{
-		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
-		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
-		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls, Logger: log,
-		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},
-	})
-}
-
-// describeSink says where changes go, in words that may be shown.
-func describeSink(c *config.Config) string {
-	switch c.Sink.Kind {
-	case "kafka":
-		return "kafka " + c.Kafka.Brokers.String() + " topics " + c.Kafka.TopicPrefix + ".*"
-	case "postgres":
-		return c.Sink.Postgres.String()
-	}
-	return c.Sink.Kind
 }

@@ -128,12 +128,21 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
 }
 
+// pinger is a sink that connects only when a slot is opened, and can be asked to do so earlier.
+type pinger interface{ Ping(context.Context) error }
+
 func (r *report) checkSink(ctx context.Context) (string, error) {
 	sink, err := openSink(ctx, r.settings, r.cluster, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return "", err
 	}
-	return describeSink(r.settings), sink.Close()
+	defer sink.Close()
+	if p, ok := sink.(pinger); ok {
+		if err := p.Ping(ctx); err != nil {
+			return "", err
+		}
+	}
+	return describeSink(r.settings), nil
 }
 
 // checkResources makes sure that what is to be exported exists and may be listed and watched.

@@ -65,7 +65,14 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *config.Conn
 	defer sink.Close()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "from", cluster.Origin,
 		"sink", describeSink(settings), "checkpoint", where)
-	return export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Sink: sink, Observer: watch, Log: log})
+	defer context.AfterFunc(ctx, func() {
+		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
+	})()
+	err = export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Sink: sink, Observer: watch, Log: log})
+	if err == nil {
+		log.Info("stopped; all that was read is in the sink and checkpointed")
+	}
+	return err
 }
 
 // newLog makes the process's log; client-go's goes there too.

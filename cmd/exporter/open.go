@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/checkpoint/sqlite"
+	"kubecdc/config"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	sinkpostgres "kubecdc/sinks/postgres"
+	"kubecdc/sinks/stdout"
+)
+
+// openStore opens the checkpoint, and says where it is in words that may be shown.
+func openStore(ctx context.Context, c *config.Config, cluster *config.Connection) (store checkpoint.Store, where string, err error) {
+	path, err := c.SQLitePath(cluster.Cluster)
+	if err != nil {
+		return nil, "", err
+	}
+	if path != "" {
+		store, err = sqlite.Open(ctx, path)
+		return store, "sqlite:" + path, err
+	}
+	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal()})
+	return store, c.Checkpoint.Location.String(), err
+}
+
+// openSink prepares the destination.
+func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
+	switch c.Sink.Kind {
+	case "kafka":
+		return openKafka(c, cluster, log)
+	case "stdout":
+		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
+	}
+	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), Cluster: cluster.Cluster})
+}
+
+func openKafka(c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
+	k := &c.Kafka
+	tls, err := k.TLSConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kafka.New(kafka.Config{
+		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
+		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
+		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls, Logger: log,
+		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},
+	})
+}
+
+// describeSink says where changes go, in words that may be shown.
+func describeSink(c *config.Config) string {
+	switch c.Sink.Kind {
+	case "kafka":
+		return "kafka " + c.Kafka.Brokers.String() + " topics " + c.Kafka.TopicPrefix + ".*"
+	case "postgres":
+		return c.Sink.Postgres.String()
+	}
+	return c.Sink.Kind
+}
