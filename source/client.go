@@ -3,11 +3,13 @@ package source
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +24,7 @@ type Client struct {
 	http   *http.Client
 	config *rest.Config
 	base   *url.URL
+	quiet  time.Duration // a connection that says nothing for so long is half open
 }
 
 // NewClient prepares a client; it makes no request.
@@ -40,14 +43,37 @@ func NewClient(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("prepare the connection to %s: %w", config.Host, err)
 	}
 	hc.Timeout = 0
-	return &Client{http: hc, config: config, base: base}, nil
+	return &Client{http: hc, config: config, base: base, quiet: DefaultOptions().Quiet}, nil
 }
 
 // Host is the API server's address, for messages.
 func (c *Client) Host() string { return c.base.Host }
 
-// get makes one request and returns the body of a 200; any other answer is an *apierrors.StatusError.
+// patience is the same client, on the same connections, with another idea of how long is too long.
+func (c *Client) patience(quiet time.Duration) *Client {
+	same := *c
+	same.quiet = quiet
+	return &same
+}
+
+// get makes one request and returns the body of a 200; any other answer is an *apierrors.StatusError. Where no byte
+// comes for the time quiet the connection is half open: errSilent.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	silent := time.AfterFunc(c.quiet, func() { cancel(errSilent) })
+	body, err := c.do(ctx, path, query, accept)
+	silent.Stop()
+	if err != nil {
+		if errors.Is(context.Cause(ctx), errSilent) {
+			err = errSilent
+		}
+		cancel(nil)
+		return nil, err
+	}
+	return &quietBody{body: body, ctx: ctx, cancel: cancel, silent: silent, quiet: c.quiet}, nil
+}
+
+func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
 	u := *c.base
 	u.Path = singleSlash(u.Path, path)
 	u.RawQuery = query.Encode()
@@ -130,10 +156,12 @@ func (c *Client) fresh() (*Client, error) {
 		config.Proxy = http.ProxyFromEnvironment // the default, but said here it keeps client-go from sharing the transport
 	}
 	fresh, err := NewClient(config)
-	if err == nil {
-		c.http.CloseIdleConnections()
+	if err != nil {
+		return nil, err
 	}
-	return fresh, err
+	fresh.quiet = c.quiet
+	c.http.CloseIdleConnections()
+	return fresh, nil
 }
 
 // read gets one small document whole.

@@ -159,7 +159,7 @@ func watchTrigger(ctx context.Context, client *Client, stream *change.Stream, ki
 	if err != nil {
 		return err
 	}
-	w, err := client.watch(ctx, stream, true, p.version, 600, 5*time.Minute)
+	w, err := client.watch(ctx, stream, true, p.version, 600)
 	if err != nil {
 		return err
 	}

@@ -18,7 +18,7 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	}
 	seconds := max(1, int(s.options.WatchTimeout.Seconds()*(1+rand.Float64())))
 	started, events := time.Now(), 0
-	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds, s.options.Quiet)
+	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
 		defer w.close()
 		events, err = s.events(ctx, w)
@@ -33,8 +33,6 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	case errors.Is(err, io.EOF) && (events > 0 || lasted > time.Second):
 		s.observer.Reconnected(s.ID(), "the server ended the watch")
 		return s.enter(StateVerifying, "the server ended the watch"), nil
-	case errors.Is(err, errSilent):
-		s.renewClient() // the connection may be the one that swallows packets
 	}
 	s.observer.Reconnected(s.ID(), "the connection was lost")
 	return s.enter(StateVerifying, "the watch failed: "+reasonText(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)

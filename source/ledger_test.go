@@ -117,6 +117,8 @@ type quietObserver struct {
 	mu     sync.Mutex
 	states []source.State
 	errs   []error
+
+	reconnects int
 }
 
 func (q *quietObserver) StreamState(_ string, state source.State, _ string, err error) {
@@ -128,4 +130,8 @@ func (q *quietObserver) StreamState(_ string, state source.State, _ string, err 
 	}
 }
 func (q *quietObserver) ListProgress(string, int64, int64) {}
-func (q *quietObserver) Reconnected(string, string)        {}
+func (q *quietObserver) Reconnected(string, string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.reconnects++
+}

@@ -86,6 +86,7 @@ func NewStream(s *change.Stream, client *Client, options Options, inventory Inve
 	retry.InitialInterval = 200 * time.Millisecond
 	retry.MaxInterval = options.MaxBackoff
 	resource := s.Resource
+	client = client.patience(options.Quiet)
 	return &Stream{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory, out: out, observer: observer,
 		log: log.With("stream", s.ID()), state: StateLoading, retry: retry, want: &resource}
 }
@@ -168,6 +169,9 @@ func (s *Stream) pause(ctx context.Context, err error) {
 		delay = after + time.Duration(rand.Int64N(int64(after/4)+1))
 	}
 	s.failures++
+	if errors.Is(err, errSilent) {
+		s.renewClient() // the connection swallows what is sent on it
+	}
 	if isEnd(err) && s.failures == 1 { // connections end; it is no failure until it repeats
 		s.log.Info("the connection was lost", "state", s.state, "again in", delay.Round(time.Millisecond), "error", err)
 	} else {

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,69 +25,32 @@ type event struct {
 
 // watcher reads the events of one watch connection.
 type watcher struct {
-	body   io.ReadCloser
-	lines  *bufio.Reader
-	long   []byte      // holds a line that outgrew the reader's buffer
-	silent *time.Timer // cancels a connection that says nothing any more
-	quiet  time.Duration
+	body  io.ReadCloser
+	lines *bufio.Reader
+	long  []byte // holds a line that outgrew the reader's buffer
 }
 
-var errSilent = errors.New("the watch went silent: no event, no bookmark, no end")
-
-// watch opens a watch after the version. A server sends a bookmark about once a minute, so a connection that says
-// nothing for the time quiet is half open: it is closed with errSilent.
-func (c *Client) watch(ctx context.Context, s *change.Stream, metadataOnly bool, version string, timeoutSeconds int, quiet time.Duration) (*watcher, error) {
+// watch opens a watch after the version. A server sends a bookmark about once a minute, so one that says nothing for
+// the client's time quiet is found out as half open.
+func (c *Client) watch(ctx context.Context, s *change.Stream, metadataOnly bool, version string, timeoutSeconds int) (*watcher, error) {
 	accept := acceptJSON
 	if metadataOnly {
 		accept = acceptWatchMeta
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	silent := time.AfterFunc(quiet, func() { cancel(errSilent) })
 	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), watchParams(s, version, timeoutSeconds), accept)
 	if err != nil {
-		silent.Stop()
-		if context.Cause(ctx) == errSilent {
-			err = errSilent
-		}
-		cancel(nil)
 		return nil, err
 	}
-	body = &cancelBody{ReadCloser: body, ctx: ctx, cancel: cancel}
-	return &watcher{body: body, lines: bufio.NewReaderSize(body, 64<<10), silent: silent, quiet: quiet}, nil
+	return &watcher{body: body, lines: bufio.NewReaderSize(body, 64<<10)}, nil
 }
 
-// cancelBody tells the cause when its context ended the read.
-type cancelBody struct {
-	io.ReadCloser
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-}
-
-func (b *cancelBody) Read(p []byte) (int, error) {
-	n, err := b.ReadCloser.Read(p)
-	if err != nil && errors.Is(context.Cause(b.ctx), errSilent) {
-		err = errSilent
-	}
-	return n, err
-}
-
-func (b *cancelBody) Close() error {
-	b.cancel(nil)
-	return b.ReadCloser.Close()
-}
-
-func (w *watcher) close() {
-	w.silent.Stop()
-	_ = w.body.Close()
-}
+func (w *watcher) close() { _ = w.body.Close() }
 
 // next reads one event. io.EOF is the server's ordinary end; a line cut in its middle is io.ErrUnexpectedEOF and
 // is never delivered.
 func (w *watcher) next() (event, error) {
 	for {
-		w.silent.Reset(w.quiet) // runs only while we wait for the server, not while the log makes us wait
 		line, err := w.readLine()
-		w.silent.Stop()
 		if err != nil {
 			return event{}, err
 		}
