@@ -5,6 +5,8 @@ GO      ?= go
 BIN     := bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION)
+# The exporter is a static binary; tests build it the same way, so that nothing is compiled twice.
+export CGO_ENABLED := 0
 # One package at a time: each starts real servers of its own.
 TEST    := $(GO) test -count=1 -p 1 -timeout 30m
 
@@ -19,6 +21,7 @@ demo: ## everything on this machine, real servers included, in about a minute (K
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
 
+race: export CGO_ENABLED := 1
 race: servers ## all tests, under the race detector
 	$(TEST) -race $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
 
@@ -29,7 +32,7 @@ lint: ## gofmt, vet, staticcheck
 	$(GO) tool staticcheck ./...
 
 build: ## bin/exporter, a static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
 
 docs: ## write docs/settings.md from the settings themselves
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update

@@ -1,0 +1,39 @@
+package deploy
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestTheBinaryNeedsNothingBesideIt runs the binary as the image does: alone in its file system, which it may not
+// write, by a user without a name.
+func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root may change the root folder")
+	}
+	root := t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(root, "exporter"), "kubecdc/cmd/exporter")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	if err := os.Chmod(root, 0o555); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{
+		"version": "kubecdc exporter",
+		"check":   "KUBECDC_CHECKPOINT (--checkpoint): not set, and this user has no home folder",
+	} {
+		run := exec.Command("/exporter", args)
+		run.Dir, run.Env = "/", []string{}
+		run.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+		out, err := run.CombinedOutput()
+		if !strings.Contains(string(out), want) {
+			t.Errorf("exporter %s: %v\n%s", args, err, out)
+		}
+	}
+}
