@@ -30,7 +30,7 @@ const (
 	metadataTTL = 30 * time.Second
 	// forgetEvery keeps many slots from throwing away each other's fresh view.
 	forgetEvery = 200 * time.Millisecond
-	stuckAfter  = 10 * time.Second
+	stuckAfter  = 5 * time.Second // a warning then, and again as often
 	maxBackoff  = time.Second
 )
 

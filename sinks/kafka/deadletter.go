@@ -3,7 +3,6 @@ package kafka
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -111,5 +110,3 @@ func (l *slotLog) deadPartition(ctx context.Context, index int32) (*partition, e
 	l.active = append(l.active, q)
 	return q, l.producer.add(ctx, []*partition{q})
 }
-
-var errMissingParts = errors.New("parts of a dead letter are missing")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 )
 
 // slotLog writes one slot's batches.
@@ -214,7 +215,7 @@ func (l *slotLog) Close() error {
 
 // abandon aborts an open transaction as well as it can. One whose end was asked for is left to its fate.
 func (l *slotLog) abandon() {
-	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinksErrFenced) {
+	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinks.ErrFenced) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

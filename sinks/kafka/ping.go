@@ -2,15 +2,25 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
-	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
 )
 
-// Ping reaches a broker and logs in; nothing is written.
+// Ping asks the brokers whether they can be reached, know us, and let us write as this cluster. A broker that
+// can't be reached is not waited for; nothing is written.
 func (s *Sink) Ping(ctx context.Context) error {
-	if _, err := s.client.roundTrip(ctx, &metadata.Request{TopicNames: []string{}}); err != nil {
-		return fmt.Errorf("reach Kafka at %v (KUBECDC_KAFKA_BROKERS): %w", s.cfg.Brokers, err)
+	op := fmt.Sprintf("reach Kafka at %v (KUBECDC_KAFKA_BROKERS)", s.cfg.Brokers)
+	_, err := s.client.leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
+	if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
+		return newError(op, err)
 	}
-	return nil
+	p := &producer{client: s.client, txnID: transactionalID(&s.cfg, 0), coordinator: -1}
+	// The first use ever makes the coordinator's own topic, which takes a moment.
+	return s.client.try(ctx, "find the coordinator of "+p.txnID, func(ctx context.Context) error {
+		return p.askCoordinator(ctx, func() error { return nil })
+	})
 }

@@ -10,8 +10,6 @@ import (
 	"kubecdc/sinks"
 )
 
-var sinksErrFenced = sinks.ErrFenced
-
 // Sink is the Kafka destination.
 type Sink struct {
 	cfg        Config

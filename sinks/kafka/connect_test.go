@@ -1,0 +1,96 @@
+package kafka_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+func TestSecureConnections(t *testing.T) {
+	broker := startKafka(t, servers.KafkaOptions{SASL: true, TLS: true})
+	login := kafka.SASL{Username: servers.KafkaUser, Password: servers.KafkaPassword}
+	for name, change := range map[string]func(*kafka.Config){
+		"PLAIN":         func(c *kafka.Config) { c.SASL.Mechanism = "PLAIN" },
+		"SCRAM-SHA-256": func(c *kafka.Config) { c.SASL.Mechanism = "SCRAM-SHA-256" },
+		"SCRAM-SHA-512": func(c *kafka.Config) { c.SASL.Mechanism = "SCRAM-SHA-512" },
+		"TLS":           func(c *kafka.Config) { c.Brokers, c.TLS = broker.TLSBrokers, trust(t, broker.CACertFile) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newConfig(t, broker.SASLBrokers)
+			cfg.SASL = login
+			change(&cfg)
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			b := lives(1, 20, 4)
+			mustWrite(t, log, b)
+			mustDo(t, newSink(t, cfg).Ping(t.Context()))
+			wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), b)
+		})
+	}
+	refusals(t, broker, login)
+}
+
+// refusals end at once, with a hint, and without the password.
+func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
+	for name, tc := range map[string]struct {
+		change func(*kafka.Config)
+		hint   string
+	}{
+		"wrong password": {func(c *kafka.Config) { c.SASL.Mechanism, c.SASL.Password = "SCRAM-SHA-512", "wrong-pw" }, "password"},
+		"wrong mechanism": {func(c *kafka.Config) {
+			c.Brokers, c.SASL.Mechanism = broker.TLSBrokers, "PLAIN"
+			c.TLS = trust(t, broker.CACertFile)
+		}, "SASL"},
+		"unknown authority": {func(c *kafka.Config) { c.Brokers, c.SASL, c.TLS = broker.TLSBrokers, kafka.SASL{}, &tls.Config{} }, "authority"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newConfig(t, broker.SASLBrokers)
+			cfg.SASL = login
+			tc.change(&cfg)
+			_, _, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
+			if err == nil || !strings.Contains(err.Error(), tc.hint) || cfg.SASL.Password != "" && strings.Contains(err.Error(), cfg.SASL.Password) {
+				t.Errorf("Open = %v, want a hint about %s", err, tc.hint)
+			}
+		})
+	}
+}
+
+// A check must not wait for a broker that is not there.
+func TestPingEndsAtOnce(t *testing.T) {
+	err := newSink(t, newConfig(t, []string{"127.0.0.1:1"})).Ping(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "check that the brokers run") {
+		t.Errorf("Ping = %v, want a hint", err)
+	}
+}
+
+func trust(t *testing.T, file string) *tls.Config {
+	t.Helper()
+	pem, err := os.ReadFile(file)
+	mustDo(t, err)
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: pool}
+}
+
+func TestSettingsAreChecked(t *testing.T) {
+	_, err := kafka.New(kafka.Config{TopicPrefix: "a b", Delivery: "maybe", Compression: "rar", MaxMessageBytes: 5, SASL: kafka.SASL{Mechanism: "GSSAPI", Password: "hush"}})
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, name := range []string{"Brokers", "TopicPrefix", "Cluster", "Delivery", "Compression", "MaxMessageBytes", "SASL"} {
+		if !strings.Contains(err.Error(), name+":") {
+			t.Errorf("the error does not name %s: %v", name, err)
+		}
+	}
+	for _, text := range []string{err.Error(), fmt.Sprintf("%v %+v %#v", kafka.SASL{Password: "hush"}, kafka.SASL{Password: "hush"}, kafka.SASL{Password: "hush"})} {
+		if strings.Contains(text, "hush") {
+			t.Errorf("the password is printed: %s", text)
+		}
+	}
+}

@@ -1,0 +1,193 @@
+package kafka_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// owner writes a slot's batches as the exporter does: after an error it opens the slot anew, goes on from what
+// it finds, and never writes a batch again that was recovered.
+type owner struct {
+	cfg     kafka.Config
+	slot    int
+	epoch   int64
+	from    sinks.Durable
+	log     sinks.Log
+	sink    *kafka.Sink
+	batches []*change.Batch // that are durable
+	reopens int
+}
+
+func (o *owner) open(t *testing.T) error {
+	if o.sink != nil {
+		o.sink.Close()
+	}
+	o.epoch++
+	o.reopens++
+	o.sink = newSink(t, o.cfg)
+	log, recovered, err := o.sink.Open(t.Context(), o.slot, o.epoch, o.from)
+	if err != nil {
+		return err
+	}
+	o.log = log
+	for _, r := range recovered {
+		o.durable(&r.Batch, r.Offsets)
+	}
+	return nil
+}
+
+func (o *owner) durable(b *change.Batch, offsets change.Offsets) {
+	o.batches = append(o.batches, b)
+	o.from = sinks.Durable{Seq: b.Seq, Offsets: o.from.Offsets.Merge(offsets)}
+}
+
+// run writes until done says so, each write with a deadline.
+func (o *owner) run(t *testing.T, deadline time.Duration, done func() bool) error {
+	if err := o.open(t); err != nil {
+		return err
+	}
+	for !done() {
+		b := lives(o.from.Seq+1, 26, 8)
+		b.Slot, b.Epoch = o.slot, o.epoch
+		for i := range b.Changes {
+			b.Changes[i].Namespace = fmt.Sprint("slot-", o.slot)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		offsets, err := o.log.Write(ctx, b)
+		cancel()
+		if err == nil {
+			o.durable(b, offsets)
+			continue
+		}
+		t.Logf("slot %d batch %d: %v", o.slot, b.Seq, err)
+		if err := o.open(t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// owners run several slots on the same topics while break_ does its work, then compare the log.
+func underFaults(t *testing.T, cfg kafka.Config, readFrom []string, deadline time.Duration, breaks func(written func() int)) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	var written atomic.Int64
+	owners := make([]*owner, 3)
+	for i := range owners {
+		owners[i] = &owner{cfg: cfg, slot: i}
+		wg.Go(func() {
+			o := owners[i]
+			seq := uint64(0)
+			err := o.run(t, deadline, func() bool {
+				written.Add(int64(o.from.Seq - seq))
+				seq = o.from.Seq
+				return stop.Load()
+			})
+			if err != nil {
+				t.Errorf("slot %d: %v", i, err)
+			}
+		})
+	}
+	breaks(func() int { return int(written.Load()) })
+	stop.Store(true)
+	wg.Wait()
+	var all []*change.Batch
+	for _, o := range owners {
+		t.Logf("slot %d: %d batches, opened %d times", o.slot, len(o.batches), o.reopens)
+		all = append(all, o.batches...)
+		o.sink.Close()
+	}
+	r := newReader(t, readFrom)
+	wantOnce(t, r.committed(t, readFrom, cfg.TopicPrefix+".pods"), all...)
+}
+
+// await waits for n more batches.
+func await(t *testing.T, written func() int, n int) {
+	t.Helper()
+	for from, end := written(), time.Now().Add(time.Minute); written() < from+n; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("only %d of %d batches in a minute", written()-from, n)
+		}
+	}
+}
+
+// Connections break at any moment, so that requests are sent again whose answer was lost: nothing is there twice
+// and nothing is missing.
+func TestBrokenConnections(t *testing.T) {
+	broker := startKafka(t, servers.KafkaOptions{})
+	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+		t.Run(delivery, func(t *testing.T) {
+			cfg := newConfig(t, broker.ProxiedBrokers)
+			cfg.Delivery = delivery
+			underFaults(t, cfg, broker.Brokers, time.Minute, func(written func() int) {
+				await(t, written, 3)
+				for range 60 {
+					if rand.IntN(2) == 0 {
+						broker.Proxy.Drop()
+					} else {
+						broker.Proxy.CutAfter(rand.IntN(2000))
+					}
+					time.Sleep(time.Duration(rand.IntN(50)) * time.Millisecond)
+				}
+				mustDo(t, broker.Proxy.Restore())
+				await(t, written, 9)
+			})
+		})
+	}
+}
+
+// The broker is stopped, killed and frozen in the middle of writes. Writes end in success or, where their time
+// runs out, in an error after which the slot is opened anew: exactly once all the same.
+func TestBrokerRestarts(t *testing.T) {
+	broker := startKafka(t, servers.KafkaOptions{})
+	cfg := newConfig(t, broker.Brokers)
+	cfg.RequestTimeout = 2 * time.Second
+	underFaults(t, cfg, broker.Brokers, 3*time.Second, func(written func() int) {
+		await(t, written, 6)
+		mustDo(t, broker.Restart(t.Context()))
+		await(t, written, 6)
+		broker.Kill()
+		mustDo(t, broker.Start(t.Context()))
+		await(t, written, 6)
+		mustDo(t, broker.Pause())
+		time.Sleep(5 * time.Second) // longer than a write may take
+		mustDo(t, broker.Resume())
+		await(t, written, 6)
+	})
+}
+
+func startKafka(t *testing.T, o servers.KafkaOptions) *servers.Kafka {
+	t.Helper()
+	k, err := servers.StartKafka(t.Context(), o)
+	mustDo(t, err)
+	t.Cleanup(func() {
+		if err := k.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return k
+}
+
+// A broker that can't be reached is waited for; the log says what is going on; the context ends it.
+func TestUnreachable(t *testing.T) {
+	cfg := newConfig(t, []string{"127.0.0.1:1"})
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, _, err := newSink(t, cfg).Open(ctx, 0, 1, sinks.Durable{})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Open = %v, want the context's error", err)
+	}
+	t.Log(err)
+}
