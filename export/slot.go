@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -110,6 +111,7 @@ func (s *slot) release(epoch int64) {
 // rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, recovered []sinks.Recovered) error {
 	for i := range recovered {
+		failpoint.Hit(failpoint.RollingForward)
 		r := &recovered[i]
 		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
 			return fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err)
@@ -128,7 +130,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
 	defer stopWriting(nil)
 	defer context.AfterFunc(parent, func() {
-		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(errShutdownTimeout) })
+		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
 	q := newQueue(s.config.BufferChanges, s.config.BufferBytes)
@@ -154,7 +156,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	return err
 }
 
-var errShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT) ran out before the last batch was committed; it will be recovered at the next start")
+// ErrShutdownTimeout: Run was told to stop and could not finish in time.
+var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT) ran out before the last batch was committed; it will be recovered at the next start")
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, q *queue, batches <-chan *collected) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,

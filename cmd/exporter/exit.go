@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/export"
 	"kubecdc/sinks"
 )
 
@@ -22,7 +23,11 @@ const (
 func exitCode(err error) int {
 	var usage *usageError
 	switch {
-	case err == nil, errors.Is(err, context.Canceled):
+	case err == nil:
+		return exitOK
+	case errors.Is(err, export.ErrShutdownTimeout):
+		return exitFailed
+	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
 		return exitOK
 	case config.IsError(err), errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings

@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/export"
 	"kubecdc/sinks"
 )
 
@@ -100,6 +101,8 @@ func TestExitCodes(t *testing.T) {
 		{nil, exitOK},
 		{errors.New("x"), exitFailed},
 		{&config.Error{}, exitSettings},
+		{fmt.Errorf("x: %w", context.Canceled), exitOK},
+		{errors.Join(export.ErrShutdownTimeout, context.Canceled), exitFailed},
 		{fmt.Errorf("x: %w", checkpoint.ErrFenced), exitFenced},
 		{fmt.Errorf("x: %w", sinks.ErrFenced), exitFenced},
 	} {
