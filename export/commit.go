@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -31,21 +32,25 @@ type committer struct {
 }
 
 func (c *committer) commit(ctx context.Context, b *collected) error {
+	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
 	if c.befores != nil {
 		if err := c.befores.attach(ctx, batch); err != nil {
 			return err
 		}
 	}
+	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
 	offsets, err := c.log.Write(ctx, batch)
 	if err != nil {
 		return fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, c.slot, err)
 	}
+	failpoint.Hit(failpoint.Written)
 	written := time.Now()
 	if err := c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)); err != nil {
 		return fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, c.slot, err)
 	}
+	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq
 	if c.befores != nil {
 		c.befores.committed(batch)

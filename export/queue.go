@@ -5,6 +5,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"kubecdc/internal/failpoint"
 	"kubecdc/source"
 )
 
@@ -22,6 +23,7 @@ func newQueue(maxItems int, maxBytes int64) *queue {
 
 // Send implements source.Output. The bytes are held until done is called, after the commit.
 func (q *queue) Send(ctx context.Context, item source.Item) error {
+	failpoint.Hit(failpoint.Received)
 	size := q.weight(item)
 	if err := q.bytes.Acquire(ctx, size); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -110,6 +111,7 @@ func (s *slot) release(epoch int64) {
 // rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, recovered []sinks.Recovered) error {
 	for i := range recovered {
+		failpoint.Hit(failpoint.RollingForward)
 		r := &recovered[i]
 		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
 			return fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err)

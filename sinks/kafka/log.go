@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -112,15 +113,18 @@ func (l *slotLog) apply(ctx context.Context) error {
 	if err := l.producer.add(ctx, l.active); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.TxnAdded)
 	// l.active grows when a dead letter is written.
 	if err := l.produce(ctx, l.active[:data:data]); err != nil {
 		return err
 	}
+	failpoint.Hit(failpoint.DataProduced)
 	return l.writeControl(ctx, append(l.batch.Controls[:len(l.batch.Controls):len(l.batch.Controls)], l.batchControl()))
 }
 
 // publish commits, and says where the batch's records ended.
 func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
+	failpoint.Hit(failpoint.ControlWritten)
 	if err := l.producer.end(ctx, true); err != nil {
 		return nil, err
 	}
