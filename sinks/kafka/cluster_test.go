@@ -1,0 +1,175 @@
+package kafka_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sinktest"
+)
+
+// Several brokers, and answers that a real one gives only in trouble, come from kfake, an in-process cluster.
+func fakeCluster(t *testing.T) *kfake.Cluster {
+	t.Helper()
+	c, err := kfake.NewCluster(kfake.NumBrokers(3))
+	mustDo(t, err)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestContractOnSeveralBrokers(t *testing.T) {
+	c := fakeCluster(t)
+	sinktest.Run(t, func(t *testing.T) func(t *testing.T) sinks.Sink {
+		cfg := newConfig(t, c.ListenAddrs())
+		return func(t *testing.T) sinks.Sink { return newSink(t, cfg) }
+	})
+}
+
+// Leaders and coordinators move while several slots write.
+func TestLeadersMove(t *testing.T) {
+	c := fakeCluster(t)
+	cfg := newConfig(t, c.ListenAddrs())
+	underFaults(t, cfg, c.ListenAddrs(), time.Minute, func(written func() int) {
+		for range 20 {
+			await(t, written, 1)
+			c.ShufflePartitionLeaders()
+			await(t, written, 1)
+			c.RehashCoordinators()
+		}
+		await(t, written, 3)
+	})
+}
+
+var writes = []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.EndTxn, kmsg.InitProducerID, kmsg.FindCoordinator}
+
+// Each answer that says "not now" is followed by the same request until it is done; the batch is there once.
+func TestPassingErrorsAreRetried(t *testing.T) {
+	for _, tc := range []struct {
+		err  *kerr.Error
+		keys []kmsg.Key
+	}{
+		{kerr.CoordinatorLoadInProgress, writes[1:]},
+		{kerr.CoordinatorNotAvailable, writes[1:]},
+		{kerr.NotCoordinator, writes[1:4]},
+		{kerr.ConcurrentTransactions, writes[1:4]},
+		{kerr.NotLeaderForPartition, writes[:1]},
+		{kerr.LeaderNotAvailable, writes[:1]},
+		{kerr.UnknownTopicOrPartition, writes[:2]},
+		{kerr.RequestTimedOut, writes[:1]},
+		{kerr.NotEnoughReplicas, writes[:1]},
+		{kerr.NotEnoughReplicasAfterAppend, writes[:1]},
+		{kerr.KafkaStorageError, writes[:1]},
+		{kerr.NetworkException, writes[:1]},
+		{kerr.FencedLeaderEpoch, []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}},
+		{kerr.OffsetNotAvailable, []kmsg.Key{kmsg.Fetch, kmsg.ListOffsets}},
+	} {
+		t.Run(tc.err.Message, func(t *testing.T) {
+			t.Parallel()
+			c := fakeCluster(t)
+			cfg := newConfig(t, c.ListenAddrs())
+			var faults []kfake.Fault
+			for _, key := range tc.keys {
+				faults = append(faults, fault(key, tc.err, 5))
+			}
+			hits := c.Fault(faults...)
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			first, second := lives(1, 30, 4), lives(2, 30, 4)
+			mustWrite(t, log, first)
+			mustWrite(t, log, second)
+			_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+			if len(recovered) != 2 {
+				t.Errorf("recovered %d batches, want 2", len(recovered))
+			}
+			if hits.Hits() < 5*len(tc.keys) {
+				t.Errorf("only %d requests were answered with the error", hits.Hits())
+			}
+			hits.Remove()
+			wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), first, second)
+		})
+	}
+}
+
+// fault answers with an error where the answer has a place for it.
+func fault(key kmsg.Key, err *kerr.Error, count int) kfake.Fault {
+	top := key == kmsg.EndTxn || key == kmsg.InitProducerID || key == kmsg.FindCoordinator
+	return kfake.Fault{Keys: []kmsg.Key{key}, Err: err, Count: count, TopLevel: top}
+}
+
+// Errors that waiting does not cure end the write at once and say what to do.
+func TestFinalErrors(t *testing.T) {
+	for _, tc := range []struct {
+		err  *kerr.Error
+		key  kmsg.Key
+		want string
+	}{
+		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Describe, Read and Write"},
+		{kerr.TransactionalIDAuthorizationFailed, kmsg.AddPartitionsToTxn, "transactional ids"},
+		{kerr.OutOfOrderSequenceNumber, kmsg.Produce, "Out Of Order"},
+		{kerr.ProducerFenced, kmsg.EndTxn, sinks.ErrFenced.Error()},
+		{kerr.InvalidProducerEpoch, kmsg.Produce, sinks.ErrFenced.Error()},
+	} {
+		t.Run(tc.err.Message, func(t *testing.T) {
+			t.Parallel()
+			c := fakeCluster(t)
+			cfg := newConfig(t, c.ListenAddrs())
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			mustWrite(t, log, lives(1, 3, 2))
+			c.Fault(fault(tc.key, tc.err, -1))
+			_, err := log.Write(t.Context(), lives(2, 3, 2))
+			if err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Write = %v, want %q", err, tc.want)
+			}
+			if fenced := strings.Contains(tc.want, "fenced"); errors.Is(err, sinks.ErrFenced) != fenced {
+				t.Errorf("errors.Is(%v, ErrFenced) is %v", err, !fenced)
+			}
+			if _, err := log.Write(t.Context(), lives(2, 3, 2)); err == nil {
+				t.Error("the log takes writes after a failure")
+			}
+		})
+	}
+}
+
+// Without the right to read a topic's settings the limit is learned from what the broker refuses.
+func TestLimitIsLearned(t *testing.T) {
+	c := fakeCluster(t)
+	cfg := newConfig(t, c.ListenAddrs())
+	cfg.Compression = "none"
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.DescribeConfigs}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	for _, topic := range []string{".pods", ".dead-letter"} {
+		mustDo(t, c.CreateTopic(cfg.TopicPrefix+topic, 2, map[string]string{"max.message.bytes": "30000"}))
+	}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	b := podBatch(100)
+	b.Seq = 1
+	b.Changes = append(b.Changes, huge("big", 5000, 100_000))
+	mustWrite(t, log, b)
+	r := newReader(t, cfg.Brokers)
+	wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), b)
+	letters := deadLetters(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter"))
+	if len(letters) != 1 {
+		t.Errorf("%d dead letters, want 1", len(letters))
+	}
+	_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+	wantBodies(t, recovered, b)
+}
+
+// A broker that may not make topics says so at once.
+func TestTopicsMayNotBeMade(t *testing.T) {
+	c := fakeCluster(t)
+	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	_, _, err := newSink(t, newConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})
+	if err == nil || !strings.Contains(err.Error(), ".control") || !strings.Contains(err.Error(), "Create") {
+		t.Errorf("Open = %v, want an error that names the topic and the right that is missing", err)
+	}
+	var e *kafka.Error
+	if !errors.As(err, &e) {
+		t.Errorf("%T is not a *kafka.Error", err)
+	}
+}
