@@ -42,7 +42,7 @@ func newClient(cfg *Config) (*client, error) {
 	c := &client{cfg: cfg, addr: kafka.TCP(cfg.Brokers...)}
 	c.transport = &kafka.Transport{
 		ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: mechanism,
-		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second,
+		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
 	}
 	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport}
 	return c, nil

@@ -15,8 +15,8 @@ import (
 func (l *slotLog) encode(ctx context.Context, p *partition) error {
 	for p.pending == nil {
 		items := l.fill(p)
-		plain := p.encoder.size()
-		sealed, err := p.encoder.seal(batchMeta{
+		plain, count := l.encoder.size(), l.encoder.count
+		sealed, err := l.encoder.seal(l.buffers.get(), batchMeta{
 			producerID: l.producer.id, producerEpoch: l.producer.epoch,
 			sequence: p.sequence, transactional: l.producer.transactional,
 		})
@@ -25,10 +25,13 @@ func (l *slotLog) encode(ctx context.Context, p *partition) error {
 		}
 		size := len(sealed) - sizePrefix
 		p.topic.learn(plain, size)
-		p.pendingItems, p.pendingRecords = items, p.encoder.count
-		switch {
-		case size <= p.topic.limit:
+		p.pendingItems, p.pendingRecords = items, count
+		if size <= p.topic.limit {
 			p.pending = sealed
+			return nil
+		}
+		l.buffers.put(sealed)
+		switch {
 		case items > 1:
 			p.most = items / 2
 		case len(p.records) > 0:
@@ -44,6 +47,27 @@ func (l *slotLog) encode(ctx context.Context, p *partition) error {
 	return nil
 }
 
+// buffers are those of record batches that were sent: as many as partitions are written at a time.
+type buffers [][]byte
+
+// maxIdle bounds what is kept for the next batch.
+const maxIdle = 32
+
+func (b *buffers) get() []byte {
+	if len(*b) == 0 {
+		return nil
+	}
+	last := (*b)[len(*b)-1]
+	*b = (*b)[:len(*b)-1]
+	return last
+}
+
+func (b *buffers) put(buffer []byte) {
+	if len(*b) < maxIdle && cap(buffer) <= maxPlain {
+		*b = append(*b, buffer)
+	}
+}
+
 // tooLarge says why a record was not sent as it is.
 type tooLarge struct{ size, limit int }
 
@@ -53,13 +77,13 @@ func (e tooLarge) Error() string {
 
 // fill appends items to the encoder until the aim is reached, and says how many.
 func (l *slotLog) fill(p *partition) int {
-	p.encoder.reset()
+	l.encoder.reset()
 	aim, left := p.topic.plainAim(), p.items()-p.next
 	if p.most > 0 {
 		left = min(left, p.most)
 	}
 	for i := range left {
-		if i > 0 && p.encoder.size()+l.itemSize(p, p.next+i) > aim {
+		if i > 0 && l.encoder.size()+l.itemSize(p, p.next+i) > aim {
 			return i
 		}
 		l.appendItem(p, p.next+i)
@@ -78,7 +102,7 @@ func (l *slotLog) itemSize(p *partition, i int) int {
 
 func (l *slotLog) appendItem(p *partition, i int) {
 	if len(p.records) > 0 {
-		p.encoder.append(&p.records[i])
+		l.encoder.append(&p.records[i])
 		return
 	}
 	l.appendChange(p, p.queue[i])
@@ -96,10 +120,10 @@ func (l *slotLog) appendChange(p *partition, index int32) {
 		r.headers, r.headerCount = l.changeHeaders(c, "")
 	}
 	l.tail = r.value[len(r.value)-1]
-	p.encoder.append(&r)
+	l.encoder.append(&r)
 	if c.Op == change.Delete {
 		r.tombstone = true
-		p.encoder.append(&r)
+		l.encoder.append(&r)
 	}
 }
 

@@ -38,6 +38,9 @@ type slotLog struct {
 	active []*partition
 	buried map[int32]*burial // changes that did not fit, by index
 
+	encoder batchEncoder
+	buffers buffers
+
 	// The headers that all records of the batch share, and room for those of one record.
 	shared      []byte
 	sharedCount int
@@ -203,7 +206,7 @@ func (l *slotLog) topic(ctx context.Context, name string, config map[string]stri
 	if err != nil {
 		return nil, err
 	}
-	t := newTopic(info, l.sink.codec)
+	t := newTopic(info)
 	l.topics[name] = t
 	return t, nil
 }

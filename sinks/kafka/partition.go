@@ -21,13 +21,11 @@ type topic struct {
 // maxPlain bounds a batch before compression, hence memory.
 const maxPlain = 8 << 20
 
-func newTopic(info *topicInfo, codec codec) *topic {
+func newTopic(info *topicInfo) *topic {
 	t := &topic{topicInfo: info, limit: info.maxBatch, aim: info.maxBatch, ratio: 1}
 	for i := range info.partitions {
 		t.indexes = append(t.indexes, i)
-		t.partitions = append(t.partitions, &partition{
-			topic: t, index: int32(i), encoder: batchEncoder{codec: codec},
-		})
+		t.partitions = append(t.partitions, &partition{topic: t, index: int32(i)})
 	}
 	return t
 }
@@ -64,7 +62,6 @@ type partition struct {
 	topic    *topic
 	index    int32
 	sequence int32 // of the next record, as the broker counts this producer's
-	encoder  batchEncoder
 
 	inTxn   bool
 	queue   []int32  // changes of the batch, by index, in order
@@ -92,7 +89,7 @@ func (p *partition) begin() {
 	p.written, p.inTxn = false, false
 }
 
-// acknowledged notes that the broker has the pending record batch.
+// acknowledged notes that the broker has the pending record batch, whose buffer the caller may use again.
 func (p *partition) acknowledged(baseOffset int64) {
 	if !p.written {
 		p.first = baseOffset

@@ -168,6 +168,7 @@ func (l *slotLog) settle(ctx context.Context, partitions []*partition) error {
 		err := codeError(p.answer.code)
 		switch {
 		case err == nil:
+			l.buffers.put(p.pending)
 			p.acknowledged(p.answer.offset)
 			continue
 		case judge(err) == refused:
@@ -193,6 +194,7 @@ func (l *slotLog) refused(ctx context.Context, p *partition, cause error) error 
 	if kafkaCode(cause) != kafka.InvalidRecord {
 		p.topic.learnRefused(len(p.pending) - sizePrefix)
 	}
+	l.buffers.put(p.pending)
 	p.pending = nil
 	if p.pendingItems > 1 {
 		p.most = p.pendingItems / 2

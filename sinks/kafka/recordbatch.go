@@ -44,11 +44,10 @@ type record struct {
 	headerCount int
 }
 
-// batchEncoder builds one record batch at a time in buffers that it keeps.
+// batchEncoder builds one record batch at a time. One serves all partitions of a log.
 type batchEncoder struct {
 	codec     codec // nil: no compression
 	plain     []byte
-	packed    []byte
 	count     int
 	firstTime int64
 	maxTime   int64
@@ -99,19 +98,19 @@ func (e *batchEncoder) append(r *record) {
 	e.count++
 }
 
-// seal compresses the records, where that makes them smaller, and fills in the header. The result is valid
-// until the next reset.
-func (e *batchEncoder) seal(m batchMeta) ([]byte, error) {
-	b, attributes := e.plain, int16(0)
+// seal compresses the records into the buffer, where that makes them smaller, and fills in the header. Where it
+// does not, the encoder gives away its own buffer and goes on with the other: nothing is copied.
+func (e *batchEncoder) seal(buffer []byte, m batchMeta) ([]byte, error) {
+	b, attributes := buffer, int16(0)
 	if e.codec != nil {
-		packed, err := e.codec.appendTo(append(e.packed[:0], e.plain[:atRecords]...), e.plain[atRecords:])
+		packed, err := e.codec.appendTo(append(buffer[:0], e.plain[:atRecords]...), e.plain[atRecords:])
 		if err != nil {
 			return nil, err
 		}
-		e.packed = packed
-		if len(packed) < len(b) {
-			b, attributes = packed, e.codec.bits()
-		}
+		b, attributes = packed, e.codec.bits()
+	}
+	if e.codec == nil || len(b) >= len(e.plain) {
+		b, e.plain, attributes = e.plain, b, 0
 	}
 	if m.transactional {
 		attributes |= transactionalBit

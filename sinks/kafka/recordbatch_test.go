@@ -62,7 +62,7 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 					want = append(want, f)
 					e.append(&r)
 				}
-				sealed, err := e.seal(batchMeta{producerID: 1 << 40, producerEpoch: 7, sequence: math.MaxInt32, transactional: true})
+				sealed, err := e.seal(nil, batchMeta{producerID: 1 << 40, producerEpoch: 7, sequence: math.MaxInt32, transactional: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -101,7 +101,7 @@ func TestIncompressibleStaysPlain(t *testing.T) {
 	e := batchEncoder{codec: codec}
 	e.reset()
 	e.append(&record{key: []byte("k"), value: change.Value{[]byte("v")}})
-	sealed, err := e.seal(batchMeta{})
+	sealed, err := e.seal(nil, batchMeta{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +125,7 @@ func FuzzVarintLen(f *testing.F) {
 		e.reset()
 		e.append(&record{time: 0})
 		e.append(&record{time: v, key: []byte("k"), value: change.Value{[]byte("v")}})
-		sealed, err := e.seal(batchMeta{})
+		sealed, err := e.seal(nil, batchMeta{})
 		if err != nil {
 			t.Fatal(err)
 		}

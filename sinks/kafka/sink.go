@@ -70,6 +70,7 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		sink: s, slot: slot, epoch: epoch,
 		envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version},
 		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
+		encoder: batchEncoder{codec: s.codec},
 	}
 	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), controlTopicConfig)
 	if err != nil {

@@ -46,12 +46,10 @@ type topics struct {
 
 // ensure gives a topic, made with the configuration if it is not there.
 func (t *topics) ensure(ctx context.Context, name string, config map[string]string) (*topicInfo, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if info := t.known[name]; info != nil {
+	if info := t.get(name); info != nil {
 		return info, nil
 	}
-	info := &topicInfo{name: name}
+	info := &topicInfo{name: name} // two slots may do this at a time: the broker makes the topic once
 	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) (err error) {
 		info.partitions, err = t.ready(ctx, name, config)
 		return err
@@ -60,8 +58,16 @@ func (t *topics) ensure(ctx context.Context, name string, config map[string]stri
 		return nil, err
 	}
 	info.maxBatch = t.limit(ctx, name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.known[name] = info
 	return info, nil
+}
+
+func (t *topics) get(name string) *topicInfo {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[name]
 }
 
 // forget makes the next ensure look again.
