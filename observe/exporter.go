@@ -23,6 +23,7 @@ const FirstSnapshot = "first snapshot"
 func (e *Exporter) StreamAdded(stream string) {
 	e.Health.StreamAdded(stream)
 	e.Health.Discovered()
+	e.Progress.Expect(stream)
 }
 
 func (e *Exporter) StreamRemoved(stream string) {
@@ -38,6 +39,8 @@ func (e *Exporter) StreamState(stream string, state source.State, reason string,
 		e.Metrics.Error(StageSource)
 	}
 	switch {
+	case err != nil:
+		e.Progress.Drop(stream)
 	case state == source.StateListing && reason == FirstSnapshot:
 		e.Progress.Begin(stream)
 	case state == source.StateWatching, state == source.StateAbsent:

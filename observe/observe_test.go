@@ -188,7 +188,7 @@ func TestProgressBar(t *testing.T) {
 			t.Fatalf("the bar does not move: %q", terminal.String())
 		}
 	}
-	p.List("nodes", 1, 1)    // not a first snapshot
+	p.List("nodes", 1, 1) // not a first snapshot
 	log.Info("in between")
 	p.Done("pods")
 	p.List("secrets", 100, 300)
@@ -199,5 +199,30 @@ func TestProgressBar(t *testing.T) {
 	}
 	if i := strings.Index(text, "in between"); !strings.Contains(text[:i], "\r") {
 		t.Error("the bar is not taken away before a line is logged")
+	}
+}
+
+func TestTheSnapshotIsCompleteOnce(t *testing.T) {
+	var out bytes.Buffer
+	e := &Exporter{Metrics: NewMetrics(""), Health: NewHealth(), Progress: NewProgress(nil)}
+	e.Progress.LogTo(slog.New(slog.NewTextHandler(&out, nil)))
+	for _, stream := range []string{"pods", "secrets", "nodes", "services"} {
+		e.StreamAdded(stream)
+	}
+	for _, stream := range []string{"pods", "nodes"} {
+		e.StreamState(stream, source.StateListing, FirstSnapshot, nil)
+		e.ListProgress(stream, 2, 2)
+		e.StreamState(stream, source.StateWatching, "", nil)
+	}
+	e.StreamState("secrets", source.StateWaiting, FirstSnapshot, errors.New("403"))
+	e.StreamState("services", source.StateWatching, "resumed", nil)
+	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
+		t.Error(out.String())
+	}
+	out.Reset()
+	e.StreamAdded("pods")
+	e.StreamState("pods", source.StateWatching, "resumed", nil)
+	if out.Len() > 0 {
+		t.Errorf("a resumed stream had no snapshot: %s", out.String())
 	}
 }

@@ -21,7 +21,10 @@ type Progress struct {
 	said    time.Time // when the last line was logged
 }
 
-type count struct{ done, total int64 }
+type count struct {
+	done, total int64
+	snapshot    bool // a first list has begun
+}
 
 // sayEvery is the time between two log lines.
 const sayEvery = 5 * time.Second
@@ -38,16 +41,26 @@ func (p *Progress) LogTo(log *slog.Logger) {
 	p.log = log
 }
 
+// Expect says that a stream is about to start, perhaps with a first list.
+func (p *Progress) Expect(stream string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.running[stream] == nil {
+		p.running[stream] = &count{}
+	}
+}
+
 // Begin says that the first list of a stream starts.
 func (p *Progress) Begin(stream string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.running) == 0 {
+	if p.started.IsZero() {
 		p.started, p.said = time.Now(), time.Now()
 	}
 	if p.running[stream] == nil {
 		p.running[stream] = &count{}
 	}
+	p.running[stream].snapshot = true
 }
 
 // List says how many objects of how many a list has read; of a stream that did not begin it is passed over.
@@ -57,7 +70,7 @@ func (p *Progress) List(stream string, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.running[stream]
-	if c == nil {
+	if c == nil || !c.snapshot {
 		return
 	}
 	c.done, c.total = done, max(done, total)
@@ -70,8 +83,13 @@ func (p *Progress) List(stream string, done, total int64) {
 	}
 }
 
-// Done says that the first list of a stream has ended.
-func (p *Progress) Done(stream string) {
+// Done says that a stream is watching: its first list, if it had one, has ended.
+func (p *Progress) Done(stream string) { p.end(stream, true) }
+
+// Drop says that a stream is held up, so that the others need not wait for it; Begin takes it in again.
+func (p *Progress) Drop(stream string) { p.end(stream, false) }
+
+func (p *Progress) end(stream string, counts bool) {
 	say := func() {}
 	defer func() { say() }()
 	p.mu.Lock()
@@ -81,8 +99,10 @@ func (p *Progress) Done(stream string) {
 		return
 	}
 	delete(p.running, stream)
-	p.count.done += c.done
-	p.count.total += c.done
+	if counts {
+		p.count.done += c.done
+		p.count.total += c.done
+	}
 	if len(p.running) == 0 {
 		say = p.finish()
 	}
@@ -94,8 +114,11 @@ func (p *Progress) finish() func() {
 		_ = p.bar.Clear()
 		p.bar = nil
 	}
+	if p.started.IsZero() {
+		return func() {} // all streams resumed
+	}
 	log, objects, took := p.log, p.count.done, time.Since(p.started).Round(time.Millisecond)
-	p.count = count{}
+	p.count, p.started = count{}, time.Time{}
 	return func() { log.Info("snapshot complete", "objects", objects, "took", took.String()) }
 }
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
@@ -44,7 +45,30 @@ func run(ctx context.Context, c *cobra.Command) error {
 	if server != nil {
 		log.Info("health and metrics are served", "address", server.Addr())
 	}
-	return exportTo(ctx, settings, cluster, watch, log)
+	return within(ctx, settings.Process.ShutdownTimeout+grace, func() error {
+		return exportTo(ctx, settings, cluster, watch, log)
+	})
+}
+
+// grace is what closing connections may take after the shutdown timeout.
+const grace = 2 * time.Second
+
+// within gives the result of work, or gives up when it has not ended so long after ctx has: a pipe that nobody reads
+// and a server that does not answer can hold it for ever.
+func within(ctx context.Context, limit time.Duration, work func() error) error {
+	result := make(chan error, 1)
+	go func() { result <- work() }()
+	select {
+	case err := <-result:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-result:
+		return err
+	case <-time.After(limit):
+		return export.ErrShutdownTimeout
+	}
 }
 
 // exportTo opens both ends and runs between them.

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"bytes"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/test/e2e"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_AS_EXPORTER") != "" {
+		main()
+	}
+	servers.Main(m)
+}
+
+// stuck is an exporter that can't finish what it has in flight: nobody reads the pipe that it writes to.
+func stuck(t *testing.T, settings ...string) *exec.Cmd {
+	t.Helper()
+	kube := servers.Kube(t)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := freeAddress(t)
+	c := exec.Command(os.Args[0], "run")
+	c.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
+		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+	c.Env = append(c.Env, settings...)
+	var log bytes.Buffer
+	c.Stdout, c.Stderr = write, &log
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	write.Close()
+	t.Cleanup(func() {
+		_ = c.Process.Kill()
+		read.Close()
+		if t.Failed() {
+			t.Log(log.String())
+		}
+	})
+	e2e.Await(t, time.Minute, "the exporter to be ready", func() (bool, error) {
+		answer, err := http.Get("http://" + address + "/readyz")
+		if err != nil {
+			return false, nil
+		}
+		answer.Body.Close()
+		return answer.StatusCode == http.StatusOK, nil
+	})
+	return c
+}
+
+// exit waits for the end, and gives the exit code and how long it took.
+func exit(t *testing.T, c *exec.Cmd) (code int, took time.Duration) {
+	t.Helper()
+	started := time.Now()
+	ended := make(chan error, 1)
+	go func() { ended <- c.Wait() }()
+	select {
+	case <-ended:
+		return c.ProcessState.ExitCode(), time.Since(started)
+	case <-time.After(30 * time.Second):
+		t.Fatal("it does not end")
+		return 0, 0
+	}
+}
+
+func TestWhatCantBeFinishedEndsAtTheShutdownTimeout(t *testing.T) {
+	c := stuck(t, "KUBECDC_SHUTDOWN_TIMEOUT=1s")
+	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if code, took := exit(t, c); code != exitFailed || took < time.Second/2 || took > 10*time.Second {
+		t.Errorf("exit code %d after %s", code, took)
+	}
+}
+
+func TestASecondSignalEndsAtOnce(t *testing.T) {
+	c := stuck(t)
+	for range 2 {
+		if err := c.Process.Signal(syscall.SIGINT); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // two signals of one kind at one moment are one
+	}
+	if code, took := exit(t, c); code != exitKilled || took > 5*time.Second {
+		t.Errorf("exit code %d after %s", code, took)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
