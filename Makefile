@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 # One package at a time: each starts real servers of its own.
 TEST    := $(GO) test -count=1 -p 1 -timeout 30m
 
-.PHONY: help demo test race bench lint build docs image servers clean
+.PHONY: help demo test race chaos bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +24,9 @@ test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for
 race: export CGO_ENABLED := 1
 race: servers ## all tests, under the race detector
 	$(TEST) -race $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+
+chaos: servers ## faults at random for as long as you like (KUBECDC_CHAOS_FAULTS=500, KUBECDC_CHAOS_SEED=…)
+	$(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
 
 bench: servers ## the benchmarks, on real servers
 	$(GO) test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(or $(PKG),./...)
