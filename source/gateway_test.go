@@ -20,8 +20,8 @@ type gateway struct {
 	open    chan struct{} // closed while watches may pass
 	cut     chan struct{} // closed to end the watches that run
 	expire  bool          // the next watch gets 410
-	watches int
-	exact   int
+	exact   int           // reads of the past so far
+	reading func(n int)   // told of each
 }
 
 func newGateway(t testing.TB, config *rest.Config) *gateway {
@@ -41,6 +41,7 @@ func newGateway(t testing.TB, config *rest.Config) *gateway {
 	proxy.FlushInterval = -1
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") != "1" {
+			g.past(r)
 			proxy.ServeHTTP(w, r)
 			return
 		}
@@ -48,6 +49,20 @@ func newGateway(t testing.TB, config *rest.Config) *gateway {
 	}))
 	t.Cleanup(func() { g.hold(); g.Server.CloseClientConnections(); g.Server.Close() })
 	return g
+}
+
+// past counts the reads of the past.
+func (g *gateway) past(r *http.Request) {
+	if r.URL.Query().Get("resourceVersionMatch") != "Exact" {
+		return
+	}
+	g.mu.Lock()
+	g.exact++
+	n, reading := g.exact, g.reading
+	g.mu.Unlock()
+	if reading != nil {
+		reading(n)
+	}
 }
 
 func (g *gateway) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler) {

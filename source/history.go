@@ -92,7 +92,7 @@ func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o 
 
 // namesAt calls visit for every object of the collection as it stood at the revision: identities only.
 func (h *history) namesAt(ctx context.Context, namespace string, revision uint64, visit func(object) error) error {
-	q := exactParams(h.stream, strconv.FormatUint(revision, 10), 500)
+	q := exactParams(h.stream, strconv.FormatUint(revision, 10), onePage)
 	for {
 		p, err := h.page(ctx, namespace, q, acceptListMeta, func(raw []byte) error {
 			o, err := parseObject(raw)
@@ -104,7 +104,7 @@ func (h *history) namesAt(ctx context.Context, namespace string, revision uint64
 		if err != nil || p.continueToken == "" {
 			return err
 		}
-		q = listParams(h.stream, 500, p.continueToken)
+		q = listParams(h.stream, onePage, p.continueToken)
 	}
 }
 
@@ -175,14 +175,16 @@ func (c *Claims) add(revision uint64, stream string) {
 	c.owners[revision] = stream
 }
 
-// byOther reports whether another stream's objects changed at the revision. Two streams over the same resource (of
-// two namespaces) are others too: a revision writes one key.
-func (c *Claims) byOther(revision uint64, stream string) bool {
+// between calls explained for every revision in (from, to] at which another stream's objects changed. The streams
+// of a process have no object in common (each is another resource or namespace), so nothing of this one changed there.
+func (c *Claims) between(from, to uint64, stream string, explained func(revision uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	owner, ok := c.owners[revision]
-	if !ok {
-		owner, ok = c.older[revision]
+	for _, owners := range []map[uint64]string{c.owners, c.older} {
+		for revision, owner := range owners {
+			if owner != stream && revision > from && revision <= to {
+				explained(revision)
+			}
+		}
 	}
-	return ok && owner != stream
 }

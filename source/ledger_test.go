@@ -38,6 +38,10 @@ func (l *ledger) Send(ctx context.Context, item source.Item) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	defer func() {
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}()
 	if l.sent++; l.sent == l.failAt {
 		return crash{l.sent}
 	}
@@ -58,8 +62,6 @@ func (l *ledger) Send(ctx context.Context, item source.Item) error {
 	if item.Version != "" {
 		l.position = item.Version
 	}
-	close(l.moved)
-	l.moved = make(chan struct{})
 	return nil
 }
 
@@ -94,6 +96,7 @@ func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 		}
 		select {
 		case <-moved:
+		case <-time.After(time.Second):
 		case <-deadline:
 			t.Fatalf("waited in vain for %s: position %s, %d changes", what, position, n)
 		}

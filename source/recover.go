@@ -59,9 +59,13 @@ var errNotRecoverable = errors.New("the missed revisions can't be read")
 // survey lists identities only, tells what differs from the index, and finds out how it came to that.
 func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	var changed []object
+	listed, ahead, back := int64(0), false, false
 	s.index.startPass()
 	version, err := s.listIdentities(ctx, func(o object) {
+		listed++
 		old, exists := s.index.get(o.key())
+		ahead = ahead || exists && change.CompareVersions(old.version, s.position) > 0
+		back = back || exists && old.uid == o.uid && change.CompareVersions(o.version, old.version) < 0
 		if exists && old.uid == o.uid {
 			s.index.mark(o.key())
 		}
@@ -78,15 +82,20 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	switch {
 	case err1 != nil || err2 != nil:
 		return nil, "", fmt.Errorf("%w: its resourceVersions are no revisions", errNotRecoverable)
+	case back:
+		return nil, "", fmt.Errorf("%w: the server has objects that are older than the log has them: its history went back", errNotRecoverable)
+	case ahead:
+		return nil, "", fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was broken off", errNotRecoverable)
 	case to < from:
 		return nil, "", fmt.Errorf("%w: the server's history went back from %d to %d", errNotRecoverable, from, to)
 	case to-from > s.options.Backfill.MaxRevisions:
 		return nil, "", fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", errNotRecoverable, to-from, s.options.Backfill.MaxRevisions)
 	}
 	o := s.options.Backfill
-	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, parallel: o.Parallel,
-		lives: map[string][]*life{}, known: map[uint64]bool{},
+	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, listed: listed, parallel: o.Parallel,
+		lives: map[string][]*life{}, explained: newExplained(from, to, s.stream.Resource.Plural == "events"),
 		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, limiter: o.Limiter}}
+	o.Claims.between(from, to, s.ID(), b.explained.add)
 	err = b.run(ctx, changed, s.index.unseen())
 	if isInvalid(err) || isRefused(err) {
 		err = fmt.Errorf("%w: %s", errNotRecoverable, reasonText(err))
@@ -140,8 +149,11 @@ func (b *backfill) plan() plan {
 }
 
 func (l *life) changes(p plan) plan {
-	if l.lost {
+	if l.lost && l.logged {
 		return append(p, recovered{life: l, op: change.Delete, inferred: true})
+	}
+	if !l.logged && len(l.revisions) == 0 {
+		return p // nothing of it can be read any more: for the log it never was
 	}
 	for i := len(l.revisions) - 1; i >= 0; i-- {
 		r := l.revisions[i]

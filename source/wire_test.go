@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -41,17 +42,19 @@ func (l *ledger) awaitSame(t *testing.T, config *rest.Config) {
 	for _, o := range list.Items {
 		want[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
 	}
+	deadline := time.Now().Add(30 * time.Second)
 	l.await(t, "the server's state", func() bool {
-		if len(want) != len(l.objects) {
-			return false
+		same := maps.Equal(want, l.objects)
+		if !same && time.Now().After(deadline) {
+			return true
 		}
-		for key, o := range want {
-			if l.objects[key] != o {
-				return false
-			}
-		}
-		return true
+		return same
 	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !maps.Equal(want, l.objects) {
+		t.Errorf("the log's state is %v, the server's %v", l.objects, want)
+	}
 }
 
 // noneTwice fails when the log tells a change of one object twice.

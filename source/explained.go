@@ -1,0 +1,50 @@
+package source
+
+import "sync"
+
+// explained knows, of a gap (from, to], at which revisions the collection can't have changed in a way that is not
+// known yet. A revision writes one key, so a revision at which a change is known, of this collection or of another
+// one, holds no other: no read need ever be made for it, and an object that stands at a revision stands the same at
+// the one before if that is explained. (Only the expiry of a lease deletes several keys at one revision, and only
+// Events have leases: for them nothing is ever explained.)
+type explained struct {
+	mu     sync.Mutex
+	from   uint64
+	below  []uint32 // below[i]: of revision from+i, how far down to look next; itself while it is not explained
+	leased bool
+}
+
+func newExplained(from, to uint64, leased bool) *explained {
+	x := &explained{from: from, below: make([]uint32, to-from+1), leased: leased}
+	for i := range x.below {
+		x.below[i] = uint32(i)
+	}
+	return x
+}
+
+// add notes that the change at the revision is known.
+func (x *explained) add(revision uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if i := revision - x.from; !x.leased && revision > x.from && x.below[i] == uint32(i) {
+		x.below[i] = uint32(i - 1)
+	}
+}
+
+// highest is the newest revision at or below this one that is not explained; from, when all are.
+func (x *explained) highest(revision uint64) uint64 {
+	if revision <= x.from {
+		return x.from
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	start := uint32(revision - x.from)
+	root := start
+	for x.below[root] != root {
+		root = x.below[root]
+	}
+	for i := start; x.below[i] != root && i != root; { // the next look is short
+		i, x.below[i] = x.below[i], root
+	}
+	return x.from + uint64(root)
+}
