@@ -96,7 +96,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 		return nil, err
 	}
 	selected, unknown := source.Select(config.Resources, served)
-	if len(unknown) > 0 {
+	if unknown = parts.Client.Missing(ctx, unknown); len(unknown) > 0 {
 		return nil, source.UnknownError(unknown, served)
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "uid", uid, "server", parts.Client.Host(), "resources", len(selected))

@@ -117,6 +117,7 @@ func (d *Discovery) Follow(ctx context.Context, client *Client, patterns []Patte
 	}
 	settle := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
 	again := settle
+	removals := newRemovals(client)
 	for {
 		delay := poll
 		if len(again) > 0 {
@@ -136,6 +137,10 @@ func (d *Discovery) Follow(ctx context.Context, client *Client, patterns []Patte
 			continue
 		}
 		selected, _ := Select(patterns, served)
+		selected, sure := removals.keep(ctx, selected)
+		if !sure && len(again) == 0 {
+			again = settle[len(settle)-1:]
+		}
 		changed(Selection{Resources: selected, Unsure: served.failed})
 	}
 }

@@ -122,7 +122,7 @@ func snapshotEnd(log *Log, stream string) int64 {
 
 // inOrder walks the records of one key as they stand in the partition; seen takes those from after the snapshot.
 func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[string]bool, from int64) {
-	last, prior := "", Record{}
+	last, prior, known := "", Record{}, map[string]bool{}
 	for i, r := range records {
 		if i > 0 && r.Partition != prior.Partition {
 			v.note(&v.Reordered, "%s %s stands in two partitions", kind.ID(), key)
@@ -130,22 +130,24 @@ func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[stri
 		if prior.Op == "d" && r.Op != "" {
 			v.note(&v.Wrong, "%s %s @%s: no tombstone follows the delete", kind.ID(), key, prior.Version)
 		}
-		v.beforeFits(kind, key, prior, r)
-		prior = r
 		if r.Op == "" {
+			prior = r
 			continue
 		}
-		id := fmt.Sprintf("%s %s @%s", r.Op, key, r.Version)
-		c := change.CompareVersions(r.Version, last)
-		switch {
-		case seen[id] || c == 0 && r.Op != "d":
+		id := fmt.Sprintf("%s %s %s @%s", r.Op, key, r.UID, r.Version)
+		if known[id] {
 			v.note(&v.Repeated, "repeated: %s %s", kind.ID(), id)
-		case c < 0:
+			prior.Op = r.Op // a repeated delete has its tombstone too
+			continue
+		}
+		known[id] = true
+		v.beforeFits(kind, key, prior, r)
+		if c := change.CompareVersions(r.Version, last); c < 0 || c == 0 && r.Op != "d" {
 			v.note(&v.Reordered, "out of order: %s %s after @%s", kind.ID(), id, last)
 		}
-		last = r.Version
+		last, prior = r.Version, r
 		if n, _ := strconv.ParseInt(r.Version, 10, 64); n > from && r.Op != "r" {
-			seen[id] = true
+			seen[fmt.Sprintf("%s %s @%s", r.Op, key, r.Version)] = true
 		}
 	}
 }

@@ -25,7 +25,7 @@ func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	ctx := context.Background()
 	w := &World{Prefix: "e2e", Env: map[string]string{}}
 	var err error
-	if w.Kube, err = servers.StartKubernetes(ctx, servers.KubernetesOptions{}); err != nil {
+	if w.Kube, err = servers.StartKubernetes(ctx, servers.KubernetesOptions{CompactionInterval: -1}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = w.Kube.Stop() })

@@ -1,0 +1,277 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// Chaos breaks a world while a writer makes changes, one fault after another, all chosen by a seed. Two replicas run
+// all the time, each started again when it ends, as a Deployment does.
+type Chaos struct {
+	t        testing.TB
+	world    *World
+	random   *rand.Rand
+	replicas [2]*replica
+	proxies  map[string]*servers.Proxy
+	admin    *kadm.Client
+	Faults   map[string]int
+}
+
+// replica keeps one exporter running.
+type replica struct {
+	mu      sync.Mutex
+	t       testing.TB
+	name    string
+	env     map[string]string
+	current *Exporter
+	codes   map[int]int // exit codes seen, and how often
+	stop    bool
+	done    chan struct{}
+}
+
+// NewChaos puts proxies between the exporters and every server, and starts two replicas.
+func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
+	t.Helper()
+	c := &Chaos{t: t, world: w, random: rand.New(rand.NewPCG(seed, 3)), Faults: map[string]int{}, proxies: map[string]*servers.Proxy{}}
+	for name, target := range map[string]string{"api": w.Kube.Address, "postgres": w.Postgres.Address} {
+		p, err := servers.NewProxy(target)
+		must(t, err)
+		t.Cleanup(func() { p.Close() })
+		c.proxies[name] = p
+	}
+	c.proxies["kafka"] = w.Kafka.Proxy
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, w.Kube.WriteKubeconfig(kubeconfig, c.proxies["api"].Address, ""))
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
+	must(t, err)
+	t.Cleanup(client.Close)
+	c.admin = kadm.NewClient(client)
+	env := w.With(append([]string{"KUBECONFIG", kubeconfig, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","),
+		"KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, c.proxies["postgres"].Address, 1)}, settings...)...)
+	for i := range c.replicas {
+		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
+	}
+	t.Cleanup(c.Stop)
+	return c
+}
+
+func startReplica(t testing.TB, name string, env map[string]string) *replica {
+	r := &replica{t: t, name: name, env: env, codes: map[int]int{}, done: make(chan struct{})}
+	r.current = StartExporter(t, name, env)
+	go r.keep()
+	return r
+}
+
+// keep starts the exporter again whenever it ends.
+func (r *replica) keep() {
+	defer close(r.done)
+	for {
+		r.mu.Lock()
+		e := r.current
+		r.mu.Unlock()
+		<-e.Exited()
+		r.mu.Lock()
+		r.codes[e.cmd.ProcessState.ExitCode()]++
+		if r.stop {
+			r.mu.Unlock()
+			return
+		}
+		r.current = StartExporter(r.t, r.name, r.env)
+		r.mu.Unlock()
+	}
+}
+
+// restartWith kills the exporter and starts it once with one more setting.
+func (r *replica) restartWith(key, value string) *Exporter {
+	r.mu.Lock()
+	r.env = clone(r.env)
+	r.env[key] = value
+	e := r.current
+	r.mu.Unlock()
+	e.Kill()
+	var next *Exporter
+	Await(r.t, 10*time.Second, "the next process", func() (bool, error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		next = r.current
+		return next != e, nil
+	})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.env, key)
+	return next
+}
+
+func clone(m map[string]string) map[string]string {
+	out := map[string]string{}
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func (r *replica) exporter() *Exporter {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current
+}
+
+// Stop ends the replicas.
+func (c *Chaos) Stop() {
+	for _, r := range c.replicas {
+		r.mu.Lock()
+		r.stop = true
+		r.mu.Unlock()
+		r.exporter().Signal(syscall.SIGCONT)
+		r.exporter().Kill()
+		<-r.done
+	}
+}
+
+// ExitCodes counts how the processes ended.
+func (c *Chaos) ExitCodes() map[int]int {
+	all := map[int]int{}
+	for _, r := range c.replicas {
+		r.mu.Lock()
+		for code, n := range r.codes {
+			all[code] += n
+		}
+		r.mu.Unlock()
+	}
+	return all
+}
+
+// faults are all that can happen. Each breaks something, and mends it.
+var faults = map[string]func(*Chaos){
+	"kill -9 an exporter": func(c *Chaos) { c.any().Kill() },
+	"SIGSTOP an exporter": (*Chaos).suspend,
+	"kill -9 the broker":  func(c *Chaos) { c.world.Kafka.Kill(); must(c.t, c.world.Kafka.Start(context.Background())) },
+	"kill -9 Postgres":    func(c *Chaos) { c.world.Postgres.Kill(); must(c.t, c.world.Postgres.Start(context.Background())) },
+	"kill -9 the API server": func(c *Chaos) {
+		c.world.Kube.KillAPIServer()
+		must(c.t, c.world.Kube.StartAPIServer(context.Background()))
+	},
+	"cut a connection":     func(c *Chaos) { c.disturb((*servers.Proxy).Cut) },
+	"drop connections":     func(c *Chaos) { c.proxy().Drop() },
+	"freeze a connection":  func(c *Chaos) { c.disturb((*servers.Proxy).Freeze) },
+	"slow a connection":    func(c *Chaos) { c.disturb(func(p *servers.Proxy) { p.Slow(20_000) }) },
+	"kill -9 at failpoint": (*Chaos).failpoint,
+}
+
+// weights: the slow faults come less often.
+var weights = []struct {
+	name   string
+	weight int
+}{
+	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
+	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
+}
+
+// Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
+func (c *Chaos) Fault() {
+	total := 0
+	for _, w := range weights {
+		total += w.weight
+	}
+	n := c.random.IntN(total)
+	for _, w := range weights {
+		if n -= w.weight; n < 0 {
+			c.do(w.name)
+			return
+		}
+	}
+}
+
+func (c *Chaos) do(name string) {
+	c.Faults[name]++
+	faults[name](c)
+	c.awaitProgress(name)
+	c.wait(100 + c.random.IntN(400))
+}
+
+// wait lets the exporters work undisturbed for some milliseconds: faults are to strike at random moments.
+func (c *Chaos) wait(ms int) { time.Sleep(time.Duration(ms) * time.Millisecond) }
+
+func (c *Chaos) any() *Exporter { return c.replicas[c.random.IntN(len(c.replicas))].exporter() }
+
+func (c *Chaos) proxy() *servers.Proxy {
+	return c.proxies[[]string{"api", "kafka", "postgres"}[c.random.IntN(3)]]
+}
+
+// suspend stops a process for longer than its lease: it wakes up as one of two that believe they own the slot.
+func (c *Chaos) suspend() {
+	e := c.any()
+	e.Signal(syscall.SIGSTOP)
+	c.wait(1000 + c.random.IntN(3000))
+	e.Signal(syscall.SIGCONT)
+}
+
+func (c *Chaos) disturb(how func(*servers.Proxy)) {
+	p := c.proxy()
+	how(p)
+	c.wait(200 + c.random.IntN(2500))
+	must(c.t, p.Restore())
+}
+
+// failpoint makes one process die at a step that follows from the seed; it may also never get there.
+func (c *Chaos) failpoint() {
+	step := failpoint.All[c.random.IntN(len(failpoint.All))]
+	c.crossFailpoint(step, 1+c.random.IntN(5), 4*time.Second)
+}
+
+// crossFailpoint starts one replica with the failpoint and kills the other, so that the one gets the slot if it is
+// quick. It reports whether the process died there.
+func (c *Chaos) crossFailpoint(step string, n int, limit time.Duration) bool {
+	i := c.random.IntN(len(c.replicas))
+	first, second := c.replicas[i], c.replicas[1-i]
+	if step == failpoint.RollingForward { // only who follows one that died after writing has something to roll forward
+		dying := first.restartWith("KUBECDC_FAILPOINT", failpoint.Written+":1")
+		next := second.restartWith("KUBECDC_FAILPOINT", step+":1")
+		return c.died(dying, failpoint.Written, limit) && c.died(next, step, limit)
+	}
+	e := first.restartWith("KUBECDC_FAILPOINT", fmt.Sprintf("%s:%d", step, n))
+	second.exporter().Kill()
+	return c.died(e, step, limit)
+}
+
+func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
+	select {
+	case <-e.Exited():
+		c.Faults["  "+step]++
+		return true
+	case <-time.After(limit):
+		e.Kill()
+		return false
+	}
+}
+
+// awaitProgress waits until a batch is committed after the fault.
+func (c *Chaos) awaitProgress(after string) {
+	before := c.end()
+	Await(c.t, 60*time.Second, "progress after "+after, func() (bool, error) { return c.end() > before, nil })
+}
+
+// end is the last stable end of the control topic.
+func (c *Chaos) end() (n int64) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	offsets, err := c.admin.ListCommittedOffsets(ctx, c.world.Prefix+".control")
+	if err != nil {
+		return 0
+	}
+	offsets.Each(func(o kadm.ListedOffset) { n += o.Offset })
+	return n
+}

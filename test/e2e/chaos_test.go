@@ -1,0 +1,95 @@
+package e2e
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sort"
+	"strconv"
+	"testing"
+	"time"
+
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// chaosFaults is how many faults a run has: KUBECDC_CHAOS_FAULTS, or the short form of make test.
+func chaosFaults(t *testing.T, short int) int {
+	if n, err := strconv.Atoi(os.Getenv("KUBECDC_CHAOS_FAULTS")); err == nil {
+		return n
+	}
+	return short
+}
+
+func chaosSeed(t *testing.T) uint64 {
+	seed := rand.Uint64()
+	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_CHAOS_SEED"), 10, 64); err == nil {
+		seed = s
+	}
+	t.Logf("KUBECDC_CHAOS_SEED=%d", seed)
+	return seed
+}
+
+func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *Log) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	seed := chaosSeed(t)
+	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer.Run(100)
+	c := NewChaos(t, w, seed, settings...)
+	Await(t, 60*time.Second, "a replica to be ready", func() (bool, error) {
+		return c.replicas[0].exporter().Ready() || c.replicas[1].exporter().Ready(), nil
+	})
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 30); close(done) }()
+	for range faults {
+		c.Fault()
+	}
+	for _, step := range failpoint.All {
+		for tries := 0; c.Faults["  "+step] == 0 && tries < 20; tries++ {
+			c.crossFailpoint(step, 1, 8*time.Second)
+			c.awaitProgress(step)
+		}
+	}
+	close(stop)
+	<-done
+	log := w.AwaitComplete(t, writer, Kinds)
+	v := Judge(t, w.Kube, log, w.Prefix, Kinds)
+	report(t, c)
+	return c, v, log
+}
+
+func report(t *testing.T, c *Chaos) {
+	names, total := []string{}, 0
+	for name := range c.Faults {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	for _, name := range names {
+		t.Logf("%-24s %4d", name, c.Faults[name])
+		if name[0] != ' ' {
+			total += c.Faults[name]
+		}
+	}
+	t.Logf("%-24s %4d; exit codes %v", "faults", total, c.ExitCodes())
+}
+
+// At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
+func TestChaosExactlyOnce(t *testing.T) {
+	c, v, _ := runChaos(t, chaosFaults(t, 45))
+	v.Demand(t, 0)
+	for _, step := range failpoint.All {
+		if c.Faults["  "+step] == 0 {
+			t.Errorf("no process died at failpoint %s", step)
+		}
+	}
+}
+
+// The same with at-least-once: nothing is lost or reordered, and at most one batch a fault is repeated.
+func TestChaosAtLeastOnce(t *testing.T) {
+	const batch = 50
+	faults := chaosFaults(t, 15)
+	_, v, _ := runChaos(t, faults, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
+	v.Demand(t, batch*(faults+len(failpoint.All)*20))
+	t.Logf("%d repeated in %d faults", v.Repeated, faults)
+}
