@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// patience is how long anything that the story waits for may take.
+const patience = 90 * time.Second
+
+// await waits until the topics show something. It fails when that takes too long, and when the exporter, which is to
+// bring it about, has ended; the exporter's last words are then in the error.
+func (t *story) await(ctx context.Context, what string, shown func(*topicLog) bool) error {
+	defer t.screen.wait(what)()
+	return t.awaitQuietly(ctx, what, shown)
+}
+
+// awaitQuietly leaves the waiting line alone.
+func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topicLog) bool) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
+	defer cancel()
+	for {
+		var ok bool
+		changed, err := t.consumer.look(func(l *topicLog) { ok = shown(l) })
+		if ok {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return t.fail("wait for "+what, context.Cause(ctx))
+		case <-t.exporter.exited:
+			return t.fail("wait for "+what, errExited)
+		}
+	}
+}
+
+// awaitReady waits until the exporter says that it is ready.
+func (t *story) awaitReady(ctx context.Context) error {
+	defer t.screen.wait("the exporter to be ready")()
+	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))
+	defer cancel()
+	if err := t.exporter.awaitReady(ctx); err != nil {
+		return t.fail("wait for the exporter", err)
+	}
+	return nil
+}
+
+// fail adds the end of the exporter's log to an error, unless it is the reader who has enough.
+func (t *story) fail(what string, err error) error {
+	if errors.Is(err, context.Canceled) {
+		return err
+	}
+	return fmt.Errorf("%s: %w\nthe exporter's last words:\n%s", what, err, t.exporter.logTail())
+}
+
+// awaitAll waits until the topics are complete up to what etcd holds now, and are read to their ends.
+func (t *story) awaitAll(ctx context.Context) error {
+	history, err := t.readHistory(ctx)
+	if err != nil {
+		return err
+	}
+	last := map[string]uint64{}
+	for _, k := range kinds {
+		last[k.String()] = history.last(k)
+	}
+	err = t.await(ctx, "the rest", func(l *topicLog) bool {
+		for stream, revision := range last {
+			if l.positions[stream] < revision {
+				return false
+			}
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	ends, err := t.consumer.ends(ctx)
+	if err != nil {
+		return err
+	}
+	return t.await(ctx, "the ends of the topics", func(l *topicLog) bool {
+		for p, end := range ends {
+			if l.next[p] < end {
+				return false
+			}
+		}
+		return true
+	})
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// consumer reads all topics of the exporter as they come, and only what is committed: an ordinary Kafka consumer,
+// which shares nothing with the exporter.
+type consumer struct {
+	client *kgo.Client
+
+	mu      sync.Mutex
+	log     *topicLog
+	err     error
+	changed chan struct{} // closed when log or err changes
+}
+
+func newConsumer(brokers string) (*consumer, error) {
+	client, err := newClient(brokers, kgo.KeepControlRecords()) // so that offsets have no holes
+	if err != nil {
+		return nil, err
+	}
+	return &consumer{client: client, log: newTopicLog(), changed: make(chan struct{})}, nil
+}
+
+// newClient consumes the exporter's topics from their start, those that are still to be made too.
+func newClient(brokers string, options ...kgo.Opt) (*kgo.Client, error) {
+	client, err := kgo.NewClient(append(options,
+		kgo.SeedBrokers(strings.Split(brokers, ",")...),
+		kgo.ConsumeRegex(), kgo.ConsumeTopics("^"+regexp.QuoteMeta(topicPrefix)+`\.`),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxWait(100*time.Millisecond),
+		kgo.MetadataMinAge(50*time.Millisecond), kgo.MetadataMaxAge(200*time.Millisecond),
+	)...)
+	if err != nil {
+		return nil, fmt.Errorf("make a consumer: %w", err)
+	}
+	return client, nil
+}
+
+// run reads until ctx ends.
+func (c *consumer) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		fetches := c.client.PollFetches(ctx)
+		c.mu.Lock()
+		fetches.EachError(func(topic string, _ int32, err error) {
+			if ctx.Err() == nil && c.err == nil {
+				c.err = fmt.Errorf("consume %s: %w", topic, err)
+			}
+		})
+		fetches.EachRecord(func(r *kgo.Record) {
+			if err := c.log.take(r); err != nil && c.err == nil {
+				c.err = err
+			}
+		})
+		close(c.changed)
+		c.changed = make(chan struct{})
+		c.mu.Unlock()
+	}
+}
+
+// look calls see with the log, and gives a channel that is closed when there is more to see.
+func (c *consumer) look(see func(*topicLog)) (changed <-chan struct{}, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	see(c.log)
+	return c.changed, c.err
+}
+
+// ends are the offsets up to which everything in the topics is committed.
+func (c *consumer) ends(ctx context.Context) (map[partition]int64, error) {
+	admin := kadm.NewClient(c.client)
+	topics, err := admin.ListTopics(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("list the topics: %w", err)
+	}
+	var names []string
+	for _, name := range topics.Names() {
+		if isOurs(name) {
+			names = append(names, name)
+		}
+	}
+	listed, err := admin.ListCommittedOffsets(ctx, names...)
+	if err != nil {
+		return nil, fmt.Errorf("ask where the topics end: %w", err)
+	}
+	ends := map[partition]int64{}
+	listed.Each(func(o kadm.ListedOffset) { ends[partition{o.Topic, o.Partition}] = o.Offset })
+	return ends, listed.Error()
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// describe says in a few words what a record tells: which field has changed, or what there is now, or was.
+func describe(r *record) string {
+	before, after, err := r.images()
+	if err != nil {
+		return err.Error()
+	}
+	was, is := leaves(before), leaves(after)
+	switch {
+	case before == nil:
+		return essence(is)
+	case after == nil:
+		return "was " + essence(was)
+	}
+	for _, path := range slices.Sorted(maps.Keys(is)) {
+		if !reflect.DeepEqual(was[path], is[path]) {
+			return fmt.Sprintf("%s: %s → %s", path, show(was[path]), show(is[path]))
+		}
+	}
+	return "metadata only"
+}
+
+// essence is the one field that says most of an object.
+func essence(fields map[string]any) string {
+	for _, path := range []string{"spec.item", "spec.replicas", "spec.containers.0.image"} {
+		if value, ok := fields[path]; ok {
+			return path + ": " + show(value)
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(fields)) {
+		if strings.HasPrefix(path, "data.") {
+			return path + ": " + show(fields[path])
+		}
+	}
+	return ""
+}
+
+func show(value any) string {
+	if value == nil {
+		return "none"
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}
+
+// leaves are the fields of an object by their paths, without those that the server keeps for itself.
+func leaves(o object) map[string]any {
+	all := map[string]any{}
+	walk(all, "", o)
+	return all
+}
+
+func walk(all map[string]any, path string, value any) {
+	if path == "metadata" {
+		return
+	}
+	join := func(name string) string { return strings.TrimPrefix(path+"."+name, ".") }
+	switch value := value.(type) {
+	case object:
+		for name, field := range value {
+			walk(all, join(name), field)
+		}
+	case []any:
+		for i, item := range value {
+			walk(all, join(fmt.Sprint(i)), item)
+		}
+	default:
+		all[path] = value
+	}
+}

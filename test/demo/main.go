@@ -1,0 +1,48 @@
+// Command demo shows in about a minute what kubecdc does: it starts a cluster, a broker and a database, runs the
+// exporter between them, breaks what can break, and compares the topics with etcd's own history.
+//
+//	go run ./test/demo                the story; KEEP=1 leaves everything running at its end
+//	go run ./test/demo tail BROKERS   the records of a demo that is kept running
+//
+// DEMO_KAFKA=fake and DEMO_CHECKPOINT=sqlite force what is otherwise used only where there is no Java or no Postgres.
+// The exit code is 0 if the topics hold exactly what happened, 1 if not, 130 after Ctrl-C.
+//
+// Start reading at story.go. The demo knows the exporter as its users do: by its settings, its topics and /readyz.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second Ctrl-C ends the demo at once, and the kernel ends what it started
+	os.Exit(run(ctx, os.Args[1:]))
+}
+
+func run(ctx context.Context, args []string) int {
+	s := newScreen(os.Stdout)
+	err := errors.New("usage: demo | demo tail BROKERS")
+	switch {
+	case len(args) == 0:
+		err = tell(ctx, s)
+	case len(args) == 2 && args[0] == "tail":
+		err = tail(ctx, s, args[1])
+	}
+	switch {
+	case ctx.Err() != nil:
+		s.note("Stopped.")
+		return 130
+	case errors.Is(err, errDiffers):
+		return 1
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "\ndemo:", err)
+		return 1
+	}
+	return 0
+}
