@@ -198,7 +198,8 @@ func startJava(home, name, log string, flags []string, args ...string) (*process
 	if archive := classArchive(home); len(flags) == 0 && exists(archive) {
 		flags = []string{"-XX:SharedArchiveFile=" + archive}
 	}
-	all := append([]string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}, flags...)
+	all := append([]string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
+		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + filepath.Dir(log)}, flags...) // nothing in the machine's /tmp
 	all = append(all, "-cp", strings.Join(jars, string(os.PathListSeparator)))
 	return startProcess(command{name: name, path: java, args: append(all, args...), log: log})
 }
