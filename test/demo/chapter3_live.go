@@ -12,7 +12,7 @@ import (
 // live shows changes as they arrive: of built-in kinds, and of one that is installed while the exporter runs.
 func (t *story) live(ctx context.Context) error {
 	t.screen.chapter("Live changes")
-	t.screen.say("Each line is a record, read back from Kafka by a read_committed consumer; on the right, how long after the write was begun.")
+	t.screen.say("Each line is a record (c for created, u updated, d deleted) as a read_committed consumer gets it; on the right, how long after its write was begun.")
 	c := t.cluster
 	err := t.show(ctx, []shown{
 		{configmaps, "flags", c.creation(configmaps, "flags", configMapBody(object{"checkout": "off"}))},
