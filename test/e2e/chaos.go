@@ -59,7 +59,7 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 	must(t, err)
 	t.Cleanup(client.Close)
 	c.admin = kadm.NewClient(client)
-	env := w.With(append([]string{"KUBECONFIG", kubeconfig, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","),
+	env := w.With(append([]string{"KUBECDC_LEASE_DURATION", "1s", "KUBECONFIG", kubeconfig, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","),
 		"KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, c.proxies["postgres"].Address, 1)}, settings...)...)
 	for i := range c.replicas {
 		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
@@ -215,7 +215,7 @@ func (c *Chaos) proxy() *servers.Proxy {
 func (c *Chaos) suspend() {
 	e := c.any()
 	e.Signal(syscall.SIGSTOP)
-	c.wait(1000 + c.random.IntN(3000))
+	c.wait(800 + c.random.IntN(2000))
 	e.Signal(syscall.SIGCONT)
 }
 
@@ -229,7 +229,7 @@ func (c *Chaos) disturb(how func(*servers.Proxy)) {
 // failpoint makes one process die at a step that follows from the seed; it may also never get there.
 func (c *Chaos) failpoint() {
 	step := failpoint.All[c.random.IntN(len(failpoint.All))]
-	c.crossFailpoint(step, 1+c.random.IntN(5), 4*time.Second)
+	c.crossFailpoint(step, 1+c.random.IntN(3), 3*time.Second)
 }
 
 // crossFailpoint starts one replica with the failpoint and kills the other, so that the one gets the slot if it is

@@ -60,13 +60,6 @@ func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	}
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
 func awaitMade(t testing.TB, w *Writer, n int64) {
 	t.Helper()
 	Await(t, 120*time.Second, "the writer", func() (bool, error) { return w.Made.Load() >= n, nil })

@@ -173,6 +173,14 @@ func Await(t testing.TB, limit time.Duration, what string, condition func() (boo
 	}
 }
 
+// must fails the test on an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
