@@ -31,6 +31,9 @@ chaos: servers ## faults at random for as long as you like (KUBECDC_CHAOS_FAULTS
 bench: servers ## the benchmarks, on real servers
 	$(GO) test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(or $(PKG),./...)
 
+bench: servers ## what an event costs, beside an informer and the floor: docs/performance.md (ONLY=live for some rows)
+	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PROFILE),-profile '$(PROFILE)')
+
 lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi

@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+
+	"kubecdc/test/servers"
+)
+
+// plan says what is measured.
+type plan struct {
+	only    *regexp.Regexp
+	profile string
+	scale   float64
+}
+
+// bench is one run: the servers, and what was built.
+type bench struct {
+	plan     plan
+	dir      string
+	kafka    *servers.Kafka
+	postgres *servers.Postgres
+	table    *table
+	row      string // the one that is measured
+	runs     int
+}
+
+func run(ctx context.Context, out io.Writer, p plan) error {
+	b := &bench{plan: p, table: &table{out: out}}
+	defer servers.StopAll()
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	defer os.RemoveAll(b.dir)
+	b.table.title()
+	for _, r := range rows {
+		if !p.only.MatchString(r.name) {
+			continue
+		}
+		b.row = r.name
+		started := time.Now()
+		ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		results, err := r.measure(ctx, b)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.name, err)
+		}
+		fmt.Fprintf(os.Stderr, "%s took %s\n", r.name, time.Since(started).Round(time.Second))
+		b.table.add(results)
+	}
+	b.table.ratios()
+	return nil
+}
+
+func (b *bench) prepare(ctx context.Context) (err error) {
+	if b.dir, err = os.MkdirTemp("", "kubecdc-bench-"); err != nil {
+		return err
+	}
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	if b.kafka, err = servers.StartKafka(ctx, servers.KafkaOptions{}); err != nil {
+		return err
+	}
+	b.postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{})
+	return err
+}
+
+func (b *bench) file(name string) string { return filepath.Join(b.dir, name) }
+
+// build builds the exporter as it is released, but for the hook that profiles it, and the informer.
+func (b *bench) build(ctx context.Context) error {
+	args := []string{"build", "-trimpath", "-o", b.file("exporter")}
+	if b.plan.profile != "" {
+		args = append(args, "-tags", "profile")
+		if err := os.MkdirAll(b.plan.profile, 0o755); err != nil {
+			return err
+		}
+	}
+	exporter := exec.CommandContext(ctx, "go", append(args, "kubecdc/cmd/exporter")...)
+	informer := exec.CommandContext(ctx, "go", "build", "-C", "bench/informer", "-trimpath", "-o", b.file("informer"), ".")
+	for _, c := range []*exec.Cmd{exporter, informer} {
+		c.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if out, err := c.CombinedOutput(); err != nil {
+			return fmt.Errorf("%v: %w\n%s", c.Args, err, out)
+		}
+	}
+	return nil
+}
+
+// apiServer is the synthetic API server as a process.
+type apiServer struct {
+	*process
+	kubeconfig string
+	url        string
+}
+
+func (b *bench) startServer(ctx context.Context, args ...string) (*apiServer, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	b.runs++
+	s := &apiServer{kubeconfig: b.file(fmt.Sprintf("kubeconfig%d", b.runs))}
+	s.process, err = start(s.kubeconfig+".log", nil, self, append([]string{"serve", "-kubeconfig", s.kubeconfig}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.await(ctx, "ready"); err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", s.kubeconfig)
+	if err != nil {
+		return nil, err
+	}
+	s.url = config.Host
+	return s, nil
+}
+
+// do asks the server to make something happen; it answers with the version that it then leads to.
+func (s *apiServer) do(ctx context.Context, what string, n int) (uint64, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/bench/%s?n=%d", s.url, what, n), nil)
+	if err != nil {
+		return 0, err
+	}
+	response, err := insecure.Do(request)
+	if err != nil {
+		return 0, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return 0, errors.Join(err, fmt.Errorf("%s: %s", what, response.Status))
+	}
+	return strconv.ParseUint(string(body), 10, 64)
+}
+
+func (b *bench) scaled(n int) int { return max(1, int(float64(n)*b.plan.scale)) }

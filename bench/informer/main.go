@@ -1,0 +1,96 @@
+// Command informer is the program that people write by hand to get changes into Kafka: client-go's informer and
+// kafka-go's Writer. It keeps no position, knows no gap and may lose what it was writing when it dies; it is here to
+// be measured beside the exporter.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+func main() {
+	kubeconfig := flag.String("kubeconfig", "", "of the API server")
+	broker := flag.String("broker", "", "host:port")
+	topic := flag.String("topic", "", "to write to; it is made")
+	objects := flag.Int("objects", 0, "that the first list holds")
+	events := flag.Int("events", 0, "to take after it")
+	flag.Parse()
+
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		log.Fatal(err)
+	}
+	done := &countdown{words: map[int64]string{int64(*objects): "listed", int64(*objects + *events): "done"}}
+	writer := &kafka.Writer{
+		Addr: kafka.TCP(*broker), Topic: *topic, Balancer: &kafka.Hash{}, AllowAutoTopicCreation: true,
+		RequiredAcks: kafka.RequireAll, BatchSize: 1000, BatchBytes: 1 << 20, BatchTimeout: 10 * time.Millisecond, Async: true,
+		Completion: func(messages []kafka.Message, err error) {
+			if err != nil {
+				log.Fatal(err)
+			}
+			done.add(len(messages))
+		},
+	}
+	createTopic(*broker, *topic)
+	send := func(op string, object any) {
+		pod, ok := object.(*corev1.Pod)
+		if !ok {
+			return
+		}
+		body, err := json.Marshal(pod)
+		if err != nil {
+			log.Fatal(err)
+		}
+		message := kafka.Message{Key: []byte(pod.Namespace + "/" + pod.Name), Value: body, Headers: []kafka.Header{{Key: "op", Value: []byte(op)}}}
+		if err := writer.WriteMessages(context.Background(), message); err != nil {
+			log.Fatal(err)
+		}
+	}
+	factory := informers.NewSharedInformerFactory(kubernetes.NewForConfigOrDie(config), 0)
+	_, err = factory.Core().V1().Pods().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(o any) { send("c", o) },
+		UpdateFunc: func(_, o any) { send("u", o) },
+		DeleteFunc: func(o any) { send("d", o) },
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	factory.Start(context.Background().Done())
+	select {}
+}
+
+func createTopic(broker, topic string) {
+	client := &kafka.Client{Addr: kafka.TCP(broker)}
+	_, err := client.CreateTopics(context.Background(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 6, ReplicationFactor: 1}}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	time.Sleep(time.Second)
+}
+
+// countdown says a word when so many records are written.
+type countdown struct {
+	written atomic.Int64
+	words   map[int64]string
+}
+
+func (c *countdown) add(n int) {
+	last := c.written.Add(int64(n))
+	for at := last - int64(n) + 1; at <= last; at++ {
+		if word, ok := c.words[at]; ok {
+			fmt.Println(word)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+// Command bench measures the exporter: the real binary between a synthetic API server, a real Kafka and a real
+// Postgres, each a process of its own, so that the CPU of each is counted apart. It prints one table; the program
+// that people write by hand (bench/informer) and a program that only reads the same bytes are measured in the same
+// run, so that the ratios hold on any machine. Start reading at rows.go.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+)
+
+func main() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		exit(serve(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == "floor" {
+		exit(floor(os.Args[2:]))
+	}
+	only := flag.String("only", "", "measure only the rows whose names match this regular expression")
+	profile := flag.String("profile", "", "write CPU profiles of the exporter, one a row, into this folder")
+	scale := flag.Float64("scale", 1, "multiply the number of events and objects")
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		exit(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	err = run(ctx, os.Stdout, plan{only: pattern, profile: *profile, scale: *scale})
+	stop()
+	exit(err)
+}
+
+func exit(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}

@@ -1,0 +1,48 @@
+package synthetic
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+)
+
+// A pod is JSON, of the size that is promised, and its own.
+func TestPods(t *testing.T) {
+	c := newCollection("Pod", "v1", "pods", 100)
+	seen := map[string]bool{}
+	for id := range 100 {
+		raw := c.bodies[id]
+		var object struct {
+			Kind     string
+			Metadata struct{ Name, Namespace, UID, ResourceVersion string }
+		}
+		if err := json.Unmarshal(raw, &object); err != nil || object.Kind != "Pod" {
+			t.Fatalf("%v\n%s", err, raw)
+		}
+		if len(raw) < 4000 || len(raw) > 4500 {
+			t.Errorf("%d bytes", len(raw))
+		}
+		if seen[object.Metadata.UID] || idOf(object.Metadata.Name) != id {
+			t.Errorf("object %d is %+v", id, object.Metadata)
+		}
+		seen[object.Metadata.UID] = true
+	}
+}
+
+// Events are whole lines, with versions that grow by one.
+func TestEvents(t *testing.T) {
+	c := newCollection("Pod", "v1", "pods", 10)
+	c.send(100)
+	kinds := map[string]int{}
+	for range 100 {
+		line := c.appendEvent(nil)
+		var event struct{ Type string }
+		if err := json.Unmarshal(line, &event); err != nil || bytes.IndexByte(line, '\n') != len(line)-1 {
+			t.Fatalf("%v: %s", err, line)
+		}
+		kinds[event.Type]++
+	}
+	if kinds["ADDED"] != 5 || kinds["DELETED"] != 5 || kinds["MODIFIED"] != 90 {
+		t.Error(kinds)
+	}
+}

@@ -1,0 +1,122 @@
+// Package synthetic is an API server that exists only to be read from: it speaks what the exporter uses of the
+// protocol (discovery, paged lists, exact reads of one object, watches with bookmarks and 410s), serves pods of a
+// real size as fast as they are taken, and costs little itself. It keeps no history and takes no writes: what
+// happens in it is asked for at /bench/.
+package synthetic
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	gopath "path"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Group holds the resources of a server with more than one.
+const Group = "bench.example.com"
+
+// Options say what is served.
+type Options struct {
+	Objects   int // in each collection
+	Resources int // 1: pods; more: so many resources of Group
+	Bookmarks time.Duration
+}
+
+// Server is an http.Handler.
+type Server struct {
+	options     Options
+	collections map[string]*collection
+	mux         *http.ServeMux
+}
+
+// New prepares a server.
+func New(options Options) *Server {
+	s := &Server{options: options, collections: map[string]*collection{}, mux: http.NewServeMux()}
+	if options.Resources <= 1 {
+		s.serve("/api/v1/pods", newCollection("Pod", "v1", "pods", options.Objects))
+	} else {
+		for n := range options.Resources {
+			plural := Plural(n)
+			s.serve("/apis/"+Group+"/v1/"+plural, newCollection(kindOf(n), Group+"/v1", plural, options.Objects))
+		}
+	}
+	s.serve("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", newCollection("CustomResourceDefinition", "apiextensions.k8s.io/v1", "", 0))
+	s.serve("/apis/apiregistration.k8s.io/v1/apiservices", newCollection("APIService", "apiregistration.k8s.io/v1", "", 0))
+	s.discovery()
+	s.mux.HandleFunc("/bench/send", s.each(func(c *collection, n int) uint64 { return c.send(n) }))
+	s.mux.HandleFunc("/bench/touch", s.each(func(c *collection, n int) uint64 { c.touch(n); return c.send(0) }))
+	s.mux.HandleFunc("/bench/expire", s.each(func(c *collection, _ int) uint64 { c.expire(); return c.send(0) }))
+	return s
+}
+
+// Plural is the name of the nth resource of Group.
+func Plural(n int) string { return fmt.Sprintf("things%03d", n) }
+
+func kindOf(n int) string { return fmt.Sprintf("Thing%03d", n) }
+
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.ServeHTTP(w, r) }
+
+func (s *Server) serve(path string, c *collection) {
+	if c.plural != "" {
+		s.collections[c.plural] = c
+	}
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+		switch q := r.URL.Query(); {
+		case q.Get("sendInitialEvents") != "":
+			http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`, http.StatusUnprocessableEntity)
+		case q.Get("watch") != "":
+			c.watch(w, r, s.options.Bookmarks)
+		default:
+			c.list(w, r)
+		}
+	})
+	version, plural := gopath.Split(path)
+	s.mux.HandleFunc(version+"namespaces/{namespace}/"+plural, c.list) // exact reads of one object
+}
+
+// each does something to every collection, and answers with the last version.
+func (s *Server) each(do func(c *collection, n int) uint64) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+		var version uint64
+		for _, c := range s.collections {
+			version = do(c, n)
+		}
+		fmt.Fprint(w, version)
+	}
+}
+
+func (s *Server) discovery() {
+	verbs := metav1.Verbs{"list", "watch", "get"}
+	pods := metav1.APIResourceList{GroupVersion: "v1"}
+	things := metav1.APIResourceList{GroupVersion: Group + "/v1"}
+	for n := range s.options.Resources {
+		things.APIResources = append(things.APIResources, metav1.APIResource{Name: Plural(n), Kind: kindOf(n), Namespaced: true, Verbs: verbs})
+	}
+	if s.options.Resources <= 1 {
+		things.APIResources = nil
+		pods.APIResources = []metav1.APIResource{{Name: "pods", Kind: "Pod", Namespaced: true, Verbs: verbs}}
+	}
+	version := metav1.GroupVersionForDiscovery{GroupVersion: Group + "/v1", Version: "v1"}
+	s.document("/api", metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	s.document("/apis", metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"},
+		Groups: []metav1.APIGroup{{Name: Group, Versions: []metav1.GroupVersionForDiscovery{version}, PreferredVersion: version}}})
+	s.document("/api/v1", pods)
+	s.document("/apis/"+Group+"/v1", things)
+	s.document("/api/v1/namespaces/kube-system", map[string]any{"kind": "Namespace", "apiVersion": "v1",
+		"metadata": map[string]any{"name": "kube-system", "uid": uuidOf(1), "resourceVersion": "1"}})
+}
+
+func (s *Server) document(path string, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // structs of strings
+	}
+	s.mux.HandleFunc(path, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(body)
+	})
+}
