@@ -20,13 +20,15 @@ type Store interface {
 	// one with *OtherClusterError. All other calls speak of this cluster.
 	Bind(ctx context.Context, cluster, uid string) error
 
-	// Acquire takes the slot: its epoch grows by one, so that every earlier owner is fenced. While another
-	// owner's lease runs it fails with *HeldError; the same owner name may take its own slot again at once.
-	Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (SlotState, error)
-	// Renew extends the lease; ErrFenced when the epoch is no longer the newest.
-	Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error
-	// Release ends the lease at once, so that the next owner need not wait.
-	Release(ctx context.Context, slot int, epoch int64) error
+	Leases
+
+	// Layout gives the number of slots that the streams hash onto. The first call ever notes the number wanted.
+	// When the layout has that number, the store adopts it: from then on Acquire and Heartbeat fail with
+	// *LayoutError once another process has changed it.
+	Layout(ctx context.Context, want int) (slots int, err error)
+	// Resize changes the layout in one transaction, and adopts it. The caller must own every slot of the old one,
+	// by the epochs given, else it fails with ErrFenced; *LayoutError when the layout is another than from.
+	Resize(ctx context.Context, from, to int, epochs map[int]int64) error
 
 	// Position gives where a stream stands; ok is false for a stream never seen.
 	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
@@ -41,6 +43,11 @@ type Store interface {
 
 	// Commit moves everything at once, or fails and moves nothing.
 	Commit(ctx context.Context, c Commit) error
+
+	// Rewrite notes that the log has lost what it held of the streams: their positions and the resourceVersions of
+	// their objects become empty, as before the first list. uids and bodies stay, so that what was deleted
+	// meanwhile can be told. ErrFenced as for Commit.
+	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
 	// it grows by the hour and not by the load.

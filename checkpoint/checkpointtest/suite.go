@@ -45,6 +45,11 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"offsets are merged", offsets},
 		{"history keeps the last of each second, and is pruned but for the newest", history},
 		{"positions keep their time", positionTimes},
+		{"members are those whose heartbeat has not run out", members},
+		{"a heartbeat tells who owns the slots", owners},
+		{"the layout changes only for who owns all of it", layouts},
+		{"layouts of clusters are apart from each other", otherLayout},
+		{"streams to be written again keep uids and bodies", rewrite},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)

@@ -11,13 +11,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// take is one statement, so that of two owners who come at once only one gets the slot.
-// clock_timestamp() and not now(): it may have waited for another one.
-const take = `
-insert into slots as s (cluster, slot, epoch, owner, lease_until) values ($1, $2, 1, $3, clock_timestamp() + $4::interval)
-on conflict (cluster, slot) do update set epoch = s.epoch + 1, owner = excluded.owner, lease_until = excluded.lease_until
-  where s.owner = excluded.owner or s.lease_until <= clock_timestamp()
-returning epoch, seq, offsets`
+// take is one statement, so that of two owners who come at once only one gets the slot: see take_slot in the
+// migrations.
+const take = `select epoch, seq, offsets from take_slot($1, $2, $3, $4, $5)`
 
 // Acquire takes the slot under a new epoch, unless another owner's lease runs.
 func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
@@ -27,9 +23,9 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	}
 	var state checkpoint.SlotState
 	var offsets flatOffsets
-	err := s.db.QueryRow(ctx, take, s.cluster.Load(), slot, owner, ttl).Scan(&state.Epoch, &state.Seq, &offsets)
+	err := s.db.QueryRow(ctx, take, s.cluster.Load(), slot, owner, ttl, s.layout.Load()).Scan(&state.Epoch, &state.Seq, &offsets)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return checkpoint.SlotState{}, s.held(ctx, slot)
+		return checkpoint.SlotState{}, s.refused(ctx, slot)
 	}
 	if err != nil {
 		return checkpoint.SlotState{}, s.db.Fail(op, err)
@@ -38,8 +34,11 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	return state, s.db.Fail(op, err)
 }
 
-// held says who has the slot.
-func (s *Store) held(ctx context.Context, slot int) error {
+// refused says why the slot could not be taken.
+func (s *Store) refused(ctx context.Context, slot int) error {
+	if err := s.sameLayout(ctx); err != nil {
+		return err
+	}
 	e := &checkpoint.HeldError{Slot: slot}
 	const look = `select owner, lease_until from slots where cluster = $1 and slot = $2`
 	if err := s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&e.Owner, &e.Until); err != nil {

@@ -34,6 +34,7 @@ type Config struct {
 type Store struct {
 	db      *pgdb.DB
 	cluster atomic.Int32 // its row in clusters; 0 before Bind
+	layout  atomic.Int32 // the number of slots that was adopted; 0 before Layout
 	streams sync.Map     // name → id; an id never changes
 }
 
@@ -65,6 +66,7 @@ func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
 		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
 	}
 	s.streams.Clear()
+	s.layout.Store(0)
 	s.cluster.Store(id)
 	return nil
 }

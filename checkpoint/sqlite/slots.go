@@ -23,11 +23,15 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	if errors.Is(err, sql.ErrNoRows) {
 		return checkpoint.SlotState{}, s.held(ctx, slot)
 	}
+	var other *checkpoint.LayoutError
+	if errors.As(err, &other) {
+		return checkpoint.SlotState{}, err
+	}
 	return state, s.fail(fmt.Sprintf("acquire slot %d", slot), err)
 }
 
 func (s *Store) acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (state checkpoint.SlotState, err error) {
-	if err := s.bound(); err != nil {
+	if err := s.sameLayout(ctx); err != nil {
 		return state, err
 	}
 	now := time.Now()

@@ -31,6 +31,8 @@ type Store struct {
 	db      *sql.DB
 	path    string
 	cluster atomic.Int64 // its row in clusters; 0 before Bind
+	layout  atomic.Int64 // the number of slots that was adopted; 0 before Layout
+	members members
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -136,6 +138,7 @@ func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
 		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
 	}
 	s.cluster.Store(id)
+	s.layout.Store(0)
 	return nil
 }
 

@@ -1,0 +1,128 @@
+package checkpointtest
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+	"time"
+
+	"kubecdc/checkpoint"
+)
+
+func (s *suite) beat(owner string, ttl time.Duration) checkpoint.Replicas {
+	s.t.Helper()
+	r, err := s.store.Heartbeat(s.ctx, owner, ttl)
+	s.must(err)
+	return r
+}
+
+func (s *suite) wantMembers(r checkpoint.Replicas, want ...string) {
+	s.t.Helper()
+	if !reflect.DeepEqual(r.Members, want) {
+		s.t.Fatalf("members are %q, not %q", r.Members, want)
+	}
+}
+
+func members(t *testing.T, s *suite) {
+	s.bind()
+	s.wantMembers(s.beat("b", ttl), "b")
+	s.wantMembers(s.beat("a", ttl), "a", "b")
+	s.beat("c", time.Millisecond)
+	time.Sleep(2 * time.Millisecond) // c says no more
+	s.wantMembers(s.beat("a", ttl), "a", "b")
+	s.must(s.store.Leave(s.ctx, "b"))
+	s.wantMembers(s.beat("a", ttl), "a")
+	s.wantMembers(s.beat("c", ttl), "a", "c") // it is back
+}
+
+func owners(t *testing.T, s *suite) {
+	s.bind()
+	first := s.acquire(0, "a")
+	s.acquire(2, "b")
+	_, err := s.store.Acquire(s.ctx, 3, "c", 0) // has run out at once
+	s.must(err)
+	if r := s.beat("a", ttl); !reflect.DeepEqual(r.Slots, map[int]string{0: "a", 2: "b"}) {
+		t.Fatalf("slots are %v", r.Slots)
+	}
+	s.must(s.store.Release(s.ctx, 0, first.Epoch))
+	if r := s.beat("a", ttl); !reflect.DeepEqual(r.Slots, map[int]string{2: "b"}) {
+		t.Fatalf("slots are %v", r.Slots)
+	}
+}
+
+func (s *suite) layout(want, have int) {
+	s.t.Helper()
+	got, err := s.store.Layout(s.ctx, want)
+	s.must(err)
+	if got != have {
+		s.t.Fatalf("the layout is of %d slots, not %d", got, have)
+	}
+}
+
+func (s *suite) wantLayout(err error, want, have int) {
+	s.t.Helper()
+	var other *checkpoint.LayoutError
+	if !errors.As(err, &other) || other.Want != want || other.Have != have {
+		s.t.Fatalf("error is %v, not that %d is wanted and %d there", err, want, have)
+	}
+}
+
+func layouts(t *testing.T, s *suite) {
+	s.bind()
+	s.layout(2, 2)
+	s.layout(4, 2)
+	zero, one := s.acquire(0, "a").Epoch, s.acquire(1, "a").Epoch
+	s.wantLayout(s.store.Resize(s.ctx, 3, 4, map[int]int64{0: zero, 1: one, 2: 1}), 3, 2)
+	s.wantError(s.store.Resize(s.ctx, 2, 4, map[int]int64{0: zero, 1: one - 1}), checkpoint.ErrFenced)
+	s.wantError(s.store.Resize(s.ctx, 2, 4, map[int]int64{0: zero}), checkpoint.ErrFenced)
+	s.layout(2, 2)
+	s.must(s.store.Resize(s.ctx, 2, 4, map[int]int64{0: zero, 1: one}))
+	s.layout(4, 4)
+	s.acquire(3, "a")
+}
+
+func otherLayout(t *testing.T, s *suite) {
+	s.bind()
+	s.layout(1, 1)
+	old := s.acquire(0, "a").Epoch
+	s.must(s.store.Resize(s.ctx, 1, 3, map[int]int64{0: old}))
+	s.must(s.store.Resize(s.ctx, 3, 2, s.epochs(3)))
+	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	s.layout(1, 1) // of the other cluster
+	s.bind()
+	s.layout(1, 2) // not adopted: nothing to compare with
+	s.acquire(0, "a")
+	s.layout(2, 2)
+	s.must(s.store.Resize(s.ctx, 2, 5, s.epochs(2)))
+	s.layout(5, 5)
+}
+
+// epochs takes n slots.
+func (s *suite) epochs(n int) map[int]int64 {
+	s.t.Helper()
+	epochs := map[int]int64{}
+	for slot := range n {
+		epochs[slot] = s.acquire(slot, "a").Epoch
+	}
+	return epochs
+}
+
+func rewrite(t *testing.T, s *suite) {
+	s.bind()
+	old := s.acquire(0, "a").Epoch
+	s.must(s.store.Commit(s.ctx, everything(old, 1)))
+	s.put(0, old, 2, "pods", checkpoint.Object{Key: "b", UID: "u2", ResourceVersion: "2", Body: []byte("{}")})
+	epoch := s.acquire(0, "a").Epoch
+	s.wantError(s.store.Rewrite(s.ctx, 0, old, []string{"pods"}), checkpoint.ErrFenced)
+	s.wantPosition("pods", "101")
+	s.must(s.store.Rewrite(s.ctx, 0, epoch, []string{"pods", "never seen"}))
+	s.wantInventory("pods", object("b", "u2", ""))
+	s.wantInventory("nodes", object("n", "u3", "3"))
+	s.wantPosition("nodes", "201")
+	if p, _, err := s.store.Position(s.ctx, "pods"); err != nil || p.ResourceVersion != "" {
+		t.Fatalf("position is %+v %v", p, err)
+	}
+	if found, err := s.store.Bodies(s.ctx, "pods", []string{"b"}); err != nil || string(found["b"]) != "{}" {
+		t.Fatalf("bodies are %q %v", found, err)
+	}
+}

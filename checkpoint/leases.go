@@ -1,0 +1,29 @@
+package checkpoint
+
+import (
+	"context"
+	"time"
+)
+
+// Leases is where replicas agree on who owns which slot. A Store is one; others may keep the leases elsewhere, but
+// the epochs, which are what fences, always come from the Store.
+type Leases interface {
+	// Acquire takes the slot: its epoch grows by one, so that every earlier owner is fenced. While another
+	// owner's lease runs it fails with *HeldError; the same owner name may take its own slot again at once.
+	Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (SlotState, error)
+	// Renew extends the lease; ErrFenced when the epoch is no longer the newest.
+	Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error
+	// Release ends the lease at once, so that the next owner need not wait.
+	Release(ctx context.Context, slot int, epoch int64) error
+
+	// Heartbeat says that the owner lives, for as long as ttl without another heartbeat, and who else does.
+	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (Replicas, error)
+	// Leave ends what Heartbeat said, at once.
+	Leave(ctx context.Context, owner string) error
+}
+
+// Replicas says who lives and who owns what, at one moment.
+type Replicas struct {
+	Members []string       // owners that live, ordered bytewise
+	Slots   map[int]string // the owners of the slots whose leases run, living or not
+}

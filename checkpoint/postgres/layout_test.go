@@ -1,0 +1,84 @@
+package postgres_test
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/test/servers"
+)
+
+func TestAProcessOfTheOldLayoutIsToldSo(t *testing.T) {
+	url := servers.Database(t)
+	old, changer := openBound(t, url), openBound(t, url)
+	adopt(t, old, 1)
+	adopt(t, changer, 1)
+	state, err := changer.Acquire(t.Context(), 0, "b", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := changer.Resize(t.Context(), 1, 4, map[int]int64{0: state.Epoch}); err != nil {
+		t.Fatal(err)
+	}
+	_, acquired := old.Acquire(t.Context(), 0, "a", time.Minute)
+	_, beat := old.Heartbeat(t.Context(), "a", time.Minute)
+	for _, err := range []error{acquired, beat} {
+		var other *checkpoint.LayoutError
+		if !errors.As(err, &other) || other.Want != 1 || other.Have != 4 {
+			t.Errorf("error is %v", err)
+		}
+	}
+}
+
+// Of those who change the layout and those who go on with the old one, only one kind has its way: whoever acquires a
+// slot of the old layout has it before the change, which then fails, or not at all.
+func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
+	url := servers.Database(t)
+	for round := range 20 {
+		from, to := 1+round%2, 2-round%2
+		stay, changer := openBound(t, url), openBound(t, url)
+		adopt(t, stay, from)
+		adopt(t, changer, from)
+		epochs := map[int]int64{}
+		for n := range from {
+			state, err := changer.Acquire(t.Context(), n, fmt.Sprint("changer", round), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			epochs[n] = state.Epoch
+		}
+		var stayed, changed atomic.Bool
+		var both sync.WaitGroup
+		both.Go(func() {
+			_, err := stay.Acquire(t.Context(), 0, fmt.Sprint("stay", round), 0)
+			stayed.Store(err == nil)
+		})
+		both.Go(func() { changed.Store(changer.Resize(t.Context(), from, to, epochs) == nil) })
+		both.Wait()
+		if stayed.Load() == changed.Load() {
+			t.Fatalf("round %d: slot acquired %v, layout changed %v", round, stayed.Load(), changed.Load())
+		}
+		if stayed.Load() { // go on from the layout that the next round expects
+			adopt(t, changer, from)
+			state, err := changer.Acquire(t.Context(), 0, "c", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			epochs[0] = state.Epoch
+			if err := changer.Resize(t.Context(), from, to, epochs); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func adopt(t *testing.T, store checkpoint.Store, slots int) {
+	t.Helper()
+	if have, err := store.Layout(t.Context(), slots); err != nil || have != slots {
+		t.Fatalf("layout is %d, error %v", have, err)
+	}
+}

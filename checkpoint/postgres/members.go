@@ -1,0 +1,65 @@
+package postgres
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"kubecdc/checkpoint"
+)
+
+// beat notes the owner, forgets the dead, and tells who lives and who owns which slot. A statement does not see its
+// own changes: the owner itself is added.
+const beat = `
+with note as (
+  insert into members (cluster, owner, alive_until) values ($1, $2, clock_timestamp() + $3::interval)
+  on conflict (cluster, owner) do update set alive_until = excluded.alive_until
+), dead as (
+  delete from members m using (
+    select owner from members where cluster = $1 and alive_until < clock_timestamp() and owner <> $2 for update skip locked
+  ) d where m.cluster = $1 and m.owner = d.owner
+)
+select $2, null::int union all
+select owner, null from members where cluster = $1 and alive_until >= clock_timestamp() and owner <> $2 union all
+select owner, slot from slots where cluster = $1 and lease_until > clock_timestamp()`
+
+// Heartbeat says that the owner lives, and who else does.
+func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
+	if err := s.sameLayout(ctx); err != nil {
+		return checkpoint.Replicas{}, err
+	}
+	r, err := s.beat(ctx, owner, ttl)
+	return r, s.db.Fail("say that this replica lives", err)
+}
+
+func (s *Store) beat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
+	r := checkpoint.Replicas{Slots: map[int]string{}}
+	if err := s.bound(); err != nil {
+		return r, err
+	}
+	rows, err := s.db.Query(ctx, beat, s.cluster.Load(), owner, ttl)
+	if err != nil {
+		return r, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var who string
+		var slot *int
+		if err := rows.Scan(&who, &slot); err != nil {
+			return r, err
+		}
+		if slot == nil {
+			r.Members = append(r.Members, who)
+		} else {
+			r.Slots[*slot] = who
+		}
+	}
+	slices.Sort(r.Members)
+	return r, rows.Err()
+}
+
+// Leave forgets the owner.
+func (s *Store) Leave(ctx context.Context, owner string) error {
+	_, err := s.db.Exec(ctx, `delete from members where cluster = $1 and owner = $2`, s.cluster.Load(), owner)
+	return s.db.Fail("leave the replicas", err)
+}

@@ -1,0 +1,30 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"kubecdc/checkpoint"
+)
+
+// Rewrite notes that the log has lost the streams.
+func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
+	err := s.inTx(ctx, func(tx *sql.Tx) error {
+		err := s.own(ctx, tx, slot, epoch)
+		for _, stream := range streams {
+			for _, table := range []string{"positions", "inventory"} {
+				if err == nil {
+					_, err = tx.ExecContext(ctx, `update `+table+` set resource_version = ''
+						where stream = (select id from streams where cluster = ? and name = ?)`, s.cluster.Load(), stream)
+				}
+			}
+		}
+		return err
+	})
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return err
+	}
+	return s.fail(fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot), err)
+}
