@@ -4,6 +4,7 @@ package export
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
@@ -38,11 +39,13 @@ type Config struct {
 	Source           source.Options
 }
 
-// Parts are what the exporter works with. REST names the API server; Client is made from it when nil.
+// Parts are what the exporter works with. REST names the API server; Client is made from it when nil. Leases is Store
+// when nil.
 type Parts struct {
 	REST     *rest.Config
 	Client   *source.Client
 	Store    checkpoint.Store
+	Leases   checkpoint.Leases
 	Sink     sinks.Sink
 	Observer Observer
 	Log      *slog.Logger
@@ -64,10 +67,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		prune(ctx, parts, config.HistoryRetention)
 		return nil
 	})
-	for n := range config.Slots {
-		s := &slot{number: n, config: config, parts: parts, hub: h, log: parts.Log.With("slot", n)}
-		group.Go(func() error { return s.run(ctx) })
-	}
+	group.Go(func() error { return share(ctx, config, parts, h) })
 	return group.Wait()
 }
 
@@ -79,6 +79,9 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 			return nil, err
 		}
 		parts.Client = client
+	}
+	if parts.Leases == nil {
+		parts.Leases = parts.Store
 	}
 	uid, err := source.ClusterUID(ctx, parts.Client, parts.REST)
 	if err != nil {
@@ -101,6 +104,23 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "uid", uid, "server", parts.Client.Host(), "resources", len(selected))
 	return discovery, nil
+}
+
+// share works on this replica's share of the slots. When the layout is changed while it holds none, it waits until
+// its own is the layout again.
+func share(ctx context.Context, config Config, parts Parts, h *hub) error {
+	work := func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }
+	for ctx.Err() == nil {
+		if err := settleLayout(ctx, config, parts); err != nil {
+			return err
+		}
+		err := newBalancer(config, parts, work).run(ctx)
+		var layout *checkpoint.LayoutError
+		if !errors.As(err, &layout) || isFenced(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 // prune forgets old history once an hour.

@@ -13,6 +13,10 @@ type Observer interface {
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)
+	// StreamsKnown says that StreamAdded was called for all streams of a slot that are there now.
+	StreamsKnown(slot int)
+	// Standing follows every look at the other replicas.
+	Standing(s Standing)
 	// SlotHeld says that a slot is owned by this process now, or no more.
 	SlotHeld(slot int, epoch int64, held bool)
 	// Committed follows every batch that is durable and checkpointed.
@@ -27,4 +31,14 @@ type Committed struct {
 	Bytes      int
 	Sink       time.Duration // until the sink had it
 	Checkpoint time.Duration // until the checkpoint had it
+}
+
+// Standing says how this replica stands among the others.
+type Standing struct {
+	Replicas int            // that live, this one included
+	Owners   map[int]string // of the slots
+	Self     string         // this one's name as an owner
+	Held     int            // slots that it works on
+	Share    int            // slots that it should hold
+	Standby  string         // why it holds none and should hold none; empty otherwise
 }

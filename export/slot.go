@@ -25,7 +25,12 @@ type slot struct {
 	log    *slog.Logger
 }
 
-// run holds sessions until the context ends (drained: nil) or another owner has fenced this one.
+func newSlot(number int, config Config, parts Parts, h *hub) *slot {
+	return &slot{number: number, config: config, parts: parts, hub: h, log: parts.Log.With("slot", number)}
+}
+
+// run holds sessions until the context ends (drained: nil), another replica has the slot (nil), or another owner has
+// fenced this one.
 func (s *slot) run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 200*time.Millisecond, 10*time.Second
@@ -33,8 +38,11 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, sinks.ErrFenced):
+		case isFenced(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
+		case isTaken(err):
+			s.log.Debug("the slot is not free any more", "reason", err)
+			return nil
 		case ctx.Err() != nil:
 			return err
 		}
@@ -52,60 +60,62 @@ func (s *slot) run(ctx context.Context) error {
 	}
 }
 
+// isTaken: another replica holds the slot, or there is another layout. The balancer sees to it.
+func isTaken(err error) bool {
+	var held *checkpoint.HeldError
+	var layout *checkpoint.LayoutError
+	return errors.As(err, &held) || errors.As(err, &layout)
+}
+
 func (s *slot) session(ctx context.Context) error {
 	state, err := s.acquire(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.release(state.Epoch)
-	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+	var log sinks.Log
 	var lost *sinks.LostTailError
-	if err != nil && !(errors.As(err, &lost) && log != nil) {
-		return fmt.Errorf("open the log of slot %d: %w", s.number, err)
-	}
-	defer log.Close()
-	if err := s.rollForward(ctx, &state, recovered); err != nil {
+	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
+		log, lost, err = s.open(ctx, &state)
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	defer log.Close()
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
 	return s.work(ctx, state, log, lost)
 }
 
-// acquire waits until the slot is free, and takes it.
+// acquire takes the slot, if it is free.
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
-	told := false
-	for {
-		state, err := s.parts.Store.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
-		var held *checkpoint.HeldError
-		if !errors.As(err, &held) {
-			if err != nil {
-				return state, fmt.Errorf("acquire slot %d: %w", s.number, err)
-			}
-			s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
-			return state, nil
-		}
-		if !told {
-			told = true
-			s.log.Info("waiting for the slot", "owner", held.Owner, "until", held.Until)
-			s.parts.Observer.Problem(s.number, held)
-		}
-		select {
-		case <-ctx.Done():
-			return state, ctx.Err()
-		case <-time.After(s.config.LeaseDuration / 10):
-		}
+	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
+	if err != nil {
+		return state, fmt.Errorf("acquire slot %d: %w", s.number, err)
 	}
+	s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
+	return state, nil
 }
 
-// release ends the lease so that the next owner need not wait for it to run out.
-func (s *slot) release(epoch int64) {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if err := s.parts.Store.Release(ctx, s.number, epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
-		s.log.Debug("the lease could not be released; it will run out", "error", err)
+// open fences the earlier owners in the sink, moves the checkpoint over what they left there, and notes what the sink
+// has lost.
+func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, *sinks.LostTailError, error) {
+	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+	var lost *sinks.LostTailError
+	if err != nil && !(errors.As(err, &lost) && log != nil) {
+		return nil, nil, fmt.Errorf("open the log of slot %d: %w", s.number, err)
 	}
+	err = s.rollForward(ctx, state, recovered)
+	if err == nil && lost != nil {
+		err = s.noteLost(ctx, state, log, lost)
+	}
+	if err != nil {
+		log.Close()
+		return nil, nil, err
+	}
+	return log, lost, nil
 }
 
 // rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
@@ -116,7 +126,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
 			return fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err)
 		}
-		state.Seq = r.Batch.Seq
+		state.Seq, state.Offsets = r.Batch.Seq, state.Offsets.Merge(r.Offsets)
 		s.log.Info("rolled the checkpoint forward", "batch", r.Batch.Seq, "changes", len(r.Batch.Changes))
 	}
 	return nil
@@ -176,32 +186,6 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 		q.done(b.weight)
 	}
 	return nil
-}
-
-// renew keeps the lease. It ends the session when another owner has the slot, or when the lease may have run out.
-func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseFunc) {
-	ticker := time.NewTicker(s.config.LeaseDuration / 3)
-	defer ticker.Stop()
-	renewed := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		started := time.Now()
-		err := s.parts.Store.Renew(ctx, s.number, epoch, s.config.LeaseDuration)
-		switch {
-		case err == nil:
-			renewed = started
-		case errors.Is(err, checkpoint.ErrFenced):
-			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
-			return
-		case time.Since(renewed) > s.config.LeaseDuration:
-			fail(fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.number, err))
-			return
-		}
-	}
 }
 
 // slotOf says which slot owns a stream.

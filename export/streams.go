@@ -63,13 +63,14 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) {
 			running.SetResource(nil)
 		}
 	}
+	x.slot.parts.Observer.StreamsKnown(x.slot.number)
 }
 
 func (x *streams) start(ctx context.Context, s *change.Stream) {
 	parts := x.slot.parts
 	options := x.slot.config.Source
 	options.MetadataOnly = x.slot.config.metadataOnly(s.Resource)
-	if x.lost != nil {
+	if x.lost != nil && !x.lost.TailRead {
 		options.Distrust = x.lost.Reason
 	}
 	parts.Observer.StreamAdded(s.ID())

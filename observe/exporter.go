@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"maps"
 	"strings"
 
 	"kubecdc/change"
@@ -22,8 +23,16 @@ const FirstSnapshot = "first snapshot"
 
 func (e *Exporter) StreamAdded(stream string) {
 	e.Health.StreamAdded(stream)
-	e.Health.Discovered()
 	e.Progress.Expect(stream)
+}
+
+func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
+
+func (e *Exporter) Standing(s export.Standing) {
+	others := maps.Clone(s.Owners)
+	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
+	e.Health.Standing(others, s.Standby)
+	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 }
 
 func (e *Exporter) StreamRemoved(stream string) {

@@ -13,16 +13,17 @@ import (
 
 // Health collects what the parts of the process report, for /readyz.
 //
-// Ready means: a slot is held, its streams are known, no component has a problem, and every stream has had its first
-// position or has reported an error. A stream's error alone does not make the process unready: the others go on,
-// and the error is listed; likewise another slot's, while one is held. Once settled, a stream stays so.
+// Ready means: a slot is held, the streams of those held are known, no component has a problem, and every stream has
+// had its first position or has reported an error. A stream's error alone does not make the process unready: the
+// others go on, and the error is listed; likewise another slot's, while one is held. Once settled, a stream stays so.
+// A replica that is to hold no slot, since others do, is ready: it stands by.
 type Health struct {
-	mu        sync.Mutex
-	now       func() time.Time
-	slots     map[int]*slotHealth
-	problems  map[string]trouble
-	streams   map[string]*streamHealth
-	discovery bool
+	mu       sync.Mutex
+	now      func() time.Time
+	slots    map[int]*slotHealth
+	problems map[string]trouble
+	streams  map[string]*streamHealth
+	standby  string
 }
 
 type trouble struct {
@@ -31,8 +32,10 @@ type trouble struct {
 }
 
 type slotHealth struct {
-	held bool
-	err  *trouble
+	held  bool
+	known bool   // its streams
+	owner string // another replica
+	err   *trouble
 }
 
 type streamHealth struct {
@@ -55,7 +58,7 @@ func NewHealth(slots ...int) *Health {
 func (h *Health) SlotHeld(slot int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.slot(slot).held = held
+	h.slot(slot).held, h.slot(slot).known = held, false
 }
 
 // SlotProblem says what a slot is stuck on; nil when it goes on.
@@ -77,11 +80,21 @@ func (h *Health) slot(number int) *slotHealth {
 	return h.slots[number]
 }
 
-// Discovered says that the streams are known: those that StreamAdded was called for.
-func (h *Health) Discovered() {
+// StreamsKnown says that StreamAdded was called for all streams of the slot.
+func (h *Health) StreamsKnown(slot int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.discovery = true
+	h.slot(slot).known = true
+}
+
+// Standing says which slots others own, and why this replica is to hold none, if so.
+func (h *Health) Standing(owners map[int]string, standby string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.standby = standby
+	for number, s := range h.slots {
+		s.owner = owners[number]
+	}
 }
 
 // StreamState says what a stream is doing, and what is wrong, or nil. An error stays listed until the stream is
@@ -153,6 +166,7 @@ func (h *Health) trouble(before *trouble, err error) *trouble {
 // Report is what /readyz answers.
 type Report struct {
 	Ready   bool    `json:"ready"`
+	Standby string  `json:"standby,omitempty"` // why no slot is held here, when that is as it should be
 	Slots   Count   `json:"slots"`
 	Streams Count   `json:"streams"`
 	Wrong   []Wrong `json:"wrong"` // what keeps the process from being ready first
@@ -176,7 +190,7 @@ type Wrong struct {
 func (h *Health) Report() Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	r := Report{Wrong: []Wrong{}}
+	r := Report{Wrong: []Wrong{}, Standby: h.standby}
 	h.reportSlots(&r)
 	h.reportComponents(&r)
 	h.reportStreams(&r)
@@ -201,20 +215,26 @@ func (h *Health) reportSlots(r *Report) {
 	r.Slots.All = len(h.slots)
 	for _, number := range slices.Sorted(maps.Keys(h.slots)) {
 		s := h.slots[number]
-		w := Wrong{Component: fmt.Sprintf("slot %d", number), Problem: "not held yet", Blocks: r.Slots.OK == 0}
-		if s.err != nil {
+		w := Wrong{Component: fmt.Sprintf("slot %d", number), Blocks: r.Slots.OK == 0 && h.standby == ""}
+		switch {
+		case s.err != nil:
 			w.Problem, w.Since = s.err.text, s.err.since
+		case s.held && s.known:
+			continue
+		case s.held:
+			w.Problem, w.Blocks = "its streams are not known yet", true
+		case s.owner == "":
+			w.Problem = "not held yet"
+		case !w.Blocks:
+			continue // another replica works on it
+		default:
+			w.Problem = "held by " + s.owner
 		}
-		if !s.held || s.err != nil {
-			r.Wrong = append(r.Wrong, w)
-		}
+		r.Wrong = append(r.Wrong, w)
 	}
 }
 
 func (h *Health) reportComponents(r *Report) {
-	if !h.discovery {
-		r.Wrong = append(r.Wrong, Wrong{Component: "discovery", Problem: "the resources are not known yet", Blocks: true})
-	}
 	for _, name := range slices.Sorted(maps.Keys(h.problems)) {
 		t := h.problems[name]
 		r.Wrong = append(r.Wrong, Wrong{Component: name, Problem: t.text, Since: t.since, Blocks: true})

@@ -40,6 +40,9 @@ type Metrics struct {
 	deadLetters   *prometheus.CounterVec // resource
 	slotEpoch     *prometheus.GaugeVec   // slot
 	slotHeld      *prometheus.GaugeVec   // slot; 0 or 1
+	replicas      prometheus.Gauge
+	slotShare     prometheus.Gauge
+	standby       prometheus.Gauge // 0 or 1
 	bufferChanges prometheus.Gauge
 	bufferBytes   prometheus.Gauge
 	buffered      sync.Once // registers the two
@@ -63,6 +66,9 @@ func NewMetrics(version string) *Metrics {
 		deadLetters:   counter("dead_letters_total", "Records that could not be delivered whole.", "resource"),
 		slotEpoch:     gauge("slot_epoch", "Epoch of a held slot; it grows with each change of owner.", "slot"),
 		slotHeld:      gauge("slot_held", "1 while this process owns the slot.", "slot"),
+		replicas:      plainGauge("replicas", "Replicas that live, as this one sees it."),
+		slotShare:     plainGauge("slots_share", "Slots that this replica should hold; kubecdc_slot_held says which it holds."),
+		standby:       plainGauge("standby", "1 while there are fewer slots than replicas, and others hold them."),
 		bufferChanges: plainGauge("buffer_changes", "Changes read and not yet durable."),
 		bufferBytes:   plainGauge("buffer_bytes", "Bytes of the changes read and not yet durable."),
 	}
@@ -74,7 +80,7 @@ func (m *Metrics) register(version string) {
 	build := gauge("build_info", "1, with the version as a label.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
-		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, build,
+		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.replicas, m.slotShare, m.standby, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, complete := range []string{"true", "false"} { // so that alerts see them before the first gap
 		m.gaps.WithLabelValues(complete)
@@ -152,6 +158,16 @@ func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 	m.slotHeld.WithLabelValues(name).Set(0)
 	if held {
 		m.slotHeld.WithLabelValues(name).Set(1)
+	}
+}
+
+// Replicas notes how this replica stands among the others.
+func (m *Metrics) Replicas(alive, share int, standby bool) {
+	m.replicas.Set(float64(alive))
+	m.slotShare.Set(float64(share))
+	m.standby.Set(0)
+	if standby {
+		m.standby.Set(1)
 	}
 }
 

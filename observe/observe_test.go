@@ -71,13 +71,17 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 			t.Errorf("want ready %v, wrong %q; got %v, %q", ready, wrong, gotReady, gotWrong)
 		}
 	}
-	expect(false, "slot 0: not held yet\ndiscovery: the resources are not known yet")
-	e.Problem(0, errors.New("held by another process"))
-	expect(false, "slot 0: held by another process\ndiscovery: the resources are not known yet")
-	e.SlotHeld(0, 1, true)
+	expect(false, "slot 0: not held yet")
+	e.Problem(0, errors.New("the broker is away"))
+	expect(false, "slot 0: the broker is away")
 	e.Problem(0, nil)
+	e.Standing(export.Standing{Replicas: 1, Owners: map[int]string{0: "one that died"}})
+	expect(false, "slot 0: held by one that died")
+	e.SlotHeld(0, 1, true)
+	expect(false, "slot 0: its streams are not known yet")
 	e.StreamAdded("pods")
 	e.StreamAdded("secrets")
+	e.StreamsKnown(0)
 	e.StreamState("pods", source.StateListing, FirstSnapshot, nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
 	e.StreamState("pods", source.StateWatching, "", nil)
@@ -96,8 +100,29 @@ func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 	e, s := observed(t, 0, 1)
 	e.SlotHeld(1, 1, true)
 	e.StreamAdded("pods")
+	e.StreamsKnown(1)
 	e.StreamState("pods", source.StateWatching, "", nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "slot 0: not held yet" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+}
+
+func TestAReplicaThatStandsByIsReady(t *testing.T) {
+	e, s := observed(t, 0)
+	owners := map[int]string{0: "another"}
+	e.Standing(export.Standing{Replicas: 2, Owners: owners})
+	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: held by another" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	e.Standing(export.Standing{Replicas: 2, Owners: owners, Standby: "others hold all slots"})
+	if ready, wrong := readyz(t, s); !ready || wrong != "" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	if _, text := get(t, s, "/metrics"); !strings.Contains(text, "kubecdc_standby 1") || !strings.Contains(text, "kubecdc_replicas 2") {
+		t.Error("/metrics does not say that this replica stands by")
+	}
+	e.Standing(export.Standing{Replicas: 1, Share: 1}) // the other one has ended
+	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
 }

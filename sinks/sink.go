@@ -18,7 +18,7 @@ type Sink interface {
 	// that the checkpoint knows, oldest first: the caller rolls its checkpoint forward with these and never
 	// emits them again. Of a recovered change only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
 	// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
-	// A *LostTailError comes with a log that is open and fit to write to, and with no recovered batches.
+	// A *LostTailError comes with a log that is open and fit to write to, and with the batches that could be read.
 	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
@@ -45,10 +45,23 @@ type Recovered struct {
 	Offsets change.Offsets // as Write returned them, or would have
 }
 
-// LostTailError: what followed the checkpoint can't be read back any more (retention, a topic deleted or made
-// anew). Every stream of the slot must be listed again and compared with the inventory.
-type LostTailError struct{ Reason string }
+// LostTailError: the log is not what the checkpoint thinks it is. What followed the checkpoint can't be read back any
+// more, or what stood before it is gone (retention, a topic deleted or made anew).
+type LostTailError struct {
+	Reason string
+	// TailRead: nothing is missing after the checkpoint. Otherwise every stream of the slot must be listed again and
+	// compared with the inventory.
+	TailRead bool
+	// Gone names the resources (change.Resource.ID) whose earlier records are not in the log any more: their
+	// streams must be written again from the start.
+	Gone []string
+	// Offsets is where the partitions of those stand now, to be checkpointed once that is noted.
+	Offsets change.Offsets
+}
 
 func (e *LostTailError) Error() string {
+	if e.TailRead {
+		return "the log has lost what was written before: " + e.Reason
+	}
 	return "the log after the checkpoint can't be read: " + e.Reason
 }

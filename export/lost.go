@@ -1,0 +1,77 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+)
+
+// noteLost notes what the log has lost of what was written before the checkpoint.
+func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
+	s.log.Error("the log is not what was written", "reason", lost.Reason, "written again", lost.Gone)
+	if len(lost.Gone) == 0 {
+		return nil
+	}
+	return s.rewrite(ctx, state, log, lost, lost.Gone)
+}
+
+// rewrite makes this slot's streams of the resources (nil: all) be written again from the start, by a snapshot. The
+// gap records come first, so that nobody takes the snapshot for news. Until the offsets of what is left are in the
+// checkpoint the loss will be found, and all of this be done, again.
+func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, resources []string) error {
+	positions, err := s.positionsOf(ctx, resources)
+	if err != nil {
+		return err
+	}
+	var controls []change.Control
+	var streams []string
+	for _, p := range positions {
+		streams = append(streams, p.Stream)
+		controls = append(controls, change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: lost.Reason,
+			Gap: &change.Gap{ID: change.GapID(p.Stream, "0"), From: "0", To: p.ResourceVersion,
+				Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}})
+	}
+	return s.commitControls(ctx, state, log, controls, lost.Offsets, func() error {
+		return s.parts.Store.Rewrite(ctx, s.number, state.Epoch, streams)
+	})
+}
+
+// positionsOf gives the positions of this slot's streams of the resources; nil means all.
+func (s *slot) positionsOf(ctx context.Context, resources []string) ([]change.Position, error) {
+	all, err := s.parts.Store.Streams(ctx)
+	return slices.DeleteFunc(all, func(p change.Position) bool {
+		end := strings.IndexAny(p.Stream+"?", "@?")
+		return slotOf(p.Stream, s.config.Slots) != s.number || resources != nil && !slices.Contains(resources, p.Stream[:end])
+	}), err
+}
+
+// commitControls writes a batch of control records, does what they speak of (nil: nothing), and checkpoints the batch.
+func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, controls []change.Control,
+	offsets change.Offsets, do func() error) error {
+	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster}
+	batch := c.prepare(&collected{batch: change.Batch{Controls: controls}})
+	started := time.Now()
+	written, err := log.Write(ctx, batch)
+	if err != nil {
+		return fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, s.number, err)
+	}
+	took := time.Since(started)
+	if do != nil {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	moved := change.Offsets{}.Merge(offsets).Merge(written)
+	if err := s.parts.Store.Commit(ctx, commitOf(batch, state.Epoch, moved, false)); err != nil {
+		return fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, s.number, err)
+	}
+	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
+	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took, Checkpoint: time.Since(started) - took})
+	return nil
+}

@@ -1,0 +1,92 @@
+package export
+
+import (
+	"maps"
+	"slices"
+)
+
+// view is what a replica knows of the others when it decides. Replicas with the same view decide the same.
+type view struct {
+	self    string
+	slots   int
+	members []string       // ordered; self is one of them
+	owners  map[int]string // of the slots that are not free, living or not
+}
+
+func (v view) held() map[string]int {
+	held := map[string]int{}
+	for slot, owner := range v.owners {
+		if slot < v.slots {
+			held[owner]++
+		}
+	}
+	return held
+}
+
+func (v view) free() (free []int) {
+	for slot := range v.slots {
+		if v.owners[slot] == "" {
+			free = append(free, slot)
+		}
+	}
+	return free
+}
+
+// shares says how many slots each member should hold: the same number, and what is left over goes, one each, to those
+// who hold most already, so that nothing moves without need.
+func (v view) shares() map[string]int {
+	held, shares := v.held(), map[string]int{}
+	order := slices.Clone(v.members)
+	slices.SortStableFunc(order, func(a, b string) int { return held[b] - held[a] })
+	for i, member := range order {
+		shares[member] = v.slots / len(order)
+		if i < v.slots%len(order) {
+			shares[member]++
+		}
+	}
+	return shares
+}
+
+// take deals the free slots out to the members that hold less than their share, and gives those of this one.
+func (v view) take() (mine []int) {
+	missing := v.shares()
+	for member, n := range v.held() {
+		missing[member] -= n
+	}
+	free := v.free()
+	for len(free) > 0 {
+		left := len(free)
+		for _, member := range v.members {
+			if missing[member] <= 0 || len(free) == 0 {
+				continue
+			}
+			if member == v.self {
+				mine = append(mine, free[0])
+			}
+			missing[member]--
+			free = free[1:]
+		}
+		if len(free) == left {
+			break // the rest is for members that hold too much elsewhere, until the dead are forgotten
+		}
+	}
+	return mine
+}
+
+// give is a slot to hand over, if this member has more than its share and another one less. While a slot is free,
+// nobody gives: the one that was given before has not been taken yet.
+func (v view) give() (slot int, ok bool) {
+	shares, held := v.shares(), v.held()
+	if held[v.self] <= shares[v.self] || len(v.free()) > 0 {
+		return 0, false
+	}
+	if !slices.ContainsFunc(v.members, func(m string) bool { return held[m] < shares[m] }) {
+		return 0, false
+	}
+	for _, slot := range slices.Backward(slices.Sorted(maps.Keys(v.owners))) {
+		if v.owners[slot] == v.self && slot < v.slots {
+			return slot, true
+		}
+	}
+	return 0, false
+}

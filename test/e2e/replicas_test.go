@@ -1,0 +1,121 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/test/servers"
+)
+
+// leases reads from the checkpoint who holds the slots.
+type leases struct {
+	t    testing.TB
+	conn *pgx.Conn
+}
+
+func readLeases(t testing.TB, w *World) *leases {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
+	must(t, err)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return &leases{t, conn}
+}
+
+// held says how many slots each process holds, and how often slots have changed hands so far.
+func (l *leases) held() (byPID map[string]int, epochs int64) {
+	l.t.Helper()
+	rows, err := l.conn.Query(context.Background(), `select split_part(owner, '/', 2), epoch, lease_until > clock_timestamp() from kubecdc.slots`)
+	must(l.t, err)
+	defer rows.Close()
+	byPID = map[string]int{}
+	for rows.Next() {
+		var pid string
+		var epoch int64
+		var live bool
+		must(l.t, rows.Scan(&pid, &epoch, &live))
+		epochs += epoch
+		if live {
+			byPID[pid]++
+		}
+	}
+	must(l.t, rows.Err())
+	return byPID, epochs
+}
+
+// await waits until exactly these processes hold slots, each so many, and says how long that took.
+func (l *leases) await(limit time.Duration, each int, replicas ...*Exporter) time.Duration {
+	l.t.Helper()
+	started := time.Now()
+	Await(l.t, limit, fmt.Sprintf("%d slots in each of %d replicas", each, len(replicas)), func() (bool, error) {
+		held, _ := l.held()
+		for _, r := range replicas {
+			if held[fmt.Sprint(r.cmd.Process.Pid)] != each {
+				return false, nil
+			}
+		}
+		return len(held) == len(replicas), nil
+	})
+	return time.Since(started)
+}
+
+func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	const lease = 2 * time.Second
+	env, seed := w.With("KUBECDC_SLOTS", "6", "KUBECDC_LEASE_DURATION", lease.String()), rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer, slots := NewWriter(t, w.Kube.Config, seed, Kinds), readLeases(t, w)
+	writer.Fill(20)
+	first := StartExporter(t, "the first", env)
+	first.AwaitReady(t) // the checkpoint's tables are there
+	second, third := StartExporter(t, "the second", env), StartExporter(t, "the third", env)
+	t.Logf("spread over 3 replicas after %s", slots.await(30*time.Second, 2, first, second, third))
+	for _, e := range []*Exporter{first, second, third} {
+		e.AwaitReady(t)
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 100); close(done) }()
+
+	awaitMade(t, writer, writer.Made.Load()+200)
+	third.Kill()
+	took := slots.await(4*lease, 3, first, second)
+	t.Logf("taken over %s after kill -9, with leases of %s", took, lease)
+	if took > 2*lease {
+		t.Errorf("the dead replica's slots were taken over after %s, later than 2 leases", took)
+	}
+
+	_, before := slots.held()
+	fourth := StartExporter(t, "the fourth", env)
+	t.Logf("a third of the slots handed over to a new replica after %s", slots.await(30*time.Second, 2, first, second, fourth))
+	if _, after := slots.held(); after != before+2 {
+		t.Errorf("slots changed hands %d times, not twice", after-before)
+	}
+	awaitMade(t, writer, writer.Made.Load()+200)
+
+	first.Signal(syscall.SIGSTOP)
+	took = slots.await(4*lease, 3, second, fourth)
+	t.Logf("taken over %s after SIGSTOP", took)
+	awaitMade(t, writer, writer.Made.Load()+100)
+	first.Signal(syscall.SIGCONT)
+	if code := first.Wait(t, 20*time.Second); code != 3 || !strings.Contains(first.Tail(1000), "fenced") {
+		t.Errorf("the replica that was overtaken exits with %d:\n%s", code, first.Tail(1000))
+	}
+
+	second.Signal(syscall.SIGTERM)
+	took = slots.await(30*time.Second, 6, fourth)
+	t.Logf("taken over %s after SIGTERM", took)
+	if code := second.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+	awaitMade(t, writer, writer.Made.Load()+100)
+	close(stop)
+	<-done
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}
