@@ -64,7 +64,7 @@ func keepTemporariesIn(dir string) error {
 
 // announce says what is real and what is not.
 func (k *stack) announce() {
-	real := []string{"kube-apiserver and etcd"}
+	real := []string{"kube-apiserver", "etcd"}
 	if k.noKafka == "" {
 		real = append(real, "Apache Kafka")
 	}
@@ -72,16 +72,13 @@ func (k *stack) announce() {
 		real = append(real, "Postgres")
 	}
 	last := len(real) - 1
-	list := real[last]
-	if last > 0 {
-		list = strings.Join(real[:last], ", ") + " and " + list
-	}
+	list := strings.Join(real[:last], ", ") + " and " + real[last]
 	k.screen.say("Real servers on this machine, on free ports, ended with the demo: %s.", list)
 	if k.noKafka != "" {
-		k.screen.warn("In place of Kafka: an in-process broker (franz-go's kfake), because: %s", k.noKafka)
+		k.screen.warn("In place of Kafka: an in-process broker (franz-go's kfake). Why: %s", k.noKafka)
 	}
 	if k.noPostgres != "" {
-		k.screen.warn("In place of Postgres: the SQLite checkpoint, because: %s", k.noPostgres)
+		k.screen.warn("In place of Postgres: the SQLite checkpoint. Why: %s", k.noPostgres)
 	}
 }
 
