@@ -10,7 +10,7 @@ export CGO_ENABLED := 0
 # One package at a time: each starts real servers of its own.
 TEST    := $(GO) test -count=1 -p 1 -timeout 30m
 
-.PHONY: help demo test race chaos bench lint build docs image servers clean
+.PHONY: help demo test race chaos soak bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,11 +25,11 @@ race: export CGO_ENABLED := 1
 race: servers ## all tests, under the race detector
 	$(TEST) -race $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
 
-chaos: servers ## faults at random for as long as you like (KUBECDC_CHAOS_FAULTS=500, KUBECDC_CHAOS_SEED=…)
-	$(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
+chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUBECDC_CHAOS_SEED=… to repeat one)
+	KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
 
-bench: servers ## the benchmarks, on real servers
-	$(GO) test -run '^$$' -bench . -benchmem -count=1 -p 1 -timeout 30m $(or $(PKG),./...)
+soak: servers ## random histories with gaps, judged by etcd (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat)
+	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run Random ./source
 
 bench: servers ## what an event costs, beside an informer and the floor: docs/performance.md (ONLY=live for some rows)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PROFILE),-profile '$(PROFILE)')
