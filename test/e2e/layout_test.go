@@ -1,0 +1,74 @@
+package e2e
+
+import (
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// The number of slots changes from 1 to 4 to 2 while changes are made, and every process but the last is killed.
+func TestTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer.Fill(20)
+	one, four, two := w.With("KUBECDC_SLOTS", "1"), w.With("KUBECDC_SLOTS", "4"), w.With("KUBECDC_SLOTS", "2")
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 150); close(done) }()
+	killedAt(t, one, failpoint.Written+":60")        // leaves a tail
+	killedAt(t, four, failpoint.RollingForward+":1") // in the old layout
+	killedAt(t, four, failpoint.ControlWritten+":1") // the first record of the new one
+	killedAt(t, four, failpoint.ControlWritten+":3")
+	killedAt(t, four, failpoint.Written+":1") // the first batch after the change
+	killedAt(t, four, failpoint.RollingForward+":1")
+	e := StartExporter(t, "with 4 slots", four)
+	e.AwaitReady(t)
+	awaitMade(t, writer, writer.Made.Load()+200)
+
+	standby := StartExporter(t, "with 2 slots", two)
+	standby.AwaitReady(t)
+	if log := standby.Tail(3000); !strings.Contains(log, "KUBECDC_SLOTS is 2 here, but 4 in the replicas that run") {
+		t.Errorf("it does not say why it stands by:\n%s", log)
+	}
+	awaitMade(t, writer, writer.Made.Load()+200)
+	e.Kill()
+	killed := time.Now()
+	slots := readLeases(t, w)
+	slots.await(20*time.Second, 2, standby)
+	t.Logf("laid out anew %s after kill -9", time.Since(killed))
+	awaitMade(t, writer, writer.Made.Load()+200)
+	close(stop)
+	<-done
+	log := w.AwaitComplete(t, writer, Kinds)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
+	var layouts []string
+	for _, c := range log.Controls {
+		if c.Type == change.ControlLayout {
+			layouts = append(layouts, c.Cause)
+		}
+	}
+	if text := strings.Join(layouts, "\n"); !strings.Contains(text, "was 1 and is 4") || !strings.Contains(text, "was 4 and is 2") {
+		t.Errorf("the control topic says %q", text)
+	}
+	standby.Signal(syscall.SIGTERM)
+	if code := standby.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+}
+
+// killedAt runs an exporter that kills itself at a step.
+func killedAt(t *testing.T, env map[string]string, step string) {
+	t.Helper()
+	env = maps.Clone(env)
+	env["KUBECDC_FAILPOINT"] = step
+	StartExporter(t, "killed at "+step, env).Wait(t, 30*time.Second)
+}
