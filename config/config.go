@@ -37,7 +37,7 @@ type Source struct {
 	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Only objects with these labels, in kubectl's notation." example:"app=shop,tier!=test"`
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Only objects with these fields, in kubectl's notation. Every chosen resource must support them." example:"metadata.namespace!=kube-system"`
 	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects a page when a collection is listed. Smaller pages hold less memory and take more requests."`
-	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" planned:"true" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
+	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
 	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"10s" min:"100ms" max:"1h" help:"How often the log says how far each stream is complete, while nothing changes."`
 }
 

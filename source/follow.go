@@ -99,11 +99,11 @@ func (s *Stream) handle(ctx context.Context, e event) error {
 			return err
 		}
 	case "BOOKMARK":
-		version, err := e.bookmarkVersion()
+		b, err := e.bookmark()
 		if err != nil {
 			return s.sendMalformed(ctx, e.line, err)
 		}
-		if err := s.advance(ctx, version); err != nil {
+		if err := s.advance(ctx, b.version); err != nil {
 			return err
 		}
 	case "ERROR":

@@ -52,6 +52,18 @@ func watchParams(s *change.Stream, version string, timeoutSeconds int) url.Value
 	return q
 }
 
+// initialParams asks for all objects and then for every event after them (KEP-3157). Without a resourceVersion it is
+// "most recent", a consistent read like the list's; resourceVersionMatch must be NotOlderThan.
+func initialParams(s *change.Stream, timeoutSeconds int) url.Values {
+	q := selectors(s)
+	q.Set("watch", "1")
+	q.Set("allowWatchBookmarks", "true")
+	q.Set("sendInitialEvents", "true")
+	q.Set("resourceVersionMatch", "NotOlderThan")
+	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
+	return q
+}
+
 // exactParams reads the past: the collection as it was at the version and at no other
 // (resourceVersionMatch=Exact). The server answers 410 when it has compacted that revision.
 func exactParams(s *change.Stream, version string, limit int) url.Values {

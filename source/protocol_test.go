@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source"
 )
 
 // The rows of docs/protocol.md that a real server can't be made to show at will.
@@ -341,5 +342,41 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 				t.Fatalf("dead letter %d of %d is not %s: %+v", i, len(l.raws), b, l.raws[min(i, len(l.raws)-1)])
 			}
 		}
+	})
+}
+
+const initialEnd = `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"200","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
+
+// A streaming list comes in any order, with changes in between, and ends at its bookmark.
+func TestStreamingList(t *testing.T) {
+	o := plain()
+	o.StreamingLists = source.StreamingAuto
+	initial := "watch match=NotOlderThan initial=true"
+	version := func(minor string) step { return step{want: "version", body: `{"major":"1","minor":"` + minor + `"}`} }
+	t.Run("of a first snapshot", func(t *testing.T) {
+		l := newLedger()
+		play(t, l, o, []step{version("36+"), {want: initial, body: added("c c 30") + added("a a 10") + bookmark("150") +
+			modified("a a 160") + added("d d 170") + deleted("d d 180") + initialEnd, stay: true},
+			{want: "watch rv=200", stay: true}}, func(t *testing.T, _ *script) {
+			expect(t, l, "r c@30 r a@10 u a@160? r d@170 d d@180", "200")
+		})
+	})
+	t.Run("after a 410", func(t *testing.T) {
+		l := resumed("100", "a a 10", "b b 20", "c c 99")
+		play(t, l, o, steps(holds("100", "c c 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("32"),
+			{want: initial, body: added("c c 150") + added("a a 10") + initialEnd, stay: true},
+			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u c@150? d b@20?", "200") })
+	})
+	t.Run("cut, and then refused: pages", func(t *testing.T) {
+		l := newLedger()
+		play(t, l, o, []step{version("36"), {want: initial, body: added("a a 10"), cut: true},
+			version("36"), {want: initial, status: 422, body: failure(422, "Invalid")},
+			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20")},
+			{want: "watch rv=200", stay: true}}, func(t *testing.T, _ *script) { expect(t, l, "r a@10 r b@20", "200") })
+	})
+	t.Run("of an old server: pages", func(t *testing.T) {
+		l := newLedger()
+		play(t, l, o, []step{version("31"), {want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}},
+			func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
 	})
 }

@@ -60,6 +60,8 @@ type lister struct {
 
 	created, updated, deleted int
 	rewound                   bool // an object is older than the log has it
+	failed                    int  // attempts to read it as a stream
+	older                     bool // the stream has older objects than the log
 }
 
 // restart begins again at the first page; tallies stay, since what was sent is in the index.
@@ -79,6 +81,15 @@ func (l *lister) begin(ctx context.Context) error {
 }
 
 func (l *lister) read(ctx context.Context) error {
+	if l.streams(ctx) {
+		err := l.streamed(ctx)
+		if !errors.Is(err, errNotStreamed) || l.stream.options.StreamingLists == StreamingOn {
+			return err
+		}
+		l.stream.log.Info("reading the list in pages", "reason", err)
+		l.failed, l.version, l.objects = 2, "", 0
+		l.stream.index.startPass()
+	}
 	for {
 		err := l.page(ctx)
 		if isGone(err) {

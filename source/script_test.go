@@ -43,6 +43,9 @@ type step struct {
 func describe(r *http.Request) string {
 	q := r.URL.Query()
 	text := "list"
+	if r.URL.Path == "/version" {
+		return "version"
+	}
 	if q.Get("watch") != "" {
 		text = "watch"
 	}
@@ -181,7 +184,7 @@ func startStream(t testing.TB, config *rest.Config, stream *change.Stream, optio
 // plain are the options of scripted tests: no backfill, small pages, no fresh connections.
 func plain() source.Options {
 	o := source.DefaultOptions()
-	o.FreshTries, o.PageSize = 0, 2
+	o.FreshTries, o.PageSize, o.StreamingLists = 0, 2, source.StreamingOff
 	return o
 }
 

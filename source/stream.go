@@ -24,13 +24,16 @@ type Options struct {
 	FreshTries   int           // how often a 410 is answered by a fresh connection before the list
 	MaxBackoff   time.Duration
 	MetadataOnly bool
-	Backfill     *Backfill // nil: off
-	Distrust     string    // why the position can't be trusted: list and compare first
+	// StreamingLists: auto, on or off (streamed.go).
+	StreamingLists string
+	Backfill       *Backfill // nil: off
+	Distrust       string    // why the position can't be trusted: list and compare first
 }
 
 // DefaultOptions are the production settings.
 func DefaultOptions() Options {
-	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: 3 * time.Minute, FreshTries: 2, MaxBackoff: 30 * time.Second}
+	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: 3 * time.Minute, FreshTries: 2, MaxBackoff: 30 * time.Second,
+		StreamingLists: StreamingAuto}
 }
 
 // Stream keeps one collection in the log: a machine of named states with one step function.

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,11 +34,20 @@ type watcher struct {
 // watch opens a watch after the version. A server sends a bookmark about once a minute, so one that says nothing for
 // the client's time quiet is found out as half open.
 func (c *Client) watch(ctx context.Context, s *change.Stream, metadataOnly bool, version string, timeoutSeconds int) (*watcher, error) {
+	return c.openWatch(ctx, s, metadataOnly, watchParams(s, version, timeoutSeconds))
+}
+
+// watchInitial opens a watch that begins with all objects.
+func (c *Client) watchInitial(ctx context.Context, s *change.Stream, metadataOnly bool, timeoutSeconds int) (*watcher, error) {
+	return c.openWatch(ctx, s, metadataOnly, initialParams(s, timeoutSeconds))
+}
+
+func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly bool, q url.Values) (*watcher, error) {
 	accept := acceptJSON
 	if metadataOnly {
 		accept = acceptWatchMeta
 	}
-	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), watchParams(s, version, timeoutSeconds), accept)
+	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), q, accept)
 	if err != nil {
 		return nil, err
 	}
@@ -109,20 +119,32 @@ func (e event) statusOf() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// bookmarkVersion is the position that a BOOKMARK event carries.
-func (e event) bookmarkVersion() (string, error) {
-	f := fieldsOf(e.object)
+// bookmark is what a BOOKMARK event says.
+type bookmark struct {
+	version    string
+	initialEnd bool // all objects of a streaming list were sent
+}
+
+func (e event) bookmark() (bookmark, error) {
+	o := object{}
+	metadata := member(e.object, "metadata")
+	if err := o.parseMetadata(metadata); err != nil || !change.ValidVersion(o.version) {
+		return bookmark{}, fmt.Errorf("read a bookmark: %w", errMalformed)
+	}
+	end, _ := text(member(member(metadata, "annotations"), metav1.InitialEventsAnnotationKey))
+	return bookmark{version: o.version, initialEnd: end == "true"}, nil
+}
+
+// member is the value of one member of an object; nil when there is none.
+func member(raw []byte, name string) []byte {
+	f := fieldsOf(raw)
 	for {
 		key, value, ok := f.next()
 		if !ok {
-			return "", fmt.Errorf("read a bookmark: %w", errMalformed)
+			return nil
 		}
-		if string(key) == "metadata" {
-			o := object{}
-			if err := o.parseMetadata(value); err != nil || !change.ValidVersion(o.version) {
-				return "", fmt.Errorf("read a bookmark: %w", errMalformed)
-			}
-			return o.version, nil
+		if string(key) == name {
+			return value
 		}
 	}
 }

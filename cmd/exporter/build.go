@@ -41,7 +41,7 @@ const backfillParallel = 4
 
 func sourceOptions(c *config.Config) source.Options {
 	options := source.DefaultOptions()
-	options.PageSize = c.Source.PageSize
+	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
 	if c.Recovery.Backfill {
 		options.Backfill = &source.Backfill{
 			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,

@@ -1,0 +1,113 @@
+package source
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+var seeds = []string{
+	`{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a","namespace":"b","uid":"u","resourceVersion":"12"},"spec":{}}}`,
+	`{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}}`,
+	`{"type":"ERROR","object":{"code":410}}`, `{}`, `[]`, `{"a":"\\","b":"\"","c":"\u00e9"}`, `{"a" :1 , "b":[{"c":"]"}]}`, "\xff", `{"a":}`,
+	`{"kind":"List","metadata":{"resourceVersion":"5","continue":"x","remainingItemCount":3},"items":[{"metadata":{"name":"n"}},{}]}`,
+}
+
+// Of valid JSON the scanner finds the same members, with the same values, as encoding/json.
+func FuzzFields(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		members := map[string][]byte{}
+		it := fieldsOf(b)
+		for {
+			key, value, ok := it.next()
+			if !ok {
+				break
+			}
+			name, isText := text(append(append([]byte{'"'}, key...), '"'))
+			if isText {
+				members[name] = value
+			}
+		}
+		var want map[string]json.RawMessage
+		if !utf8.Valid(b) || json.Unmarshal(b, &want) != nil || want == nil {
+			return // what is broken is refused elsewhere (checkJSON); here it must only not panic
+		}
+		if it.err != nil || len(members) != len(want) {
+			t.Fatalf("%q: found %d members, %v; want %d", b, len(members), it.err, len(want))
+		}
+		for name, value := range want {
+			if !bytes.Equal(members[name], value) {
+				t.Fatalf("%q: %q is %q, want %q", b, name, members[name], value)
+			}
+		}
+	})
+}
+
+// What passes as an event's object can be spliced into a record, and its identity is what encoding/json reads.
+func FuzzParseEvent(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, line []byte) {
+		e := parseEvent(line)
+		if e.err != nil {
+			return
+		}
+		_ = e.statusOf()
+		_, _ = e.bookmark()
+		o, err := parseObject(e.object)
+		if err != nil || o.checkJSON() != nil {
+			return
+		}
+		if !json.Valid(e.object) {
+			t.Fatalf("%q is taken for JSON", e.object)
+		}
+		if strings.Count(string(e.object), `"metadata"`) != 1 || strings.ContainsRune(string(e.object), '\\') {
+			return // names given twice, or escaped: servers write neither
+		}
+		var want struct{ Metadata map[string]any }
+		if err := json.Unmarshal(e.object, &want); err != nil {
+			t.Fatalf("%q: %v", e.object, err)
+		}
+		for name, got := range map[string]string{"name": o.name, "uid": o.uid, "resourceVersion": o.version} {
+			if strings.Count(string(e.object), `"`+name+`"`) == 1 && strings.ToValidUTF8(got, "\ufffd") != want.Metadata[name] {
+				t.Fatalf("%q: %s is %q, want %q", e.object, name, got, want.Metadata[name])
+			}
+		}
+	})
+}
+
+// A page of anything gives items that are JSON, or an error; never a panic.
+func FuzzReadPage(f *testing.F) {
+	for _, s := range seeds {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		n := 0
+		p, err := readPage(bytes.NewReader(b), func(_ *page, raw []byte) error {
+			n++
+			if !json.Valid(raw) {
+				t.Fatalf("%q is no JSON", raw)
+			}
+			return nil
+		})
+		if err != nil {
+			return
+		}
+		var want struct {
+			Metadata struct{ ResourceVersion string }
+			Items    []json.RawMessage
+		}
+		if bytes.Count(b, []byte(`"items"`)) > 1 || bytes.Count(b, []byte(`"metadata"`)) > 1 || json.Unmarshal(b, &want) != nil {
+			return
+		}
+		if bytes.Contains(b, []byte(`"items"`)) && !bytes.ContainsRune(b, '\\') && n != len(want.Items) || p.version == "" {
+			t.Fatalf("%q: %d items at %q, want %d", b, n, p.version, len(want.Items))
+		}
+	})
+}
