@@ -1,6 +1,9 @@
 package change
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Position is how far a stream is known to be complete in the log.
 type Position struct {
@@ -27,6 +30,11 @@ type Malformed struct {
 	Stream string
 	Bytes  []byte
 	Reason string
+}
+
+// MalformedID names the batch's malformed thing number n, from 0, in the dead letter.
+func (b *Batch) MalformedID(n int) string {
+	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
 }
 
 // Empty reports whether there is nothing in the batch to make durable.

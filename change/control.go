@@ -24,6 +24,7 @@ type Control struct {
 
 	// batch
 	Changes   int        `json:"changes,omitempty"`
+	Malformed int        `json:"malformed,omitempty"` // what could not be read, and stands in the dead letter
 	Positions []Position `json:"positions,omitempty"`
 	// Ranges: topic, partition, [first offset, last offset] of the batch's records.
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`

@@ -19,6 +19,6 @@ const (
 	// Parts of a dead letter have, besides the headers of their record:
 	HeaderPart   = "part"  // 0, 1, 2 …
 	HeaderParts  = "parts" // how many there are
-	HeaderTopic  = "topic" // where the stub stands
+	HeaderTopic  = "topic" // where the stub stands; not where the bytes could not be read: then there is none
 	HeaderReason = "reason"
 )

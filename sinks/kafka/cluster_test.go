@@ -26,10 +26,7 @@ func fakeCluster(t *testing.T) *kfake.Cluster {
 
 func TestContractOnSeveralBrokers(t *testing.T) {
 	c := fakeCluster(t)
-	sinktest.Run(t, func(t *testing.T) func(t *testing.T) sinks.Sink {
-		cfg := newConfig(t, c.ListenAddrs())
-		return func(t *testing.T) sinks.Sink { return newSink(t, cfg) }
-	})
+	sinktest.Run(t, func(t *testing.T) sinktest.Place { return place(newConfig(t, c.ListenAddrs())) })
 }
 
 // Leaders and coordinators move while several slots write.

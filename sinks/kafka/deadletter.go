@@ -1,67 +1,37 @@
 package kafka
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
+	"time"
 
 	"kubecdc/change"
 )
 
-// burial is what stands in the log for a change whose record was not accepted.
-type burial struct {
-	stub change.Change // with the images that fit
-	dead change.DeadLetter
-	tier int // how much of the images was left out: 1 the larger, 2 both
+// letter is what is to stand in the dead-letter topic, in parts that each fit.
+type letter struct {
+	key     []byte // all parts go to its partition
+	time    int64
+	headers []byte // which all parts have
+	count   int    // how many headers these are
+	whole   []byte
 }
 
-// bury writes the whole record to the dead-letter topic, in parts, and puts a stub in its place. The stub has the
-// larger image replaced; when that too is refused, both.
-func (l *slotLog) bury(ctx context.Context, p *partition, index int32, cause error) error {
-	c := &l.batch.Changes[index]
-	b := l.buried[index]
-	if b == nil {
-		b = &burial{dead: change.DeadLetter{ID: deadLetterID(c), Error: cause.Error()}}
-		if err := l.writeDeadLetter(ctx, p, index, b.dead); err != nil {
-			return fmt.Errorf("write dead letter %s: %w", b.dead.ID, err)
-		}
-		l.sink.cfg.Logger.Warn("a record is too large or refused: it stands in the dead-letter topic, a stub in its place",
-			"topic", p.topic.name, "object", c.Key(), "id", b.dead.ID, "reason", cause)
-		l.buried[index] = b
-	}
-	if b.tier == 2 {
-		return &Error{Op: "write the stub of " + c.Key() + " to " + p.topic.name, Err: cause}
-	}
-	b.tier++
-	return b.makeStub(c)
+// add appends a header.
+func (d *letter) add(name, value string) {
+	d.headers = appendHeader(d.headers, name, value)
+	d.count++
 }
 
-func (b *burial) makeStub(c *change.Change) (err error) {
-	b.stub = *c
-	if b.tier == 2 || len(c.Before) >= len(c.After) {
-		b.stub.Before, err = change.Stub(c.Before)
-	}
-	if err == nil && (b.tier == 2 || len(c.After) > len(c.Before)) {
-		b.stub.After, err = change.Stub(c.After)
-	}
-	return err
-}
-
-func deadLetterID(c *change.Change) string {
-	return c.UID + "/" + c.ResourceVersion + "/" + c.Op.String()
-}
-
-// writeDeadLetter writes the record's value in parts that each fit, all to one partition.
-func (l *slotLog) writeDeadLetter(ctx context.Context, p *partition, index int32, dead change.DeadLetter) error {
-	q, err := l.deadPartition(ctx, index)
+// writeLetter writes the parts, all to one partition, which is made part of the transaction.
+func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
+	q, err := l.deadPartition(ctx, d.key)
 	if err != nil {
 		return err
 	}
-	v := l.envelope.Value(nil, &l.batch.Changes[index], nil)
-	whole := v.AppendTo(make([]byte, 0, v.Len()))
 	for {
-		err := l.writeParts(ctx, p, q, index, dead, whole)
+		err := l.writeParts(ctx, q, d)
 		// The first part is as large as any: when it was refused, nothing was written.
 		if err == nil || q.next > 0 || judge(err) != refused || q.topic.aim <= minLimit {
 			return err
@@ -69,28 +39,23 @@ func (l *slotLog) writeDeadLetter(ctx context.Context, p *partition, index int32
 	}
 }
 
-func (l *slotLog) writeParts(ctx context.Context, p, q *partition, index int32, dead change.DeadLetter, whole []byte) error {
-	c := &l.batch.Changes[index]
-	headers, n := l.changeHeaders(c, dead.ID)
-	headers = bytes.Clone(headers)
-	size := max(q.topic.aim-len(headers)-len(dead.Error)-len(l.key(index))-512, 256)
-	parts := (len(whole) + size - 1) / size
-	headers = appendHeader(headers, change.HeaderTopic, p.topic.name)
-	headers = appendHeader(headers, change.HeaderReason, dead.Error)
-	headers = appendHeader(headers, change.HeaderParts, strconv.Itoa(parts))
+func (l *slotLog) writeParts(ctx context.Context, q *partition, d *letter) error {
+	size := max(q.topic.aim-len(d.headers)-len(d.key)-512, 256)
+	parts := max((len(d.whole)+size-1)/size, 1)
+	shared := appendHeader(d.headers[:len(d.headers):len(d.headers)], change.HeaderParts, strconv.Itoa(parts))
 	q.records, q.next, q.pending, q.most = q.records[:0], 0, nil, 0
 	for i := range parts {
-		part := whole[i*size : min((i+1)*size, len(whole))]
-		h := appendHeader(headers[:len(headers):len(headers)], change.HeaderPart, strconv.Itoa(i))
+		part := d.whole[i*size : min((i+1)*size, len(d.whole))]
 		q.records = append(q.records, record{
-			time: c.Time.UnixMilli(), key: l.key(index), value: change.Value{part}, headers: h, headerCount: n + 4,
+			time: d.time, key: d.key, value: change.Value{part}, headerCount: d.count + 2,
+			headers: appendHeader(shared[:len(shared):len(shared)], change.HeaderPart, strconv.Itoa(i)),
 		})
 	}
 	return l.produce(ctx, []*partition{q})
 }
 
-// deadPartition gives the partition for the parts, which is made part of the transaction.
-func (l *slotLog) deadPartition(ctx context.Context, index int32) (*partition, error) {
+// deadPartition gives the partition for a letter.
+func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, error) {
 	if l.dead == nil {
 		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopicConfig)
 		if err != nil {
@@ -98,7 +63,7 @@ func (l *slotLog) deadPartition(ctx context.Context, index int32) (*partition, e
 		}
 		l.dead = t
 	}
-	q := l.dead.partitionOf(l.key(index))
+	q := l.dead.partitionOf(key)
 	if q.inTxn {
 		return q, nil
 	}
@@ -109,4 +74,23 @@ func (l *slotLog) deadPartition(ctx context.Context, index int32) (*partition, e
 	}
 	l.active = append(l.active, q)
 	return q, l.producer.add(ctx, []*partition{q})
+}
+
+// writeMalformed writes what the API server sent and nobody could read, as it came.
+func (l *slotLog) writeMalformed(ctx context.Context) error {
+	for i := range l.batch.Malformed {
+		m := &l.batch.Malformed[i]
+		d := &letter{time: time.Now().UnixMilli(), whole: m.Bytes, headers: append([]byte(nil), l.shared...), count: l.sharedCount,
+			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, mustJSON(l.envelope.Cluster), mustJSON(m.Stream))}
+		id := l.batch.MalformedID(i)
+		d.add(change.HeaderStream, m.Stream)
+		d.add(change.HeaderReason, m.Reason)
+		d.add(change.HeaderDeadLetter, id)
+		if err := l.writeLetter(ctx, d); err != nil {
+			return fmt.Errorf("write dead letter %s: %w", id, err)
+		}
+		l.sink.cfg.Logger.Warn("what the API server sent can't be read: it stands in the dead-letter topic as it came",
+			"stream", m.Stream, "id", id, "bytes", len(m.Bytes), "reason", m.Reason)
+	}
+	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/sinktest"
@@ -40,11 +41,40 @@ func TestContract(t *testing.T) {
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
 			broker := servers.SharedKafka(t)
-			sinktest.Run(t, func(t *testing.T) func(t *testing.T) sinks.Sink {
+			sinktest.Run(t, func(t *testing.T) sinktest.Place {
 				cfg := newConfig(t, broker.Brokers)
 				cfg.Delivery = delivery
-				return func(t *testing.T) sinks.Sink { return newSink(t, cfg) }
+				return place(cfg)
 			})
 		})
 	}
+}
+
+// place is where the configuration writes.
+func place(cfg kafka.Config) sinktest.Place {
+	return sinktest.Place{
+		Connect:     func(t *testing.T) sinks.Sink { return newSink(t, cfg) },
+		DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, cfg) },
+	}
+}
+
+// malformed puts together, from the parts, what could not be read.
+func malformed(t *testing.T, cfg kafka.Config) (all []change.Malformed) {
+	at := map[string]int{}
+	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter") {
+		for _, r := range list {
+			h := headers(r)
+			id := h["dead-letter"]
+			if h["part"] == "0" {
+				at[id] = len(all)
+				all = append(all, change.Malformed{Stream: h["stream"], Reason: h["reason"]})
+			}
+			m := &all[at[id]]
+			m.Bytes = append(m.Bytes, r.Value...)
+			if h["slot"] != "3" || h["epoch"] != "1" || h["batch"] == "" {
+				t.Errorf("headers %v", h)
+			}
+		}
+	}
+	return all
 }

@@ -109,7 +109,7 @@ func (l *slotLog) begin(b *change.Batch) {
 	l.sharedCount = 3
 }
 
-// apply writes the changes, then the control records.
+// apply writes the changes and what could not be read, then the control records.
 func (l *slotLog) apply(ctx context.Context) error {
 	data := len(l.active)
 	l.active = append(l.active, l.control)
@@ -119,6 +119,9 @@ func (l *slotLog) apply(ctx context.Context) error {
 	failpoint.Hit(failpoint.TxnAdded)
 	// l.active grows when a dead letter is written.
 	if err := l.produce(ctx, l.active[:data:data]); err != nil {
+		return err
+	}
+	if err := l.writeMalformed(ctx); err != nil {
 		return err
 	}
 	failpoint.Hit(failpoint.DataProduced)
@@ -154,7 +157,8 @@ func (l *slotLog) batchControl() change.Control {
 		ranges[p.topic.name][int(p.index)] = [2]int64{p.first, p.last}
 	}
 	return change.Control{
-		Type: change.ControlBatch, Changes: len(l.batch.Changes), Positions: l.batch.Positions, Ranges: ranges,
+		Type: change.ControlBatch, Changes: len(l.batch.Changes), Malformed: len(l.batch.Malformed),
+		Positions: l.batch.Positions, Ranges: ranges,
 	}
 }
 

@@ -23,9 +23,9 @@ func (r *rebuilder) mine(f fetched) bool {
 		f.headers[change.HeaderBatch] == strconv.FormatUint(r.batch.Batch, 10)
 }
 
-// addPart keeps one part of a dead letter.
+// addPart keeps one part of a dead letter that a stub stands for; what could not be read has none.
 func (r *rebuilder) addPart(f fetched) error {
-	if !r.mine(f) {
+	if !r.mine(f) || f.headers[change.HeaderTopic] == "" {
 		return nil
 	}
 	id := f.headers[change.HeaderDeadLetter]

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -84,10 +85,35 @@ func (c *controlColumns) fill(controls []change.Control) error {
 
 func (c *controlColumns) appendTo(values [][]byte) [][]byte { return appendParams(values, c.all()) }
 
+// letterColumns are what of a batch could not be read, as arrays, one for each column.
+type letterColumns struct{ stream, reason, body pgdb.Array }
+
+var letterColumnTypes = []uint32{pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID}
+
+func (c *letterColumns) all() []*pgdb.Array { return []*pgdb.Array{&c.stream, &c.reason, &c.body} }
+
+func (c *letterColumns) fill(malformed []change.Malformed) {
+	reset(c.all(), letterColumnTypes)
+	for i := range malformed {
+		m := &malformed[i]
+		c.stream.Text(m.Stream)
+		c.reason.Text(plainText(m.Reason)) // it may quote what could not be read
+		c.body.Bytes(append([]byte{}, m.Bytes...))
+	}
+}
+
+func (c *letterColumns) appendTo(values [][]byte) [][]byte { return appendParams(values, c.all()) }
+
+// plainText leaves out what a column of type text can't hold.
+func plainText(s string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+}
+
 // elementOf: the type of an array's elements.
 var elementOf = map[uint32]uint32{
 	pgtype.TextArrayOID: pgtype.TextOID, pgtype.BoolArrayOID: pgtype.BoolOID,
 	pgtype.JSONArrayOID: pgtype.JSONOID, pgtype.TimestamptzArrayOID: pgtype.TimestamptzOID,
+	pgtype.ByteaArrayOID: pgtype.ByteaOID,
 }
 
 func reset(columns []*pgdb.Array, types []uint32) {

@@ -15,6 +15,17 @@ import (
 const writeBatch = `select write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
 	$19, $20, $21, $22, $23, $24, $25, $26)`
 
+// writeBatchAndLetters does the same for a batch in which there is something malformed.
+const writeBatchAndLetters = `with written as (
+	` + writeBatch + ` as answer
+), letters as (
+	insert into dead_letters (cluster, slot, epoch, batch, n, time, stream, reason, body)
+		select $1, $2, $3, $4, n, clock_timestamp(), stream, reason, body
+		from unnest($27::text[], $28::text[], $29::bytea[]) with ordinality as l (stream, reason, body, n)
+		where (select answer from written) = 'ok'
+)
+select answer from written`
+
 // slotLog writes one slot's batches. Its parameters are used again for each batch.
 type slotLog struct {
 	sink    *Sink
@@ -31,7 +42,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	if err := l.params.fill(l, b); err != nil {
 		return nil, l.sink.db.Fail(op, err)
 	}
-	answer, err := l.sink.db.Call(ctx, writeBatch, l.params.values(), writeTypes)
+	answer, err := l.call(ctx, len(b.Malformed) > 0)
 	switch {
 	case err != nil:
 		return nil, l.sink.db.Fail(op, err)
@@ -44,6 +55,13 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	return nil, nil
 }
 
+func (l *slotLog) call(ctx context.Context, letters bool) (answer string, err error) {
+	if letters {
+		return l.sink.db.Call(ctx, writeBatchAndLetters, l.params.letters.appendTo(l.params.values()), letterTypes)
+	}
+	return l.sink.db.Call(ctx, writeBatch, l.params.values(), writeTypes)
+}
+
 // Close has nothing to end: between batches the log holds nothing.
 func (l *slotLog) Close() error { return nil }
 
@@ -52,6 +70,7 @@ type writeParams struct {
 	cluster, slot, epoch, seq, restart, positions []byte
 	changes                                       changeColumns
 	controls                                      controlColumns
+	letters                                       letterColumns
 	last                                          map[place]int // the last change of each object in the batch
 }
 
@@ -75,6 +94,7 @@ func (p *writeParams) fill(l *slotLog, b *change.Batch) (err error) {
 	}
 	p.findLast(b.Changes)
 	p.changes.fill(b.Changes, p.last)
+	p.letters.fill(b.Malformed)
 	return p.controls.fill(b.Controls)
 }
 
@@ -102,3 +122,6 @@ func (p *writeParams) values() [][]byte {
 var writeTypes = append(append([]uint32{
 	pgtype.TextOID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Int8OID, pgtype.BoolOID, pgtype.JSONOID,
 }, changeTypes...), controlTypes...)
+
+// letterTypes are the types of writeBatchAndLetters' parameters.
+var letterTypes = append(append([]uint32{}, writeTypes...), letterColumnTypes...)

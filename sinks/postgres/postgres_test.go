@@ -3,6 +3,9 @@ package postgres_test
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
 	"kubecdc/sinks/sinktest"
@@ -12,10 +15,27 @@ import (
 func TestMain(m *testing.M) { servers.Main(m) }
 
 func TestContract(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) func(*testing.T) sinks.Sink {
+	sinktest.Run(t, func(t *testing.T) sinktest.Place {
 		url := servers.Database(t)
-		return func(t *testing.T) sinks.Sink { return open(t, url, "prod") }
+		return sinktest.Place{
+			Connect:     func(t *testing.T) sinks.Sink { return open(t, url, "prod") },
+			DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, url) },
+		}
 	})
+}
+
+func malformed(t *testing.T, url string) []change.Malformed {
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'prod' and slot = 3")
+	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[change.Malformed])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func open(t testing.TB, url, cluster string) *postgres.Sink {

@@ -3,9 +3,11 @@
 package sinktest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -13,9 +15,16 @@ import (
 	"kubecdc/sinks"
 )
 
-// Fresh makes an empty destination. What it returns connects to that destination, each time as a new process
-// would; the suite closes the sinks that it gets.
-type Fresh func(t *testing.T) (connect func(t *testing.T) sinks.Sink)
+// Place is one empty destination.
+type Place struct {
+	// Connect gives a sink that writes to it, each time as a new process would; the suite closes it.
+	Connect func(t *testing.T) sinks.Sink
+	// DeadLetters reads what could not be read, as any other program finds it there.
+	DeadLetters func(t *testing.T) []change.Malformed
+}
+
+// Fresh makes a destination.
+type Fresh func(t *testing.T) Place
 
 // Run runs the suite.
 func Run(t *testing.T, fresh Fresh) {
@@ -31,6 +40,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"an older owner is fenced", fenceOlder},
 		{"an older owner can't open the slot again", olderCantOpen},
 		{"a batch without changes moves its positions", noChanges},
+		{"what can't be read is kept as it came", malformed},
 		{"changes of an object keep their order", order},
 		{"slots do not see each other", slotsAreSeparate},
 		{"a large batch is recovered whole", largeBatch},
@@ -38,7 +48,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"recovery is the same however often it is repeated", recoverTwice},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.test(t, &world{connect: fresh(t)})
+			tc.test(t, &world{fresh(t)})
 		})
 	}
 }
@@ -119,6 +129,28 @@ func noChanges(t *testing.T, w *world) {
 	w.write(t, log, b)
 	_, recovered := w.open(t, slot, 2, sinks.Durable{})
 	wantBatches(t, recovered, b)
+}
+
+// malformed: it is part of the batch like any change, but nothing that a checkpoint would have to know.
+func malformed(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	large := append(bytes.Repeat([]byte("\xff\x00{"), 900_000), 'z')
+	rand.Shuffle(len(large), func(i, j int) { large[i], large[j] = large[j], large[i] })
+	only := &change.Batch{Slot: slot, Epoch: 1, Seq: 1, Malformed: []change.Malformed{
+		{Stream: "pods", Bytes: []byte(`{"metadata":5}`), Reason: "metadata is no object: \xff\x00"},
+		{Stream: "nodes", Bytes: large, Reason: "not JSON"}, {Stream: "nodes", Bytes: []byte{}, Reason: "empty"}}}
+	if only.Empty() {
+		t.Error("a batch with nothing but what can't be read counts as empty")
+	}
+	beside := batch(1, 2, object("a", 10), object("b", 11))
+	beside.Malformed = []change.Malformed{{Stream: "pods", Bytes: []byte("x"), Reason: "not JSON"}}
+	known := w.write(t, log, only)
+	w.write(t, log, beside)
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	wantBatches(t, recovered, only, beside)
+	_, recovered = w.open(t, slot, 3, sinks.Durable{Seq: 1, Offsets: known})
+	wantBatches(t, recovered, beside)
+	wantMalformed(t, w.place.DeadLetters(t), append(only.Malformed, beside.Malformed...))
 }
 
 func order(t *testing.T, w *world) {

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -14,13 +16,13 @@ import (
 
 // world is one destination and the processes that write to it.
 type world struct {
-	connect func(t *testing.T) sinks.Sink
+	place Place
 }
 
 // sink is a new process.
 func (w *world) sink(t *testing.T) sinks.Sink {
 	t.Helper()
-	s := w.connect(t)
+	s := w.place.Connect(t)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Errorf("close the sink: %v", err)
@@ -152,6 +154,29 @@ func wantChange(t *testing.T, key string, got, want change.Change) {
 	if !bytes.Equal(got.After, want.After) || (got.After == nil) != (want.After == nil) {
 		t.Errorf("%s: recovered body\n%.200s\nwant\n%.200s", key, got.After, want.After)
 	}
+}
+
+// wantMalformed compares as far as text can hold the reason.
+func wantMalformed(t *testing.T, got, want []change.Malformed) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("%d dead letters, want %d", len(got), len(want))
+	}
+	for _, m := range want {
+		if !slices.ContainsFunc(got, func(g change.Malformed) bool {
+			return g.Stream == m.Stream && bytes.Equal(g.Bytes, m.Bytes) && strings.HasPrefix(g.Reason, asText(m.Reason))
+		}) {
+			t.Errorf("no dead letter of %s with %d bytes, %.20q, because %q", m.Stream, len(m.Bytes), m.Bytes, m.Reason)
+		}
+	}
+}
+
+// asText is the part of s before what a text column may not hold.
+func asText(s string) string {
+	if end := strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || r == 0 }); end >= 0 {
+		return s[:end]
+	}
+	return s
 }
 
 func wantOffsets(t *testing.T, got, want change.Offsets) {

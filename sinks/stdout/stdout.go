@@ -6,10 +6,12 @@ package stdout
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"sync"
+	"unicode/utf8"
 
 	"github.com/mattn/go-isatty"
 
@@ -43,10 +45,11 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// lines shows changes and control records; one that shows nothing appends nothing.
+// lines shows changes, control records and what could not be read; one that shows nothing appends nothing.
 type lines interface {
 	change(dst []byte, c *change.Change) []byte
 	control(dst []byte, c *change.Control) []byte
+	malformed(dst []byte, m *change.Malformed) []byte
 }
 
 // New makes the sink.
@@ -77,7 +80,8 @@ func (s *Sink) Close() error { return nil }
 
 type log struct{ sink *Sink }
 
-// Write shows the batch's changes, and of its control records those that a reader must know.
+// Write shows the batch's changes and what could not be read, and of its control records those that a reader must
+// know.
 func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -89,6 +93,10 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 	for i := range b.Controls {
 		line = s.lines.control(line[:0], &b.Controls[i])
 		s.out.Write(line) // its error is kept until Flush
+	}
+	for i := range b.Malformed {
+		line = s.lines.malformed(line[:0], &b.Malformed[i])
+		s.out.Write(line)
 	}
 	for i := range b.Changes {
 		line = s.lines.change(line[:0], &b.Changes[i])
@@ -110,3 +118,22 @@ func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 }
 
 func (j *jsonLines) control(dst []byte, _ *change.Control) []byte { return dst }
+
+// malformed has the bytes as text where they are text, else in base64.
+func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {
+	line := struct {
+		Type    string `json:"type"`
+		Cluster string `json:"cluster"`
+		Stream  string `json:"stream"`
+		Reason  string `json:"reason"`
+		Text    string `json:"text,omitempty"`
+		Base64  []byte `json:"base64,omitempty"`
+	}{Type: "malformed", Cluster: j.envelope.Cluster, Stream: m.Stream, Reason: m.Reason}
+	if utf8.Valid(m.Bytes) {
+		line.Text = string(m.Bytes)
+	} else {
+		line.Base64 = m.Bytes
+	}
+	text, _ := json.Marshal(&line) // strings and bytes always can be
+	return append(append(dst, text...), '\n')
+}

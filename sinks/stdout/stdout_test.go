@@ -58,6 +58,21 @@ func TestText(t *testing.T) {
 	}
 }
 
+// What could not be read is shown as it came.
+func TestMalformed(t *testing.T) {
+	b := &change.Batch{Malformed: []change.Malformed{
+		{Stream: "pods", Bytes: []byte(`{"kind":5}`), Reason: "not an object"}, {Stream: "pods", Bytes: []byte("\xff\n"), Reason: "no"}}}
+	want := `{"type":"malformed","cluster":"prod","stream":"pods","reason":"not an object","text":"{\"kind\":5}"}
+{"type":"malformed","cluster":"prod","stream":"pods","reason":"no","base64":"/wo="}
+`
+	if got := show(t, JSON, b); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if got := show(t, Text, b); !strings.Contains(got, `malformed pods: 10 bytes from the API server can't be read: not an object: "{\"kind\":5}"`) {
+		t.Error(got)
+	}
+}
+
 // A pipe gets what Kafka's readers get.
 func TestPipeGetsJSON(t *testing.T) {
 	got := show(t, Auto, &change.Batch{Changes: []change.Change{update(), update()}})

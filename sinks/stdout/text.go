@@ -98,6 +98,14 @@ func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
 		c.Stream, c.Gap.From, c.Gap.To, c.Gap.Recovered, c.Gap.Inferred, verdict)
 }
 
+// malformed shows how much can't be read, and why.
+func (t *textLines) malformed(dst []byte, m *change.Malformed) []byte {
+	const most = 60
+	begins := m.Bytes[:min(len(m.Bytes), most)]
+	return fmt.Appendf(dst, "%s %s %s: %d bytes from the API server can't be read: %s: %q\n", clock(time.Now()),
+		t.alert.Sprint("malformed"), m.Stream, len(m.Bytes), m.Reason, begins)
+}
+
 func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 
 // column pads to the widest so far.
