@@ -22,8 +22,6 @@ import (
 	"kubecdc/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
-
 func contextWith(r *http.Request, cut <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(r.Context())
 	go func() {

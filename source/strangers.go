@@ -76,7 +76,7 @@ func (b *backfill) suspect(ctx context.Context, at uint64) (string, error) {
 		return "", nil
 	}
 	expected := map[string]int64{}
-	for key := range b.index.entries {
+	for key := range b.index.all() {
 		if len(b.lives[key]) == 0 {
 			namespace, _ := splitKey(key)
 			expected[namespace]++
