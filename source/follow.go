@@ -124,11 +124,8 @@ func (s *Stream) alive() {
 
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.
 func (s *Stream) handleObject(ctx context.Context, e event) error {
-	o, err := parseObject(e.object)
-	if err == nil {
-		err = o.checkJSON()
-	}
-	if err != nil {
+	o := e.object
+	if err := o.check(true); err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
 	old, exists := s.index.get(o.key())

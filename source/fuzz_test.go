@@ -22,12 +22,9 @@ func FuzzFields(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		members := map[string][]byte{}
-		it := fieldsOf(b)
-		for {
-			key, value, ok := it.next()
-			if !ok {
-				break
-			}
+		it := scanner{b: b}
+		for key, more := it.first(); more; key, more = it.next() {
+			value := it.skip()
 			name, isText := text(append(append([]byte{'"'}, key...), '"'))
 			if isText {
 				members[name] = value
@@ -35,10 +32,10 @@ func FuzzFields(f *testing.F) {
 		}
 		var want map[string]json.RawMessage
 		if !utf8.Valid(b) || json.Unmarshal(b, &want) != nil || want == nil {
-			return // what is broken is refused elsewhere (checkJSON); here it must only not panic
+			return // what is broken is compared in FuzzObject; here it must only not panic
 		}
-		if it.err != nil || len(members) != len(want) {
-			t.Fatalf("%q: found %d members, %v; want %d", b, len(members), it.err, len(want))
+		if !it.atEnd() || len(members) != len(want) {
+			t.Fatalf("%q: found %d members, well-formed: %t; want %d", b, len(members), it.ok(), len(want))
 		}
 		for name, value := range want {
 			if !bytes.Equal(members[name], value) {
@@ -60,23 +57,23 @@ func FuzzParseEvent(f *testing.F) {
 		}
 		_ = e.statusOf()
 		_, _ = e.bookmark()
-		o, err := parseObject(e.object)
-		if err != nil || o.checkJSON() != nil {
+		o := e.object
+		if o.check(true) != nil {
 			return
 		}
-		if !json.Valid(e.object) {
-			t.Fatalf("%q is taken for JSON", e.object)
+		if !json.Valid(o.raw) {
+			t.Fatalf("%q is taken for JSON", o.raw)
 		}
-		if strings.Count(string(e.object), `"metadata"`) != 1 || strings.ContainsRune(string(e.object), '\\') {
+		if strings.Count(string(o.raw), `"metadata"`) != 1 || strings.ContainsRune(string(o.raw), '\\') {
 			return // names given twice, or escaped: servers write neither
 		}
 		var want struct{ Metadata map[string]any }
-		if err := json.Unmarshal(e.object, &want); err != nil {
-			t.Fatalf("%q: %v", e.object, err)
+		if err := json.Unmarshal(o.raw, &want); err != nil {
+			t.Fatalf("%q: %v", o.raw, err)
 		}
 		for name, got := range map[string]string{"name": o.name, "uid": o.uid, "resourceVersion": o.version} {
-			if strings.Count(string(e.object), `"`+name+`"`) == 1 && strings.ToValidUTF8(got, "\ufffd") != want.Metadata[name] {
-				t.Fatalf("%q: %s is %q, want %q", e.object, name, got, want.Metadata[name])
+			if strings.Count(string(o.raw), `"`+name+`"`) == 1 && strings.ToValidUTF8(got, "\ufffd") != want.Metadata[name] {
+				t.Fatalf("%q: %s is %q, want %q", o.raw, name, got, want.Metadata[name])
 			}
 		}
 	})

@@ -88,13 +88,10 @@ func (p *page) readMetadata(d *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	f := fieldsOf(raw)
-	for {
-		key, value, ok := f.next()
-		if !ok {
-			return f.err
-		}
-		switch string(key) {
+	s := scanner{b: raw}
+	for name, more := s.first(); more; name, more = s.next() {
+		value := s.skip()
+		switch string(name) {
 		case "resourceVersion":
 			p.version, _ = text(value)
 		case "continue":
@@ -105,6 +102,10 @@ func (p *page) readMetadata(d *jsontext.Decoder) error {
 			}
 		}
 	}
+	if !s.ok() {
+		return errMalformed
+	}
+	return nil
 }
 
 func eachItem(d *jsontext.Decoder, visit func([]byte) error) error {

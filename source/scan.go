@@ -2,140 +2,312 @@ package source
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"math/bits"
 )
 
-// This file finds things in raw JSON without decoding it: the hot path reads the server's bytes once and passes
-// them on. It checks structure (strings, brackets, separators), not the spelling of numbers and literals.
-// Its oracle in the fuzz test is encoding/json.
+// This file reads raw JSON without decoding it: the hot path looks at each of the server's bytes once, finds the few
+// fields that the protocol needs, makes sure that all of it is JSON, and passes the bytes on. It accepts exactly what
+// encoding/json does, which is its oracle in the fuzz test.
 
 var errMalformed = errors.New("malformed JSON")
 
-// fields walks the members of one JSON object.
-type fields struct {
-	b   []byte
-	i   int
-	err error
+// maxDepth is that of encoding/json.
+const maxDepth = 10000
+
+// scanner walks JSON from front to back. After anything malformed i is -1, and nothing more is found.
+type scanner struct {
+	b     []byte
+	i     int
+	depth int
 }
 
-// fieldsOf starts at the object that b holds.
-func fieldsOf(b []byte) fields {
-	i := skipSpace(b, 0)
-	if i >= len(b) || b[i] != '{' {
-		return fields{err: errMalformed}
-	}
-	return fields{b: b, i: i + 1}
+// ok reports whether all up to here was JSON.
+func (s *scanner) ok() bool { return s.i >= 0 }
+
+// atObject reports whether an object comes next.
+func (s *scanner) atObject() bool {
+	s.space()
+	return s.ok() && s.i < len(s.b) && s.b[s.i] == '{'
 }
 
-// next gives the next member; key is raw, without its quotes. ok is false at the end and on an error (f.err).
-func (f *fields) next() (key, value []byte, ok bool) {
-	if f.err != nil {
-		return nil, nil, false
+// atEnd reports whether nothing but space is left.
+func (s *scanner) atEnd() bool {
+	s.space()
+	return s.i == len(s.b)
+}
+
+// first enters the object that comes next, and gives the name of its first member, raw, without its quotes: its value
+// comes next and must be passed, by skip or otherwise, before next is called. At the end of the object, and on
+// anything malformed, more is false.
+func (s *scanner) first() (name []byte, more bool) {
+	if !s.atObject() {
+		return s.fail()
 	}
-	i := skipSpace(f.b, f.i)
-	if i < len(f.b) && f.b[i] == ',' {
-		i = skipSpace(f.b, i+1)
+	if s.depth++; s.depth > maxDepth {
+		return s.fail()
 	}
-	if i >= len(f.b) {
-		return f.fail()
+	s.i = skipSpace(s.b, s.i+1)
+	if s.i < len(s.b) && s.b[s.i] == '}' {
+		return s.leave()
 	}
-	if f.b[i] == '}' {
-		f.i = i
-		return nil, nil, false
+	return s.name()
+}
+
+// next gives the name of the object's next member.
+func (s *scanner) next() (name []byte, more bool) {
+	s.space()
+	if !s.ok() || s.i >= len(s.b) {
+		return s.fail()
 	}
-	keyEnd := skipString(f.b, i)
-	if keyEnd < 0 {
-		return f.fail()
+	switch s.b[s.i] {
+	case ',':
+		s.i = skipSpace(s.b, s.i+1)
+		return s.name()
+	case '}':
+		return s.leave()
 	}
-	colon := skipSpace(f.b, keyEnd)
-	if colon >= len(f.b) || f.b[colon] != ':' {
-		return f.fail()
-	}
-	start := skipSpace(f.b, colon+1)
-	end := skipValue(f.b, start)
+	return s.fail()
+}
+
+func (s *scanner) name() (name []byte, more bool) {
+	start := s.i
+	end := skipString(s.b, start)
 	if end < 0 {
-		return f.fail()
+		return s.fail()
 	}
-	f.i = end
-	return f.b[i+1 : keyEnd-1], f.b[start:end], true
+	colon := skipSpace(s.b, end)
+	if colon >= len(s.b) || s.b[colon] != ':' {
+		return s.fail()
+	}
+	s.i = colon + 1
+	return s.b[start+1 : end-1], true
 }
 
-func (f *fields) fail() (key, value []byte, ok bool) {
-	f.err = errMalformed
-	return nil, nil, false
+func (s *scanner) leave() (name []byte, more bool) {
+	s.i++
+	s.depth--
+	return nil, false
+}
+
+func (s *scanner) fail() (name []byte, more bool) {
+	s.i = -1
+	return nil, false
+}
+
+func (s *scanner) space() {
+	if s.ok() {
+		s.i = skipSpace(s.b, s.i)
+	}
+}
+
+// skip passes the next value, and gives its bytes; nil where it is malformed.
+func (s *scanner) skip() []byte {
+	s.space()
+	start := s.i
+	if !s.ok() {
+		return nil
+	}
+	if s.i = skipValue(s.b, start, s.depth); s.i < 0 {
+		return nil
+	}
+	return s.b[start:s.i]
 }
 
 func skipSpace(b []byte, i int) int {
-	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
 	return i
 }
 
-// skipString returns the index after the string that starts at i, or -1.
+// skipValue returns the index after the JSON value that starts at i, or -1.
+func skipValue(b []byte, i, depth int) int {
+	if i >= len(b) {
+		return -1
+	}
+	switch c := b[i]; {
+	case c == '"':
+		return skipString(b, i)
+	case c == '{':
+		return skipObject(b, i, depth+1)
+	case c == '[':
+		return skipArray(b, i, depth+1)
+	case c == 't':
+		return skipLiteral(b, i, "true")
+	case c == 'f':
+		return skipLiteral(b, i, "false")
+	case c == 'n':
+		return skipLiteral(b, i, "null")
+	}
+	return skipNumber(b, i)
+}
+
+func skipLiteral(b []byte, i int, literal string) int {
+	if end := i + len(literal); end <= len(b) && string(b[i:end]) == literal {
+		return end
+	}
+	return -1
+}
+
+func skipObject(b []byte, i, depth int) int {
+	i = skipSpace(b, i+1)
+	if depth > maxDepth || i >= len(b) {
+		return -1
+	}
+	if b[i] == '}' {
+		return i + 1
+	}
+	for {
+		if i = skipString(b, i); i < 0 {
+			return -1
+		}
+		if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
+			return -1
+		}
+		if i = skipValue(b, skipSpace(b, i+1), depth); i < 0 {
+			return -1
+		}
+		if i = skipSpace(b, i); i >= len(b) {
+			return -1
+		}
+		if b[i] == '}' {
+			return i + 1
+		}
+		if b[i] != ',' {
+			return -1
+		}
+		i = skipSpace(b, i+1)
+	}
+}
+
+func skipArray(b []byte, i, depth int) int {
+	i = skipSpace(b, i+1)
+	if depth > maxDepth || i >= len(b) {
+		return -1
+	}
+	if b[i] == ']' {
+		return i + 1
+	}
+	for {
+		if i = skipValue(b, i, depth); i < 0 {
+			return -1
+		}
+		if i = skipSpace(b, i); i >= len(b) {
+			return -1
+		}
+		if b[i] == ']' {
+			return i + 1
+		}
+		if b[i] != ',' {
+			return -1
+		}
+		i = skipSpace(b, i+1)
+	}
+}
+
+// skipString returns the index after the string that starts at i, or -1. It looks at eight bytes at a time for one
+// that ends the string, escapes, or must not stand in it.
 func skipString(b []byte, i int) int {
 	if i >= len(b) || b[i] != '"' {
 		return -1
 	}
-	for i++; ; {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
+	i++
+	for i+8 <= len(b) {
+		special := specialBytes(binary.LittleEndian.Uint64(b[i:]))
+		if special == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(special) / 8
+		if b[i] == '"' {
+			return i + 1
+		}
+		if i = skipEscape(b, i); i < 0 {
 			return -1
 		}
-		end := i + n
-		back := end
-		for back > i && b[back-1] == '\\' {
-			back--
-		}
-		i = end + 1
-		if (end-back)%2 == 0 {
-			return i
+	}
+	for i < len(b) {
+		switch {
+		case b[i] == '"':
+			return i + 1
+		case b[i] == '\\' || b[i] < ' ':
+			if i = skipEscape(b, i); i < 0 {
+				return -1
+			}
+		default:
+			i++
 		}
 	}
+	return -1
 }
 
-// skipValue returns the index after the JSON value that starts at i, or -1.
-func skipValue(b []byte, i int) int {
-	if i >= len(b) {
+// specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
+// perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte; see Warren, Hacker's Delight, 6-1.)
+func specialBytes(w uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	quote, backslash := w^ones*'"', w^ones*'\\'
+	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & highs
+}
+
+// skipEscape returns the index after the escape at i, or -1; also where there is a control character in its place.
+func skipEscape(b []byte, i int) int {
+	if b[i] != '\\' || i+1 >= len(b) {
 		return -1
 	}
-	switch b[i] {
-	case '"':
-		return skipString(b, i)
-	case '{', '[':
-		return skipNested(b, i)
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if i+6 > len(b) {
+			return -1
+		}
+		for _, c := range b[i+2 : i+6] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return -1
+			}
+		}
+		return i + 6
 	}
+	return -1
+}
+
+// skipNumber: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
+func skipNumber(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = skipDigits(b, i); i < 0 {
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = skipDigits(b, i+1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return skipDigits(b, i)
+	}
+	return i
+}
+
+// skipDigits passes one digit or more.
+func skipDigits(b []byte, i int) int {
 	start := i
-	for i < len(b) && b[i] != ',' && b[i] != '}' && b[i] != ']' && b[i] > ' ' {
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
 		i++
 	}
 	if i == start {
 		return -1
 	}
 	return i
-}
-
-// skipNested returns the index after the object or array that starts at i: brackets are counted, strings jumped.
-func skipNested(b []byte, i int) int {
-	depth := 0
-	for i < len(b) {
-		switch b[i] {
-		case '"':
-			if i = skipString(b, i); i < 0 {
-				return -1
-			}
-			continue
-		case '{', '[':
-			depth++
-		case '}', ']':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-		i++
-	}
-	return -1
 }
 
 // text is the Go string of a raw JSON string value; ok is false for any other value.

@@ -110,11 +110,8 @@ func (l *lister) initial(ctx context.Context, e event) (done bool, err error) {
 
 func (l *lister) initialObject(ctx context.Context, e event) error {
 	s := l.stream
-	o, err := parseObject(e.object)
-	if err == nil {
-		err = o.checkJSON()
-	}
-	if err != nil {
+	o := e.object
+	if err := o.check(true); err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
 	old, exists := s.index.get(o.key())
@@ -132,7 +129,7 @@ func (l *lister) initialObject(ctx context.Context, e event) error {
 		return nil
 	}
 	if !exists || old.uid != o.uid || old.version != o.version {
-		o.raw = append([]byte(nil), e.object...)
+		o.raw = append([]byte(nil), o.raw...)
 	}
 	if l.objects%1000 == 0 {
 		s.observer.ListProgress(s.ID(), int64(l.objects), int64(max(l.objects, s.index.len())))

@@ -19,7 +19,7 @@ import (
 // event is one line of a watch.
 type event struct {
 	kind   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
-	object []byte // valid until the next event is read
+	object object // its bytes are valid until the next event is read
 	line   []byte
 	err    error // it can't be read; line is what came
 }
@@ -88,33 +88,47 @@ func (w *watcher) readLine() ([]byte, error) {
 	return w.long, err
 }
 
-// parseEvent finds type and object; unknown members are tolerated.
+// parseEvent reads type and object in one pass; unknown members are tolerated.
 func parseEvent(line []byte) event {
 	e := event{line: line}
-	f := fieldsOf(line)
-	for {
-		key, value, ok := f.next()
-		if !ok {
-			break
-		}
-		switch string(key) {
-		case "type":
-			e.kind, _ = text(value)
-		case "object":
-			e.object = value
+	s := scanner{b: line}
+	for name, more := s.first(); more; name, more = s.next() {
+		switch {
+		case string(name) == "type":
+			e.kind = kindOf(s.skip())
+		case string(name) == "object" && s.atObject():
+			e.object.scan(&s)
+		default:
+			s.skip()
 		}
 	}
-	if f.err != nil || e.kind == "" {
+	if !s.atEnd() || e.kind == "" {
 		e.err = fmt.Errorf("read a watch event: %w", errMalformed)
 	}
 	return e
 }
 
+// kindOf is an event's type; the usual ones need no memory.
+func kindOf(raw []byte) string {
+	switch string(raw) {
+	case `"MODIFIED"`:
+		return "MODIFIED"
+	case `"ADDED"`:
+		return "ADDED"
+	case `"DELETED"`:
+		return "DELETED"
+	case `"BOOKMARK"`:
+		return "BOOKMARK"
+	}
+	kind, _ := text(raw)
+	return kind
+}
+
 // statusOf is the error that an ERROR event carries.
 func (e event) statusOf() error {
 	status := metav1.Status{}
-	if err := json.Unmarshal(e.object, &status); err != nil {
-		return fmt.Errorf("read an ERROR event %q: %w", snippet(e.object), err)
+	if err := json.Unmarshal(e.object.raw, &status); err != nil {
+		return fmt.Errorf("read an ERROR event %q: %w", snippet(e.object.raw), err)
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }
@@ -126,25 +140,20 @@ type bookmark struct {
 }
 
 func (e event) bookmark() (bookmark, error) {
-	o := object{}
-	metadata := member(e.object, "metadata")
-	if err := o.parseMetadata(metadata); err != nil || !change.ValidVersion(o.version) {
+	if !change.ValidVersion(e.object.version) {
 		return bookmark{}, fmt.Errorf("read a bookmark: %w", errMalformed)
 	}
-	end, _ := text(member(member(metadata, "annotations"), metav1.InitialEventsAnnotationKey))
-	return bookmark{version: o.version, initialEnd: end == "true"}, nil
+	end, _ := text(member(member(member(e.object.raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))
+	return bookmark{version: e.object.version, initialEnd: end == "true"}, nil
 }
 
 // member is the value of one member of an object; nil when there is none.
 func member(raw []byte, name string) []byte {
-	f := fieldsOf(raw)
-	for {
-		key, value, ok := f.next()
-		if !ok {
-			return nil
-		}
-		if string(key) == name {
+	s := scanner{b: raw}
+	for found, more := s.first(); more; found, more = s.next() {
+		if value := s.skip(); string(found) == name {
 			return value
 		}
 	}
+	return nil
 }
