@@ -6,7 +6,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
 	"kubecdc/source"
@@ -378,5 +381,37 @@ func TestStreamingList(t *testing.T) {
 		l := newLedger()
 		play(t, l, o, []step{version("31"), {want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}},
 			func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+	})
+}
+
+// Discovery may speak up in any state: another version is read from the same position; a removed resource's objects
+// end; when it is back, they are a snapshot again.
+func TestAResourceThatChangesIsAdopted(t *testing.T) {
+	next := configMaps
+	next.Version = "v2"
+	synctest.Test(t, func(t *testing.T) {
+		l := newLedger()
+		s := &script{steps: []step{
+			{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")[:150], stay: true}, // hangs in a page
+			{want: "list limit=2", body: listed("100", "", "a a 10", "b b 20")},
+			{want: "watch rv=100", body: modified("a a 101"), stay: true},
+			{want: "watch rv=101", status: 503, after: "600", body: "down"}, // a long pause
+			{want: "list metadata limit=1", body: listed("102", "", "a a 101")},
+			{want: "list metadata rv=101 match=Exact fields=metadata.name=a", body: listed("101", "", "a a 101")},
+			{want: "watch rv=101", stay: true},
+			{want: "list limit=2", body: listed("300", "", "a q 250")},
+			{want: "watch rv=300", stay: true},
+		}}
+		stream, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, plain(), l, &quietObserver{})
+		for _, r := range []*change.Resource{&next, &configMaps, &next, nil, &next} {
+			time.Sleep(10 * time.Second)
+			synctest.Wait()
+			stream.SetResource(r)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		_ = stop()
+		s.check(t)
+		expect(t, l, "r a@10 r b@20 u a@101 d a@101? d b@20? r a@250", "300")
 	})
 }
