@@ -100,7 +100,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	}
 	selected, unknown := source.Select(config.Resources, served)
 	if unknown = parts.Client.Missing(ctx, unknown); len(unknown) > 0 {
-		return nil, source.UnknownError(unknown, served)
+		return nil, source.Unknown(unknown, served)
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "uid", uid, "server", parts.Client.Host(), "resources", len(selected))
 	return discovery, nil

@@ -147,11 +147,16 @@ func Nearest(p Pattern, served Served) []string {
 }
 
 // UnknownError names the patterns that nothing matches, each with the nearest names.
-func UnknownError(unknown []Pattern, served Served) error {
-	var lines []string
+type UnknownError struct{ lines []string }
+
+func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
+
+// Unknown makes the error.
+func Unknown(unknown []Pattern, served Served) *UnknownError {
+	e := &UnknownError{}
 	for _, p := range unknown {
-		lines = append(lines, fmt.Sprintf("KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
+		e.lines = append(e.lines, fmt.Sprintf("KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
 			p.text, strings.Join(Nearest(p, served), ", ")))
 	}
-	return fmt.Errorf("%s", strings.Join(lines, "\n"))
+	return e
 }

@@ -161,7 +161,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	}
 	selected, unknown := source.Select(patterns, served)
 	if len(unknown) > 0 {
-		return "", source.UnknownError(unknown, served)
+		return "", source.Unknown(unknown, served)
 	}
 	forbidden, err := r.forbidden(ctx, selected)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/sinks"
+	"kubecdc/source"
 )
 
 // The exit codes; --help explains them.
@@ -22,6 +23,8 @@ const (
 
 func exitCode(err error) int {
 	var usage *usageError
+	var unknown *source.UnknownError
+	var other *checkpoint.OtherClusterError
 	switch {
 	case err == nil:
 		return exitOK
@@ -29,7 +32,7 @@ func exitCode(err error) int {
 		return exitFailed
 	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
 		return exitOK
-	case config.IsError(err), errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"):
+	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, sinks.ErrFenced):
 		return exitFenced
