@@ -219,8 +219,15 @@ func TestACustomResourceThroughItsLife(t *testing.T) {
 	must[*unstructured.Unstructured](t)(waitAndCreate(t, crds, crd(group, []string{"v1"}, "v1")))
 	create("v1", "a")
 	l.await(t, "the new object", func() bool { return len(l.objects) == 1 })
-	if len(l.changes) != 7 || len(gaps(l.controls)) > 0 {
-		t.Errorf("the log says %s with gaps %v, want seven changes and no gap", says(l), gaps(l.controls))
+	changes, controls := l.snapshot()
+	noneTwice(t, changes)
+	if len(changes) != 7 {
+		t.Errorf("the log says %s, want seven changes", says(l))
+	}
+	for _, gap := range gaps(controls) { // another version has another watch cache: 410 is in order
+		if !gap.Complete {
+			t.Errorf("gap record %+v", gap)
+		}
 	}
 }
 
