@@ -2,35 +2,47 @@
 package pack
 
 import (
+	_ "embed"
 	"fmt"
-	"runtime"
 
-	"github.com/klauspost/compress/zstd"
+	"github.com/klauspost/compress/s2"
 )
 
-// One encoder and one decoder serve all stores: EncodeAll and DecodeAll are safe for concurrent use, and each
-// state that they hold costs about a megabyte. The database guards against damage; a checksum would do so twice.
-var (
-	encoder = must(zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderCRC(false),
-		zstd.WithEncoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithWindowSize(128<<10), zstd.WithLowerEncoderMem(true)))
-	decoder = must(zstd.NewReader(nil, zstd.WithDecoderConcurrency(runtime.GOMAXPROCS(0)), zstd.WithDecoderLowmem(true)))
-)
+// Bodies are a few kilobytes of JSON each, and nearly all of it is names of fields, which a compressor that begins
+// with nothing can't know. So S2 is given a dictionary: what objects of the built-in resources are made of. That
+// halves what is left of a Pod, at a sixth of the CPU that zstd takes for a body by itself (see the benchmark).
+//
+// A packed body begins with the number of its dictionary. Stored bodies stay readable only as long as that
+// dictionary does: never change a dictionary that was released, add another.
+const dictionaryOne = 1
+
+//go:embed dictionary.txt
+var dictionaryText []byte
+
+var dictionary = s2.MakeDict(dictionaryText, nil)
 
 // Append compresses body and appends it to dst.
-func Append(dst, body []byte) []byte { return encoder.EncodeAll(body, dst) }
+func Append(dst, body []byte) []byte {
+	dst = append(dst, dictionaryOne)
+	need := s2.MaxEncodedLen(len(body))
+	if need < 0 { // above 4 GB: no API server has such an object
+		panic(fmt.Sprintf("pack a body of %d bytes", len(body)))
+	}
+	start := len(dst)
+	if cap(dst)-start < need {
+		dst = append(dst, make([]byte, need)...)
+	}
+	return dst[:start+len(dictionary.Encode(dst[start:start+need], body))]
+}
 
 // Unpack gives back what Append was given, in memory of its own.
 func Unpack(packed []byte) ([]byte, error) {
-	body, err := decoder.DecodeAll(packed, nil)
+	if len(packed) == 0 || packed[0] != dictionaryOne {
+		return nil, fmt.Errorf("unpack a stored body: %.16q… was not packed by this version", packed)
+	}
+	body, err := dictionary.Decode(nil, packed[1:])
 	if err != nil {
 		return nil, fmt.Errorf("unpack a stored body: %w", err)
 	}
 	return body, nil
-}
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
 }

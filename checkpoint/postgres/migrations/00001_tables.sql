@@ -38,7 +38,7 @@ create table inventory (
   key              text collate "C" not null, -- in the order of etcd's lists: bytewise
   uid              text not null,
   resource_version text not null,
-  body             bytea,                     -- zstd; null where before-images are off
+  body             bytea,                     -- packed; null where before-images are off
   primary key (stream, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
         toast.autovacuum_vacuum_scale_factor = 0.05);

@@ -37,7 +37,7 @@ create table inventory (
   key              text not null,
   uid              text not null,
   resource_version text not null,
-  body             blob, -- zstd; null where before-images are off
+  body             blob, -- packed; null where before-images are off
   primary key (stream, key)
 ) strict;
 
