@@ -9,6 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
 	"kubecdc/change"
 	"kubecdc/test/servers"
 )
@@ -162,4 +166,32 @@ func judge(t *testing.T, l *ledger, truth []string) {
 		}
 	}
 	t.Logf("%d changes, %d missing; %d gaps, %d of them incomplete", len(truth), missing, len(gaps(controls)), incomplete)
+}
+
+// More bodies than a recovery may hold are read once more when they are told.
+func TestBodiesBeyondTheBudgetAreReadAgain(t *testing.T) {
+	k, ns := servers.Kube(t), servers.Namespace(t)
+	g := newGateway(t, k.Config)
+	api := kubernetes.NewForConfigOrDie(k.Config).CoreV1().ConfigMaps(ns)
+	l := newLedger()
+	startStream(t, g.config(), change.NewStream(configMaps, ns, "", ""), testOptions(), l, &quietObserver{})
+	l.awaitStarted(t)
+	g.hold()
+	const updates, size = 36, 900_000 // 32 MB, and 24 are held
+	must[*corev1.ConfigMap](t)(api.Create(t.Context(), configMap("large", nil), metav1.CreateOptions{}))
+	for i := range updates {
+		large := configMap("large", nil)
+		large.Data["body"] = strings.Repeat(string(rune('a'+i%26)), size)
+		must[*corev1.ConfigMap](t)(api.Update(t.Context(), large, metav1.UpdateOptions{}))
+	}
+	g.release(true)
+	l.await(t, "all updates", func() bool { return len(l.changes) == updates+1 })
+	if gap := onlyGap(t, l); !gap.Complete {
+		t.Errorf("gap record %+v", gap)
+	}
+	for i, c := range l.changes[1:] {
+		if want := `"body":"` + string(rune('a'+i%26)); !strings.Contains(string(c.After), want) || !strings.Contains(string(c.After), `"resourceVersion":"`+c.ResourceVersion+`"`) {
+			t.Errorf("update %d @%s has another body", i, c.ResourceVersion)
+		}
+	}
 }
