@@ -30,6 +30,7 @@ type Limits struct {
 type collected struct {
 	batch     change.Batch
 	positions map[string]change.Position
+	items     int
 	weight    int64
 	bytes     int64
 	since     time.Time // when its first item came
@@ -110,6 +111,7 @@ func (b *collected) add(item source.Item, weight int64) {
 	if b.empty() {
 		b.since = time.Now()
 	}
+	b.items++
 	b.weight += weight
 	if item.Change != nil {
 		b.batch.Changes = append(b.batch.Changes, *item.Change)

@@ -36,19 +36,19 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 	batch := c.prepare(b)
 	if c.befores != nil {
 		if err := c.befores.attach(ctx, batch); err != nil {
-			return err
+			return in(PartCheckpoint, err)
 		}
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
 	offsets, err := c.log.Write(ctx, batch)
 	if err != nil {
-		return fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, c.slot, err)
+		return in(PartSink, fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, c.slot, err))
 	}
 	failpoint.Hit(failpoint.Written)
 	written := time.Now()
 	if err := c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)); err != nil {
-		return fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, c.slot, err)
+		return in(PartCheckpoint, fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, c.slot, err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq

@@ -11,7 +11,7 @@ type inventory struct{ store checkpoint.Store }
 
 func (i inventory) Position(ctx context.Context, stream string) (version string, ok bool, err error) {
 	p, ok, err := i.store.Position(ctx, stream)
-	return p.ResourceVersion, ok, err
+	return p.ResourceVersion, ok, in(PartCheckpoint, err)
 }
 
 func (i inventory) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {

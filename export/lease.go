@@ -44,7 +44,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
 			return
 		case time.Since(renewed) > s.config.LeaseDuration:
-			fail(fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.number, err))
+			fail(in(PartCheckpoint, fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.number, err)))
 			return
 		}
 	}

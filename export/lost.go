@@ -59,7 +59,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	started := time.Now()
 	written, err := log.Write(ctx, batch)
 	if err != nil {
-		return fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, s.number, err)
+		return in(PartSink, fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, s.number, err))
 	}
 	took := time.Since(started)
 	if do != nil {
@@ -69,7 +69,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	}
 	moved := change.Offsets{}.Merge(offsets).Merge(written)
 	if err := s.parts.Store.Commit(ctx, commitOf(batch, state.Epoch, moved, false)); err != nil {
-		return fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, s.number, err)
+		return in(PartCheckpoint, fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, s.number, err))
 	}
 	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
 	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took, Checkpoint: time.Since(started) - took})

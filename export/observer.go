@@ -19,6 +19,9 @@ type Observer interface {
 	Standing(s Standing)
 	// SlotHeld says that a slot is owned by this process now, or no more.
 	SlotHeld(slot int, epoch int64, held bool)
+	// Buffering gives a function that tells, whenever it is asked, how many items and bytes a slot has read and not yet
+	// made durable; nil when the slot holds nothing any more.
+	Buffering(slot int, fill func() (items, bytes int64))
 	// Committed follows every batch that is durable and checkpointed.
 	Committed(c Committed)
 	// Problem names what a slot is stuck on; nil when it goes on.

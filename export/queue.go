@@ -2,6 +2,7 @@ package export
 
 import (
 	"context"
+	"sync/atomic"
 
 	"golang.org/x/sync/semaphore"
 
@@ -15,6 +16,7 @@ type queue struct {
 	items chan source.Item
 	bytes *semaphore.Weighted
 	max   int64
+	held  [2]atomic.Int64 // items and bytes that were sent and not yet given back
 }
 
 func newQueue(maxItems int, maxBytes int64) *queue {
@@ -30,6 +32,8 @@ func (q *queue) Send(ctx context.Context, item source.Item) error {
 	}
 	select {
 	case q.items <- item:
+		q.held[0].Add(1)
+		q.held[1].Add(size)
 		return nil
 	case <-ctx.Done():
 		q.bytes.Release(size)
@@ -37,8 +41,15 @@ func (q *queue) Send(ctx context.Context, item source.Item) error {
 	}
 }
 
-// done gives back what an item held.
-func (q *queue) done(weight int64) { q.bytes.Release(weight) }
+// done gives back what a batch held.
+func (q *queue) done(b *collected) {
+	q.held[0].Add(-int64(b.items))
+	q.held[1].Add(-b.weight)
+	q.bytes.Release(b.weight)
+}
+
+// fill is what was read and is not yet durable.
+func (q *queue) fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
 
 // weight is the item's size; one that is larger than the whole buffer passes alone.
 func (q *queue) weight(item source.Item) int64 {

@@ -93,7 +93,7 @@ func (s *slot) session(ctx context.Context) error {
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
-		return state, fmt.Errorf("acquire slot %d: %w", s.number, err)
+		return state, in(PartCheckpoint, fmt.Errorf("acquire slot %d: %w", s.number, err))
 	}
 	s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	return state, nil
@@ -105,7 +105,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	var lost *sinks.LostTailError
 	if err != nil && !(errors.As(err, &lost) && log != nil) {
-		return nil, nil, fmt.Errorf("open the log of slot %d: %w", s.number, err)
+		return nil, nil, in(PartSink, fmt.Errorf("open the log of slot %d: %w", s.number, err))
 	}
 	err = s.rollForward(ctx, state, recovered)
 	if err == nil && lost != nil {
@@ -124,7 +124,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 		failpoint.Hit(failpoint.RollingForward)
 		r := &recovered[i]
 		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
-			return fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err)
+			return in(PartCheckpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err))
 		}
 		state.Seq, state.Offsets = r.Batch.Seq, state.Offsets.Merge(r.Offsets)
 		s.log.Info("rolled the checkpoint forward", "batch", r.Batch.Seq, "changes", len(r.Batch.Changes))
@@ -144,6 +144,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	})()
 
 	q := newQueue(s.config.BufferChanges, s.config.BufferBytes)
+	s.parts.Observer.Buffering(s.number, q.fill)
+	defer s.parts.Observer.Buffering(s.number, nil)
 	streams := newStreams(s, q, lost, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
@@ -183,7 +185,7 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 			}
 			return err
 		}
-		q.done(b.weight)
+		q.done(b)
 	}
 	return nil
 }

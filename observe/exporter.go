@@ -6,17 +6,21 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export"
+	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
-// Exporter tells metrics, health and progress what the exporter does: it is an export.Observer.
+// Exporter tells metrics, health and progress what the exporter does: it is an export.Observer and a sinks.Observer.
 type Exporter struct {
 	Metrics  *Metrics
 	Health   *Health
 	Progress *Progress
 }
 
-var _ export.Observer = (*Exporter)(nil)
+var (
+	_ export.Observer = (*Exporter)(nil)
+	_ sinks.Observer  = (*Exporter)(nil)
+)
 
 // FirstSnapshot is the reason of a stream that lists because it has no position yet.
 const FirstSnapshot = "first snapshot"
@@ -82,6 +86,9 @@ func (e *Exporter) Committed(c export.Committed) {
 	for _, p := range c.Batch.Positions {
 		e.Metrics.Position(p)
 	}
+	for _, m := range c.Batch.Malformed {
+		e.Metrics.DeadLetter(resourceOf(m.Stream))
+	}
 	for _, control := range c.Batch.Controls {
 		if control.Type == change.ControlGap && control.Gap != nil {
 			e.Metrics.Gap(control.Gap.Complete)
@@ -89,9 +96,32 @@ func (e *Exporter) Committed(c export.Committed) {
 	}
 }
 
+func (e *Exporter) Buffering(slot int, fill func() (items, bytes int64)) {
+	e.Metrics.Buffer(slot, fill)
+}
+
+// Problem counts and shows an error under the part that it comes from.
 func (e *Exporter) Problem(slot int, err error) {
-	e.Health.SlotProblem(slot, err)
-	if err != nil {
+	part := export.PartOf(err)
+	e.Health.SlotProblem(slot, part, err)
+	switch {
+	case err == nil:
+	case part == "":
 		e.Metrics.Error(StageCommit)
+	default:
+		e.Metrics.Error(part)
 	}
 }
+
+// SinkStuck shows what the sink keeps trying; nil when it goes on.
+func (e *Exporter) SinkStuck(err error) {
+	if err == nil {
+		e.Health.Clear(export.PartSink)
+		return
+	}
+	e.Health.Problem(export.PartSink, err)
+	e.Metrics.Error(StageSink)
+}
+
+// DeadLetter counts a record that was too large or refused.
+func (e *Exporter) DeadLetter(resource string) { e.Metrics.DeadLetter(resource) }

@@ -35,6 +35,7 @@ type slotHealth struct {
 	held  bool
 	known bool   // its streams
 	owner string // another replica
+	part  string // that err comes from; empty: the slot itself
 	err   *trouble
 }
 
@@ -61,8 +62,8 @@ func (h *Health) SlotHeld(slot int, held bool) {
 	h.slot(slot).held, h.slot(slot).known = held, false
 }
 
-// SlotProblem says what a slot is stuck on; nil when it goes on.
-func (h *Health) SlotProblem(slot int, err error) {
+// SlotProblem says what a slot is stuck on, and which part that is, if known; nil when it goes on.
+func (h *Health) SlotProblem(slot int, part string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.slot(slot)
@@ -70,7 +71,7 @@ func (h *Health) SlotProblem(slot int, err error) {
 		s.err = nil
 		return
 	}
-	s.err = h.trouble(s.err, err)
+	s.err, s.part = h.trouble(s.err, err), part
 }
 
 func (h *Health) slot(number int) *slotHealth {
@@ -219,6 +220,9 @@ func (h *Health) reportSlots(r *Report) {
 		switch {
 		case s.err != nil:
 			w.Problem, w.Since = s.err.text, s.err.since
+			if s.part != "" {
+				w.Component, w.Problem = s.part, w.Component+": "+w.Problem
+			}
 		case s.held && s.known:
 			continue
 		case s.held:

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,9 +16,9 @@ import (
 // The stages that times and errors are counted by.
 const (
 	StageSource     = "source"     // errors of streams: lists and watches
-	StageCommit     = "commit"     // errors that made a slot start over from what is durable
-	StageSink       = "sink"       // time until the sink has a batch
-	StageCheckpoint = "checkpoint" // time until the checkpoint has it
+	StageSink       = "sink"       // time until the sink has a batch; errors that it waits out, or a slot starts over after
+	StageCheckpoint = "checkpoint" // time until the checkpoint has it; errors that a slot starts over after
+	StageCommit     = "commit"     // other errors that a slot starts over after
 )
 
 // Metrics are the exporter's own, in a registry of their own. Its methods are safe for concurrent use and quick.
@@ -43,9 +42,7 @@ type Metrics struct {
 	replicas      prometheus.Gauge
 	slotShare     prometheus.Gauge
 	standby       prometheus.Gauge // 0 or 1
-	bufferChanges prometheus.Gauge
-	bufferBytes   prometheus.Gauge
-	buffered      sync.Once // registers the two
+	buffer        *bufferCollector // slot
 }
 
 // NewMetrics registers all metrics, and those of the Go runtime and the process.
@@ -69,8 +66,7 @@ func NewMetrics(version string) *Metrics {
 		replicas:      plainGauge("replicas", "Replicas that live, as this one sees it."),
 		slotShare:     plainGauge("slots_share", "Slots that this replica should hold; kubecdc_slot_held says which it holds."),
 		standby:       plainGauge("standby", "1 while there are fewer slots than replicas, and others hold them."),
-		bufferChanges: plainGauge("buffer_changes", "Changes read and not yet durable."),
-		bufferBytes:   plainGauge("buffer_bytes", "Bytes of the changes read and not yet durable."),
+		buffer:        newBufferCollector(),
 	}
 	m.register(version)
 	return m
@@ -80,12 +76,12 @@ func (m *Metrics) register(version string) {
 	build := gauge("build_info", "1, with the version as a label.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
-		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.replicas, m.slotShare, m.standby, build,
+		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, complete := range []string{"true", "false"} { // so that alerts see them before the first gap
 		m.gaps.WithLabelValues(complete)
 	}
-	for _, stage := range []string{StageSource, StageCommit} {
+	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageCommit} {
 		m.errors.WithLabelValues(stage)
 	}
 }
@@ -171,12 +167,8 @@ func (m *Metrics) Replicas(alive, share int, standby bool) {
 	}
 }
 
-// Buffer notes what is read and not yet durable.
-func (m *Metrics) Buffer(changes int, bytes int64) {
-	m.buffered.Do(func() { m.registry.MustRegister(m.bufferChanges, m.bufferBytes) })
-	m.bufferChanges.Set(float64(changes))
-	m.bufferBytes.Set(float64(bytes))
-}
+// Buffer says where to ask what a slot has read and not yet made durable; nil when it holds nothing any more.
+func (m *Metrics) Buffer(slot int, fill func() (items, bytes int64)) { m.buffer.set(slot, fill) }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help}, labels)

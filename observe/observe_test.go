@@ -168,6 +168,41 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+func TestWhatIsReadAndNotDurable(t *testing.T) {
+	e, s := observed(t, 0)
+	e.Buffering(3, func() (int64, int64) { return 7, 800 })
+	e.Committed(export.Committed{Batch: &change.Batch{Malformed: []change.Malformed{{Stream: "pods@shop"}}}})
+	e.DeadLetter("secrets")
+	_, text := get(t, s, "/metrics")
+	for _, want := range []string{`kubecdc_buffer_changes{slot="3"} 7`, `kubecdc_buffer_bytes{slot="3"} 800`,
+		`kubecdc_dead_letters_total{resource="pods"} 1`, `kubecdc_dead_letters_total{resource="secrets"} 1`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	e.Buffering(3, nil)
+	if _, text := get(t, s, "/metrics"); strings.Contains(text, "kubecdc_buffer") {
+		t.Error("/metrics shows the buffer of a slot that was let go")
+	}
+}
+
+func TestASinkThatIsStuckIsNamed(t *testing.T) {
+	e, s := observed(t, 0)
+	e.SlotHeld(0, 1, true)
+	e.StreamsKnown(0)
+	e.SinkStuck(errors.New("not enough replicas"))
+	if ready, wrong := readyz(t, s); ready || wrong != "sink: not enough replicas" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	e.SinkStuck(nil)
+	if ready, wrong := readyz(t, s); !ready || wrong != "" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_errors_total{stage="sink"} 1`) {
+		t.Error("/metrics does not count it")
+	}
+}
+
 func TestAPortInUseIsAWrongSetting(t *testing.T) {
 	_, s := observed(t)
 	_, err := Serve(s.Addr(), NewMetrics(""), NewHealth())

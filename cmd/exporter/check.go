@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/config"
+	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
@@ -132,7 +133,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 type pinger interface{ Ping(context.Context) error }
 
 func (r *report) checkSink(ctx context.Context) (string, error) {
-	sink, err := openSink(ctx, r.settings, r.cluster, slog.New(slog.DiscardHandler))
+	sink, err := openSink(ctx, r.settings, r.cluster, sinks.NoObserver{}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return "", err
 	}

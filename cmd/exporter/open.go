@@ -30,17 +30,17 @@ func openStore(ctx context.Context, c *config.Config, cluster *config.Connection
 }
 
 // openSink prepares the destination.
-func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
+func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, watch sinks.Observer, log *slog.Logger) (sinks.Sink, error) {
 	switch c.Sink.Kind {
 	case "kafka":
-		return openKafka(c, cluster, log)
+		return openKafka(c, cluster, watch, log)
 	case "stdout":
 		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
 	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), Cluster: cluster.Cluster})
 }
 
-func openKafka(c *config.Config, cluster *config.Connection, log *slog.Logger) (sinks.Sink, error) {
+func openKafka(c *config.Config, cluster *config.Connection, watch sinks.Observer, log *slog.Logger) (sinks.Sink, error) {
 	k := &c.Kafka
 	tls, err := k.TLSConfig()
 	if err != nil {
@@ -49,7 +49,7 @@ func openKafka(c *config.Config, cluster *config.Connection, log *slog.Logger) (
 	return kafka.New(kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
-		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls, Logger: log,
+		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls, Logger: log, Observer: watch,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},
 	})
 }

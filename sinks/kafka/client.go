@@ -7,7 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/cenkalti/backoff/v5"
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -21,7 +20,8 @@ type client struct {
 	api       *kafka.Client
 
 	mu     sync.Mutex
-	forgot time.Time // when the view of the cluster was last thrown away
+	forgot time.Time         // when the view of the cluster was last thrown away
+	stuck  map[*retrier]bool // what has been tried in vain for a while
 }
 
 const (
@@ -30,8 +30,6 @@ const (
 	metadataTTL = 30 * time.Second
 	// forgetEvery keeps many slots from throwing away each other's fresh view.
 	forgetEvery = 200 * time.Millisecond
-	stuckAfter  = 5 * time.Second // a warning then, and again as often
-	maxBackoff  = time.Second
 )
 
 func newClient(cfg *Config) (*client, error) {
@@ -39,7 +37,7 @@ func newClient(cfg *Config) (*client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare the SASL login: %w", err)
 	}
-	c := &client{cfg: cfg, addr: kafka.TCP(cfg.Brokers...)}
+	c := &client{cfg: cfg, addr: kafka.TCP(cfg.Brokers...), stuck: map[*retrier]bool{}}
 	c.transport = &kafka.Transport{
 		ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: mechanism,
 		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
@@ -85,73 +83,4 @@ func (c *client) leaders(ctx context.Context, topic string) ([]int32, error) {
 		}
 	}
 	return leaders, nil
-}
-
-// retrier spaces the attempts at one thing, and says in the log when they go on for long.
-type retrier struct {
-	*client
-	op     string
-	delays *backoff.ExponentialBackOff
-	since  time.Time
-	said   time.Time
-	tries  int
-}
-
-func (c *client) retrier(op string) *retrier {
-	return &retrier{client: c, op: op, since: time.Now()}
-}
-
-// pause judges an error. When another attempt makes sense it waits for its turn and returns nil.
-func (r *retrier) pause(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return fmt.Errorf("%s: %w", r.op, context.Cause(ctx))
-	}
-	switch judge(err) {
-	case retry:
-	case relearn:
-		r.forget()
-	default:
-		return newError(r.op, err)
-	}
-	r.tries++
-	r.report(err)
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w (last error: %v)", r.op, context.Cause(ctx), err)
-	case <-time.After(r.nextDelay()):
-		return nil
-	}
-}
-
-// nextDelay begins at 2 ms, since the usual cause is a transaction that is just being ended.
-func (r *retrier) nextDelay() time.Duration {
-	if r.delays == nil {
-		r.delays = backoff.NewExponentialBackOff()
-		r.delays.InitialInterval, r.delays.MaxInterval, r.delays.Multiplier = 2*time.Millisecond, maxBackoff, 2
-	}
-	return r.delays.NextBackOff()
-}
-
-func (r *retrier) report(err error) {
-	now := time.Now()
-	if now.Sub(r.since) < stuckAfter || now.Sub(r.said) < stuckAfter {
-		return
-	}
-	r.said = now
-	r.cfg.Logger.Warn("Kafka does not accept it yet; still trying", "op", r.op, "brokers", r.cfg.Brokers,
-		"for", now.Sub(r.since).Round(time.Second), "attempts", r.tries, "error", err, "hint", hintFor(err))
-}
-
-// try repeats f until it succeeds, fails for good, or ctx ends.
-func (c *client) try(ctx context.Context, op string, f func(context.Context) error) error {
-	r := c.retrier(op)
-	for {
-		err := f(ctx)
-		if err == nil {
-			return nil
-		}
-		if err := r.pause(ctx, err); err != nil {
-			return err
-		}
-	}
 }

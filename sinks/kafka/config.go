@@ -13,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 )
 
 // The ways to deliver.
@@ -49,7 +50,8 @@ type Config struct {
 	TLS  *tls.Config // nil: plaintext
 	SASL SASL
 
-	Logger *slog.Logger // default slog.Default()
+	Logger   *slog.Logger   // default slog.Default()
+	Observer sinks.Observer // default: nobody
 }
 
 // SASL is how to log in; no Mechanism, no login.
@@ -82,6 +84,9 @@ func (c *Config) setDefaults() {
 	setDefault(&c.RequestTimeout, 20*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Observer == nil {
+		c.Observer = sinks.NoObserver{}
 	}
 }
 

@@ -134,6 +134,9 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	if err := l.producer.end(ctx, true); err != nil {
 		return nil, err
 	}
+	for index := range l.buried {
+		l.sink.cfg.Observer.DeadLetter(l.batch.Changes[index].Stream.Resource.ID())
+	}
 	offsets := change.Offsets{}
 	for _, p := range l.active {
 		if offsets[p.topic.name] == nil {

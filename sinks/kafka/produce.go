@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -18,7 +19,8 @@ const maxRequest = 32 << 20
 // produce sends what is queued for the partitions and returns when the broker has all of it. Each round sends
 // one record batch a partition, so that their order is kept; the partitions of a leader share a request.
 func (l *slotLog) produce(ctx context.Context, active []*partition) error {
-	var r *retrier
+	r := l.sink.client.retrier("write to " + name(active))
+	defer func() { r.done() }()
 	for {
 		active = unfinished(active)
 		if len(active) == 0 {
@@ -31,16 +33,27 @@ func (l *slotLog) produce(ctx context.Context, active []*partition) error {
 		}
 		err := l.sendRound(ctx, active)
 		if err == nil {
-			r = nil
+			if r.tries > 0 {
+				r.done()
+				r = l.sink.client.retrier(r.op)
+			}
 			continue
 		}
-		if r == nil {
-			r = l.sink.client.retrier("write to " + active[0].topic.name)
+		if r.tries == 0 {
+			r.since = time.Now()
 		}
 		if err := r.pause(ctx, err); err != nil {
 			return err
 		}
 	}
+}
+
+// name tells one of the topics that the partitions are of.
+func name(active []*partition) string {
+	if len(active) == 0 {
+		return ""
+	}
+	return active[0].topic.name
 }
 
 func unfinished(partitions []*partition) []*partition {
