@@ -44,9 +44,8 @@ type Store interface {
 	// Commit moves everything at once, or fails and moves nothing.
 	Commit(ctx context.Context, c Commit) error
 
-	// Rewrite notes that the log has lost what it held of the streams: their positions and the resourceVersions of
-	// their objects become empty, as before the first list. uids and bodies stay, so that what was deleted
-	// meanwhile can be told. ErrFenced as for Commit.
+	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
+	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that

@@ -90,10 +90,7 @@ func (s *Stream) sendDelete(ctx context.Context, key string, inferred bool) erro
 	}
 	namespace, name := splitKey(key)
 	c := &change.Change{Stream: s.stream, Op: change.Delete, Namespace: namespace, Name: name, UID: old.uid,
-		ResourceVersion: old.version, Time: time.Now(), Inferred: inferred}
-	if old.version == "" && s.listing != nil { // lost from the log: it was gone when the list was made
-		c.ResourceVersion = s.listing.version
-	}
+		ResourceVersion: strings.TrimPrefix(old.version, lostMark), Time: time.Now(), Inferred: inferred}
 	if s.gap != nil {
 		c.Gap = s.gap.ID
 	}

@@ -4,6 +4,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"strconv"
+	"strings"
 
 	"kubecdc/change"
 )
@@ -255,5 +256,12 @@ func (x *index) unpack(n uint32) known {
 // known is an unpacked entry.
 type known struct{ uid, version string }
 
-// newer reports whether version is newer than what was emitted.
-func (k known) newer(version string) bool { return change.CompareVersions(version, k.version) > 0 }
+// newer reports whether version is newer than what was emitted. Anything is, where the log has lost that.
+func (k known) newer(version string) bool {
+	return k.lost() || change.CompareVersions(version, k.version) > 0
+}
+
+// lostMark before a version says that the log has lost what was emitted of the object: it is to be written again.
+const lostMark = "-"
+
+func (k known) lost() bool { return strings.HasPrefix(k.version, lostMark) }

@@ -191,8 +191,7 @@ func (l *lister) object(ctx context.Context, o *object) error {
 		l.rewound = l.rewound || !old.newer(o.version)
 	}
 	o.raw = o.withType(&s.stream.Resource)
-	lost := exists && old.uid == o.uid && old.version == "" // from the log, where it is to be written again
-	if l.snapshot && (!exists || lost) {
+	if l.snapshot && (!exists || old.uid == o.uid && old.lost()) {
 		return s.send(ctx, s.change(change.Read, o), "")
 	}
 	return l.missed(ctx, o, old, exists)

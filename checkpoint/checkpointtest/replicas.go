@@ -115,8 +115,10 @@ func rewrite(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.wantError(s.store.Rewrite(s.ctx, 0, old, []string{"pods"}), checkpoint.ErrFenced)
 	s.wantPosition("pods", "101")
-	s.must(s.store.Rewrite(s.ctx, 0, epoch, []string{"pods", "never seen"}))
-	s.wantInventory("pods", object("b", "u2", ""))
+	for range 2 {
+		s.must(s.store.Rewrite(s.ctx, 0, epoch, []string{"pods", "never seen"}))
+		s.wantInventory("pods", object("b", "u2", "-2"))
+	}
 	s.wantInventory("nodes", object("n", "u3", "3"))
 	s.wantPosition("nodes", "201")
 	if p, _, err := s.store.Position(s.ctx, "pods"); err != nil || p.ResourceVersion != "" {

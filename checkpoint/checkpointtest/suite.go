@@ -49,7 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a heartbeat tells who owns the slots", owners},
 		{"the layout changes only for who owns all of it", layouts},
 		{"layouts of clusters are apart from each other", otherLayout},
-		{"streams to be written again keep uids and bodies", rewrite},
+		{"streams to be written again keep their objects", rewrite},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)

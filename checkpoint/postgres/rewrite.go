@@ -22,7 +22,7 @@ func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []st
 		if _, err := tx.Exec(ctx, `update positions set resource_version = ''`+which, s.cluster.Load(), streams); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `update inventory set resource_version = ''`+which, s.cluster.Load(), streams)
+		_, err = tx.Exec(ctx, `update inventory set resource_version = '-' || ltrim(resource_version, '-')`+which, s.cluster.Load(), streams)
 		return err
 	})
 	if err == nil && fenced {

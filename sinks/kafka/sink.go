@@ -88,7 +88,22 @@ func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) ([]s
 	if err != nil {
 		return nil, fmt.Errorf("mark the control topic: %w", err)
 	}
-	return l.recover(ctx, from, mark)
+	recovered, err := l.recover(ctx, from, mark)
+	var tail *sinks.LostTailError
+	if err != nil && !errors.As(err, &tail) {
+		return nil, err
+	}
+	lost, inspectErr := l.inspect(ctx, from.Offsets)
+	switch {
+	case inspectErr != nil:
+		return nil, inspectErr
+	case lost != nil && tail != nil:
+		lost.Reason, lost.TailRead = tail.Reason+"; "+lost.Reason, false
+	}
+	if lost != nil {
+		return recovered, lost
+	}
+	return recovered, err
 }
 
 // mark writes an "open" control record and gives its offset.

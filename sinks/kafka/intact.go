@@ -1,0 +1,116 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/listoffsets"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// gonePatience is how long a topic must be missing, or shorter than it was, before that is believed: a broker that has
+// just started may not know better.
+const gonePatience = 3 * time.Second
+
+// inspect compares the data topics with the offsets of the checkpoint. A topic that ends before them, or is not there,
+// was deleted, made anew or truncated: what it held is lost. (One that was made anew and has grown beyond them can't be
+// told from the old one.)
+func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
+	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
+		return topic == l.control.topic.name || topic == change.DeadLetterTopic(l.envelope.Prefix)
+	})
+	for since := time.Now(); ; l.sink.client.forget() {
+		gone, err := l.shorter(ctx, suspects, offsets)
+		if err != nil || len(gone) == 0 {
+			return nil, err
+		}
+		if time.Since(since) > gonePatience {
+			return l.lost(gone), nil
+		}
+		suspects = slices.Sorted(maps.Keys(gone))
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(gonePatience / 10):
+		}
+	}
+}
+
+// shorter gives the topics that end before the offsets, and where they end.
+func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.Offsets) (map[string]map[int]int64, error) {
+	gone := map[string]map[int]int64{}
+	for _, topic := range topics {
+		ends, err := l.sink.client.ends(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		for p, next := range offsets[topic] {
+			if ends[p] >= next {
+				continue
+			}
+			if gone[topic] == nil {
+				gone[topic] = map[int]int64{}
+			}
+			gone[topic][p] = ends[p]
+		}
+	}
+	return gone, nil
+}
+
+func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
+	e := &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone)}
+	var topics []string
+	for _, topic := range slices.Sorted(maps.Keys(gone)) {
+		topics = append(topics, topic)
+		e.Gone = append(e.Gone, strings.TrimPrefix(topic, l.envelope.Prefix+"."))
+	}
+	e.Reason = "deleted, made anew or truncated: " + strings.Join(topics, ", ")
+	return e
+}
+
+// ends gives the end of every partition of a topic; nothing where there is no such topic.
+func (c *client) ends(ctx context.Context, topic string) (ends map[int]int64, err error) {
+	err = c.try(ctx, "find the end of "+topic, func(ctx context.Context) error {
+		ends, err = c.askEnds(ctx, topic)
+		if errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) {
+			ends, err = nil, nil
+		}
+		return err
+	})
+	return ends, err
+}
+
+func (c *client) askEnds(ctx context.Context, topic string) (map[int]int64, error) {
+	const latest = -1
+	leaders, err := c.leaders(ctx, topic)
+	if err != nil || len(leaders) == 0 {
+		return nil, err
+	}
+	partitions := make([]listoffsets.RequestPartition, len(leaders))
+	for p := range leaders {
+		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: latest}
+	}
+	m, err := c.roundTrip(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: partitions}}})
+	if err != nil {
+		return nil, err
+	}
+	ends := map[int]int64{}
+	for _, t := range m.(*listoffsets.Response).Topics {
+		for _, p := range t.Partitions {
+			if err := codeError(p.ErrorCode); err != nil {
+				return nil, fmt.Errorf("partition %d: %w", p.Partition, err)
+			}
+			ends[int(p.Partition)] = p.Offset
+		}
+	}
+	return ends, nil
+}

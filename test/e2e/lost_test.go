@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Topics are deleted while the exporter is down: one of them, then all, the control topic too. It says so in the log, and
+// the topics replay into the cluster's state again; what was not deleted goes on as if nothing had been.
+func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer.Fill(30)
+	env := w.With("KUBECDC_SLOTS", "2")
+	runFor(t, env, func() { writer.Run(300) })
+
+	lost := w.Prefix + "." + ConfigMaps.ID()
+	deleteTopics(t, w, lost)
+	writer.Run(200)
+	runFor(t, env, func() {
+		writer.Run(100)
+		w.AwaitComplete(t, writer, Kinds)
+	})
+	log := ReadLog(t, w.Kafka.Brokers, w.Prefix)
+	wantLossSaid(t, log, lost, ConfigMaps)
+	Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets, Deployments, Roles, Widgets}).Demand(t, 0)
+	wantReplay(t, w, log, ConfigMaps)
+
+	writer.Run(100)
+	deleteTopics(t, w, topicsOf(t, w)...)
+	writer.Run(100)
+	runFor(t, env, func() {
+		writer.Run(100)
+		w.AwaitComplete(t, writer, Kinds)
+	})
+	log = ReadLog(t, w.Kafka.Brokers, w.Prefix) // topics are made while it is awaited
+	wantLossSaid(t, log, w.Prefix+".control", Kinds...)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0) // as of a new log: from the second snapshot on
+}
+
+// runFor runs an exporter while do is done.
+func runFor(t *testing.T, env map[string]string, do func()) {
+	t.Helper()
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	do()
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Fatalf("the exit code is %d", code)
+	}
+}
+
+func admin(t *testing.T, w *World) *kadm.Client {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
+	must(t, err)
+	t.Cleanup(client.Close)
+	return kadm.NewClient(client)
+}
+
+func topicsOf(t *testing.T, w *World) (names []string) {
+	t.Helper()
+	topics, err := admin(t, w).ListTopics(context.Background())
+	must(t, err)
+	for _, name := range topics.Names() {
+		if strings.HasPrefix(name, w.Prefix+".") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func deleteTopics(t *testing.T, w *World, names ...string) {
+	t.Helper()
+	a := admin(t, w)
+	answers, err := a.DeleteTopics(context.Background(), names...)
+	must(t, err)
+	must(t, answers.Error())
+	Await(t, 20*time.Second, "the topics to be gone", func() (bool, error) {
+		topics, err := a.ListTopics(context.Background())
+		for _, name := range names {
+			if topics.Has(name) {
+				return false, err
+			}
+		}
+		return true, err
+	})
+}
+
+// wantLossSaid demands a gap record for each kind that names the topic.
+func wantLossSaid(t *testing.T, log *Log, topic string, kinds ...Kind) {
+	t.Helper()
+	for _, kind := range kinds {
+		said := false
+		for _, c := range log.Controls {
+			said = said || c.Type == change.ControlGap && c.Stream == kind.ID() && c.Gap.From == "0" && !c.Gap.Complete && strings.Contains(c.Cause, topic)
+		}
+		if !said {
+			t.Errorf("no gap record says that %s was lost with %s", kind.ID(), topic)
+		}
+	}
+}
+
+// wantReplay demands that a topic that begins with a snapshot holds every object once, and what became of it.
+func wantReplay(t *testing.T, w *World, log *Log, kind Kind) {
+	t.Helper()
+	v := &Verdict{}
+	byKey := map[string][]Record{}
+	for _, r := range log.Records {
+		if r.Resource(w.Prefix) == kind.ID() {
+			byKey[r.Key] = append(byKey[r.Key], r)
+		}
+	}
+	for key, records := range byKey {
+		v.inOrder(kind, key, records, map[string]bool{}, 0)
+		if op := records[0].Op; op != "r" && op != "c" && op != "d" {
+			t.Errorf("the first record of %s is %q", key, op)
+		}
+	}
+	v.finalState(t, w.Kube, kind, byKey)
+	v.Demand(t, 0)
+}
