@@ -85,7 +85,7 @@ type Records struct {
 // Recovery says how hard to try to recover what a watch could not deliver.
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"200" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
 }
 
@@ -101,7 +101,7 @@ type Batch struct {
 	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" help:"or this many bytes,"`
 	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"but not sooner than this after the one before, while changes are few."`
 	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead, over all streams, while a batch is being committed. When it is full, reading waits."`
-	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"64MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
+	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"16MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
 }
 
 // Process says how the process itself behaves.
