@@ -8,7 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // Which answers of the API server mean what. All that is not named here is retried with backoff as it is.
@@ -16,12 +15,6 @@ import (
 // isGone: the server can't deliver what follows this resourceVersion, or can't go on with this continue token:
 // 410, as HTTP status or as ERROR event, with the reason Expired (compacted, or older than the watch cache) or Gone.
 func isGone(err error) bool { return apierrors.IsResourceExpired(err) || apierrors.IsGone(err) }
-
-// isAhead: the request's resourceVersion is newer than anything that this server has seen: 504 with the cause
-// ResourceVersionTooLarge. A lagging server catches up; one that was restored from a backup never does.
-func isAhead(err error) bool {
-	return apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge)
-}
 
 // isRefused: this stream can't be read for now (no permission, no such resource), and waiting a little won't mend
 // it. The stream is reported and tried again slowly; the others go on.

@@ -67,7 +67,6 @@ func TestMain(m *testing.M) {
 // counted forgets what it is sent; it ends the stream when the list was compared once more.
 type counted struct {
 	cancel context.CancelFunc
-	gaps   int
 }
 
 func (c *counted) Send(_ context.Context, item source.Item) error {
