@@ -41,6 +41,17 @@ func (e *OtherClusterError) Error() string {
 		"set KUBECDC_CLUSTER to a name of its own, or KUBECDC_CHECKPOINT to another database", e.Cluster, e.Stored, e.Found)
 }
 
+// OtherLogError: the checkpoint was written with another log.
+type OtherLogError struct {
+	Cluster, Stored, Found string
+}
+
+func (e *OtherLogError) Error() string {
+	return fmt.Sprintf("the checkpoint of cluster %q tells how far %s is complete, but the sink is %s: set KUBECDC_CHECKPOINT to "+
+		"another database or file (everything is then written anew, beginning with a snapshot), or the sink back to what it was",
+		e.Cluster, e.Stored, e.Found)
+}
+
 // InUseError: another process has the checkpoint file open.
 type InUseError struct{ Path string }
 

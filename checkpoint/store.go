@@ -20,6 +20,13 @@ type Store interface {
 	// one with *OtherClusterError. All other calls speak of this cluster.
 	Bind(ctx context.Context, cluster, uid string) error
 
+	// BindLog ties the cluster's checkpoint to the log that it tells of, by the name that sinks.Sink.Identity gives:
+	// the first time it notes it; later it refuses another one with *OtherLogError.
+	BindLog(ctx context.Context, log string) error
+	// PinPartitions gives how many partitions of a topic are to be written to: as many as were found the first time,
+	// or since it was made anew. That there are more now changes nothing, so that every key stays on its partition.
+	PinPartitions(ctx context.Context, topic string, found int, anew bool) (int, error)
+
 	Leases
 
 	// Layout gives the number of slots that the streams hash onto. The first call ever notes the number wanted.

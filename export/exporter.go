@@ -71,7 +71,16 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	return group.Wait()
 }
 
-// prepare makes sure that this is the cluster of the checkpoint and that the resources exist.
+// bindLog makes sure that the sink is the log that the checkpoint tells of.
+func bindLog(ctx context.Context, parts *Parts) error {
+	identity, err := parts.Sink.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	return parts.Store.BindLog(ctx, identity)
+}
+
+// prepare makes sure that these are the cluster and the log of the checkpoint and that the resources exist.
 func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discovery, error) {
 	if parts.Client == nil {
 		client, err := source.NewClient(parts.REST)
@@ -88,6 +97,9 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 		return nil, err
 	}
 	if err := parts.Store.Bind(ctx, config.Cluster, uid); err != nil {
+		return nil, err
+	}
+	if err := bindLog(ctx, parts); err != nil {
 		return nil, err
 	}
 	discovery, err := source.NewDiscovery(parts.REST)

@@ -20,6 +20,9 @@ type Sink interface {
 	// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
 	// A *LostTailError comes with a log that is open and fit to write to, and with the batches that could be read.
 	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
+	// Identity names the log: two sinks that write to the same one have the same identity, and no other has. A
+	// checkpoint tells of one log only.
+	Identity(ctx context.Context) (string, error)
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
 }

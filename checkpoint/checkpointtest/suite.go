@@ -23,6 +23,8 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		run  func(*testing.T, *suite)
 	}{
 		{"the same cluster binds again, another is refused", rebind},
+		{"the same log binds again, another is refused", bindLog},
+		{"a topic keeps its number of partitions", pinPartitions},
 		{"calls before Bind are refused", unbound},
 		{"a new slot starts at epoch 1, batch 0", newSlot},
 		{"a held lease keeps another owner out", heldLease},

@@ -133,7 +133,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 type pinger interface{ Ping(context.Context) error }
 
 func (r *report) checkSink(ctx context.Context) (string, error) {
-	sink, err := openSink(ctx, r.settings, r.cluster, sinks.NoObserver{}, slog.New(slog.DiscardHandler))
+	sink, err := openSink(ctx, r.settings, r.cluster, sinkHelp{log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", err
 	}
@@ -143,7 +143,28 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return describeSink(r.settings), nil
+	return describeSink(r.settings), r.bindLog(ctx, sink)
+}
+
+// bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has
+// told of nothing yet is left unbound: a check decides nothing.
+func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
+	store, _, err := openStore(ctx, r.settings, r.cluster)
+	if err != nil || r.uid == "" {
+		return nil // said already
+	}
+	defer store.Close()
+	if err := store.Bind(ctx, r.cluster.Cluster, r.uid); err != nil {
+		return nil
+	}
+	if streams, err := store.Streams(ctx); err != nil || len(streams) == 0 {
+		return err
+	}
+	identity, err := sink.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	return store.BindLog(ctx, identity)
 }
 
 // checkResources makes sure that what is to be exported exists and may be listed and watched.

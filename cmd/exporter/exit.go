@@ -25,6 +25,7 @@ func exitCode(err error) int {
 	var usage *usageError
 	var unknown *source.UnknownError
 	var other *checkpoint.OtherClusterError
+	var log *checkpoint.OtherLogError
 	switch {
 	case err == nil:
 		return exitOK
@@ -32,7 +33,7 @@ func exitCode(err error) int {
 		return exitFailed
 	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
 		return exitOK
-	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), strings.HasPrefix(err.Error(), "unknown command"):
+	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, sinks.ErrFenced):
 		return exitFenced

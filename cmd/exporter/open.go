@@ -29,18 +29,25 @@ func openStore(ctx context.Context, c *config.Config, cluster *config.Connection
 	return store, c.Checkpoint.Location.String(), err
 }
 
+// sinkHelp is what a sink may use of the rest.
+type sinkHelp struct {
+	log   *slog.Logger
+	watch sinks.Observer
+	pin   kafka.Pin
+}
+
 // openSink prepares the destination.
-func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, watch sinks.Observer, log *slog.Logger) (sinks.Sink, error) {
+func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, help sinkHelp) (sinks.Sink, error) {
 	switch c.Sink.Kind {
 	case "kafka":
-		return openKafka(c, cluster, watch, log)
+		return openKafka(c, cluster, help)
 	case "stdout":
 		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
 	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), Cluster: cluster.Cluster})
 }
 
-func openKafka(c *config.Config, cluster *config.Connection, watch sinks.Observer, log *slog.Logger) (sinks.Sink, error) {
+func openKafka(c *config.Config, cluster *config.Connection, help sinkHelp) (sinks.Sink, error) {
 	k := &c.Kafka
 	tls, err := k.TLSConfig()
 	if err != nil {
@@ -49,7 +56,8 @@ func openKafka(c *config.Config, cluster *config.Connection, watch sinks.Observe
 	return kafka.New(kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
-		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls, Logger: log, Observer: watch,
+		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls,
+		Logger: help.log, Observer: help.watch, Pin: help.pin,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},
 	})
 }

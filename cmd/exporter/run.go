@@ -82,7 +82,7 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *config.Conn
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
-	sink, err := openSink(ctx, settings, cluster, watch, log)
+	sink, err := openSink(ctx, settings, cluster, sinkHelp{log: log, watch: watch, pin: store.PinPartitions})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}

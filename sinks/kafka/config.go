@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -41,6 +42,8 @@ type Config struct {
 	// TopicConfig is set on the data topics made on demand, over the defaults (dataTopicConfig).
 	TopicConfig map[string]string
 
+	Pin Pin // without it the number of partitions is kept only as long as a log is open
+
 	// TransactionTimeout: the broker aborts a transaction that is open for longer, and readers of committed
 	// records wait for a dead exporter's transaction for as long. Default 1 minute.
 	TransactionTimeout time.Duration
@@ -53,6 +56,10 @@ type Config struct {
 	Logger   *slog.Logger   // default slog.Default()
 	Observer sinks.Observer // default: nobody
 }
+
+// Pin remembers how many partitions of a topic are written to, over all processes and restarts; anew: the topic was
+// just made.
+type Pin func(ctx context.Context, topic string, found int, anew bool) (use int, err error)
 
 // SASL is how to log in; no Mechanism, no login.
 type SASL struct {
@@ -84,6 +91,9 @@ func (c *Config) setDefaults() {
 	setDefault(&c.RequestTimeout, 20*time.Second)
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Pin == nil {
+		c.Pin = func(_ context.Context, _ string, found int, _ bool) (int, error) { return found, nil }
 	}
 	if c.Observer == nil {
 		c.Observer = sinks.NoObserver{}

@@ -4,8 +4,8 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// topic is a topic as one log sees it. The number of partitions stays as it was when the log was opened: a key
-// must not move while the log is written.
+// topic is a topic as one log sees it. The number of partitions stays as it was when the topic was made (Config.Pin):
+// a key must not move.
 type topic struct {
 	*topicInfo
 	partitions []*partition

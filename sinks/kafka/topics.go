@@ -49,12 +49,17 @@ func (t *topics) ensure(ctx context.Context, name string, config map[string]stri
 	if info := t.get(name); info != nil {
 		return info, nil
 	}
-	info := &topicInfo{name: name} // two slots may do this at a time: the broker makes the topic once
-	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) (err error) {
-		info.partitions, err = t.ready(ctx, name, config)
+	found, anew := 0, false // two slots may do this at a time: the broker makes the topic once
+	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) error {
+		n, made, err := t.ready(ctx, name, config)
+		found, anew = n, anew || made
 		return err
 	})
 	if err != nil {
+		return nil, err
+	}
+	info := &topicInfo{name: name}
+	if info.partitions, err = t.pin(ctx, name, found, anew); err != nil {
 		return nil, err
 	}
 	info.maxBatch = t.limit(ctx, name)
@@ -62,6 +67,19 @@ func (t *topics) ensure(ctx context.Context, name string, config map[string]stri
 	defer t.mu.Unlock()
 	t.known[name] = info
 	return info, nil
+}
+
+// pin gives how many of a topic's partitions are written to: a key must not move when some are added.
+func (t *topics) pin(ctx context.Context, name string, found int, anew bool) (int, error) {
+	use, err := t.client.cfg.Pin(ctx, name, found, anew)
+	if err != nil {
+		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
+	}
+	if use != found {
+		t.client.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay in order on one partition",
+			"topic", name, "partitions", found, "written to", use, "hint", "to use them, start with a new topic prefix and a new checkpoint")
+	}
+	return use, nil
 }
 
 func (t *topics) get(name string) *topicInfo {
@@ -77,24 +95,25 @@ func (t *topics) forget() {
 	clear(t.known)
 }
 
-// ready gives the number of partitions once each has a leader.
-func (t *topics) ready(ctx context.Context, name string, config map[string]string) (int, error) {
+// ready gives the number of partitions once each has a leader, and whether the topic was missing until now.
+func (t *topics) ready(ctx context.Context, name string, config map[string]string) (n int, made bool, err error) {
 	leaders, err := t.client.leaders(ctx, name)
 	if errors.Is(err, kafka.UnknownTopicOrPartition) {
 		if err := t.create(ctx, name, config); err != nil {
-			return 0, err
+			return 0, false, err
 		}
+		made = true
 		leaders, err = t.client.leaders(ctx, name)
 	}
 	if err != nil {
-		return 0, err
+		return 0, made, err
 	}
 	for p, leader := range leaders {
 		if leader < 0 {
-			return 0, fmt.Errorf("partition %d: %w", p, kafka.LeaderNotAvailable)
+			return 0, made, fmt.Errorf("partition %d: %w", p, kafka.LeaderNotAvailable)
 		}
 	}
-	return len(leaders), nil
+	return len(leaders), made, nil
 }
 
 func (t *topics) create(ctx context.Context, name string, config map[string]string) error {

@@ -33,6 +33,7 @@ func Run(t *testing.T, fresh Fresh) {
 		test func(*testing.T, *world)
 	}{
 		{"a new slot has nothing to recover", newSlot},
+		{"its identity is its own", identity},
 		{"a batch is recovered by the next owner", recoverBatch},
 		{"what the checkpoint knows is not recovered", knownIsNotRecovered},
 		{"only newer batches are recovered, oldest first", onlyNewer},
@@ -48,7 +49,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"recovery is the same however often it is repeated", recoverTwice},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.test(t, &world{fresh(t)})
+			tc.test(t, &world{fresh, fresh(t)})
 		})
 	}
 }
@@ -58,6 +59,20 @@ const slot = 3
 func newSlot(t *testing.T, w *world) {
 	_, recovered := w.open(t, slot, 1, sinks.Durable{})
 	wantBatches(t, recovered)
+}
+
+func identity(t *testing.T, w *world) {
+	first, err := w.sink(t).Identity(t.Context())
+	if err != nil || first == "" {
+		t.Fatalf("identity %q, %v", first, err)
+	}
+	if again, err := w.sink(t).Identity(t.Context()); again != first {
+		t.Errorf("another process has it as %q, not %q: %v", again, first, err)
+	}
+	elsewhere := &world{w.fresh, w.fresh(t)}
+	if other, err := elsewhere.sink(t).Identity(t.Context()); err != nil || other == first {
+		t.Errorf("another place has the same identity %q, %v", other, err)
+	}
 }
 
 func recoverBatch(t *testing.T, w *world) {

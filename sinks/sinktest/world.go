@@ -16,6 +16,7 @@ import (
 
 // world is one destination and the processes that write to it.
 type world struct {
+	fresh Fresh
 	place Place
 }
 

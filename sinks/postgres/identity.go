@@ -1,0 +1,16 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+)
+
+// Identity names the tables, wherever their server is found now.
+func (s *Sink) Identity(ctx context.Context) (string, error) {
+	var id, schema string
+	err := s.db.QueryRow(ctx, `select id, current_schema() from identity limit 1`).Scan(&id, &schema)
+	if err != nil {
+		return "", s.db.Fail("find out which log this is", err)
+	}
+	return fmt.Sprintf("postgres:%s/%s", schema, id), nil
+}
