@@ -91,8 +91,10 @@ type Recovery struct {
 
 // Slots says how streams are shared out among processes.
 type Slots struct {
-	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Streams are spread over this many slots; each slot has one owner at a time."`
+	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Streams are spread over this many slots, and the slots over the replicas; each slot has one owner at a time. A change of the number waits until no replica with the former one runs."`
 	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long after its owner fell silent a slot may be taken over."`
+	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: the checkpoint. kubernetes: Lease objects of the cluster. What fences is the checkpoint in both cases. The same for all replicas."`
+	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, when KUBECDC_LEASES is kubernetes. Default: the Pod's, or default elsewhere." example:"kubecdc"`
 }
 
 // Batch bounds what is committed at once and what is held in memory.

@@ -20,6 +20,7 @@ func (l *loader) checkMeaning() {
 	l.checkSink()
 	l.checkKafka()
 	l.checkCheckpoint()
+	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
 }
@@ -83,6 +84,17 @@ func ownerOf(s *Setting) string {
 		return "postgres"
 	}
 	return ""
+}
+
+func (l *loader) checkSlots() {
+	const name = "KUBECDC_LEASES_NAMESPACE"
+	switch ns := l.c.Slots.Namespace; {
+	case ns == "":
+	case len(validation.IsDNS1123Label(ns)) > 0:
+		l.add(name, fmt.Sprintf("%q can't be the name of a namespace", ns), "name the namespace that the exporter runs in")
+	case l.c.Slots.Leases != "kubernetes":
+		l.warn(name + " has no effect while KUBECDC_LEASES is " + l.c.Slots.Leases)
+	}
 }
 
 func (l *loader) checkBatch() {

@@ -142,7 +142,7 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 
 func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 	kube := servers.Kube(t)
-	for _, folder := range []string{"base", "examples/kafka-postgres", "examples/sqlite"} {
+	for _, folder := range []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/sqlite"} {
 		t.Run(folder, func(t *testing.T) {
 			objects := build(t, folder)
 			apply(t, kube.Config, objects)
@@ -150,6 +150,20 @@ func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 				t.Errorf("settings: %v, %q", err, warnings)
 			}
 		})
+	}
+}
+
+func TestReplicasMayUseLeasesInTheirNamespaceOnly(t *testing.T) {
+	kube := servers.Kube(t)
+	objects := build(t, "examples/replicas")
+	apply(t, kube.Config, objects)
+	account := clientset(t, kube.UserConfig(kube.Address, accountToken(t, clientset(t, kube.Config), "kubecdc", "kubecdc")))
+	for namespace, want := range map[string]bool{"kubecdc": true, "default": false} {
+		for _, verb := range []string{"get", "list", "create", "update", "delete"} {
+			if got := may(t, account, authorization.ResourceAttributes{Verb: verb, Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace}); got != want {
+				t.Errorf("%s leases in %s: %v", verb, namespace, got)
+			}
+		}
 	}
 }
 

@@ -81,7 +81,9 @@ func (b *balancer) pause() time.Duration {
 }
 
 func (b *balancer) round(ctx, slots context.Context) error {
-	replicas, err := b.parts.Leases.Heartbeat(ctx, b.config.Owner, b.config.LeaseDuration)
+	try, cancel := context.WithTimeout(ctx, b.config.LeaseDuration/3)
+	replicas, err := b.parts.Leases.Heartbeat(try, b.config.Owner, b.config.LeaseDuration)
+	cancel()
 	var layout *checkpoint.LayoutError
 	switch {
 	case errors.As(err, &layout):

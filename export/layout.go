@@ -129,7 +129,7 @@ func (r *relayout) open(ctx context.Context, n int, fail context.CancelCauseFunc
 	}
 	var lost *sinks.LostTailError
 	o.log, lost, err = o.slot.open(ctx, &o.state)
-	if err == nil && lost != nil && !lost.TailRead { // no session follows that would compare
+	if err == nil && lost != nil && !lost.TailRead && !lost.All { // no session follows that would compare
 		err = o.rewrite(ctx, &o.state, o.log, lost, nil)
 	}
 	return err

@@ -14,11 +14,14 @@ import (
 
 // noteLost notes what the log has lost of what was written before the checkpoint.
 func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
-	s.log.Error("the log is not what was written", "reason", lost.Reason, "written again", lost.Gone)
-	if len(lost.Gone) == 0 {
-		return nil
+	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All, "written again", lost.Gone)
+	switch {
+	case lost.All:
+		return s.rewrite(ctx, state, log, lost, nil)
+	case len(lost.Gone) > 0:
+		return s.rewrite(ctx, state, log, lost, lost.Gone)
 	}
-	return s.rewrite(ctx, state, log, lost, lost.Gone)
+	return nil
 }
 
 // rewrite makes this slot's streams of the resources (nil: all) be written again from the start, by a snapshot. The

@@ -58,6 +58,8 @@ type LostTailError struct {
 	// Gone names the resources (change.Resource.ID) whose earlier records are not in the log any more: their
 	// streams must be written again from the start.
 	Gone []string
+	// All: it is so of all resources.
+	All bool
 	// Offsets is where the partitions of those stand now, to be checkpointed once that is noted.
 	Offsets change.Offsets
 }

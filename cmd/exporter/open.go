@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"log/slog"
+	"os"
+	"strings"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
@@ -27,6 +30,21 @@ func openStore(ctx context.Context, c *config.Config, cluster *config.Connection
 	}
 	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal()})
 	return store, c.Checkpoint.Location.String(), err
+}
+
+// openLeases prepares where replicas agree on who owns which slot.
+func openLeases(c *config.Config, cluster *config.Connection, store checkpoint.Store) (checkpoint.Leases, error) {
+	if c.Slots.Leases != "kubernetes" {
+		return store, nil
+	}
+	namespace := c.Slots.Namespace
+	if own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); namespace == "" && err == nil {
+		namespace = strings.TrimSpace(string(own))
+	}
+	if namespace == "" {
+		namespace = "default"
+	}
+	return kubelease.New(cluster.REST, namespace, cluster.Cluster, store)
 }
 
 // sinkHelp is what a sink may use of the rest.

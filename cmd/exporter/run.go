@@ -82,6 +82,10 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *config.Conn
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
+	leases, err := openLeases(settings, cluster, store)
+	if err != nil {
+		return err
+	}
 	sink, err := openSink(ctx, settings, cluster, sinkHelp{log: log, watch: watch, pin: store.PinPartitions})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
@@ -92,7 +96,7 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *config.Conn
 	defer context.AfterFunc(ctx, func() {
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Sink: sink, Observer: watch, Log: log})
+	err = export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Leases: leases, Sink: sink, Observer: watch, Log: log})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}

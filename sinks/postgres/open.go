@@ -28,7 +28,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, restart: reason != ""}
 	if reason != "" {
-		return log, recovered, &sinks.LostTailError{Reason: reason}
+		return log, recovered, &sinks.LostTailError{Reason: reason, All: at.seq < from.Seq}
 	}
 	return log, recovered, nil
 }

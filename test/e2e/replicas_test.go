@@ -119,3 +119,43 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	<-done
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
+
+// With Lease objects, and with more replicas than slots: who holds none stands by, is ready, and takes over.
+func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	env, seed := w.With("KUBECDC_LEASES", "kubernetes"), rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	first := StartExporter(t, "the first", env)
+	first.AwaitReady(t)
+	second := StartExporter(t, "the second", env)
+	second.AwaitReady(t)
+	if log := second.Tail(3000); strings.Contains(log, "slot acquired") {
+		t.Errorf("two replicas hold one slot:\n%s", log)
+	}
+	writer.Run(200)
+	first.Kill()
+	killed := time.Now()
+	Await(t, 20*time.Second, "the second to take over", func() (bool, error) {
+		return strings.Contains(second.Tail(3000), "slot acquired"), nil
+	})
+	took := time.Since(killed)
+	t.Logf("taken over %s after kill -9, with leases of %s", took, w.Env["KUBECDC_LEASE_DURATION"])
+	if took > 4*time.Second {
+		t.Error("that is more than 2 leases")
+	}
+	writer.Run(200)
+	third := StartExporter(t, "the third", env)
+	third.AwaitReady(t)
+	second.Signal(syscall.SIGSTOP)
+	Await(t, 20*time.Second, "the third to take over", func() (bool, error) {
+		return strings.Contains(third.Tail(3000), "slot acquired"), nil
+	})
+	writer.Run(100)
+	second.Signal(syscall.SIGCONT)
+	if code := second.Wait(t, 20*time.Second); code != 3 {
+		t.Errorf("the replica that was overtaken exits with %d:\n%s", code, second.Tail(1000))
+	}
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}

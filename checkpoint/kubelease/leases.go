@@ -1,0 +1,162 @@
+// Package kubelease keeps leases and membership in Lease objects of the cluster (coordination.k8s.io), for those who
+// want no lease to depend on the checkpoint's database. What fences is still the checkpoint: every epoch comes from
+// its Store. It knows nothing of streams.
+package kubelease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	coordination "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/checkpoint"
+)
+
+// Leases are checkpoint.Leases. A lease runs for as long as its object was changed, by this process's own clock, no
+// longer ago than its duration: clocks need not agree, as with client-go's leader election.
+type Leases struct {
+	store checkpoint.Store
+	api   typed.LeaseInterface
+	names names
+
+	mu   sync.Mutex
+	seen map[string]sighting // by the object's name
+	mine map[int]string      // slot → owner, of those acquired here
+}
+
+type sighting struct {
+	version string
+	at      time.Time
+}
+
+var _ checkpoint.Leases = (*Leases)(nil)
+
+// New prepares leases in a namespace; the store gives the epochs.
+func New(config *rest.Config, namespace, cluster string, store checkpoint.Store) (*Leases, error) {
+	config = rest.CopyConfig(config)
+	config.QPS, config.Burst = 100, 200
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare leases in namespace %s: %w", namespace, err)
+	}
+	return &Leases{store: store, api: client.CoordinationV1().Leases(namespace), names: names{cluster},
+		seen: map[string]sighting{}, mine: map[int]string{}}, nil
+}
+
+// Acquire takes the slot's lease, and then an epoch.
+func (l *Leases) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
+	lease, err := l.take(ctx, l.names.slot(slot), owner, ttl)
+	if err != nil {
+		return checkpoint.SlotState{}, fmt.Errorf("acquire the lease of slot %d: %w", slot, err)
+	}
+	if lease != nil {
+		return checkpoint.SlotState{}, &checkpoint.HeldError{Slot: slot, Owner: holder(lease), Until: time.Now().Add(duration(lease))}
+	}
+	state, err := l.store.Acquire(ctx, slot, owner, 0)
+	if err != nil {
+		return state, errors.Join(err, l.give(ctx, slot, owner))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mine[slot] = owner
+	return state, nil
+}
+
+// Renew extends the lease; ErrFenced when it, or the epoch, is another owner's.
+func (l *Leases) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
+	other, err := l.take(ctx, l.names.slot(slot), l.ownerOf(slot), ttl)
+	if err != nil {
+		return fmt.Errorf("renew the lease of slot %d: %w", slot, err)
+	}
+	if other != nil {
+		return checkpoint.ErrFenced
+	}
+	return l.store.Renew(ctx, slot, epoch, 0)
+}
+
+// Release ends the lease at once.
+func (l *Leases) Release(ctx context.Context, slot int, epoch int64) error {
+	if err := l.store.Release(ctx, slot, epoch); err != nil {
+		return err
+	}
+	return l.give(ctx, slot, l.ownerOf(slot))
+}
+
+// Heartbeat says that the owner lives, and who else does. The layout is the store's.
+func (l *Leases) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
+	if _, err := l.store.Heartbeat(ctx, owner, 0); err != nil {
+		return checkpoint.Replicas{}, err
+	}
+	if ttl > 0 {
+		if _, err := l.take(ctx, l.names.member(owner), owner, ttl); err != nil {
+			return checkpoint.Replicas{}, fmt.Errorf("say that this replica lives: %w", err)
+		}
+	}
+	r, err := l.look(ctx, owner)
+	if err != nil {
+		return r, fmt.Errorf("see who else lives: %w", err)
+	}
+	return r, nil
+}
+
+// Leave ends what Heartbeat said.
+func (l *Leases) Leave(ctx context.Context, owner string) error {
+	err := l.api.Delete(ctx, l.names.member(owner), metav1.DeleteOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// look lists all leases of the cluster. Members that died are forgotten.
+func (l *Leases) look(ctx context.Context, self string) (checkpoint.Replicas, error) {
+	r := checkpoint.Replicas{Slots: map[int]string{}}
+	list, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: l.names.selector()})
+	if err != nil {
+		return r, err
+	}
+	members := map[string]bool{self: true}
+	for i := range list.Items {
+		lease := &list.Items[i]
+		slot, err := strconv.Atoi(lease.Labels[slotLabel])
+		switch live := l.live(lease); {
+		case live && err == nil:
+			r.Slots[slot] = holder(lease)
+		case live:
+			members[holder(lease)] = true
+		case err != nil:
+			_ = l.api.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &lease.ResourceVersion}})
+		}
+	}
+	r.Members = slices.Sorted(maps.Keys(members))
+	return r, nil
+}
+
+func (l *Leases) ownerOf(slot int) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.mine[slot]
+}
+
+// live reports whether the lease is held, and was changed no longer ago than its duration.
+func (l *Leases) live(lease *coordination.Lease) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.seen[lease.Name]
+	if s.version != lease.ResourceVersion {
+		s = sighting{lease.ResourceVersion, time.Now()}
+		l.seen[lease.Name] = s
+	}
+	return holder(lease) != "" && time.Since(s.at) < duration(lease)
+}

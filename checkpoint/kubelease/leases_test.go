@@ -1,0 +1,92 @@
+package kubelease_test
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/kubelease"
+	"kubecdc/checkpoint/sqlite"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// Two replicas on a real API server. They share one store, as two processes share a database.
+func TestLeases(t *testing.T) {
+	kube := servers.Kube(t)
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "c.db"))
+	must(t, err)
+	defer store.Close()
+	must(t, store.Bind(t.Context(), "any: name", "uid"))
+	cluster := servers.UniqueName()
+	a, err := kubelease.New(kube.Config, "default", cluster, store)
+	must(t, err)
+	b, err := kubelease.New(kube.Config, "default", cluster, store)
+	must(t, err)
+
+	const ttl = 2 * time.Second
+	first, err := a.Acquire(t.Context(), 3, "host/1/a", ttl)
+	must(t, err)
+	_, err = b.Acquire(t.Context(), 3, "host/2/b", ttl)
+	wantHeld(t, err, "host/1/a")
+	wantReplicas(t, a, "host/1/a", []string{"host/1/a"}, map[int]string{3: "host/1/a"})
+	wantReplicas(t, b, "host/2/b", []string{"host/1/a", "host/2/b"}, map[int]string{3: "host/1/a"})
+
+	must(t, a.Renew(t.Context(), 3, first.Epoch, ttl))
+	must(t, a.Release(t.Context(), 3, first.Epoch))
+	must(t, a.Leave(t.Context(), "host/1/a"))
+	second, err := b.Acquire(t.Context(), 3, "host/2/b", ttl)
+	must(t, err)
+	if second.Epoch != first.Epoch+1 {
+		t.Errorf("epoch is %d after %d", second.Epoch, first.Epoch)
+	}
+	if err := a.Renew(t.Context(), 3, first.Epoch, ttl); !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("the former owner's renewal: %v", err)
+	}
+	wantReplicas(t, a, "host/1/a", []string{"host/1/a", "host/2/b"}, map[int]string{3: "host/2/b"})
+
+	started := time.Now() // b is silent from now on
+	for {
+		if _, err = a.Acquire(t.Context(), 3, "host/1/a", ttl); err == nil {
+			break
+		}
+		wantHeld(t, err, "host/2/b")
+		time.Sleep(20 * time.Millisecond) // between two looks
+	}
+	if took := time.Since(started); took < ttl/2 || took > 2*ttl {
+		t.Errorf("the silent owner's slot was free after %s", took)
+	}
+	wantReplicas(t, a, "host/1/a", []string{"host/1/a"}, map[int]string{3: "host/1/a"})
+	if err := b.Renew(t.Context(), 3, second.Epoch, ttl); !errors.Is(err, checkpoint.ErrFenced) {
+		t.Errorf("the silent owner's renewal: %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantHeld(t *testing.T, err error, by string) {
+	t.Helper()
+	var held *checkpoint.HeldError
+	if !errors.As(err, &held) || held.Owner != by {
+		t.Fatalf("error is %v, not that %s holds it", err, by)
+	}
+}
+
+func wantReplicas(t *testing.T, l checkpoint.Leases, self string, members []string, slots map[int]string) {
+	t.Helper()
+	r, err := l.Heartbeat(context.Background(), self, 2*time.Second)
+	must(t, err)
+	if !reflect.DeepEqual(r.Members, members) || !reflect.DeepEqual(r.Slots, slots) {
+		t.Fatalf("members %q slots %v, want %q %v", r.Members, r.Slots, members, slots)
+	}
+}
