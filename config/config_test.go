@@ -55,7 +55,7 @@ var wrong = []struct {
 	{[]string{"KUBECDC_PAGE_SIZE=0"}, "KUBECDC_PAGE_SIZE", "from 1 to 10000"},
 	{[]string{"KUBECDC_PAGE_SIZE=many"}, "KUBECDC_PAGE_SIZE", "from 1 to 10000"},
 	{[]string{"KUBECDC_WATERMARK_INTERVAL=10"}, "KUBECDC_WATERMARK_INTERVAL", "with its unit"},
-	{[]string{"KUBECDC_WATERMARK_INTERVAL=1ms"}, "KUBECDC_WATERMARK_INTERVAL", "from 100ms to 1h"},
+	{[]string{"KUBECDC_WATERMARK_INTERVAL=1ms"}, "KUBECDC_WATERMARK_INTERVAL", "from 1s to 1h"},
 	{[]string{"KUBECDC_SINK=kafak"}, "KUBECDC_SINK", "use kafka"},
 	{[]string{"KUBECDC_SINK=postgres"}, "KUBECDC_SINK_POSTGRES", "postgres://USER@HOST/DB"},
 	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=localhost/db"}, "KUBECDC_SINK_POSTGRES", "postgres://"},

@@ -23,7 +23,7 @@ type Limits struct {
 	MaxChanges int           // at the latest with so many changes
 	MaxBytes   int64         // or bytes
 	Linger     time.Duration // at the earliest so long after the batch before
-	Watermark  time.Duration // a position without changes waits at most so long
+	Watermark  time.Duration // a quiet stream's position is told so often; without changes it waits for company a tenth of that
 }
 
 // collected is a batch with what it holds of the queue.
@@ -97,7 +97,7 @@ func (c *collector) due(now time.Time) (bool, time.Duration) {
 	if c.full() {
 		return true, 0
 	}
-	at := c.current.since.Add(c.limits.Watermark)
+	at := c.current.since.Add(c.limits.Watermark / 10)
 	if c.current.urgent {
 		at = c.last.Add(c.limits.Linger)
 	}

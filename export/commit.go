@@ -65,7 +65,7 @@ func (c *committer) prepare(b *collected) *change.Batch {
 	batch.Slot, batch.Epoch, batch.Seq = c.slot, c.epoch, c.seq+1
 	for _, p := range b.positions {
 		batch.Positions = append(batch.Positions, p)
-		if p.Time.Sub(c.watermarks[p.Stream]) < c.watermark {
+		if p.Time.Sub(c.watermarks[p.Stream]) < c.watermark/2 {
 			continue
 		}
 		c.watermarks[p.Stream] = p.Time

@@ -16,7 +16,7 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	if err := s.caughtUp(ctx); err != nil {
 		return s.state, err
 	}
-	seconds := max(1, int(s.options.WatchTimeout.Seconds()*(1+rand.Float64())))
+	seconds := watchSeconds(s.options, rand.Float64())
 	started, events := time.Now(), 0
 	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
@@ -29,6 +29,9 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
 	case errors.Is(err, io.EOF) && lasted >= time.Duration(seconds)*time.Second*9/10:
 		s.client = s.shared
+		if events == 0 { // a server that has seen no change since its start sends no bookmark; a consistent read wakes it
+			return s.enter(StateVerifying, "the watch ran into its timeout and said nothing"), nil
+		}
 		return s.enter(StateWatching, "the watch ran into its timeout"), nil
 	case errors.Is(err, io.EOF) && (events > 0 || lasted > time.Second):
 		s.observer.Reconnected(s.ID(), "the server ended the watch")
@@ -103,7 +106,7 @@ func (s *Stream) handle(ctx context.Context, e event) error {
 		if err != nil {
 			return s.sendMalformed(ctx, e.line, err)
 		}
-		if err := s.advance(ctx, b.version); err != nil {
+		if err := s.confirm(ctx, b.version); err != nil {
 			return err
 		}
 	case "ERROR":
@@ -142,6 +145,15 @@ func (s *Stream) handleObject(ctx context.Context, e event) error {
 		return s.advance(ctx, o.version)
 	}
 	return s.sendObject(ctx, &o, old, exists, o.version)
+}
+
+// confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still
+// complete now, which is more than it said before.
+func (s *Stream) confirm(ctx context.Context, version string) error {
+	if change.CompareVersions(version, s.cursor) < 0 {
+		return nil
+	}
+	return s.emit(ctx, Item{Version: version})
 }
 
 // advance moves the position without a change.

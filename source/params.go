@@ -1,8 +1,10 @@
 package source
 
 import (
+	"math"
 	"net/url"
 	"strconv"
+	"time"
 
 	"kubecdc/change"
 )
@@ -39,6 +41,20 @@ func listParams(s *change.Stream, limit int, continueToken string) url.Values {
 		q.Set("continue", continueToken)
 	}
 	return q
+}
+
+// bookmarkLead is how long before a watch's timeout the server sends a last bookmark, in seconds (kube-apiserver,
+// cacheWatcher.nextBookmarkTime); else they come about once a minute.
+const bookmarkLead = 2
+
+// watchSeconds is how long the server is asked to keep a watch open: between the timeout and twice that, by chance, so
+// that the streams of a process don't come back together. Where watermarks are wanted more often than the server sends
+// bookmarks, the watch is kept so short that the bookmark before its end is the watermark.
+func watchSeconds(o Options, chance float64) int {
+	if o.Watermark > 0 && o.Watermark < time.Minute {
+		return max(1, int(math.Ceil(o.Watermark.Seconds()))) + bookmarkLead
+	}
+	return max(1, int(o.WatchTimeout.Seconds()*(1+chance)))
 }
 
 // watchParams asks for every event after the version, with bookmarks, until the server's timeout.

@@ -19,6 +19,7 @@ import (
 // Options are the same for all streams of a process.
 type Options struct {
 	PageSize     int           // objects a list page
+	Watermark    time.Duration // how often a quiet stream is to confirm its position; 0: as the server's bookmarks come
 	WatchTimeout time.Duration // how long the server is asked to keep a watch open: this to twice this, by chance
 	Quiet        time.Duration // a watch that says nothing for so long is half open
 	FreshTries   int           // how often a 410 is answered by a fresh connection before the list

@@ -42,6 +42,7 @@ const backfillParallel = 4
 func sourceOptions(c *config.Config) source.Options {
 	options := source.DefaultOptions()
 	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
+	options.Watermark = c.Source.Watermarks
 	if c.Recovery.Backfill {
 		options.Backfill = &source.Backfill{
 			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,
