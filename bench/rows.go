@@ -144,9 +144,9 @@ func (e *exporter) during(happens func() error) (r result, err error) {
 	if err := happens(); err != nil {
 		return r, err
 	}
-	e.signal(syscall.SIGUSR2)
 	r.wall = time.Since(started)
 	last, err := e.usage()
+	e.signal(syscall.SIGUSR2)
 	r.cpu, r.peak = last.cpu-first.cpu, last.peak
 	r.allocs = e.allocations() - allocations
 	return r, err
@@ -156,6 +156,7 @@ func (e *exporter) during(happens func() error) (r result, err error) {
 func (e *exporter) signal(s syscall.Signal) {
 	if e.profiled {
 		_ = e.cmd.Process.Signal(s)
+		time.Sleep(time.Second) // while it is written
 	}
 }
 
