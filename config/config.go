@@ -100,10 +100,10 @@ type Slots struct {
 // Batch bounds what is committed at once and what is held in memory.
 type Batch struct {
 	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"A batch is committed when it holds this many changes,"`
-	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"8MiB" min:"64KiB" max:"1GiB" help:"or this many bytes,"`
+	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"or this many bytes,"`
 	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"but not sooner than this after the one before, while changes are few."`
 	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead, over all streams, while a batch is being committed. When it is full, reading waits."`
-	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"16MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
+	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"8MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
 }
 
 // Process says how the process itself behaves.

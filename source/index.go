@@ -46,8 +46,9 @@ type entry struct {
 type oddEntry struct{ uid, version string }
 
 const (
-	slabEntries = 2048
-	slabBytes   = 128 << 10
+	slabEntries  = 64 // small, since most streams of a cluster hold few objects
+	smallestSlab = 1 << 10
+	slabBytes    = 128 << 10
 )
 
 func newIndex() *index {
@@ -132,7 +133,7 @@ func (x *index) add(key string) (slot uint32) {
 func (x *index) setKey(e *entry, key string) {
 	last := len(x.keys) - 1
 	if last < 0 || len(x.keys[last])+len(key) > cap(x.keys[last]) {
-		x.keys = append(x.keys, make([]byte, 0, max(slabBytes, len(key))))
+		x.keys = append(x.keys, make([]byte, 0, max(min(x.bytes, slabBytes), smallestSlab, len(key)))) // as much as all before it
 		last++
 	}
 	e.slab, e.offset, e.length = uint32(last), uint32(len(x.keys[last])), uint16(len(key)) // a key has at most 63+1+253 bytes

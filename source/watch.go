@@ -51,7 +51,7 @@ func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly b
 	if err != nil {
 		return nil, err
 	}
-	return &watcher{body: body, lines: bufio.NewReaderSize(body, 64<<10)}, nil
+	return &watcher{body: body, lines: bufio.NewReaderSize(body, 32<<10)}, nil
 }
 
 func (w *watcher) close() { _ = w.body.Close() }
