@@ -43,12 +43,12 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 	start := time.Now()
 	offsets, err := c.log.Write(ctx, batch)
 	if err != nil {
-		return in(PartSink, fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, c.slot, err))
+		return in(PartSink, err)
 	}
 	failpoint.Hit(failpoint.Written)
 	written := time.Now()
 	if err := c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, c.slot, err))
+		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq

@@ -62,7 +62,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	started := time.Now()
 	written, err := log.Write(ctx, batch)
 	if err != nil {
-		return in(PartSink, fmt.Errorf("write batch %d of slot %d: %w", batch.Seq, s.number, err))
+		return in(PartSink, err)
 	}
 	took := time.Since(started)
 	if do != nil {
@@ -72,7 +72,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	}
 	moved := change.Offsets{}.Merge(offsets).Merge(written)
 	if err := s.parts.Store.Commit(ctx, commitOf(batch, state.Epoch, moved, false)); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint batch %d of slot %d: %w", batch.Seq, s.number, err))
+		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
 	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took, Checkpoint: time.Since(started) - took})

@@ -93,7 +93,7 @@ func (s *slot) session(ctx context.Context) error {
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
-		return state, in(PartCheckpoint, fmt.Errorf("acquire slot %d: %w", s.number, err))
+		return state, in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	return state, nil
@@ -105,7 +105,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	var lost *sinks.LostTailError
 	if err != nil && !(errors.As(err, &lost) && log != nil) {
-		return nil, nil, in(PartSink, fmt.Errorf("open the log of slot %d: %w", s.number, err))
+		return nil, nil, in(PartSink, err)
 	}
 	err = s.rollForward(ctx, state, recovered)
 	if err == nil && lost != nil {

@@ -1,0 +1,55 @@
+package kafka_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"kubecdc/sinks"
+)
+
+// heard keeps what a sink tells.
+type heard struct {
+	sinks.NoObserver
+	stuck chan error
+}
+
+func (h *heard) SinkStuck(err error) { h.stuck <- err }
+
+// What the sink waits out is told with what to do, and so is that it is over.
+func TestWhatIsWaitedForIsNamed(t *testing.T) {
+	for _, tc := range []struct {
+		err  *kerr.Error
+		key  kmsg.Key
+		want string
+	}{
+		{kerr.NotEnoughReplicas, kmsg.Produce, "start the brokers that hold the replicas, or lower min.insync.replicas"},
+		{kerr.CoordinatorNotAvailable, kmsg.EndTxn, "transaction.state.log.replication.factor"},
+	} {
+		t.Run(tc.err.Message, func(t *testing.T) {
+			t.Parallel()
+			c := fakeCluster(t)
+			cfg, h := newConfig(t, c.ListenAddrs()), &heard{stuck: make(chan error, 10)}
+			cfg.Observer = h
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			mustWrite(t, log, lives(1, 3, 2))
+			faults := c.Fault(fault(tc.key, tc.err, -1))
+			time.AfterFunc(3*time.Second, faults.Remove)
+			second := lives(2, 3, 2)
+			mustWrite(t, log, second)
+			if len(h.stuck) != 2 {
+				t.Fatalf("it told %d times, want twice", len(h.stuck))
+			}
+			if err := <-h.stuck; err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("it told %v, want %q", err, tc.want)
+			}
+			if err := <-h.stuck; err != nil {
+				t.Errorf("at the end it told %v", err)
+			}
+			wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), lives(1, 3, 2), second)
+		})
+	}
+}

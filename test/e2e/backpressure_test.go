@@ -1,0 +1,150 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kubecdc/test/servers"
+)
+
+// authorizer makes the broker ask for rights: the plaintext listener has all, the user of the SASL listener has what no
+// ACL speaks of.
+var authorizer = map[string]string{
+	"authorizer.class.name":            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+	"super.users":                      "User:ANONYMOUS",
+	"allow.everyone.if.no.acl.found":   "true",
+	"offsets.topic.replication.factor": "1",
+}
+
+// Kafka in every trouble that it can be in, one after another under one exporter process: each is named in the log, in
+// /readyz and in the metrics, and is over without a restart when it is mended. In the end nothing is lost.
+// (Too few replicas can't be had of one broker; see sinks/kafka.)
+func TestKafkaInTrouble(t *testing.T) {
+	kinds := []Kind{ConfigMaps, Secrets}
+	w := NewWorld(t, servers.KafkaOptions{SASL: true, Properties: authorizer})
+	const bufferBytes = 1 << 20
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", w.Kafka.SASLBrokers[0],
+		"KUBECDC_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword,
+		"KUBECDC_BUFFER_CHANGES", "200", "KUBECDC_BUFFER_BYTES", "1MiB", "KUBECDC_BATCH_MAX_CHANGES", "100", "KUBECDC_BATCH_MAX_BYTES", "512KiB")
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer, a := NewWriter(t, w.Kube.Config, seed, kinds), admin(t, w)
+	writer.Fill(20)
+	writer.Run(50)
+	e := StartExporter(t, "the one", w.Env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, kinds)
+	configMaps := w.Prefix + "." + ConfigMaps.ID()
+
+	brokerAway(t, w, e, bufferBytes)
+	writing := kadm.NewACLs().Deny("User:" + servers.KafkaUser).DenyHosts().Topics(configMaps).Operations(kadm.OpWrite).ResourcePatternType(kadm.ACLPatternLiteral)
+	describing := kadm.NewACLs().Allow("User:"+servers.KafkaUser).AllowHosts().Topics(configMaps).Operations(kadm.OpDescribe, kadm.OpRead).ResourcePatternType(kadm.ACLPatternLiteral)
+	const grant = "grant Describe, Read and Write on the topics"
+	affected{"sink": e}.endure(t, writer, trouble{name: "may not write", hint: grant,
+		make: func() { setACLs(t, a, describing, writing) }, mend: func() { clearACLs(t, a, describing, writing) }})
+	affected{"sink": e}.endure(t, writer, trouble{name: "may not even see the topic", hint: grant,
+		make: func() { setACLs(t, a, writing) }, mend: func() { clearACLs(t, a, writing) }})
+	partitionsAdded(t, w, e, writer, a, configMaps)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+
+	// A restart, so that the topics' partitions are looked up anew: no object may move.
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+	e = StartExporter(t, "the next", w.Env)
+	e.AwaitReady(t)
+	writer.Run(50)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	e.wantLogged(t, "partitions were added to a topic", configMaps)
+
+	topicDeleted(t, w, e, writer, kinds, a)
+}
+
+// brokerAway stops the broker for 20 s while 3,000 changes of 10 KB are made: they wait in the watch, not in memory.
+func brokerAway(t *testing.T, w *World, e *Exporter, bufferBytes float64) {
+	t.Helper()
+	before := e.PeakMemory(t)
+	w.Kafka.Kill()
+	stopped := time.Now()
+	flood(t, w.Kube.Config, 3000, 10_000)
+	flooded := time.Since(stopped)
+	Await(t, 20*time.Second, "/readyz to name the sink", func() (bool, error) { return strings.Contains(e.Wrong(), "sink: "), nil })
+	time.Sleep(time.Until(stopped.Add(20 * time.Second)))
+	wrong, items, bytes := e.Wrong(), e.Metric(t, "kubecdc_buffer_changes", ""), e.Metric(t, "kubecdc_buffer_bytes", "")
+	if !strings.Contains(wrong, "check that the brokers run") || bytes > bufferBytes || items == 0 {
+		t.Errorf("after 20 s: %s; %v items, %v bytes are buffered", wrong, items, bytes)
+	}
+	e.wantLogged(t, "Kafka does not accept it yet", "check that the brokers run")
+	must(t, w.Kafka.Start(context.Background()))
+	started := time.Now()
+	e.awaitWell(t, "the broker was away")
+	after := e.PeakMemory(t)
+	t.Logf("the broker was away: 3,000 changes (30 MB) in %.1fs; %v items, %.0f KB buffered; peak memory %d MB before, %d MB after; well %.1fs after the broker's start",
+		flooded.Seconds(), items, bytes/1e3, before>>20, after>>20, time.Since(started).Seconds())
+	if grown := after - before; grown > 40<<20 {
+		t.Errorf("memory grew by %d MB", grown>>20)
+	}
+}
+
+func setACLs(t *testing.T, a *kadm.Client, sets ...*kadm.ACLBuilder) {
+	t.Helper()
+	for _, b := range sets {
+		results, err := a.CreateACLs(context.Background(), b)
+		must(t, err)
+		for _, r := range results {
+			must(t, r.Err)
+		}
+	}
+}
+
+func clearACLs(t *testing.T, a *kadm.Client, sets ...*kadm.ACLBuilder) {
+	t.Helper()
+	for _, b := range sets {
+		results, err := a.DeleteACLs(context.Background(), b)
+		must(t, err)
+		for _, r := range results {
+			must(t, r.Err)
+		}
+	}
+}
+
+// partitionsAdded grows a topic. Objects that are there, and new ones, keep to the partitions that there were.
+func partitionsAdded(t *testing.T, w *World, e *Exporter, writer *Writer, a *kadm.Client, topic string) {
+	t.Helper()
+	answers, err := a.CreatePartitions(context.Background(), 4, topic)
+	must(t, err)
+	must(t, answers.Error())
+	writer.Run(60)
+	e.awaitWell(t, "partitions were added")
+	for _, r := range w.Read(t).Records {
+		if r.Topic == topic && r.Partition > 2 {
+			t.Fatalf("%s stands in partition %d", r.Key, r.Partition)
+		}
+	}
+}
+
+// topicDeleted deletes a topic under the exporter: it says so, makes it anew and writes all objects to it again.
+func topicDeleted(t *testing.T, w *World, e *Exporter, writer *Writer, kinds []Kind, a *kadm.Client) {
+	t.Helper()
+	topic := w.Prefix + "." + Secrets.ID()
+	answers, err := a.DeleteTopics(context.Background(), topic)
+	must(t, err)
+	must(t, answers.Error())
+	started := time.Now()
+	writer.Run(60)
+	w.AwaitComplete(t, writer, kinds)
+	e.awaitWell(t, "a topic was deleted")
+	e.wantLogged(t, topic, "the topic is not there")
+	t.Logf("a topic was deleted: made anew and complete after %.1fs", time.Since(started).Seconds())
+	log := w.Read(t)
+	wantLossSaid(t, log, topic, Secrets)
+	wantReplay(t, w, log, Secrets)
+	Judge(t, w.Kube, log, w.Prefix, []Kind{ConfigMaps}).Demand(t, 0)
+}
