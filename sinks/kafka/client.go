@@ -73,6 +73,9 @@ func (c *client) leaders(ctx context.Context, topic string) ([]int32, error) {
 		return nil, err
 	}
 	t := &m.(*metadata.Response).Topics[0]
+	if t.ErrorCode == int16(kafka.UnknownTopicOrPartition) {
+		return nil, c.whyUnknown(ctx, topic)
+	}
 	if t.ErrorCode != 0 {
 		return nil, codeError(t.ErrorCode)
 	}

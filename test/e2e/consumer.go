@@ -148,6 +148,17 @@ func (l *Log) add(r *kgo.Record, prefix string) error {
 	return nil
 }
 
+// ByKey gives the records of one kind, by object.
+func (l *Log) ByKey(prefix string, kind Kind) map[string][]Record {
+	byKey := map[string][]Record{}
+	for _, r := range l.Records {
+		if r.Resource(prefix) == kind.ID() {
+			byKey[r.Key] = append(byKey[r.Key], r)
+		}
+	}
+	return byKey
+}
+
 func parseRecord(r *kgo.Record) (Record, error) {
 	key := struct{ Cluster, Namespace, Name string }{}
 	if err := json.Unmarshal(r.Key, &key); err != nil {

@@ -47,6 +47,7 @@ var (
 type Exporter struct {
 	cmd    *exec.Cmd
 	log    *lockedBuffer
+	out    *lockedBuffer // stdout: where KUBECDC_SINK=stdout writes
 	exited chan struct{}
 	listen string
 	name   string
@@ -55,13 +56,13 @@ type Exporter struct {
 // StartExporter starts a process; it is killed at the test's end. env adds to and overrides the defaults.
 func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 	t.Helper()
-	e := &Exporter{log: &lockedBuffer{}, exited: make(chan struct{}), listen: freeAddress(t), name: name}
+	e := &Exporter{log: &lockedBuffer{}, out: &lockedBuffer{}, exited: make(chan struct{}), listen: freeAddress(t), name: name}
 	e.cmd = exec.Command(Binary(t), "run")
 	e.cmd.Env = append(os.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text")
 	for k, v := range env {
 		e.cmd.Env = append(e.cmd.Env, k+"="+v)
 	}
-	e.cmd.Stdout, e.cmd.Stderr = e.log, e.log
+	e.cmd.Stdout, e.cmd.Stderr = e.out, e.log
 	started := make(chan error)
 	go e.supervise(started)
 	if err := <-started; err != nil {
@@ -148,7 +149,7 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 	})
 }
 
-// Tail is the end of the process's output.
+// Tail is the end of the process's log.
 func (e *Exporter) Tail(n int) string {
 	b := e.log.Bytes()
 	return string(b[max(0, len(b)-n):])

@@ -82,15 +82,8 @@ func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix
 		return
 	}
 	events, err := k.EtcdHistory(context.Background(), kind.Prefix, from+1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	byKey := map[string][]Record{}
-	for _, r := range log.Records {
-		if r.Resource(prefix) == kind.ID() {
-			byKey[r.Key] = append(byKey[r.Key], r)
-		}
-	}
+	must(t, err)
+	byKey := log.ByKey(prefix, kind)
 	seen := map[string]bool{}
 	for key, records := range byKey {
 		v.inOrder(kind, key, records, seen, from)

@@ -13,7 +13,7 @@ import (
 // World is the real servers of one test and how an exporter reaches them.
 type World struct {
 	Kube     *servers.Kubernetes
-	Kafka    *servers.Kafka
+	Kafka    *servers.Kafka // nil where the log is in Postgres
 	Postgres *servers.Postgres
 	Prefix   string
 	Env      map[string]string
@@ -22,28 +22,47 @@ type World struct {
 // NewWorld starts servers of the test's own: it will break them.
 func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
-	ctx := context.Background()
-	w := &World{Prefix: "e2e", Env: map[string]string{}}
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	var err error
-	if w.Kube, err = servers.StartKubernetes(ctx, servers.KubernetesOptions{CompactionInterval: -1}); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = w.Kube.Stop() })
-	if w.Kafka, err = servers.StartKafka(ctx, kafka); err != nil {
-		t.Fatal(err)
-	}
+	w.Kafka, err = servers.StartKafka(context.Background(), kafka)
+	must(t, err)
 	t.Cleanup(func() { _ = w.Kafka.Stop() })
-	if w.Postgres, err = servers.StartPostgres(ctx, servers.PostgresOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.Brokers, ","),
+		"KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix, "KUBECDC_KAFKA_PARTITIONS", "3")
+	return w
+}
+
+// NewPostgresWorld starts servers of the test's own, without Kafka: log and checkpoint are in one database.
+func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
+	t.Helper()
+	w := &World{Prefix: "e2e", Kube: startKube(t)}
+	var err error
+	w.Postgres, err = servers.StartPostgres(context.Background(), postgres)
+	must(t, err)
 	t.Cleanup(func() { _ = w.Postgres.Stop() })
 	w.Env = map[string]string{
 		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
-		"KUBECDC_SINK": "kafka", "KUBECDC_KAFKA_BROKERS": strings.Join(w.Kafka.Brokers, ","), "KUBECDC_KAFKA_TOPIC_PREFIX": w.Prefix,
-		"KUBECDC_KAFKA_PARTITIONS": "3", "KUBECDC_CHECKPOINT": w.Postgres.URL, "KUBECDC_LEASE_DURATION": "2s",
-		"KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
+		"KUBECDC_SINK": "postgres", "KUBECDC_SINK_POSTGRES": w.Postgres.URL, "KUBECDC_CHECKPOINT": w.Postgres.URL,
+		"KUBECDC_LEASE_DURATION": "2s", "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
 	}
 	return w
+}
+
+func startKube(t testing.TB) *servers.Kubernetes {
+	t.Helper()
+	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{CompactionInterval: -1})
+	must(t, err)
+	t.Cleanup(func() { _ = k.Stop() })
+	return k
+}
+
+// Read reads the log from where the world keeps it.
+func (w *World) Read(t testing.TB) *Log {
+	t.Helper()
+	if w.Kafka == nil {
+		return ReadTables(t, w.Postgres.URL, w.Prefix)
+	}
+	return ReadLog(t, w.Kafka.Brokers, w.Prefix)
 }
 
 // With is the environment with some settings changed.
@@ -66,9 +85,8 @@ func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	for _, kind := range kinds {
 		want[kind.ID()] = writer.mark(kind)
 	}
-	var log *Log
 	Await(t, 120*time.Second, "the log to be complete", func() (bool, error) {
-		log = ReadLog(t, w.Kafka.Brokers, w.Prefix)
+		log := w.Read(t)
 		at := map[string]string{}
 		for _, c := range log.Controls {
 			for _, p := range c.Positions {
@@ -84,5 +102,5 @@ func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 		}
 		return true, nil
 	})
-	return log
+	return w.Read(t) // again: a topic may have been made between two of its steps
 }

@@ -1,0 +1,92 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// get asks the exporter's server.
+func (e *Exporter) get(path string) (string, error) {
+	client := http.Client{Timeout: 5 * time.Second}
+	resp, err := client.Get("http://" + e.listen + path)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// Wrong is what /readyz says, one line "component: problem" each.
+func (e *Exporter) Wrong() string {
+	text, err := e.get("/readyz")
+	if err != nil {
+		return err.Error()
+	}
+	var report struct {
+		Wrong []struct{ Component, Problem string }
+	}
+	if err := json.Unmarshal([]byte(text), &report); err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for _, w := range report.Wrong {
+		lines = append(lines, w.Component+": "+w.Problem)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// Metric adds up the values of a metric whose labels contain the text.
+func (e *Exporter) Metric(t testing.TB, name, labels string) (sum float64) {
+	t.Helper()
+	text, err := e.get("/metrics")
+	must(t, err)
+	for _, l := range strings.Split(text, "\n") {
+		key, value, _ := strings.Cut(l, " ")
+		if metric, rest, _ := strings.Cut(key, "{"); metric == name && strings.Contains(rest, labels) {
+			v, _ := strconv.ParseFloat(value, 64)
+			sum += v
+		}
+	}
+	return sum
+}
+
+// wantLogged demands that the process's log has one line with all of the texts.
+func (e *Exporter) wantLogged(t testing.TB, texts ...string) {
+	t.Helper()
+	for _, l := range strings.Split(string(e.log.Bytes()), "\n") {
+		all := true
+		for _, text := range texts {
+			all = all && strings.Contains(l, text)
+		}
+		if all {
+			return
+		}
+	}
+	t.Errorf("no line of the log of %s has %q", e.name, texts)
+}
+
+// PeakMemory is the most memory that the process had resident, in bytes (VmHWM).
+func (e *Exporter) PeakMemory(t testing.TB) int64 {
+	t.Helper()
+	f, err := os.Open(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+	must(t, err)
+	defer f.Close()
+	scanner := bufio.NewScanner(f)
+	for scanner.Scan() {
+		var kb int64
+		if n, _ := fmt.Sscanf(scanner.Text(), "VmHWM: %d kB", &kb); n == 1 {
+			return kb << 10
+		}
+	}
+	t.Fatal("the system does not say how much memory the process had")
+	return 0
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// The Postgres sink under kill -9 of the exporter at each step, at random moments, and of Postgres: the table changes
+// holds etcd's history once and in order, the table objects holds the cluster's state.
+func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	writer, random := NewWriter(t, w.Kube.Config, seed, Kinds), rand.New(rand.NewPCG(seed, 4))
+	writer.Fill(30)
+	w.Env["KUBECDC_LEASE_DURATION"] = "1s"
+	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 200); close(done) }()
+	for _, step := range []string{failpoint.RollingForward, failpoint.Received, failpoint.Collected, failpoint.Prepared, failpoint.Written, failpoint.RollingForward, failpoint.Committed} {
+		killedAt(t, w.Env, step+":1")
+	}
+	for range 2 {
+		e := StartExporter(t, "killed at a random moment", w.Env)
+		e.AwaitReady(t)
+		awaitMade(t, writer, writer.Made.Load()+20+random.Int64N(60))
+		e.Kill()
+	}
+	e := StartExporter(t, "the last", w.Env)
+	e.AwaitReady(t)
+	w.Postgres.Kill()
+	must(t, w.Postgres.Start(context.Background()))
+	awaitMade(t, writer, writer.Made.Load()+100)
+	close(stop)
+	<-done
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	wantObjects(t, w, Kinds)
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+	wantAnotherLogRefused(t, w)
+}
+
+// wantObjects demands that the table objects is the cluster's state.
+func wantObjects(t *testing.T, w *World, kinds []Kind) {
+	t.Helper()
+	v, log := &Verdict{}, ReadObjects(t, w.Postgres.URL, w.Prefix)
+	for _, kind := range kinds {
+		v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
+	}
+	v.Changes = len(log.Records)
+	v.Demand(t, 0)
+}
+
+// wantAnotherLogRefused starts with the same checkpoint and another log: that is a wrong setting, which is said.
+func wantAnotherLogRefused(t *testing.T, w *World) {
+	t.Helper()
+	url, err := w.Postgres.CreateDatabase(context.Background(), "elsewhere")
+	must(t, err)
+	e := StartExporter(t, "with another log", w.With("KUBECDC_SINK_POSTGRES", url))
+	if code := e.Wait(t, 20*time.Second); code != 2 {
+		t.Errorf("with another log the exit code is %d, want 2", code)
+	}
+	e.wantLogged(t, "the checkpoint of cluster", "set KUBECDC_CHECKPOINT to another")
+	if n := len(ReadTables(t, url, w.Prefix).Records); n > 0 {
+		t.Error(fmt.Sprint(n, " changes were written to the other log"))
+	}
+}

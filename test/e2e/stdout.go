@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"kubecdc/change"
+)
+
+// line is one line of JSON as a program behind a pipe reads it.
+type line struct {
+	Before, After json.RawMessage
+	Op            string
+	Source        struct {
+		Schema, Table, Group, UID, ResourceVersion string
+		Inferred                                   bool
+	}
+
+	// of what could not be read
+	Type, Stream, Reason, Text string
+}
+
+// ParseLines reads what KUBECDC_SINK=stdout wrote to a pipe as if it were topics; malformed has the other lines.
+func ParseLines(t testing.TB, out []byte, prefix string) (log *Log, malformed []line) {
+	t.Helper()
+	log = &Log{}
+	scanner := bufio.NewScanner(bytes.NewReader(out))
+	scanner.Buffer(nil, 16<<20)
+	for scanner.Scan() {
+		if !json.Valid(scanner.Bytes()) {
+			break // the last one is just being written
+		}
+		var l line
+		must(t, json.Unmarshal(scanner.Bytes(), &l))
+		if l.Type != "" {
+			malformed = append(malformed, l)
+			continue
+		}
+		log.Records = append(log.Records, withTombstone(l.record(t, prefix))...)
+	}
+	return log, malformed
+}
+
+func (l *line) record(t testing.TB, prefix string) Record {
+	var object struct{ Metadata struct{ Name string } }
+	shown := l.After
+	if l.Op == "d" {
+		shown = l.Before
+	}
+	must(t, json.Unmarshal(shown, &object))
+	return Record{Topic: change.Topic(prefix, change.Resource{Group: l.Source.Group, Plural: l.Source.Table}), Op: l.Op,
+		Key: change.ObjectKey(l.Source.Schema, object.Metadata.Name), UID: l.Source.UID, Version: l.Source.ResourceVersion,
+		Inferred: l.Source.Inferred, Before: l.Before, After: l.After}
+}

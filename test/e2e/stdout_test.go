@@ -1,0 +1,147 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// With nothing but a kubeconfig the changes come out of a pipe as lines of JSON, SIGTERM ends it with 0, and the next
+// start goes on where this one ended, without another snapshot.
+func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
+	k := startKube(t)
+	state := t.TempDir()
+	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state}
+	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
+	writer := NewWriter(t, k.Config, rand.Uint64(), kinds)
+	writer.Fill(5)
+	log := &Log{}
+
+	e := StartExporter(t, "the first", env)
+	e.AwaitReady(t)
+	live, err := k.Revision(context.Background())
+	must(t, err)
+	for _, kind := range kinds {
+		log.Controls = append(log.Controls, change.Control{Type: change.ControlSnapshotEnd, Stream: kind.ID(), ResourceVersion: fmt.Sprint(live)})
+	}
+	writer.Run(150)
+	log.Records = append(log.Records, endPipe(t, e, writer, kinds)...)
+	if files, _ := filepath.Glob(filepath.Join(state, "kubecdc", "*.db")); len(files) != 1 {
+		t.Errorf("the checkpoints are %v, want one file in XDG_STATE_HOME", files)
+	}
+	writer.Run(100)
+	e = StartExporter(t, "the second", env)
+	e.AwaitReady(t)
+	writer.Run(50)
+	second := endPipe(t, e, writer, kinds)
+	for _, r := range second {
+		if r.Op == "r" {
+			t.Fatalf("the second start reads %s %s in a snapshot", r.Topic, r.Key)
+		}
+	}
+	log.Records = append(log.Records, second...)
+	Judge(t, k, log, "pipe", kinds).Demand(t, 0)
+}
+
+// endPipe waits until all changes came out, sends SIGTERM and gives all that came.
+func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
+	t.Helper()
+	want := map[string]bool{}
+	for _, kind := range kinds {
+		want[writer.mark(kind)] = true
+	}
+	Await(t, 20*time.Second, "the last changes to come out of the pipe", func() (bool, error) {
+		log, _ := ParseLines(t, e.out.Bytes(), "pipe")
+		left := len(want)
+		for _, r := range log.Records {
+			if want[r.Version] {
+				left--
+			}
+		}
+		return left == 0, nil
+	})
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+	log, _ := ParseLines(t, e.out.Bytes(), "pipe")
+	return log.Records
+}
+
+// What the API server sends and nobody can read comes out as it came, and the stream goes on.
+func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
+	k := startKube(t)
+	const bad = `{"metadata":{"name":["no text"],"uid":5}}`
+	gateway := newGateway(t, k, `{"type":"MODIFIED","object":`+bad+"}\n")
+	writer := NewWriter(t, k.Config, rand.Uint64(), []Kind{ConfigMaps})
+	writer.Fill(3)
+	e := StartExporter(t, "behind a bad API server", map[string]string{"KUBECONFIG": gateway.kubeconfig, "XDG_STATE_HOME": t.TempDir(),
+		"KUBECDC_RESOURCES": "configmaps", "KUBECDC_CLUSTER": "bad"})
+	e.AwaitReady(t)
+	writer.Run(20)
+	records := endPipe(t, e, writer, []Kind{ConfigMaps})
+	_, malformed := ParseLines(t, e.out.Bytes(), "pipe")
+	if gateway.sent.Load() == 0 || len(malformed) != int(gateway.sent.Load()) {
+		t.Fatalf("%d lines tell of %d malformed objects", len(malformed), gateway.sent.Load())
+	}
+	m := malformed[0]
+	if m.Type != "malformed" || m.Stream != "configmaps" || m.Reason == "" || !strings.Contains(m.Text, bad) {
+		t.Errorf("the line says %+v", m)
+	}
+	if len(records) < 20 {
+		t.Errorf("%d changes came, want 20 or more", len(records))
+	}
+}
+
+// gateway stands before an API server, and puts a line before each watch of ConfigMaps.
+type gateway struct {
+	kubeconfig string
+	sent       atomic.Int64
+}
+
+func newGateway(t *testing.T, k *servers.Kubernetes, line string) *gateway {
+	t.Helper()
+	transport, err := rest.TransportFor(k.Config)
+	must(t, err)
+	g := &gateway{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	target, err := url.Parse("https://" + k.Address)
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	proxy.ModifyResponse = func(r *http.Response) error {
+		if r.Request.URL.Query().Has("watch") && strings.HasSuffix(r.Request.URL.Path, "/configmaps") && r.StatusCode == http.StatusOK {
+			g.sent.Add(1)
+			r.Body = struct {
+				io.Reader
+				io.Closer
+			}{io.MultiReader(strings.NewReader(line), r.Body), r.Body}
+		}
+		return nil
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(func() { server.Close() })
+	config := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"g","contexts":[{"name":"g","context":{"cluster":"g","user":"g"}}],
+		"users":[{"name":"g","user":{}}],"clusters":[{"name":"g","cluster":{"server":"http://%s"}}]}`, listener.Addr())
+	must(t, os.WriteFile(g.kubeconfig, []byte(config), 0o600))
+	return g
+}

@@ -1,0 +1,105 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+)
+
+// ReadTables reads what the Postgres sink wrote as if it were topics: the slot stands for the partition, and a delete is
+// followed by a tombstone, which tables don't need.
+func ReadTables(t testing.TB, url, prefix string) *Log {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer conn.Close(ctx)
+	tx, err := conn.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}) // all as of one moment
+	must(t, err)
+	defer tx.Rollback(ctx)
+	log := &Log{}
+	if exists := false; tx.QueryRow(ctx, `select to_regclass('kubecdc_log.dead_letters') is not null`).Scan(&exists) != nil || !exists {
+		return log // the exporter has not come so far
+	}
+	must(t, log.readChanges(ctx, tx, prefix))
+	must(t, log.readControls(ctx, tx))
+	return log
+}
+
+func (l *Log) readChanges(ctx context.Context, tx pgx.Tx, prefix string) error {
+	rows, err := tx.Query(ctx, `select slot, op, api_group, resource, namespace, name, uid, resource_version, inferred, before::text, after::text
+		from kubecdc_log.changes order by slot, epoch, batch, n`)
+	if err != nil {
+		return err
+	}
+	var r Record
+	var group, resource, namespace, name string
+	var before, after *string
+	into := []any{&r.Partition, &r.Op, &group, &resource, &namespace, &name, &r.UID, &r.Version, &r.Inferred, &before, &after}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		r.Topic = change.Topic(prefix, change.Resource{Group: group, Plural: resource})
+		r.Key, r.Before, r.After = change.ObjectKey(namespace, name), image(before), image(after)
+		l.Records = append(l.Records, withTombstone(r)...)
+		return nil
+	})
+	return err
+}
+
+func image(text *string) []byte {
+	if text == nil {
+		return nil
+	}
+	return []byte(*text)
+}
+
+// withTombstone puts one behind a delete, for logs that have none.
+func withTombstone(r Record) []Record {
+	if r.Op != "d" {
+		return []Record{r}
+	}
+	return []Record{r, {Topic: r.Topic, Partition: r.Partition, Key: r.Key}}
+}
+
+func (l *Log) readControls(ctx context.Context, tx pgx.Tx) error {
+	rows, err := tx.Query(ctx, `select record from kubecdc_log.control order by slot, epoch, batch, n`)
+	if err != nil {
+		return err
+	}
+	if l.Controls, err = pgx.CollectRows(rows, pgx.RowTo[change.Control]); err != nil {
+		return err
+	}
+	rows, err = tx.Query(ctx, `select positions from kubecdc_log.batches order by slot, epoch, seq`)
+	if err != nil {
+		return err
+	}
+	var positions []change.Position
+	_, err = pgx.ForEachRow(rows, []any{&positions}, func() error {
+		l.Controls = append(l.Controls, change.Control{Type: change.ControlBatch, Positions: positions})
+		positions = nil
+		return nil
+	})
+	return err
+}
+
+// ReadObjects reads the current state that the Postgres sink keeps.
+func ReadObjects(t testing.TB, url, prefix string) *Log {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `select api_group, resource, namespace, name, uid, resource_version, body::text from kubecdc_log.objects`)
+	must(t, err)
+	log := &Log{}
+	var group, resource, namespace, name, uid, version, body string
+	_, err = pgx.ForEachRow(rows, []any{&group, &resource, &namespace, &name, &uid, &version, &body}, func() error {
+		log.Records = append(log.Records, Record{Topic: change.Topic(prefix, change.Resource{Group: group, Plural: resource}),
+			Op: "c", Key: change.ObjectKey(namespace, name), UID: uid, Version: version, After: []byte(body)})
+		return nil
+	})
+	must(t, err)
+	return log
+}
