@@ -111,8 +111,3 @@ func kilobytes(status []byte, name string) int64 {
 	n, _ := strconv.ParseInt(fields[0], 10, 64)
 	return n << 10
 }
-
-// resetPeak makes the peak begin anew: proc(5), clear_refs.
-func (p *process) resetPeak() {
-	_ = os.WriteFile("/proc/"+strconv.Itoa(p.cmd.Process.Pid)+"/clear_refs", []byte("5"), 0)
-}
