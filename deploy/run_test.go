@@ -41,7 +41,7 @@ func TestTheExporterRunsWithTheAccountsToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	e2e.Await(t, 30*time.Second, "the record of a new ConfigMap", func() (bool, error) {
-		return strings.Contains(exporter.Tail(100_000), `"name":"`+name+`"`), nil
+		return strings.Contains(exporter.Output(), `"name":"`+name+`"`), nil
 	})
 	if log := exporter.Tail(1 << 20); strings.Contains(log, "forbidden") || strings.Contains(log, `"ca-sha256`) {
 		t.Errorf("the account lacks a right:\n%s", log)

@@ -149,6 +149,9 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 	})
 }
 
+// Output is all that the process wrote to stdout.
+func (e *Exporter) Output() string { return string(e.out.Bytes()) }
+
 // Tail is the end of the process's log.
 func (e *Exporter) Tail(n int) string {
 	b := e.log.Bytes()
