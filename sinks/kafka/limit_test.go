@@ -8,6 +8,7 @@ import (
 	mathrand "math/rand/v2"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -164,6 +165,7 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	r, limit := newReader(t, cfg.Brokers), "50000"
 	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, cfg.TopicPrefix+".pods")
 	mustDo(t, err)
+	awaitTopicConfig(t, r, cfg.TopicPrefix+".pods", "max.message.bytes", limit)
 
 	second := podBatch(600)
 	second.Seq = 2
@@ -179,6 +181,23 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 			if id := headers(rec)["dead-letter"]; (id != "") != (headers(rec)["resourceVersion"] == "5000") {
 				t.Errorf("record at %s: dead letter %q", headers(rec)["resourceVersion"], id)
 			}
+		}
+	}
+}
+
+// awaitTopicConfig waits until the broker works with the setting: it answers a change before it has made it.
+func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		configs, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
+		mustDo(t, err)
+		for _, c := range configs[0].Configs {
+			if c.Key == name && c.MaybeValue() == value {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s of %s is not %s yet", name, topic, value)
 		}
 	}
 }
