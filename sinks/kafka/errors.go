@@ -91,6 +91,7 @@ var hints = map[kafka.Error]string{
 	kafka.UnsupportedCompressionType:         "choose another compression: zstd needs Kafka 2.1",
 	kafka.NotEnoughReplicas:                  "start the brokers that hold the replicas, or lower min.insync.replicas",
 	kafka.NotEnoughReplicasAfterAppend:       "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.ConcurrentTransactions:             "the transaction before can't be completed: start the brokers that hold the replicas of what it wrote to, or lower min.insync.replicas",
 	kafka.GroupCoordinatorNotAvailable:       "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the brokers",
 	kafka.UnknownTopicOrPartition:            "the topic is not there, or may not be seen: it is made anew where the user may create topics; otherwise make it, or grant Describe",
 	kafka.LeaderNotAvailable:                 "start the broker that leads the partition",

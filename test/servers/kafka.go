@@ -30,8 +30,8 @@ const (
 // back: its controller waits for the old session to end.
 const kafkaSessionTimeout = 2 * time.Second
 
-// Kafka is one real broker, its own controller (KRaft). Topics are not created
-// by use.
+// Kafka is one real broker, its own controller (KRaft), or one that joined it.
+// Topics are not created by use.
 type Kafka struct {
 	Brokers        []string // plaintext
 	ProxiedBrokers []string // the same broker through Proxy: what it advertises there is the proxy
@@ -47,6 +47,7 @@ type Kafka struct {
 	home     string
 	instance *instance
 	keystore string
+	id       int    // of the node; the first one is the controller
 	control  string // the controller's address
 	behind   string // the listener that Proxy leads to
 	proc     *process
@@ -63,6 +64,10 @@ func StartKafka(ctx context.Context, opts KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
+	return k.startFirst(ctx)
+}
+
+func (k *Kafka) startFirst(ctx context.Context) (*Kafka, error) {
 	register(k)
 	if err := k.Start(ctx); err != nil {
 		k.instance.keep = true // the error names the log
@@ -84,7 +89,7 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kafka{Dir: i.dir, opts: opts, home: home, instance: i}
+	k := &Kafka{Dir: i.dir, opts: opts, home: home, instance: i, id: 1}
 	if err := errors.Join(k.listen(), k.certify()); err != nil {
 		return nil, err
 	}

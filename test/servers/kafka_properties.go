@@ -25,6 +25,9 @@ func (k *Kafka) properties() map[string]string {
 		all["message.max.bytes"] = strconv.Itoa(n)
 		all["replica.fetch.max.bytes"] = strconv.Itoa(n)
 	}
+	if k.id > 1 {
+		joined(all, k.id)
+	}
 	maps.Copy(all, k.opts.Properties)
 	return all
 }

@@ -1,0 +1,113 @@
+package kafka_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// twoBrokers are real ones; what they hold, transactions included, is on both.
+func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
+	t.Helper()
+	first = startKafka(t, servers.KafkaOptions{Properties: map[string]string{
+		"default.replication.factor": "2", "transaction.state.log.replication.factor": "2", "offsets.topic.replication.factor": "2"}})
+	second, err := first.Join(t.Context())
+	mustDo(t, err)
+	t.Cleanup(func() {
+		if err := second.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return first, second, append(first.Brokers, second.Brokers...)
+}
+
+// Two real brokers, of which one is killed, comes back, is stopped and frozen.
+func TestABrokerOfTwoDies(t *testing.T) {
+	_, second, seeds := twoBrokers(t)
+	t.Run("exactly-once", func(t *testing.T) {
+		brokerDies(t, seeds, kafka.ExactlyOnce, func(await func(n int)) {
+			second.Kill()
+			await(9)
+			mustDo(t, second.Start(t.Context()))
+			await(6)
+			mustDo(t, second.Restart(t.Context()))
+			await(6)
+			mustDo(t, second.Pause())
+			await(9)
+			mustDo(t, second.Resume())
+		})
+	})
+	t.Run("at-least-once", func(t *testing.T) {
+		brokerDies(t, seeds, kafka.AtLeastOnce, func(await func(n int)) {
+			second.Kill()
+			await(9)
+			mustDo(t, second.Start(t.Context()))
+		})
+	})
+	t.Run("too few replicas", func(t *testing.T) { tooFewReplicas(t, second, seeds) })
+}
+
+// brokerDies: the broker leads half of the partitions and coordinates half of the transactions of several slots that
+// write: every batch is there once.
+func brokerDies(t *testing.T, seeds []string, delivery string, breaks func(await func(n int))) {
+	t.Helper()
+	cfg := newConfig(t, seeds)
+	cfg.Delivery, cfg.RequestTimeout = delivery, 2*time.Second
+	underFaults(t, cfg, seeds, time.Minute, func(written func() int) {
+		await(t, written, 6)
+		breaks(func(n int) { await(t, written, n) })
+		await(t, written, 6)
+	})
+}
+
+// tooFewReplicas: where both replicas are demanded and one is down, the sink waits, says so with what to do, and goes
+// on when it is up.
+func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
+	cfg, h := newConfig(t, seeds), &heard{stuck: make(chan error, 100)}
+	cfg.Observer = h
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	one, two := lives(1, 3, 2), lives(2, 3, 2)
+	mustWrite(t, log, one)
+	demandBoth(t, seeds, cfg.TopicPrefix+".pods")
+	second.Kill()
+	back := make(chan error, 1)
+	go func() { back <- startWhenTold(t, second, h) }()
+	mustWrite(t, log, two)
+	mustDo(t, <-back)
+	wantOnce(t, newReader(t, seeds).committed(t, seeds, cfg.TopicPrefix+".pods"), one, two)
+}
+
+// startWhenTold starts the broker once the sink has said that replicas are missing.
+func startWhenTold(t *testing.T, k *servers.Kafka, h *heard) error {
+	for end := time.After(time.Minute); ; {
+		select {
+		case err := <-h.stuck:
+			if err == nil || !strings.Contains(err.Error(), "start the brokers that hold the replicas") {
+				continue // the leader moves first
+			}
+		case <-end:
+			t.Error("the sink did not say that replicas are missing")
+		}
+		return k.Start(t.Context())
+	}
+}
+
+func demandBoth(t *testing.T, seeds []string, topic string) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(seeds...))
+	mustDo(t, err)
+	defer client.Close()
+	two := "2"
+	results, err := kadm.NewClient(client).AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: "min.insync.replicas", Value: &two}}, topic)
+	mustDo(t, err)
+	for _, r := range results {
+		mustDo(t, r.Err)
+	}
+}

@@ -1,0 +1,48 @@
+package servers
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"strings"
+)
+
+// Join starts another broker of the same cluster; k stays the controller. So
+// there can be two replicas of a partition, and a leader that moves. Stop it
+// before k.
+func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties, Keep: k.opts.Keep})
+	if err != nil {
+		return nil, err
+	}
+	other.id, other.control = k.id+1, k.control
+	if err := other.format(); err != nil {
+		return nil, err
+	}
+	if err := writeProperties(other.instance.path("server.properties"), other.properties()); err != nil {
+		return nil, err
+	}
+	return other.startFirst(ctx)
+}
+
+// format makes the data folder that of a node of its own.
+func (k *Kafka) format() error {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)
+	text := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", k.id, base64.RawURLEncoding.EncodeToString(id), kafkaClusterID)
+	if err := os.WriteFile(k.instance.path("data/meta.properties"), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("prepare Kafka's data folder: %w", err)
+	}
+	return nil
+}
+
+// joined turns the properties of the first node into those of a mere broker.
+func joined(all map[string]string, id int) {
+	all["process.roles"] = "broker"
+	all["node.id"] = fmt.Sprint(id)
+	_, all["listeners"], _ = strings.Cut(all["listeners"], ",") // without the controller's
+}

@@ -1,0 +1,34 @@
+package servers_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/test/servers"
+)
+
+// A partition of two brokers outlives the death of the one that leads it.
+func TestTheLeaderMovesWhenItsBrokerIsKilled(t *testing.T) {
+	first, err := servers.StartKafka(t.Context(), servers.KafkaOptions{})
+	check(t, err)
+	t.Cleanup(func() { check(t, first.Stop()) })
+	second, err := first.Join(t.Context())
+	check(t, err)
+	t.Cleanup(func() { check(t, second.Stop()) })
+
+	c, topic := kafkaClient(t, first.Brokers), servers.UniqueName()
+	_, err = kadm.NewClient(c).CreateTopic(t.Context(), 2, 2, nil, topic) // each broker leads one
+	check(t, err)
+	produce := func() {
+		for p := range int32(2) {
+			c := kafkaClient(t, first.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(20*time.Second))
+			check(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: p, Value: []byte("x")}).FirstErr())
+		}
+	}
+	produce()
+	second.Kill()
+	produce()
+}
