@@ -42,8 +42,12 @@ func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *
 	})
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 30); close(done) }()
-	for range faults {
+	began := time.Now()
+	for i := range faults {
 		c.Fault()
+		if n := i + 1; n%50 == 0 {
+			t.Logf("%d of %d faults in %s", n, faults, time.Since(began).Round(time.Second))
+		}
 	}
 	for _, step := range failpoint.All {
 		for tries := 0; c.Faults["  "+step] == 0 && tries < 20; tries++ {
