@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"path/filepath"
 	"strconv"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"kubecdc/test/servers"
 )
 
 // exporter is one run of the exporter, and how far its checkpoint is.
@@ -30,7 +31,10 @@ func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings m
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{listen: freeAddress()}
+	e := &exporter{}
+	if e.listen, err = servers.FreeAddress(); err != nil {
+		return nil, err
+	}
 	if e.database, err = pgx.Connect(ctx, url); err != nil {
 		return nil, err
 	}
@@ -88,13 +92,4 @@ func (e *exporter) allocations() float64 {
 		}
 	}
 	return 0
-}
-
-func freeAddress() string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "127.0.0.1:0"
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -12,7 +12,12 @@ import (
 	"os/signal"
 	"regexp"
 	"syscall"
+
+	"kubecdc/test/child"
 )
+
+// The go command that runs it passes no SIGTERM on.
+func init() { child.EndWithParent() }
 
 func main() {
 	if len(os.Args) > 1 && os.Args[1] == "serve" {

@@ -10,10 +10,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kubecdc/test/child"
 )
 
 // process is one of the programs that are measured.
 type process struct {
+	*child.Child
 	cmd   *exec.Cmd
 	lines chan string // what it says on stdout
 	log   string
@@ -23,27 +26,31 @@ type process struct {
 func start(log string, env []string, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.Command(name, args...), lines: make(chan string, 16), log: log}
 	p.cmd.Env = append(os.Environ(), env...)
-	p.cmd.SysProcAttr = childAttributes()
 	file, err := os.Create(log)
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	p.cmd.Stderr = file
-	out, err := p.cmd.StdoutPipe()
+	out, in, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
-	if err := p.cmd.Start(); err != nil {
+	defer in.Close()
+	p.cmd.Stdout, p.cmd.Stderr = in, file
+	if p.Child, err = child.Start(p.cmd); err != nil {
+		out.Close()
 		return nil, fmt.Errorf("start %s: %w", name, err)
 	}
-	go func() {
-		defer close(p.lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
+	go p.read(out)
 	return p, nil
+}
+
+func (p *process) read(out *os.File) {
+	defer out.Close()
+	defer close(p.lines)
+	for s := bufio.NewScanner(out); s.Scan(); {
+		p.lines <- s.Text()
+	}
 }
 
 // await waits until the program says a word.
@@ -71,9 +78,11 @@ func (p *process) failed(what string) error {
 // stop ends the program; when it does not listen, at once.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(os.Interrupt)
-	kill := time.AfterFunc(20*time.Second, func() { _ = p.cmd.Process.Kill() })
-	defer kill.Stop()
-	_ = p.cmd.Wait()
+	select {
+	case <-p.Done():
+	case <-time.After(20 * time.Second):
+		p.Kill()
+	}
 }
 
 // usage is what a process has used so far.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -30,7 +29,10 @@ func stuck(t *testing.T, settings ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := freeAddress(t)
+	address, err := servers.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := exec.Command(os.Args[0], "run")
 	c.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
@@ -95,14 +97,4 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	if code, took := exit(t, c); code != exitKilled || took > 5*time.Second {
 		t.Errorf("exit code %d after %s", code, took)
 	}
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -34,7 +34,7 @@ func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topic
 		case <-changed:
 		case <-ctx.Done():
 			return t.fail("wait for "+what, context.Cause(ctx))
-		case <-t.exporter.exited:
+		case <-t.exporter.Done():
 			return t.fail("wait for "+what, errExited)
 		}
 	}

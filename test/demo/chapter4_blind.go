@@ -50,7 +50,7 @@ func (t *story) killInABurst(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.exporter.kill()
+	t.exporter.Kill()
 	t.screen.say("A burst of %d changes; when %d of them are in the topics: kill -9 %d.", count(burst), seen, t.exporter.pid())
 	return <-written
 }

@@ -36,7 +36,7 @@ func (t *story) keepRunning(ctx context.Context) {
 		began, stop := time.Now(), t.screen.wait("you: everything runs until Ctrl-C")
 		select {
 		case <-ctx.Done():
-		case <-t.exporter.exited:
+		case <-t.exporter.Done():
 		}
 		stop()
 		var err error

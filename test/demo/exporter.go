@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -12,14 +11,17 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
 )
 
 // exporter is one running process of it.
 type exporter struct {
+	*child.Child
 	cmd    *exec.Cmd
 	listen string
 	log    string // file of its output, which later processes add to
-	exited chan struct{}
 }
 
 func buildExporter(ctx context.Context, binary string) error {
@@ -52,11 +54,11 @@ func (k *stack) settings() []string {
 }
 
 func (k *stack) startExporter() (*exporter, error) {
-	listen, err := freeAddress()
+	listen, err := servers.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{listen: listen, log: filepath.Join(k.folder(), "exporter.log"), exited: make(chan struct{})}
+	e := &exporter{listen: listen, log: filepath.Join(k.folder(), "exporter.log")}
 	out, err := os.OpenFile(e.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("open the exporter's log: %w", err)
@@ -66,21 +68,10 @@ func (k *stack) startExporter() (*exporter, error) {
 	e.cmd.Env = append(withoutSettings(os.Environ()), k.settings()...)
 	e.cmd.Env = append(e.cmd.Env, "KUBECDC_LISTEN="+listen, "KUBECDC_LOG_FORMAT=text")
 	e.cmd.Stdout, e.cmd.Stderr = out, out
-	started := make(chan error)
-	go e.supervise(started)
-	return e, <-started
-}
-
-// supervise starts the process from a thread that lives as long as it: the process dies with this one.
-func (e *exporter) supervise(started chan<- error) {
-	defer close(e.exited)
-	e.cmd.SysProcAttr = childAttributes()
-	if err := e.cmd.Start(); err != nil {
-		started <- fmt.Errorf("start the exporter: %w", err)
-		return
+	if e.Child, err = child.Start(e.cmd); err != nil {
+		return nil, fmt.Errorf("start the exporter: %w", err)
 	}
-	started <- nil
-	_ = e.cmd.Wait()
+	return e, nil
 }
 
 // withoutSettings drops what the user may have set for an exporter of their own.
@@ -93,30 +84,15 @@ func withoutSettings(env []string) (rest []string) {
 	return rest
 }
 
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fmt.Errorf("find a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
-}
-
 func (e *exporter) pid() int { return e.cmd.Process.Pid }
-
-// kill is kill -9; it returns when the process is gone.
-func (e *exporter) kill() {
-	_ = e.cmd.Process.Kill()
-	<-e.exited
-}
 
 // stop ends the process as an orchestrator does: SIGTERM, and after a while kill -9.
 func (e *exporter) stop() {
 	_ = e.cmd.Process.Signal(syscall.SIGTERM)
 	select {
-	case <-e.exited:
+	case <-e.Done():
 	case <-time.After(10 * time.Second):
-		e.kill()
+		e.Kill()
 	}
 }
 
@@ -149,7 +125,7 @@ func (e *exporter) awaitReady(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-e.exited:
+		case <-e.Done():
 			return errExited
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), last)

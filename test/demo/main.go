@@ -17,7 +17,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"kubecdc/test/child"
 )
+
+// The go command that runs it passes no SIGTERM on.
+func init() { child.EndWithParent() }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)

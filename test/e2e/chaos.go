@@ -82,7 +82,7 @@ func (r *replica) keep() {
 		r.mu.Lock()
 		e := r.current
 		r.mu.Unlock()
-		<-e.Exited()
+		<-e.Done()
 		r.mu.Lock()
 		r.codes[e.cmd.ProcessState.ExitCode()]++
 		if r.stop {
@@ -249,7 +249,7 @@ func (c *Chaos) crossFailpoint(step string, n int, limit time.Duration) bool {
 
 func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
 	select {
-	case <-e.Exited():
+	case <-e.Done():
 		c.Faults["  "+step]++
 		return true
 	case <-time.After(limit):

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
 )
 
 // Binary builds the exporter once a test process, with failpoints.
@@ -45,10 +47,10 @@ var (
 
 // Exporter is one running process of it.
 type Exporter struct {
+	*child.Child
 	cmd    *exec.Cmd
 	log    *lockedBuffer
 	out    *lockedBuffer // stdout: where KUBECDC_SINK=stdout writes
-	exited chan struct{}
 	listen string
 	name   string
 }
@@ -56,16 +58,16 @@ type Exporter struct {
 // StartExporter starts a process; it is killed at the test's end. env adds to and overrides the defaults.
 func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 	t.Helper()
-	e := &Exporter{log: &lockedBuffer{}, out: &lockedBuffer{}, exited: make(chan struct{}), listen: freeAddress(t), name: name}
+	listen, err := servers.FreeAddress()
+	must(t, err)
+	e := &Exporter{log: &lockedBuffer{}, out: &lockedBuffer{}, listen: listen, name: name}
 	e.cmd = exec.Command(Binary(t), "run")
 	e.cmd.Env = append(os.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text")
 	for k, v := range env {
 		e.cmd.Env = append(e.cmd.Env, k+"="+v)
 	}
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.log
-	started := make(chan error)
-	go e.supervise(started)
-	if err := <-started; err != nil {
+	if e.Child, err = child.Start(e.cmd); err != nil {
 		t.Fatalf("start the exporter: %v", err)
 	}
 	t.Cleanup(func() {
@@ -77,45 +79,14 @@ func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 	return e
 }
 
-// supervise starts the process from a thread that lives as long as it: the process dies with this one.
-func (e *Exporter) supervise(started chan<- error) {
-	lockThread()
-	e.cmd.SysProcAttr = dieWithParent()
-	err := e.cmd.Start()
-	started <- err
-	if err == nil {
-		_ = e.cmd.Wait()
-	}
-	close(e.exited)
-}
-
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// Kill is kill -9; it waits until the process is gone.
-func (e *Exporter) Kill() {
-	_ = e.cmd.Process.Kill()
-	<-e.exited
-}
-
 // Signal sends a signal to the process.
 func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
-
-// Exited is closed when the process has ended.
-func (e *Exporter) Exited() <-chan struct{} { return e.exited }
 
 // Wait waits for the end and gives the exit code.
 func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 	t.Helper()
 	select {
-	case <-e.exited:
+	case <-e.Done():
 		return e.cmd.ProcessState.ExitCode()
 	case <-time.After(limit):
 		t.Fatalf("%s still runs after %s:\n%s", e.name, limit, e.Tail(4000))
@@ -141,7 +112,7 @@ func (e *Exporter) AwaitReady(t testing.TB) {
 	t.Helper()
 	Await(t, 90*time.Second, e.name+" to be ready", func() (bool, error) {
 		select {
-		case <-e.exited:
+		case <-e.Done():
 			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(4000))
 		default:
 			return e.Ready(), nil

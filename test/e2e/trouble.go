@@ -85,7 +85,7 @@ func (e *Exporter) awaitWell(t *testing.T, after string) {
 	batches := e.Metric(t, "kubecdc_batches_total", "")
 	Await(t, 40*time.Second, "all to be well after: "+after, func() (bool, error) {
 		select {
-		case <-e.exited:
+		case <-e.Done():
 			return false, fmt.Errorf("the exporter ended:\n%s", e.Tail(3000))
 		default:
 			return e.Ready() && e.Wrong() == "" && e.Metric(t, "kubecdc_batches_total", "") > batches, nil

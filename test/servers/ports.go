@@ -37,6 +37,13 @@ func freePort() (int, error) {
 	return 0, errors.New("find a free port: tried 1000, none is free")
 }
 
+// FreeAddress is a loopback address for a server of the caller's own, which it
+// keeps over restarts.
+func FreeAddress() (string, error) {
+	port, err := freePort()
+	return loopback(port), err
+}
+
 func freePorts(n int) ([]int, error) {
 	found := make([]int, n)
 	for i := range found {

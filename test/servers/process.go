@@ -7,10 +7,11 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
+
+	"kubecdc/test/child"
 )
 
 const (
@@ -31,12 +32,11 @@ type command struct {
 
 // process is one running server.
 type process struct {
+	*child.Child
 	name string
 	log  string
 	from int64 // size of the log when the process started
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has exited
-	err  error         // how it exited; read after done
 }
 
 // ServerError is a server that did not start, or did not stop.
@@ -53,8 +53,7 @@ func (e *ServerError) Error() string {
 
 func (e *ServerError) Unwrap() error { return e.Err }
 
-// startProcess starts c in a process group of its own, so that the Ctrl-C of a
-// terminal reaches the owner only, and so that it dies with the owner.
+// startProcess starts c so that it dies with this process.
 func startProcess(c command) (*process, error) {
 	log, err := os.OpenFile(c.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
@@ -68,31 +67,12 @@ func startProcess(c command) (*process, error) {
 	cmd := exec.Command(c.path, c.args...)
 	cmd.Env = append(os.Environ(), c.env...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = c.dir, log, log
-	cmd.SysProcAttr = processAttributes(c.user)
-	p := &process{name: c.name, log: c.log, from: from, cmd: cmd, done: make(chan struct{})}
-	if err := p.run(); err != nil {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.user.credential()}
+	p := &process{name: c.name, log: c.log, from: from, cmd: cmd}
+	if p.Child, err = child.Start(cmd); err != nil {
 		return nil, fmt.Errorf("start %s: %w", c.name, err)
 	}
 	return p, nil
-}
-
-// run starts the command from a thread that stays until the command has ended:
-// the kernel sends the parent-death signal when the *thread* that forked ends,
-// see PR_SET_PDEATHSIG in prctl(2).
-func (p *process) run() error {
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := p.cmd.Start()
-		started <- err
-		if err != nil {
-			return
-		}
-		p.err = p.cmd.Wait()
-		close(p.done)
-	}()
-	return <-started
 }
 
 // awaitReady calls probe until it succeeds, the process exits or ctx ends.
@@ -105,8 +85,8 @@ func (p *process) awaitReady(ctx context.Context, probe func(context.Context) er
 			return nil
 		}
 		select {
-		case <-p.done:
-			return p.fail(fmt.Errorf("exited while starting: %w", exitError(p.err)))
+		case <-p.Done():
+			return p.fail(fmt.Errorf("exited while starting: %w", exitError(p.Wait())))
 		case <-ctx.Done():
 			return p.fail(fmt.Errorf("not ready: %w (%w)", last, context.Cause(ctx)))
 		case <-tick.C:
@@ -124,13 +104,13 @@ func exitError(err error) error {
 // wait waits for a program that ends by itself.
 func (p *process) wait(ctx context.Context) error {
 	select {
-	case <-p.done:
+	case <-p.Done():
 	case <-ctx.Done():
 		p.kill()
 		return context.Cause(ctx)
 	}
-	if p.err != nil {
-		return p.fail(p.err)
+	if err := p.Wait(); err != nil {
+		return p.fail(err)
 	}
 	return nil
 }
@@ -142,7 +122,7 @@ func (p *process) stop(sig syscall.Signal) error {
 	}
 	_ = p.cmd.Process.Signal(sig)
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return nil
 	case <-time.After(stopGrace):
 		p.kill()
@@ -152,24 +132,12 @@ func (p *process) stop(sig syscall.Signal) error {
 
 // kill is kill -9, and returns when the process is gone.
 func (p *process) kill() {
-	if !p.running() {
-		return
+	if p.running() {
+		p.Kill()
 	}
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
-	<-p.done
 }
 
-func (p *process) running() bool {
-	if p == nil {
-		return false
-	}
-	select {
-	case <-p.done:
-		return false
-	default:
-		return true
-	}
-}
+func (p *process) running() bool { return p != nil && p.Running() }
 
 // output is what the process has written since it started.
 func (p *process) output() string {

@@ -1,9 +1,0 @@
-//go:build !linux
-
-package e2e
-
-import "syscall"
-
-func dieWithParent() *syscall.SysProcAttr { return nil }
-
-func lockThread() {}
