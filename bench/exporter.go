@@ -19,19 +19,20 @@ import (
 type exporter struct {
 	*process
 	listen   string
+	prefix   string // of its topics
 	database *pgx.Conn
 	profiled bool
 }
 
 // startExporter starts it with a database and topics of its own.
-func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings map[string]string) (*exporter, error) {
+func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings ...setting) (*exporter, error) {
 	b.runs++
 	name := fmt.Sprintf("bench%d", b.runs)
 	url, err := b.postgres.CreateDatabase(ctx, name)
 	if err != nil {
 		return nil, err
 	}
-	e := &exporter{}
+	e := &exporter{prefix: name}
 	if e.listen, err = servers.FreeAddress(); err != nil {
 		return nil, err
 	}
@@ -41,8 +42,8 @@ func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings m
 	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_LISTEN=" + e.listen, "KUBECDC_LOG_FORMAT=text",
 		"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + b.kafka.Brokers[0], "KUBECDC_KAFKA_TOPIC_PREFIX=" + name,
 		"KUBECDC_CHECKPOINT=" + url}
-	for k, v := range settings {
-		env = append(env, k+"="+v)
+	for _, s := range settings {
+		env = append(env, s.name+"="+s.value)
 	}
 	if e.profiled = b.plan.profile != ""; e.profiled {
 		env = append(env, "KUBECDC_PROFILE="+filepath.Join(b.plan.profile, b.row+".pprof"))

@@ -1,0 +1,12 @@
+package main
+
+// setting changes the exporter's.
+type setting struct{ name, value string }
+
+func before(value string) setting { return setting{"KUBECDC_BEFORE", value} }
+
+var (
+	atLeastOnce  = setting{"KUBECDC_KAFKA_DELIVERY", "at-least-once"}
+	uncompressed = setting{"KUBECDC_KAFKA_COMPRESSION", "none"}
+	noBackfill   = setting{"KUBECDC_BACKFILL", "off"} // the server keeps no history; and the row is of the comparison
+)
