@@ -12,6 +12,8 @@ import (
 const (
 	sliceWarmUp = 3 * time.Second
 	sliceTime   = 10 * time.Second
+
+	sightingLimit = 30 * time.Second // after the last answer
 )
 
 // latencyAPI measures the time from a write to a real API server, with its etcd, to the record in the hands of a
@@ -66,15 +68,18 @@ func (t *turns) take(ctx context.Context, b *bench, kubeconfig string, w *writer
 	}
 	defer seen.close()
 	if _, err := writeAndSee(ctx, w, seen, t.rate, sliceWarmUp); err != nil {
-		return err
+		return e.failed(err.Error())
 	}
 	var all []sighting
 	r, err := e.during(func() (err error) {
 		all, err = writeAndSee(ctx, w, seen, t.rate, time.Duration(b.plan.scale*float64(sliceTime)))
 		return err
 	})
+	if err != nil {
+		return e.failed(err.Error())
+	}
 	t.add(r, all)
-	return err
+	return nil
 }
 
 // sighting is a write whose record has come.
@@ -88,11 +93,13 @@ func writeAndSee(ctx context.Context, w *writer, seen *witness, rate int, during
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, sightingLimit)
+	defer cancel()
 	all := make([]sighting, len(writes))
 	for i, one := range writes {
 		at, err := seen.await(ctx, one.version)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("write %d of %d: %w", i, len(writes), err)
 		}
 		all[i] = sighting{one, at}
 	}
