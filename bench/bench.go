@@ -50,7 +50,7 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 		}
 		b.row = r.name
 		started := time.Now()
-		ctx, cancel := context.WithTimeout(ctx, 4*time.Minute)
+		ctx, cancel := context.WithTimeout(ctx, 6*time.Minute)
 		results, err := r.measure(ctx, b)
 		cancel()
 		if err != nil {
