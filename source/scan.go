@@ -310,6 +310,15 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
+// plainText is what stands in a raw JSON string value; nothing where it is no string, and not ok where it has escapes.
+func plainText(raw []byte) (text []byte, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, true
+	}
+	raw = raw[1 : len(raw)-1]
+	return raw, bytes.IndexByte(raw, '\\') < 0
+}
+
 // text is the Go string of a raw JSON string value; ok is false for any other value.
 func text(raw []byte) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
