@@ -7,19 +7,22 @@ import (
 )
 
 const (
-	smallestLines = 8 << 10 // most watches of a cluster are quiet
+	smallestLines = 4 << 10 // most watches of a cluster are quiet, and a few hundred of them add up
 	largestLines  = 64 << 10
 )
 
-// lines reads a body line by line. It reads into slabs that are never written again, and hands the lines out where they
-// lie: a line needs no copy, is the caller's to keep, and keeps its slab with it.
+// lines reads the lines of a watch. It reads into slabs that are never written again, and hands the lines out where
+// they lie: a line needs no copy, is the caller's to keep, and keeps its slab with it.
 type lines struct {
-	body  io.Reader
+	from  io.Reader
 	slab  []byte // what was read
 	start int    // of the line that is not complete yet
 	seen  int    // up to here it has no end
 	reads int    // into this slab
+	err   error  // of the last read
 }
+
+func newLines(from io.Reader) *lines { return &lines{from: from} }
 
 // next gives a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF one within a line.
 func (l *lines) next() ([]byte, error) {
@@ -31,30 +34,34 @@ func (l *lines) next() ([]byte, error) {
 			return line, nil
 		}
 		l.seen = len(l.slab)
-		if err := l.read(); err != nil {
-			return nil, l.ended(err)
+		if l.err != nil {
+			return nil, l.ended()
 		}
+		l.read()
 	}
 }
 
-func (l *lines) ended(err error) error {
-	if errors.Is(err, io.EOF) && len(bytes.TrimSpace(l.slab[l.start:])) > 0 {
+func (l *lines) ended() error {
+	if errors.Is(l.err, io.EOF) && len(bytes.TrimSpace(l.slab[l.start:])) > 0 {
 		return io.ErrUnexpectedEOF
 	}
-	return err
+	return l.err
 }
 
-func (l *lines) read() error {
-	if cap(l.slab)-len(l.slab) < cap(l.slab)/8 || cap(l.slab) == 0 {
+func (l *lines) read() {
+	if cap(l.slab)-len(l.slab) <= cap(l.slab)/8 {
 		l.renew()
 	}
-	n, err := l.body.Read(l.slab[len(l.slab):cap(l.slab)])
-	l.slab = l.slab[:len(l.slab)+n]
+	n, err := l.from.Read(l.slab[len(l.slab):cap(l.slab)])
+	l.slab, l.err = l.slab[:len(l.slab)+n], err
 	l.reads++
-	if n > 0 {
-		return nil // an error comes again
+}
+
+// rest gives back what a burst or a large object made of the slab, if nothing is in it that was not handed out.
+func (l *lines) rest() {
+	if l.start == len(l.slab) && cap(l.slab) > smallestLines {
+		l.slab, l.start, l.seen, l.reads = nil, 0, 0, 0
 	}
-	return err
 }
 
 // renew begins a slab with the line that is not complete: larger where few reads filled the last one, or where the line

@@ -30,10 +30,13 @@ func TestLines(t *testing.T) {
 		"whole": bytes.NewReader(body.Bytes()), "halves": iotest.HalfReader(bytes.NewReader(body.Bytes())),
 		"with the end": iotest.DataErrReader(bytes.NewReader(body.Bytes())),
 	} {
-		l, got := lines{body: reader}, [][]byte(nil)
+		l, got := newLines(reader), [][]byte(nil)
 		line, err := l.next()
 		for ; err == nil; line, err = l.next() {
 			got = append(got, line)
+			if random.IntN(100) == 0 {
+				l.rest()
+			}
 		}
 		if err != io.EOF || len(got) != len(want) {
 			t.Fatalf("%s: %d lines of %d, then %v", name, len(got), len(want), err)
@@ -44,7 +47,14 @@ func TestLines(t *testing.T) {
 			}
 		}
 	}
-	cut := lines{body: strings.NewReader("whole\ncut")}
+	broken := newLines(io.MultiReader(strings.NewReader("whole\n"), iotest.ErrReader(errSilent)))
+	if line, err := broken.next(); string(line) != "whole" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if _, err := broken.next(); err != errSilent {
+		t.Errorf("a connection that went silent ends with %v", err)
+	}
+	cut := newLines(strings.NewReader("whole\ncut"))
 	if line, err := cut.next(); string(line) != "whole" || err != nil {
 		t.Errorf("%q, %v", line, err)
 	}

@@ -25,7 +25,7 @@ type event struct {
 // watcher reads the events of one watch connection.
 type watcher struct {
 	body  io.ReadCloser
-	lines lines
+	lines *lines
 }
 
 // watch opens a watch after the version. A server sends a bookmark about once a minute, so one that says nothing for
@@ -48,7 +48,7 @@ func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly b
 	if err != nil {
 		return nil, err
 	}
-	return &watcher{body: body, lines: lines{body: body}}, nil
+	return &watcher{body: body, lines: newLines(body)}, nil
 }
 
 func (w *watcher) close() { _ = w.body.Close() }
@@ -63,7 +63,11 @@ func (w *watcher) next() (event, error) {
 			return event{}, err
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return parseEvent(line), nil
+			e := parseEvent(line)
+			if e.kind == "BOOKMARK" { // about once a minute
+				w.lines.rest()
+			}
+			return e, nil
 		}
 	}
 }
