@@ -33,11 +33,21 @@ type Change struct {
 	Time            time.Time // when the exporter saw it
 	Inferred        bool      // found by comparing a list with the inventory, not seen as an event
 	Gap             string    // id of the gap that it was found in; empty when seen live
+
+	key string // of SetKey
 }
 
 // Key is the object's place in its collection, "namespace/name" or "name": the order of lists is the bytewise
 // order of this text.
-func (c *Change) Key() string { return ObjectKey(c.Namespace, c.Name) }
+func (c *Change) Key() string {
+	if c.key != "" {
+		return c.key
+	}
+	return ObjectKey(c.Namespace, c.Name)
+}
+
+// SetKey spares Key the joining; key is that of Namespace and Name.
+func (c *Change) SetKey(key string) { c.key = key }
 
 // ObjectKey joins a namespace (may be empty) and a name as Key does.
 func ObjectKey(namespace, name string) string {

@@ -96,11 +96,7 @@ func (e *Envelope) appendTail(dst []byte, c *Change, dead *DeadLetter) []byte {
 	dst = append(dst, '"')
 	dst = appendField(dst, "db", e.Cluster)
 	dst = appendField(dst, "schema", c.Namespace)
-	r := &c.Stream.Resource
-	dst = appendField(dst, "table", r.Plural)
-	dst = appendField(dst, "group", r.Group)
-	dst = appendField(dst, "apiVersion", r.APIVersion())
-	dst = appendField(dst, "kind", r.Kind)
+	dst = append(dst, c.Stream.fields...)
 	dst = appendField(dst, "uid", c.UID)
 	dst = appendField(dst, "resourceVersion", c.ResourceVersion)
 	dst = appendField(dst, "stream", c.Stream.ID())
@@ -119,6 +115,14 @@ func appendOptional(dst []byte, c *Change, dead *DeadLetter) []byte {
 		dst = appendField(dst, "error", dead.Error)
 	}
 	return dst
+}
+
+// appendResource appends what source says of a stream's resource.
+func appendResource(dst []byte, r *Resource) []byte {
+	dst = appendField(dst, "table", r.Plural)
+	dst = appendField(dst, "group", r.Group)
+	dst = appendField(dst, "apiVersion", r.APIVersion())
+	return appendField(dst, "kind", r.Kind)
 }
 
 // appendField appends ,"name":"value"; the name is plain.

@@ -4,13 +4,33 @@ import "unicode/utf8"
 
 const hexDigits = "0123456789abcdef"
 
+// plain are the bytes that stand in a JSON string as they are.
+var plain = func() (plain [256]bool) {
+	for c := ' '; c < utf8.RuneSelf; c++ {
+		plain[c] = c != '"' && c != '\\'
+	}
+	return plain
+}()
+
 // appendString appends s as a JSON string. Nearly all are plain ASCII and copied as they are.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
+	for i := 0; i < len(s); i++ {
+		if !plain[s[i]] {
+			dst = appendUnusual(append(dst, s[:i]...), s[i:])
+			return append(dst, '"')
+		}
+	}
+	dst = append(dst, s...)
+	return append(dst, '"')
+}
+
+// appendUnusual appends the inside of a string that is not all plain.
+func appendUnusual(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
-			if c < ' ' || c == '"' || c == '\\' {
+			if !plain[c] {
 				dst = append(dst, s[start:i]...)
 				dst = appendEscaped(dst, c)
 				start = i + 1
@@ -26,8 +46,7 @@ func appendString(dst []byte, s string) []byte {
 		}
 		i += n
 	}
-	dst = append(dst, s[start:]...)
-	return append(dst, '"')
+	return append(dst, s[start:]...)
 }
 
 func appendEscaped(dst []byte, c byte) []byte {

@@ -27,24 +27,34 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
-// Stream is one watched collection: a resource, within one namespace or all, and selectors.
+// Stream is one watched collection: a resource, within one namespace or all, and selectors. It never changes: records
+// that are on their way refer to it.
 type Stream struct {
 	Resource      Resource
 	Namespace     string // empty for all
 	LabelSelector string
 	FieldSelector string
 	id            string
+	fields        []byte // of the resource, as every record's envelope has them
 }
 
 // NewStream fills in the stream's id.
 func NewStream(r Resource, namespace, labels, fields string) *Stream {
 	s := &Stream{Resource: r, Namespace: namespace, LabelSelector: labels, FieldSelector: fields}
 	s.id = s.makeID()
+	s.fields = appendResource(nil, &s.Resource)
 	return s
 }
 
+// As gives the same collection, read as another version of its resource.
+func (s *Stream) As(r Resource) *Stream {
+	return NewStream(r, s.Namespace, s.LabelSelector, s.FieldSelector)
+}
+
 // StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.
-func StreamFromID(id string) *Stream { return &Stream{id: id} }
+func StreamFromID(id string) *Stream {
+	return &Stream{id: id, fields: appendResource(nil, &Resource{})}
+}
 
 // ID names the stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
 // "pods@default?labels=app=web&fields=…". The version is left out on purpose: when the version that is read

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -82,7 +83,7 @@ func (b *befores) load(ctx context.Context, batch *change.Batch) (map[string][]b
 	return bodies, nil
 }
 
-// committed remembers the bodies of a batch that is durable.
+// committed remembers the bodies of a batch that is durable. It copies them: a body keeps what was read with it.
 func (b *befores) committed(batch *change.Batch) {
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
@@ -92,7 +93,7 @@ func (b *befores) committed(batch *change.Batch) {
 			continue
 		}
 		b.bytes += int64(len(key) + len(c.After))
-		b.recent.Add(key, c.After)
+		b.recent.Add(key, bytes.Clone(c.After))
 	}
 	for b.bytes > b.max && b.recent.Len() > 0 {
 		b.recent.RemoveOldest()

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"context"
 	"time"
 
 	"kubecdc/change"
@@ -11,11 +10,10 @@ import (
 // collector gathers items into batches. While one batch is being committed the next one grows; an idle slot hands
 // a change over at once, a busy one at most once a linger, and a bare position (a bookmark) waits for company.
 type collector struct {
-	queue   *queue
-	out     chan<- *collected
 	limits  Limits
-	current *collected
-	last    time.Time // of the last hand-over
+	batches []*collected // all but the last are full
+	last    time.Time    // of the last hand-over
+	size    int          // how many changes that batch had
 }
 
 // Limits say when a batch is handed over.
@@ -37,80 +35,60 @@ type collected struct {
 	urgent    bool      // holds more than positions
 }
 
-func newCollector(q *queue, out chan<- *collected, limits Limits) *collector {
-	return &collector{queue: q, out: out, limits: limits, current: newCollected()}
-}
-
-func newCollected() *collected {
-	return &collected{positions: map[string]change.Position{}}
-}
-
-// run collects until stop is closed; what it then holds is handed over as the last batch.
-func (c *collector) run(ctx context.Context, stop <-chan struct{}) {
-	defer close(c.out)
-	timer := time.NewTimer(time.Hour)
-	defer timer.Stop()
-	for {
-		var in <-chan source.Item
-		if !c.full() {
-			in = c.queue.items
-		}
-		var out chan<- *collected
-		due, wait := c.due(time.Now())
-		if due {
-			out = c.out
-		} else {
-			timer.Reset(wait)
-		}
-		select {
-		case item := <-in:
-			c.current.add(item, c.queue.weight(item))
-		case out <- c.current:
-			c.current, c.last = newCollected(), time.Now()
-		case <-timer.C:
-		case <-stop:
-			c.flush(ctx)
-			return
-		}
+// add puts an item into the last batch, or into a new one, and reports whether the first may now be due sooner.
+func (c *collector) add(item *source.Item, weight int64) (news bool) {
+	if n := len(c.batches); n == 0 || c.full(c.batches[n-1]) {
+		c.batches = append(c.batches, c.newBatch())
 	}
+	b := c.batches[len(c.batches)-1]
+	wasUrgent := b.urgent
+	b.add(item, weight)
+	return b.items == 1 || b.urgent != wasUrgent || c.full(b)
 }
 
-func (c *collector) flush(ctx context.Context) {
-	if c.current.empty() {
-		return
+// newBatch is empty, with room for what the one before had: a busy stream's are alike.
+func (c *collector) newBatch() *collected {
+	b := &collected{positions: map[string]change.Position{}, since: time.Now()}
+	if c.size > 1 {
+		b.batch.Changes = make([]change.Change, 0, c.size)
 	}
-	select {
-	case c.out <- c.current:
-	case <-ctx.Done():
+	return b
+}
+
+func (c *collector) full(b *collected) bool {
+	return len(b.batch.Changes) >= c.limits.MaxChanges || b.bytes >= c.limits.MaxBytes
+}
+
+// take gives the first batch if it is due, or in any case, else how long it has to wait.
+func (c *collector) take(now time.Time, anyway bool) (*collected, time.Duration) {
+	due, wait := c.due(now)
+	if len(c.batches) == 0 || !due && !anyway {
+		return nil, wait
 	}
+	b := c.batches[0]
+	c.batches = append(c.batches[:0], c.batches[1:]...)
+	c.last, c.size = now, len(b.batch.Changes)
+	return b, 0
 }
 
-func (c *collector) full() bool {
-	return len(c.current.batch.Changes) >= c.limits.MaxChanges || c.current.bytes >= c.limits.MaxBytes
-}
-
-// due reports whether the batch may go now, else how long it has to wait.
+// due reports whether the first batch may go now, else how long it has to wait.
 func (c *collector) due(now time.Time) (bool, time.Duration) {
-	if c.current.empty() {
+	if len(c.batches) == 0 {
 		return false, time.Hour
 	}
-	if c.full() {
+	b := c.batches[0]
+	if c.full(b) {
 		return true, 0
 	}
-	at := c.current.since.Add(c.limits.Watermark / 10)
-	if c.current.urgent {
+	at := b.since.Add(c.limits.Watermark / 10)
+	if b.urgent {
 		at = c.last.Add(c.limits.Linger)
 	}
 	wait := at.Sub(now)
 	return wait <= 0, max(wait, time.Millisecond)
 }
 
-func (b *collected) empty() bool { return b.since.IsZero() }
-
-func (b *collected) add(item source.Item, weight int64) {
-	if b.empty() {
-		b.since = time.Now()
-	}
+func (b *collected) add(item *source.Item, weight int64) {
 	b.items++
 	b.weight += weight
 	if item.Change != nil {

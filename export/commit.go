@@ -83,29 +83,27 @@ func (c *committer) prepare(b *collected) *change.Batch {
 	return batch
 }
 
-// commitOf is what a batch does to the checkpoint: the last state of every key that it touches.
+// commitOf is what a batch does to the checkpoint: the last state of every key that it touches. It reads the batch from
+// its end, so that the first change of a key that it meets is the last.
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
 	type place struct{ stream, key string }
-	last := map[place]int{}
-	order := make([]place, 0, len(batch.Changes))
-	for i := range batch.Changes {
-		ch := &batch.Changes[i]
-		at := place{ch.Stream.ID(), ch.Key()}
-		if _, ok := last[at]; !ok {
-			order = append(order, at)
-		}
-		last[at] = i
-	}
+	seen := make(map[place]struct{}, len(batch.Changes))
 	streams := map[string]*checkpoint.StreamCommit{}
-	commit := checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets}
-	for _, at := range order {
+	for i := len(batch.Changes) - 1; i >= 0; i-- {
+		c := &batch.Changes[i]
+		at := place{c.Stream.ID(), c.Key()}
+		known := len(seen)
+		if seen[at] = struct{}{}; len(seen) == known {
+			continue
+		}
 		s := streams[at.stream]
 		if s == nil {
 			s = &checkpoint.StreamCommit{Stream: at.stream}
 			streams[at.stream] = s
 		}
-		addObject(s, at.key, &batch.Changes[last[at]], bodies)
+		addObject(s, at.key, c, bodies)
 	}
+	commit := checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets}
 	for _, s := range streams {
 		commit.Streams = append(commit.Streams, *s)
 	}

@@ -2,7 +2,9 @@ package export
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/semaphore"
 
@@ -10,35 +12,81 @@ import (
 	"kubecdc/source"
 )
 
-// queue stands between the streams of a slot and its loop. It is bounded in items and in bytes: when the log is
-// slow the streams stop reading, and the watch is behind, not the memory.
+// queue stands between the streams of a slot and its loop: streams add to the last batch, the loop takes the first
+// when it is due. It is bounded in items and in bytes: when the log is slow the streams stop reading, and the watch is
+// behind, not the memory.
 type queue struct {
-	items chan source.Item
+	items *semaphore.Weighted // how many wait to be taken
 	bytes *semaphore.Weighted
 	max   int64
 	held  [2]atomic.Int64 // items and bytes that were sent and not yet given back
+
+	mu        sync.Mutex
+	collector collector
+	news      chan struct{} // the first batch may be due sooner than it was
 }
 
-func newQueue(maxItems int, maxBytes int64) *queue {
-	return &queue{items: make(chan source.Item, maxItems), bytes: semaphore.NewWeighted(maxBytes), max: maxBytes}
+func newQueue(maxItems int, maxBytes int64, limits Limits) *queue {
+	return &queue{items: semaphore.NewWeighted(int64(maxItems)), bytes: semaphore.NewWeighted(maxBytes), max: maxBytes,
+		collector: collector{limits: limits}, news: make(chan struct{}, 1)}
 }
 
 // Send implements source.Output. The bytes are held until done is called, after the commit.
 func (q *queue) Send(ctx context.Context, item source.Item) error {
 	failpoint.Hit(failpoint.Received)
-	size := q.weight(item)
-	if err := q.bytes.Acquire(ctx, size); err != nil {
+	if err := q.items.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	select {
-	case q.items <- item:
-		q.held[0].Add(1)
-		q.held[1].Add(size)
-		return nil
-	case <-ctx.Done():
-		q.bytes.Release(size)
-		return ctx.Err()
+	weight := q.weight(&item)
+	if err := q.bytes.Acquire(ctx, weight); err != nil {
+		q.items.Release(1)
+		return err
 	}
+	q.held[0].Add(1)
+	q.held[1].Add(weight)
+	q.mu.Lock()
+	news := q.collector.add(&item, weight)
+	q.mu.Unlock()
+	if news {
+		select {
+		case q.news <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// next waits for a batch and takes it. After stop, when nothing is sent any more, it gives what is left, then nil; nil
+// also when the context ends.
+func (q *queue) next(ctx context.Context, stop <-chan struct{}) *collected {
+	stopped := false
+	for {
+		b, wait := q.take(stopped)
+		if b != nil || stopped {
+			return b
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-q.news:
+		case <-timer.C:
+		case <-stop:
+			stopped = true
+		case <-ctx.Done():
+			return nil
+		}
+		timer.Stop()
+	}
+}
+
+// take gives the first batch, if it is due, else how long it has to wait.
+func (q *queue) take(now bool) (*collected, time.Duration) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	b, wait := q.collector.take(time.Now(), now)
+	if b != nil {
+		q.items.Release(int64(b.items))
+	}
+	return b, wait
 }
 
 // done gives back what a batch held.
@@ -52,7 +100,7 @@ func (q *queue) done(b *collected) {
 func (q *queue) fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
 
 // weight is the item's size; one that is larger than the whole buffer passes alone.
-func (q *queue) weight(item source.Item) int64 {
+func (q *queue) weight(item *source.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {
 		size += int64(item.Change.Size())

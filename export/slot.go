@@ -143,24 +143,21 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
-	q := newQueue(s.config.BufferChanges, s.config.BufferBytes)
+	q := newQueue(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
 	s.parts.Observer.Buffering(s.number, q.fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	streams := newStreams(s, q, lost, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
-	batches := make(chan *collected)
-	collector := newCollector(q, batches, s.config.Limits)
 	stopped := make(chan struct{})
 	go func() {
 		streams.run(reading)
 		close(stopped)
 	}()
-	go collector.run(writing, stopped)
 
-	err := s.commitAll(writing, state, log, q, batches)
+	err := s.commitAll(writing, state, log, q, stopped)
 	stopReading(err)
-	stopWriting(err) // lets the collector go
+	stopWriting(err)
 	<-stopped
 	if err == nil && parent.Err() == nil {
 		err = context.Cause(reading)
@@ -171,14 +168,14 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 // ErrShutdownTimeout: Run was told to stop and could not finish in time.
 var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT) ran out before the last batch was committed; it will be recovered at the next start")
 
-func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, q *queue, batches <-chan *collected) error {
+func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, q *queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
 		store: s.parts.Store, log: log, observer: s.parts.Observer,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(s.parts.Store, s.config.BodyCacheBytes)
 	}
-	for b := range batches {
+	for b := q.next(ctx, stopped); b != nil; b = q.next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				err = errors.Join(cause, err)

@@ -93,11 +93,18 @@ func (m *Metrics) Handler() http.Handler {
 
 // Batch counts a batch that the sink made durable.
 func (m *Metrics) Batch(b *change.Batch) {
-	size := 0
+	type kind struct {
+		stream *change.Stream
+		op     change.Op
+	}
+	size, counts := 0, map[kind]int{}
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		size += len(c.Before) + len(c.After)
-		m.changes.WithLabelValues(resourceOf(c.Stream.ID()), c.Op.String()).Inc()
+		counts[kind{c.Stream, c.Op}]++
+	}
+	for k, n := range counts {
+		m.changes.WithLabelValues(resourceOf(k.stream.ID()), k.op.String()).Add(float64(n))
 	}
 	m.batches.WithLabelValues(strconv.Itoa(b.Slot)).Inc()
 	m.batchChanges.Observe(float64(len(b.Changes)))

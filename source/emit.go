@@ -17,7 +17,11 @@ func (e *outputError) Unwrap() error { return e.err }
 // emit hands an item on and then moves the position.
 func (s *Stream) emit(ctx context.Context, item Item) error {
 	item.Stream = s.ID()
-	item.Time = time.Now()
+	if item.Change != nil {
+		item.Time = item.Change.Time
+	} else {
+		item.Time = time.Now()
+	}
 	version := item.Version
 	if s.listing != nil {
 		item.Version = "" // the list is not complete: the log must not go on from here
@@ -42,14 +46,15 @@ func (s *Stream) moved(version string) {
 	}
 }
 
-// change makes a change of an object.
+// change makes a change of an object, in the place of the one before, which was sent.
 func (s *Stream) change(op change.Op, o *object) *change.Change {
-	c := &change.Change{Stream: s.stream, Op: op, Namespace: o.namespace, Name: o.name, UID: o.uid,
+	s.current = change.Change{Stream: s.stream, Op: op, Namespace: o.namespace, Name: o.name, UID: o.uid,
 		ResourceVersion: o.version, Time: time.Now()}
+	s.current.SetKey(o.key())
 	if op != change.Delete {
-		c.After = o.raw
+		s.current.After = o.raw
 	}
-	return c
+	return &s.current
 }
 
 // send hands a change on, and notes it in the index. position is empty while a list is running.
@@ -67,16 +72,15 @@ func (s *Stream) send(ctx context.Context, c *change.Change, position string) er
 
 // sendObject sends what a live object means: created, updated, or another object under a name that the log still
 // shows as taken (then the old one's end comes first).
-func (s *Stream) sendObject(ctx context.Context, o *object, old known, exists bool, position string) error {
+func (s *Stream) sendObject(ctx context.Context, o *object, old comparison, position string) error {
 	op := change.Update
-	if exists && old.uid != o.uid {
+	if !old.exists {
+		op = change.Create
+	} else if !old.same {
+		op = change.Create
 		if err := s.sendDelete(ctx, o.key(), true); err != nil {
 			return err
 		}
-		exists = false
-	}
-	if !exists {
-		op = change.Create
 	}
 	return s.send(ctx, s.change(op, o), position)
 }
@@ -89,8 +93,8 @@ func (s *Stream) sendDelete(ctx context.Context, key string, inferred bool) erro
 		return nil
 	}
 	namespace, name := splitKey(key)
-	c := &change.Change{Stream: s.stream, Op: change.Delete, Namespace: namespace, Name: name, UID: old.uid,
-		ResourceVersion: strings.TrimPrefix(old.version, lostMark), Time: time.Now(), Inferred: inferred}
+	c := s.change(change.Delete, &object{joined: key, namespace: namespace, name: name, uid: old.uid, version: strings.TrimPrefix(old.version, lostMark)})
+	c.Inferred = inferred
 	if s.gap != nil {
 		c.Gap = s.gap.ID
 	}

@@ -131,20 +131,20 @@ func (s *Stream) handleObject(ctx context.Context, e event) error {
 	if err := o.check(true); err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
-	old, exists := s.index.get(o.key())
-	if exists && !old.newer(o.version) {
+	old := s.index.compare(&o)
+	if old.exists && !old.older {
 		return s.advance(ctx, o.version)
 	}
-	o.raw = append([]byte(nil), o.withType(&s.stream.Resource)...) // the event's bytes are the reader's
 	switch {
-	case e.kind == "DELETED" && !exists:
+	case e.kind == "DELETED" && !old.exists:
 		return s.advance(ctx, o.version)
-	case e.kind == "DELETED" && old.uid == o.uid:
+	case e.kind == "DELETED" && old.same:
 		return s.send(ctx, s.change(change.Delete, &o), o.version)
 	case e.kind == "DELETED": // of another object than the one under this name: that one is newer
 		return s.advance(ctx, o.version)
 	}
-	return s.sendObject(ctx, &o, old, exists, o.version)
+	o.raw = o.withType(&s.stream.Resource)
+	return s.sendObject(ctx, &o, old, o.version)
 }
 
 // confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still

@@ -9,6 +9,7 @@ import (
 // object is one object as the server sent it, with the four fields that the protocol needs found in it.
 type object struct {
 	raw       []byte
+	joined    string // namespace and name, as change.ObjectKey joins them; empty: not known
 	namespace string
 	name      string
 	uid       string
@@ -16,7 +17,12 @@ type object struct {
 	typed     bool // has kind and apiVersion: always in watch events, not in the items of built-in lists
 }
 
-func (o *object) key() string { return change.ObjectKey(o.namespace, o.name) }
+func (o *object) key() string {
+	if o.joined != "" {
+		return o.joined
+	}
+	return change.ObjectKey(o.namespace, o.name)
+}
 
 // parseObject finds the identity in raw, and makes sure that raw is JSON and nothing else: its bytes are spliced into
 // records as they are, and a broken one would break the record for every consumer.
@@ -50,23 +56,54 @@ func (o *object) scan(s *scanner) {
 }
 
 func (o *object) scanMetadata(s *scanner) {
+	var found rawIdentity
 	for name, more := s.first(); more; name, more = s.next() {
-		var target *string
+		var target *[]byte
 		switch string(name) {
 		case "name":
-			target = &o.name
+			target = &found.name
 		case "namespace":
-			target = &o.namespace
+			target = &found.namespace
 		case "uid":
-			target = &o.uid
+			target = &found.uid
 		case "resourceVersion":
-			target = &o.version
+			target = &found.version
 		}
 		value := s.skip()
 		if target != nil {
-			*target, _ = text(value) // what is no string is as good as missing
+			*target = value
 		}
 	}
+	o.identify(&found)
+}
+
+// rawIdentity is what scanMetadata finds, raw; what is no string is as good as missing.
+type rawIdentity struct{ namespace, name, uid, version []byte }
+
+// identify copies the identity, as one text in which all that is asked for lies.
+func (o *object) identify(r *rawIdentity) {
+	namespace, ok1 := plainText(r.namespace)
+	name, ok2 := plainText(r.name)
+	uid, ok3 := plainText(r.uid)
+	version, ok4 := plainText(r.version)
+	if !(ok1 && ok2 && ok3 && ok4) {
+		o.namespace, _ = text(r.namespace)
+		o.name, _ = text(r.name)
+		o.uid, _ = text(r.uid)
+		o.version, _ = text(r.version)
+		return
+	}
+	var room [400]byte // 63 of a namespace, 253 of a name, 36 of a uid, and the version
+	b := append(room[:0], namespace...)
+	if len(namespace) > 0 {
+		b = append(b, '/')
+	}
+	b = append(b, name...)
+	key := len(b)
+	b = append(append(b, uid...), version...)
+	all := string(b)
+	o.joined, o.namespace, o.name = all[:key], all[:len(namespace)], all[key-len(name):key]
+	o.uid, o.version = all[key:key+len(uid)], all[key+len(uid):]
 }
 
 // check says what is wrong with an object that was scanned; wellFormed is whether it is JSON.

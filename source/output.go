@@ -18,7 +18,8 @@ type Item struct {
 	Time    time.Time
 }
 
-// Output takes what streams emit. Send blocks while the log is behind; its error ends the stream.
+// Output takes what streams emit. Send blocks while the log is behind; its error ends the stream. What the item points
+// to is the stream's again when Send returns; the bytes of images are not written again and may be kept.
 type Output interface {
 	Send(ctx context.Context, item Item) error
 }

@@ -34,11 +34,11 @@ func (s *Stream) adopt(ctx context.Context, want *change.Resource) error {
 	case want == nil && s.state != StateAbsent:
 		return s.depart(ctx)
 	case want != nil && s.state == StateAbsent:
-		s.stream.Resource = *want
+		s.stream = s.stream.As(*want)
 		s.state = s.enter(StateListing, "the resource is served again")
 	case want != nil && s.stream.Resource != *want:
 		s.log.Info("reading another version", "from", s.stream.Resource.APIVersion(), "to", want.APIVersion())
-		s.stream = change.NewStream(*want, s.stream.Namespace, s.stream.LabelSelector, s.stream.FieldSelector)
+		s.stream = s.stream.As(*want)
 	}
 	return nil
 }

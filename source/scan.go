@@ -123,23 +123,89 @@ func skipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index after the JSON value that starts at i, or -1.
+// skipValue returns the index after the JSON value that starts at i, or -1. It keeps the kinds of what it is inside of
+// as bits, innermost lowest; what is nested deeper than they reach it asks itself for.
 func skipValue(b []byte, i, depth int) int {
-	if i >= len(b) {
+	const levels = 64
+	inside, kinds, object := 0, uint64(0), false // a bit is 1 for an object
+value:
+	if i = skipSpace(b, i); i >= len(b) {
 		return -1
 	}
+	switch c := b[i]; c {
+	case '"':
+		if i = skipString(b, i); i < 0 {
+			return -1
+		}
+	case '{', '[':
+		if depth+inside >= maxDepth {
+			return -1
+		}
+		if inside == levels {
+			if i = skipValue(b, i, depth+levels); i < 0 {
+				return -1
+			}
+			break
+		}
+		if i = skipSpace(b, i+1); i >= len(b) {
+			return -1
+		}
+		if b[i] == c+2 { // } or ]: it is empty
+			i++
+			break
+		}
+		inside++
+		if kinds <<= 1; c == '[' {
+			goto value
+		}
+		kinds |= 1
+		goto name
+	default:
+		if i = skipScalar(b, i); i < 0 {
+			return -1
+		}
+	}
+after: // a value
+	if inside == 0 {
+		return i
+	}
+	if i = skipSpace(b, i); i >= len(b) {
+		return -1
+	}
+	object = kinds&1 == 1
 	switch c := b[i]; {
-	case c == '"':
-		return skipString(b, i)
-	case c == '{':
-		return skipObject(b, i, depth+1)
-	case c == '[':
-		return skipArray(b, i, depth+1)
-	case c == 't':
+	case c == ',' && object:
+		i = skipSpace(b, i+1)
+		goto name
+	case c == ',':
+		i++
+		goto value
+	case c == '}' && object || c == ']' && !object:
+		i++
+		inside--
+		kinds >>= 1
+		goto after
+	}
+	return -1
+name:
+	if i = skipString(b, i); i < 0 {
+		return -1
+	}
+	if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	i++
+	goto value
+}
+
+// skipScalar passes a literal or a number.
+func skipScalar(b []byte, i int) int {
+	switch b[i] {
+	case 't':
 		return skipLiteral(b, i, "true")
-	case c == 'f':
+	case 'f':
 		return skipLiteral(b, i, "false")
-	case c == 'n':
+	case 'n':
 		return skipLiteral(b, i, "null")
 	}
 	return skipNumber(b, i)
@@ -150,62 +216,6 @@ func skipLiteral(b []byte, i int, literal string) int {
 		return end
 	}
 	return -1
-}
-
-func skipObject(b []byte, i, depth int) int {
-	i = skipSpace(b, i+1)
-	if depth > maxDepth || i >= len(b) {
-		return -1
-	}
-	if b[i] == '}' {
-		return i + 1
-	}
-	for {
-		if i = skipString(b, i); i < 0 {
-			return -1
-		}
-		if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
-			return -1
-		}
-		if i = skipValue(b, skipSpace(b, i+1), depth); i < 0 {
-			return -1
-		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return -1
-		}
-		if b[i] == '}' {
-			return i + 1
-		}
-		if b[i] != ',' {
-			return -1
-		}
-		i = skipSpace(b, i+1)
-	}
-}
-
-func skipArray(b []byte, i, depth int) int {
-	i = skipSpace(b, i+1)
-	if depth > maxDepth || i >= len(b) {
-		return -1
-	}
-	if b[i] == ']' {
-		return i + 1
-	}
-	for {
-		if i = skipValue(b, i, depth); i < 0 {
-			return -1
-		}
-		if i = skipSpace(b, i); i >= len(b) {
-			return -1
-		}
-		if b[i] == ']' {
-			return i + 1
-		}
-		if b[i] != ',' {
-			return -1
-		}
-		i = skipSpace(b, i+1)
-	}
 }
 
 // skipString returns the index after the string that starts at i, or -1. It looks at eight bytes at a time for one
@@ -245,11 +255,12 @@ func skipString(b []byte, i int) int {
 }
 
 // specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
-// perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte; see Warren, Hacker's Delight, 6-1.)
+// perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte, (x-n…)&^x&0x80… one below n; see Warren, Hacker's
+// Delight, 6-1. With the bit 0x02 turned over a quote is just above the control characters: one search finds both.
 func specialBytes(w uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	quote, backslash := w^ones*'"', w^ones*'\\'
-	return ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & highs
+	low, backslash := w^ones*0x02, w^ones*'\\'
+	return ((low-ones*0x21)&^low | (backslash-ones)&^backslash) & highs
 }
 
 // skipEscape returns the index after the escape at i, or -1; also where there is a control character in its place.
@@ -308,6 +319,15 @@ func skipDigits(b []byte, i int) int {
 		return -1
 	}
 	return i
+}
+
+// plainText is what stands in a raw JSON string value; nothing where it is no string, and not ok where it has escapes.
+func plainText(raw []byte) (text []byte, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, true
+	}
+	raw = raw[1 : len(raw)-1]
+	return raw, bytes.IndexByte(raw, '\\') < 0
 }
 
 // text is the Go string of a raw JSON string value; ok is false for any other value.

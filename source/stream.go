@@ -72,10 +72,11 @@ type Stream struct {
 	cursor   string // where the watch goes on: the position, except after an inconsistent list (reconcile.go)
 	fresh    int    // fresh connections tried since the last event
 	gap      *change.Gap
-	listing  *lister // the list that is not complete yet
-	rewound  bool    // the list may take the log back in time
-	doubts   int     // how often in a row the server seemed to be behind the log
-	shared   *Client // client, unless a fresh one was needed
+	current  change.Change // the one that is being sent
+	listing  *lister       // the list that is not complete yet
+	rewound  bool          // the list may take the log back in time
+	doubts   int           // how often in a row the server seemed to be behind the log
+	shared   *Client       // client, unless a fresh one was needed
 	retry    *backoff.ExponentialBackOff
 	failures int // in a row
 

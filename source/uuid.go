@@ -2,25 +2,29 @@ package source
 
 import "encoding/hex"
 
+// hexDigit is the value of a lower-case hexadecimal digit, else 0xff.
+var hexDigit = func() (digit [256]byte) {
+	for c := range digit {
+		digit[c] = 0xff
+	}
+	for i, c := range []byte("0123456789abcdef") {
+		digit[c] = byte(i)
+	}
+	return digit
+}()
+
 // packUUID packs the canonical lower-case form only, so that formatUUID gives the same text back.
 func packUUID(s string, out *[16]byte) bool {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
-	var digits [32]byte
-	n := 0
-	for i := range len(s) {
-		if i == 8 || i == 13 || i == 18 || i == 23 {
-			continue
-		}
-		if s[i] >= 'A' && s[i] <= 'F' {
-			return false
-		}
-		digits[n] = s[i]
-		n++
+	wrong := byte(0)
+	for i, at := range [16]int{0, 2, 4, 6, 9, 11, 14, 16, 19, 21, 24, 26, 28, 30, 32, 34} {
+		high, low := hexDigit[s[at]], hexDigit[s[at+1]]
+		wrong |= high | low
+		out[i] = high<<4 | low
 	}
-	_, err := hex.Decode(out[:], digits[:])
-	return err == nil
+	return wrong < 16
 }
 
 func formatUUID(u [16]byte) string {
