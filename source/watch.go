@@ -1,11 +1,9 @@
 package source
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -27,8 +25,7 @@ type event struct {
 // watcher reads the events of one watch connection.
 type watcher struct {
 	body  io.ReadCloser
-	lines *bufio.Reader
-	long  []byte // holds a line that outgrew the reader's buffer
+	lines *lines
 }
 
 // watch opens a watch after the version. A server sends a bookmark about once a minute, so one that says nothing for
@@ -51,41 +48,28 @@ func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly b
 	if err != nil {
 		return nil, err
 	}
-	return &watcher{body: body, lines: bufio.NewReaderSize(body, 32<<10)}, nil
+	return &watcher{body: body, lines: newLines(body)}, nil
 }
 
 func (w *watcher) close() { _ = w.body.Close() }
 
 // next reads one event. io.EOF is the server's ordinary end; a line cut in its middle is io.ErrUnexpectedEOF and
-// is never delivered.
+// is never delivered. kube-apiserver ends each event with a newline and writes none inside (its JSON serializer's
+// framer; pretty-printing is only on request).
 func (w *watcher) next() (event, error) {
 	for {
-		line, err := w.readLine()
+		line, err := w.lines.next()
 		if err != nil {
 			return event{}, err
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			return parseEvent(line), nil
+			e := parseEvent(line)
+			if e.kind == "BOOKMARK" { // about once a minute
+				w.lines.rest()
+			}
+			return e, nil
 		}
 	}
-}
-
-// readLine returns one whole line: kube-apiserver ends each event with a newline and writes none inside
-// (its JSON serializer's framer; pretty-printing is only on request).
-func (w *watcher) readLine() ([]byte, error) {
-	line, err := w.lines.ReadSlice('\n')
-	if err == nil {
-		return line, nil
-	}
-	w.long = append(w.long[:0], line...)
-	for errors.Is(err, bufio.ErrBufferFull) {
-		line, err = w.lines.ReadSlice('\n')
-		w.long = append(w.long, line...)
-	}
-	if errors.Is(err, io.EOF) && len(bytes.TrimSpace(w.long)) > 0 {
-		err = io.ErrUnexpectedEOF
-	}
-	return w.long, err
 }
 
 // parseEvent reads type and object in one pass; unknown members are tolerated.
