@@ -60,7 +60,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	h := newHub()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		discovery.Follow(ctx, parts.Client, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		discovery.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
 		return nil
 	})
 	group.Go(func() error {
@@ -102,10 +102,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	if err := bindLog(ctx, parts); err != nil {
 		return nil, err
 	}
-	discovery, err := source.NewDiscovery(parts.REST)
-	if err != nil {
-		return nil, err
-	}
+	discovery := source.NewDiscovery(parts.Client)
 	served, err := discovery.Served(ctx)
 	if err != nil {
 		return nil, err

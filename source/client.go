@@ -139,14 +139,19 @@ func snippet(body []byte) string {
 
 // collectionPath is the URL path of a stream's collection.
 func collectionPath(r change.Resource, namespace string) string {
-	path := "/apis/" + r.Group + "/" + r.Version
-	if r.Group == "" {
-		path = "/api/" + r.Version
-	}
+	path := versionPath(r.Group, r.Version)
 	if namespace != "" {
 		path += "/namespaces/" + url.PathEscape(namespace)
 	}
 	return path + "/" + r.Plural
+}
+
+// versionPath is the URL path of a version of a group.
+func versionPath(group, version string) string {
+	if group == "" {
+		return "/api/" + version
+	}
+	return "/apis/" + group + "/" + version
 }
 
 // fresh is the same client on connections of its own: behind a load balancer they may lead to another API server.
@@ -166,10 +171,14 @@ func (c *Client) fresh() (*Client, error) {
 
 // read gets one small document whole.
 func (c *Client) read(ctx context.Context, path string) ([]byte, error) {
-	body, err := c.get(ctx, path, nil, acceptJSON)
+	return c.readAs(ctx, path, acceptJSON)
+}
+
+func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error) {
+	body, err := c.get(ctx, path, nil, accept)
 	if err != nil {
 		return nil, err
 	}
 	defer body.Close()
-	return io.ReadAll(io.LimitReader(body, 16<<20))
+	return io.ReadAll(io.LimitReader(body, 64<<20))
 }

@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -10,8 +9,6 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
 )
@@ -42,56 +39,46 @@ func (s Served) preferred(r change.Resource) bool {
 }
 
 // Discovery reads what the API server serves.
-type Discovery struct{ client discovery.DiscoveryInterface }
+type Discovery struct{ client *Client }
 
 // NewDiscovery prepares discovery; it makes no request.
-func NewDiscovery(config *rest.Config) (*Discovery, error) {
-	c, err := discovery.NewDiscoveryClientForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("prepare discovery: %w", err)
-	}
-	return &Discovery{client: c}, nil
-}
+func NewDiscovery(client *Client) *Discovery { return &Discovery{client} }
 
-// Served asks the server. Groups that fail are named in the result, and are no error while others answer.
+// discoveryTimeout bounds the reading of all documents.
+const discoveryTimeout = 32 * time.Second
+
+// Served asks the server, again where it says to come back later. Groups that fail are named in the result, and are
+// no error while others answer.
 func (d *Discovery) Served(ctx context.Context) (Served, error) {
-	groups, lists, err := d.client.ServerGroupsAndResources()
-	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, failed: map[string]bool{}}
-	var partial *discovery.ErrGroupDiscoveryFailed
-	if errors.As(err, &partial) {
-		for gv := range partial.Groups {
-			s.failed[gv.Group] = true
+	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
+	defer cancel()
+	for {
+		s, err := d.client.documents(ctx)
+		if err == nil {
+			return s, nil
 		}
-	} else if err != nil {
-		return s, fmt.Errorf("ask the API server what it serves: %w", err)
-	}
-	for _, g := range groups {
-		s.versions[g.Name] = g.PreferredVersion.Version
-	}
-	for _, list := range lists {
-		if err := s.add(list); err != nil {
-			return s, err
+		wait := retryAfter(err)
+		if wait == 0 {
+			return s, fmt.Errorf("ask the API server what it serves: %w", err)
+		}
+		select {
+		case <-ctx.Done():
+			return s, fmt.Errorf("ask the API server what it serves: %w", err)
+		case <-time.After(wait):
 		}
 	}
-	return s, ctx.Err()
 }
 
-func (s *Served) add(list *metav1.APIResourceList) error {
-	gv, err := schema.ParseGroupVersion(list.GroupVersion)
-	if err != nil {
-		return fmt.Errorf("discovery: %w", err)
+// add notes a resource, if it can be listed and watched.
+func (s *Served) add(gv schema.GroupVersion, r metav1.APIResource) {
+	if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
+		return
 	}
-	for _, r := range list.APIResources {
-		if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
-			continue
-		}
-		found := change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
-		s.all = append(s.all, found)
-		if found.Version == s.versions[gv.Group] {
-			s.byVersion[found.ID()] = true
-		}
+	found := change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
+	s.all = append(s.all, found)
+	if found.Version == s.versions[gv.Group] {
+		s.byVersion[found.ID()] = true
 	}
-	return nil
 }
 
 // triggers are the collections whose changes mean that the server may serve other resources now.
@@ -110,14 +97,14 @@ type Selection struct {
 // Follow calls changed with the selection now and then whenever it may have changed, until the context ends. It
 // watches CRDs and API services, and polls in any case (that alone, where watching them is forbidden). Discovery
 // documents lag behind the CRD, so after a trigger it asks a few times.
-func (d *Discovery) Follow(ctx context.Context, client *Client, patterns []Pattern, poll time.Duration, log *slog.Logger, changed func(Selection)) {
+func (d *Discovery) Follow(ctx context.Context, patterns []Pattern, poll time.Duration, log *slog.Logger, changed func(Selection)) {
 	kick := make(chan struct{}, 1)
 	for _, r := range triggers {
-		go followTrigger(ctx, client, r, kick, poll, log)
+		go followTrigger(ctx, d.client, r, kick, poll, log)
 	}
 	settle := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
 	again := settle
-	removals := newRemovals(client)
+	removals := newRemovals(d.client)
 	for {
 		delay := poll
 		if len(again) > 0 {

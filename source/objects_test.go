@@ -246,7 +246,7 @@ func waitAndCreate(t *testing.T, crds dynamic.ResourceInterface, u *unstructured
 func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 	t.Helper()
 	client := must[*source.Client](t)(source.NewClient(config))
-	discovery := must[*source.Discovery](t)(source.NewDiscovery(config))
+	discovery := source.NewDiscovery(client)
 	patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{pattern}))
 	var stream *source.Stream
 	ctx, cancel := context.WithCancel(context.Background())
@@ -254,7 +254,7 @@ func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 	t.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
-		discovery.Follow(ctx, client, patterns, 10*time.Second, slog.New(slog.DiscardHandler), func(s source.Selection) {
+		discovery.Follow(ctx, patterns, 10*time.Second, slog.New(slog.DiscardHandler), func(s source.Selection) {
 			switch {
 			case len(s.Resources) == 0 && stream != nil:
 				stream.SetResource(nil)

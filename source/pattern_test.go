@@ -9,11 +9,8 @@ import (
 
 // Events are served under two groups and stored once: "*" takes them once, and either name alone still works.
 func TestEventsAreSelectedOnce(t *testing.T) {
-	discovery, err := source.NewDiscovery(servers.Kube(t).Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	served, err := discovery.Served(t.Context())
+	client := must[*source.Client](t)(source.NewClient(servers.Kube(t).Config))
+	served, err := source.NewDiscovery(client).Served(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,6 +14,11 @@ import (
 // what the watch missed. Objects that the index knows and the list does not hold are deleted. Nothing but the index
 // is held in memory. After an error the list goes on at the page that failed.
 func (s *Stream) list(ctx context.Context) (State, error) {
+	done, err := s.options.Turns.take(ctx)
+	if err != nil {
+		return s.state, err
+	}
+	defer done()
 	if s.listing == nil {
 		l := &lister{stream: s, snapshot: s.gap == nil}
 		if err := l.begin(ctx); err != nil {
@@ -22,7 +27,7 @@ func (s *Stream) list(ctx context.Context) (State, error) {
 		s.listing = l
 	}
 	l := s.listing
-	err := l.read(ctx)
+	err = l.read(ctx)
 	switch {
 	case errors.Is(err, errStale):
 		s.listing = nil

@@ -28,6 +28,7 @@ type Options struct {
 	// StreamingLists: auto, on or off (streamed.go).
 	StreamingLists string
 	Backfill       *Backfill // nil: off
+	Turns          *Turns    // to list; nil: all at once
 	Distrust       string    // why the position can't be trusted: list and compare first
 }
 

@@ -15,19 +15,17 @@ import (
 
 	coordination "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	typed "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/kubeapi"
 )
 
 // Leases are checkpoint.Leases. A lease runs for as long as its object was changed, by this process's own clock, no
 // longer ago than its duration: clocks need not agree, as with client-go's leader election.
 type Leases struct {
 	store checkpoint.Store
-	api   typed.LeaseInterface
+	api   api
 	names names
 
 	mu   sync.Mutex
@@ -46,11 +44,11 @@ var _ checkpoint.Leases = (*Leases)(nil)
 func New(config *rest.Config, namespace, cluster string, store checkpoint.Store) (*Leases, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubeapi.Group(config, coordination.SchemeGroupVersion, coordination.AddToScheme)
 	if err != nil {
 		return nil, fmt.Errorf("prepare leases in namespace %s: %w", namespace, err)
 	}
-	return &Leases{store: store, api: client.CoordinationV1().Leases(namespace), names: names{cluster},
+	return &Leases{store: store, api: api{client, namespace}, names: names{cluster},
 		seen: map[string]sighting{}, mine: map[int]string{}}, nil
 }
 
@@ -112,7 +110,7 @@ func (l *Leases) Heartbeat(ctx context.Context, owner string, ttl time.Duration)
 
 // Leave ends what Heartbeat said.
 func (l *Leases) Leave(ctx context.Context, owner string) error {
-	err := l.api.Delete(ctx, l.names.member(owner), metav1.DeleteOptions{})
+	err := l.api.delete(ctx, l.names.member(owner), "")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -122,7 +120,7 @@ func (l *Leases) Leave(ctx context.Context, owner string) error {
 // look lists all leases of the cluster. Members that died are forgotten.
 func (l *Leases) look(ctx context.Context, self string) (checkpoint.Replicas, error) {
 	r := checkpoint.Replicas{Slots: map[int]string{}}
-	list, err := l.api.List(ctx, metav1.ListOptions{LabelSelector: l.names.selector()})
+	list, err := l.api.list(ctx, l.names.selector())
 	if err != nil {
 		return r, err
 	}
@@ -136,7 +134,7 @@ func (l *Leases) look(ctx context.Context, self string) (checkpoint.Replicas, er
 		case live:
 			members[holder(lease)] = true
 		case err != nil:
-			_ = l.api.Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &lease.ResourceVersion}})
+			_ = l.api.delete(ctx, lease.Name, lease.ResourceVersion)
 		}
 	}
 	r.Members = slices.Sorted(maps.Keys(members))

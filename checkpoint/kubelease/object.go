@@ -58,15 +58,15 @@ func duration(l *coordination.Lease) time.Duration {
 // updates of one resourceVersion pass; the other one tries again.
 func (l *Leases) take(ctx context.Context, name, owner string, ttl time.Duration) (other *coordination.Lease, err error) {
 	for {
-		lease, err := l.api.Get(ctx, name, metav1.GetOptions{})
+		lease, err := l.api.get(ctx, name)
 		if apierrors.IsNotFound(err) {
 			fresh := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: l.names.labels(name)}}
-			_, err = l.api.Create(ctx, hold(fresh, owner, ttl), metav1.CreateOptions{})
+			err = l.api.create(ctx, hold(fresh, owner, ttl))
 		} else if err == nil {
 			if holder(lease) != owner && l.live(lease) {
 				return lease, nil
 			}
-			_, err = l.api.Update(ctx, hold(lease, owner, ttl), metav1.UpdateOptions{})
+			err = l.api.update(ctx, hold(lease, owner, ttl))
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return nil, err
@@ -91,12 +91,11 @@ func hold(l *coordination.Lease, owner string, ttl time.Duration) *coordination.
 
 // give makes the slot's lease nobody's, if it is the owner's.
 func (l *Leases) give(ctx context.Context, slot int, owner string) error {
-	lease, err := l.api.Get(ctx, l.names.slot(slot), metav1.GetOptions{})
+	lease, err := l.api.get(ctx, l.names.slot(slot))
 	if err != nil || holder(lease) != owner {
 		return err
 	}
 	nobody := ""
 	lease.Spec.HolderIdentity = &nobody
-	_, err = l.api.Update(ctx, lease, metav1.UpdateOptions{})
-	return err
+	return l.api.update(ctx, lease)
 }

@@ -5,18 +5,17 @@ import (
 	"fmt"
 
 	authorization "k8s.io/api/authorization/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/internal/kubeapi"
 )
 
 // forbidden asks the API server what of the resources this user may not list or watch.
 func (r *report) forbidden(ctx context.Context, resources []change.Resource) (refused []string, err error) {
 	config := rest.CopyConfig(r.cluster.REST)
 	config.QPS, config.Burst = 200, 200 // two short questions a resource
-	client, err := kubernetes.NewForConfig(config)
+	client, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
 	if err != nil {
 		return nil, err
 	}
@@ -48,11 +47,12 @@ func (r *report) namespaces(resource change.Resource) []string {
 	return chosen
 }
 
-func allowed(ctx context.Context, client kubernetes.Interface, r change.Resource, namespace, verb string) (bool, error) {
+func allowed(ctx context.Context, client rest.Interface, r change.Resource, namespace, verb string) (bool, error) {
 	review := &authorization.SelfSubjectAccessReview{Spec: authorization.SelfSubjectAccessReviewSpec{
 		ResourceAttributes: &authorization.ResourceAttributes{Namespace: namespace, Verb: verb, Group: r.Group, Resource: r.Plural},
 	}}
-	answer, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
+	answer := &authorization.SelfSubjectAccessReview{}
+	err := client.Post().Resource("selfsubjectaccessreviews").Body(review).Do(ctx).Into(answer)
 	if err != nil {
 		return false, err
 	}

@@ -39,10 +39,15 @@ func exportConfig(c *config.Config, cluster *config.Connection) (export.Config, 
 // backfillParallel requests of one gap run at once; all together they keep to the rate.
 const backfillParallel = 4
 
+// listsAtOnce are enough to keep the log busy while some of them wait for the server, and not enough to fill the seats
+// that a small API server has for all its clients: a list takes up to ten of some hundred (API Priority and Fairness).
+const listsAtOnce = 8
+
 func sourceOptions(c *config.Config) source.Options {
 	options := source.DefaultOptions()
 	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
 	options.Watermark = c.Source.Watermarks
+	options.Turns = source.NewTurns(listsAtOnce)
 	if c.Recovery.Backfill {
 		options.Backfill = &source.Backfill{
 			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,

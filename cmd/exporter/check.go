@@ -173,11 +173,11 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	discovery, err := source.NewDiscovery(r.cluster.REST)
+	client, err := source.NewClient(r.cluster.REST)
 	if err != nil {
 		return "", err
 	}
-	served, err := discovery.Served(ctx)
+	served, err := source.NewDiscovery(client).Served(ctx)
 	if err != nil {
 		return "", err
 	}

@@ -55,8 +55,21 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(newRun(), newCheck(), newVersion())
-	root.SetUsageTemplate(root.UsageTemplate() + exitCodes)
+	withExitCodes(root)
 	return root
+}
+
+// withExitCodes adds them to what cobra says by itself. A template would do it too, but once the program can execute
+// one the linker must keep every exported method of every type: 10 MB.
+func withExitCodes(root *cobra.Command) {
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		if err := usage(c); err != nil {
+			return err
+		}
+		_, err := fmt.Fprint(c.OutOrStderr(), exitCodes)
+		return err
+	})
 }
 
 // withSettings gives a command the flags of all settings, and help that explains them.

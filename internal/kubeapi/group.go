@@ -1,0 +1,25 @@
+// Package kubeapi makes typed clients of single API groups. client-go's clientset knows all groups, and brings the
+// types of all built-in resources into the program; this brings those of the group that is asked for. It knows
+// nothing of what the objects are used for.
+package kubeapi
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+// Group prepares a client of one version of a group; types adds its types to a scheme. It makes no request.
+func Group(config *rest.Config, gv schema.GroupVersion, types func(*runtime.Scheme) error) (*rest.RESTClient, error) {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"}) // what a server answers with besides: Status
+	if err := types(scheme); err != nil {
+		return nil, err
+	}
+	config = rest.CopyConfig(config)
+	config.GroupVersion, config.APIPath = &gv, "/apis"
+	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
+	return rest.RESTClientFor(config)
+}
