@@ -30,7 +30,8 @@ func (r Resource) APIVersion() string {
 // Stream is one watched collection: a resource, within one namespace or all, and selectors.
 type Stream struct {
 	Resource      Resource
-	Namespace     string // empty for all
+	Namespace     string   // empty for all
+	Except        []string // namespaces that are streams of their own; this is the rest, under the same id
 	LabelSelector string
 	FieldSelector string
 	id            string
@@ -41,6 +42,13 @@ func NewStream(r Resource, namespace, labels, fields string) *Stream {
 	s := &Stream{Resource: r, Namespace: namespace, LabelSelector: labels, FieldSelector: fields}
 	s.id = s.makeID()
 	return s
+}
+
+// Of is the same collection, of the resource as the API server serves it now.
+func (s *Stream) Of(r Resource) *Stream {
+	of := NewStream(r, s.Namespace, s.LabelSelector, s.FieldSelector)
+	of.Except = s.Except
+	return of
 }
 
 // StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.
