@@ -37,7 +37,10 @@ func (f Floors) Unlisted() bool {
 // Beyond gives what is left of the floors at a position: those that it has not passed, nil when it has passed all.
 // While it has not passed that of all others, a namespace must stay named, or it would get that one.
 func (f Floors) Beyond(position string) Floors {
-	if others, ok := f[AllOthers]; f == nil || ok && (others == "" || CompareVersions(others, position) > 0) {
+	if f == nil {
+		return nil
+	}
+	if others, ok := f[AllOthers]; ok && (others == "" || CompareVersions(others, position) > 0) {
 		return f
 	}
 	left := Floors{}

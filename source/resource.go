@@ -38,14 +38,14 @@ func (s *Stream) adopt(ctx context.Context, want *change.Resource) error {
 		s.state = s.enter(StateListing, "the resource is served again")
 	case want != nil && s.stream.Resource != *want:
 		s.log.Info("reading another version", "from", s.stream.Resource.APIVersion(), "to", want.APIVersion())
-		s.stream = change.NewStream(*want, s.stream.Namespace, s.stream.LabelSelector, s.stream.FieldSelector)
+		s.stream = s.stream.Of(*want)
 	}
 	return nil
 }
 
 // depart ends the log of a resource that was removed from the API: its objects went with it.
 func (s *Stream) depart(ctx context.Context) error {
-	s.listing, s.gap, s.rewound = nil, nil, false
+	s.listing, s.gap, s.rewound, s.floors = nil, nil, false, nil
 	s.index.startPass()
 	for _, key := range s.index.unseen() {
 		if err := s.sendDelete(ctx, key, true); err != nil {
