@@ -62,11 +62,23 @@ func (s Split) check(patterns []Pattern, selected []change.Resource, served Serv
 		return fmt.Errorf("KUBECDC_SPLIT: %s belong to no namespace, so %s can't be split off: leave it out", s.Resource(), s)
 	case i >= 0, !known && later, !known && served.failed[s.pattern.group]:
 		return nil
+	case known && s.alias() != "":
+		return fmt.Errorf("KUBECDC_SPLIT: %s are exported as %s: write %s@%s", s.Resource(), s.alias(), s.alias(), s.Namespace)
 	case known:
 		return fmt.Errorf("KUBECDC_SPLIT: %s is not exported: add %s to KUBECDC_RESOURCES (now %s), or leave %s out", s.Resource(), s.Resource(), texts(patterns), s)
 	}
 	return fmt.Errorf("KUBECDC_SPLIT: the API server serves no %q that can be listed and watched; nearest: %s",
 		s.Resource(), strings.Join(Nearest(s.pattern, served), ", "))
+}
+
+// alias is the resource under which the same objects are exported; empty when there is none.
+func (s Split) alias() string {
+	for _, pair := range aliases {
+		if pair[1] == s.Resource() {
+			return pair[0]
+		}
+	}
+	return ""
 }
 
 func texts(patterns []Pattern) string {

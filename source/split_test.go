@@ -188,3 +188,40 @@ func TestRandomGapsOfASplitStreamEqualEtcdsHistory(t *testing.T) {
 		t.Logf("%q: %d changes, %d gaps recovered by %d requests", namespace, len(want), len(gaps(controls)), requests)
 	}
 }
+
+func TestWhatCantBeSplitIsSaidWithItsFix(t *testing.T) {
+	discovery, err := source.NewDiscovery(servers.Kube(t).Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := discovery.Served(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ resources, split, says string }{
+		{"*", "pods@a,deployments.apps@b,deployments.apps@c", ""},
+		{"deployments.v1.apps", "deployments.apps@b", ""},
+		{"deployments.apps", "deployments.v1.apps@b", ""},
+		{"pods,*.example.com", "widgets.example.com@a", ""}, // may be installed later
+		{"*", "nodes@a", "belong to no namespace"},
+		{"configmaps,secrets", "pods@a", "add pods to KUBECDC_RESOURCES (now configmaps,secrets)"},
+		{"configmaps", "widgets.example.com@a", "serves no"},
+		{"*", "events.events.k8s.io@a", "write events@a"},
+		{"*", "pods", "write RESOURCE@NAMESPACE"},
+		{"*", "*.apps@a", "write RESOURCE@NAMESPACE"},
+		{"*", "deployments.apps@a,deployments.v1.apps@a", "leave one out"},
+	} {
+		patterns, err := source.ParsePatterns(strings.Split(tc.resources, ","))
+		if err != nil {
+			t.Fatal(err)
+		}
+		selected, _ := source.Select(patterns, served)
+		splits, err := source.ParseSplits(strings.Split(tc.split, ","))
+		if err == nil {
+			err = source.CheckSplits(splits, patterns, selected, served)
+		}
+		if (err == nil) != (tc.says == "") || err != nil && !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s of %s: %v, want %q", tc.split, tc.resources, err, tc.says)
+		}
+	}
+}
