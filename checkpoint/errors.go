@@ -24,11 +24,11 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("slot %d is held by %s until %s", e.Slot, e.Owner, e.Until.Format(time.RFC3339))
 }
 
-// LayoutError: the cluster's streams are spread over another number of slots.
-type LayoutError struct{ Want, Have int }
+// LayoutError: the cluster's streams are laid out otherwise.
+type LayoutError struct{ Want, Have Layout }
 
 func (e *LayoutError) Error() string {
-	return fmt.Sprintf("the streams are spread over %d slots, and KUBECDC_SLOTS is %d here", e.Have, e.Want)
+	return fmt.Sprintf("the streams are laid out over %s, and KUBECDC_SLOTS and KUBECDC_SPLIT say %s here", e.Have, e.Want)
 }
 
 // OtherClusterError: the checkpoint was written for another cluster.

@@ -29,13 +29,12 @@ type Store interface {
 
 	Leases
 
-	// Layout gives the number of slots that the streams hash onto. The first call ever notes the number wanted.
-	// When the layout has that number, the store adopts it: from then on Acquire and Heartbeat fail with
-	// *LayoutError once another process has changed it.
-	Layout(ctx context.Context, want int) (slots int, err error)
-	// Resize changes the layout in one transaction, and adopts it. The caller must own every slot of the old one,
-	// by the epochs given, else it fails with ErrFenced; *LayoutError when the layout is another than from.
-	Resize(ctx context.Context, from, to int, epochs map[int]int64) error
+	// Layout gives the layout of the streams. The first call ever notes the one wanted. When it is the one wanted, the
+	// store adopts it: from then on Acquire and Heartbeat fail with *LayoutError once another process has changed it.
+	Layout(ctx context.Context, want Layout) (have Layout, err error)
+	// Relayout changes the layout and the streams in one transaction, and adopts it. The caller must own every slot of
+	// the old one, by the epochs given, else it fails with ErrFenced; *LayoutError when the layout is another than From.
+	Relayout(ctx context.Context, r Relayout) error
 
 	// Position gives where a stream stands; ok is false for a stream never seen.
 	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
@@ -51,8 +50,8 @@ type Store interface {
 	// Commit moves everything at once, or fails and moves nothing.
 	Commit(ctx context.Context, c Commit) error
 
-	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
-	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
+	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, without floors, as
+	// before the first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that

@@ -83,13 +83,16 @@ func (x *streams) start(ctx context.Context, s *change.Stream) {
 	})
 }
 
-// streamsOf are the streams of one resource: one, or one a namespace.
-func (c *Config) streamsOf(r change.Resource) []*change.Stream {
-	if !r.Namespaced || len(c.Namespaces) == 0 {
-		return []*change.Stream{change.NewStream(r, "", c.LabelSelector, c.FieldSelector)}
+// streamsOf are the streams of one resource: one; or one a namespace; or the namespaces that are split off, and the rest.
+func (c *Config) streamsOf(r change.Resource) (all []*change.Stream) {
+	namespaces := c.Namespaces
+	if !r.Namespaced || len(namespaces) == 0 {
+		namespaces = c.splitOf(r)
+		rest := change.NewStream(r, "", c.LabelSelector, c.FieldSelector)
+		rest.Except = namespaces
+		all = append(all, rest)
 	}
-	var all []*change.Stream
-	for _, ns := range c.Namespaces {
+	for _, ns := range namespaces {
 		all = append(all, change.NewStream(r, ns, c.LabelSelector, c.FieldSelector))
 	}
 	return all

@@ -3,7 +3,6 @@ package source_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -47,29 +46,7 @@ func testOptions() source.Options {
 // start runs a stream until the test ends or stop is called.
 func start(t testing.TB, config *rest.Config, options source.Options, l *ledger) (stop func() error) {
 	t.Helper()
-	client, err := source.NewClient(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	level := slog.LevelError
-	if testing.Verbose() && os.Getenv("KUBECDC_TEST_LOG") != "" {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	s := source.NewStream(change.NewStream(configMaps, "", "", ""), client, options, l, l, &quietObserver{}, log)
-	go func() { done <- s.Run(ctx) }()
-	stopped := false
-	stop = func() error {
-		if stopped {
-			return nil
-		}
-		stopped = true
-		cancel()
-		return <-done
-	}
-	t.Cleanup(func() { _ = stop() })
+	_, stop = startOn(t, config, options, l, &quietObserver{})
 	return stop
 }
 

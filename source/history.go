@@ -36,18 +36,48 @@ const countPages = 4
 // size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
 func (h *history) size(ctx context.Context, namespace string, revision uint64) (int64, error) {
-	n, version := int64(0), strconv.FormatUint(revision, 10)
-	p, err := h.page(ctx, namespace, exactParams(h.stream, version, 1), acceptListMeta, func([]byte) error { n++; return nil })
-	if err != nil {
+	version := strconv.FormatUint(revision, 10)
+	if namespace == "" && len(h.stream.Except) > 0 && h.stream.LabelSelector == "" && h.stream.FieldSelector == "" {
+		return h.sizeOfRest(ctx, version)
+	}
+	n, err := h.counted(ctx, namespace, exactParams(h.stream, version, 1))
+	if errors.Is(err, errNoCount) {
+		return h.countNames(ctx, namespace, version)
+	}
+	return n, err
+}
+
+// counted is what the server says.
+func (h *history) counted(ctx context.Context, namespace string, q url.Values) (n int64, err error) {
+	p, err := h.page(ctx, namespace, q, acceptListMeta, func([]byte) error { n++; return nil })
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if p.continueToken == "" {
+	case p.continueToken == "":
 		return n, nil
+	case p.remaining < 0:
+		return 0, errNoCount
 	}
-	if p.remaining >= 0 {
-		return n + p.remaining, nil
+	return n + p.remaining, nil
+}
+
+// sizeOfRest is the size of a collection that leaves namespaces out: of the whole one, less theirs. All are read at one
+// revision, without a selector, so that the server counts them.
+func (h *history) sizeOfRest(ctx context.Context, version string) (int64, error) {
+	all := exactParams(change.NewStream(h.stream.Resource, "", "", ""), version, 1)
+	n, err := h.counted(ctx, "", all)
+	for _, namespace := range h.stream.Except {
+		if err != nil {
+			break
+		}
+		var theirs int64
+		theirs, err = h.counted(ctx, namespace, all)
+		n -= theirs
 	}
-	return h.countNames(ctx, namespace, version)
+	if errors.Is(err, errNoCount) {
+		return h.countNames(ctx, "", version)
+	}
+	return n, err
 }
 
 func (h *history) countNames(ctx context.Context, namespace, version string) (int64, error) {
@@ -70,11 +100,7 @@ func (h *history) countNames(ctx context.Context, namespace, version string) (in
 func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o object, exists bool, err error) {
 	namespace, name := splitKey(key)
 	q := exactParams(h.stream, strconv.FormatUint(revision, 10), 0)
-	selector := "metadata.name=" + name
-	if h.stream.FieldSelector != "" {
-		selector += "," + h.stream.FieldSelector
-	}
-	q.Set("fieldSelector", selector)
+	q.Set("fieldSelector", joinSelectors("metadata.name="+name, h.stream.FieldSelector))
 	accept := acceptJSON
 	if h.metadataOnly {
 		accept = acceptListMeta
@@ -176,7 +202,8 @@ func (c *Claims) add(revision uint64, stream string) {
 }
 
 // between calls explained for every revision in (from, to] at which another stream's objects changed. The streams
-// of a process have no object in common (each is another resource or namespace), so nothing of this one changed there.
+// of a process have no object in common (each is another resource, namespace, or the rest), so nothing of this one
+// changed there.
 func (c *Claims) between(from, to uint64, stream string, explained func(revision uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,6 +19,7 @@ type ledger struct {
 	controls []change.Control
 	raws     []change.Malformed
 	position string
+	floors   change.Floors
 	objects  map[string][2]string // key → uid, version
 	failAt   int                  // Send number that fails; 0: none
 	sent     int
@@ -60,15 +61,15 @@ func (l *ledger) Send(ctx context.Context, item source.Item) error {
 		l.raws = append(l.raws, *item.Raw)
 	}
 	if item.Version != "" {
-		l.position = item.Version
+		l.position, l.floors = item.Version, item.Floors
 	}
 	return nil
 }
 
-func (l *ledger) Position(context.Context, string) (string, bool, error) {
+func (l *ledger) Position(context.Context, string) (change.Position, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.position, l.position != "", nil
+	return change.Position{ResourceVersion: l.position, Floors: l.floors}, l.position != "", nil
 }
 
 func (l *ledger) Objects(_ context.Context, _ string, visit func(key, uid, version string) error) error {

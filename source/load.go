@@ -9,7 +9,7 @@ import (
 
 // load reads where the last owner stopped.
 func (s *Stream) load(ctx context.Context) (State, error) {
-	version, ok, err := s.inventory.Position(ctx, s.ID())
+	p, ok, err := s.inventory.Position(ctx, s.ID())
 	if err != nil {
 		return s.state, fmt.Errorf("load the position of %s: %w", s.ID(), err)
 	}
@@ -21,7 +21,8 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 	if err != nil {
 		return s.state, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
 	}
-	s.index, s.position, s.cursor = x, version, version
+	version := p.ResourceVersion
+	s.index, s.position, s.cursor, s.floors = x, version, version, p.Floors.Beyond(version)
 	if !ok || version == "" {
 		return s.enter(StateListing, "first snapshot"), nil
 	}

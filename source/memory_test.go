@@ -75,7 +75,7 @@ func (c *counted) Send(_ context.Context, item source.Item) error {
 	}
 	return nil
 }
-func (c *counted) Position(context.Context, string) (string, bool, error) { return "", false, nil }
+func (c *counted) Position(context.Context, string) (p change.Position, ok bool, err error) { return }
 func (c *counted) Objects(context.Context, string, func(key, uid, version string) error) error {
 	return nil
 }

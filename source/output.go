@@ -15,6 +15,7 @@ type Item struct {
 	Raw     *change.Malformed
 	// Version moves the stream's position: every change up to it has been handed on. Empty: it stays.
 	Version string
+	Floors  change.Floors // of the position, where it has any
 	Time    time.Time
 }
 
@@ -27,7 +28,7 @@ type Output interface {
 // Inventory is what was last emitted, as the checkpoint holds it.
 type Inventory interface {
 	// Position is the stream's last durable position; ok is false for a new stream.
-	Position(ctx context.Context, stream string) (version string, ok bool, err error)
+	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
 	// Objects calls visit for every live object.
 	Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error
 }

@@ -4,6 +4,7 @@ import (
 	"math"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -24,10 +25,27 @@ func selectors(s *change.Stream) url.Values {
 	if s.LabelSelector != "" {
 		q.Set("labelSelector", s.LabelSelector)
 	}
-	if s.FieldSelector != "" {
-		q.Set("fieldSelector", s.FieldSelector)
+	if fields := fieldSelector(s); fields != "" {
+		q.Set("fieldSelector", fields)
 	}
 	return q
+}
+
+// fieldSelector leaves out the namespaces that are streams of their own. Every resource that has namespaces knows the
+// field metadata.namespace, custom ones too.
+func fieldSelector(s *change.Stream) string {
+	var fields []string
+	for _, namespace := range s.Except {
+		fields = append(fields, "metadata.namespace!="+namespace)
+	}
+	return joinSelectors(strings.Join(fields, ","), s.FieldSelector)
+}
+
+func joinSelectors(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "," + b
 }
 
 // listParams asks for one page. The first page sets no resourceVersion: "most recent", a consistent read, so a

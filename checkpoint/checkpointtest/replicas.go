@@ -1,7 +1,6 @@
 package checkpointtest
 
 import (
-	"errors"
 	"reflect"
 	"testing"
 	"time"
@@ -48,63 +47,6 @@ func owners(t *testing.T, s *suite) {
 	if r := s.beat("a", ttl); !reflect.DeepEqual(r.Slots, map[int]string{2: "b"}) {
 		t.Fatalf("slots are %v", r.Slots)
 	}
-}
-
-func (s *suite) layout(want, have int) {
-	s.t.Helper()
-	got, err := s.store.Layout(s.ctx, want)
-	s.must(err)
-	if got != have {
-		s.t.Fatalf("the layout is of %d slots, not %d", got, have)
-	}
-}
-
-func (s *suite) wantLayout(err error, want, have int) {
-	s.t.Helper()
-	var other *checkpoint.LayoutError
-	if !errors.As(err, &other) || other.Want != want || other.Have != have {
-		s.t.Fatalf("error is %v, not that %d is wanted and %d there", err, want, have)
-	}
-}
-
-func layouts(t *testing.T, s *suite) {
-	s.bind()
-	s.layout(2, 2)
-	s.layout(4, 2)
-	zero, one := s.acquire(0, "a").Epoch, s.acquire(1, "a").Epoch
-	s.wantLayout(s.store.Resize(s.ctx, 3, 4, map[int]int64{0: zero, 1: one, 2: 1}), 3, 2)
-	s.wantError(s.store.Resize(s.ctx, 2, 4, map[int]int64{0: zero, 1: one - 1}), checkpoint.ErrFenced)
-	s.wantError(s.store.Resize(s.ctx, 2, 4, map[int]int64{0: zero}), checkpoint.ErrFenced)
-	s.layout(2, 2)
-	s.must(s.store.Resize(s.ctx, 2, 4, map[int]int64{0: zero, 1: one}))
-	s.layout(4, 4)
-	s.acquire(3, "a")
-}
-
-func otherLayout(t *testing.T, s *suite) {
-	s.bind()
-	s.layout(1, 1)
-	old := s.acquire(0, "a").Epoch
-	s.must(s.store.Resize(s.ctx, 1, 3, map[int]int64{0: old}))
-	s.must(s.store.Resize(s.ctx, 3, 2, s.epochs(3)))
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
-	s.layout(1, 1) // of the other cluster
-	s.bind()
-	s.layout(1, 2) // not adopted: nothing to compare with
-	s.acquire(0, "a")
-	s.layout(2, 2)
-	s.must(s.store.Resize(s.ctx, 2, 5, s.epochs(2)))
-	s.layout(5, 5)
-}
-
-// epochs takes n slots.
-func (s *suite) epochs(n int) map[int]int64 {
-	s.t.Helper()
-	epochs := map[int]int64{}
-	for slot := range n {
-		epochs[slot] = s.acquire(slot, "a").Epoch
-	}
-	return epochs
 }
 
 func rewrite(t *testing.T, s *suite) {

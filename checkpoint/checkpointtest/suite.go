@@ -51,6 +51,9 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a heartbeat tells who owns the slots", owners},
 		{"the layout changes only for who owns all of it", layouts},
 		{"layouts of clusters are apart from each other", otherLayout},
+		{"a namespace is split off from a stream, and merged back", splitAndMerged},
+		{"objects move to a stream that has some of them", joined},
+		{"floors are part of a position", floors},
 		{"streams to be written again keep their objects", rewrite},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -14,12 +14,12 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)`
+const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 
 // commitTypes are the types of commitBatch's parameters.
 var commitTypes = []uint32{
 	pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Int8OID, pgtype.JSONBOID, pgtype.JSONBOID,
-	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID,
+	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID,
 }
@@ -68,6 +68,7 @@ func streamNames(c checkpoint.Commit) []string {
 type commitParams struct {
 	cluster, slot, epoch, seq, offsets, positions    []byte
 	positionStreams, positionVersions, positionTimes pgdb.Array
+	positionFloors                                   pgdb.Array
 	deleteStreams, deleteKeys                        pgdb.Array
 	upsertStreams, upsertKeys, upsertUIDs            pgdb.Array
 	upsertVersions, upsertBodies                     pgdb.Array
@@ -91,10 +92,16 @@ func (p *commitParams) fillPositions(positions []change.Position, ids map[string
 	p.positionStreams.Reset(pgtype.Int4OID)
 	p.positionVersions.Reset(pgtype.TextOID)
 	p.positionTimes.Reset(pgtype.TimestamptzOID)
+	p.positionFloors.Reset(pgtype.TextOID)
 	for _, at := range positions {
 		p.positionStreams.Int32(ids[at.Stream])
 		p.positionVersions.Text(at.ResourceVersion)
 		p.positionTimes.Time(at.Time)
+		if floors := moves.EncodeFloors(at.Floors); floors != nil {
+			p.positionFloors.Text(*floors)
+		} else {
+			p.positionFloors.Null()
+		}
 	}
 }
 
@@ -140,7 +147,7 @@ func (p *commitParams) body(body []byte) {
 
 func (p *commitParams) values() [][]byte {
 	return [][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
-		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(),
+		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(), p.positionFloors.Param(),
 		p.deleteStreams.Param(), p.deleteKeys.Param(),
 		p.upsertStreams.Param(), p.upsertKeys.Param(), p.upsertUIDs.Param(), p.upsertVersions.Param(), p.upsertBodies.Param()}
 }

@@ -1,12 +1,15 @@
 package postgres_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
 	"kubecdc/test/servers"
@@ -21,16 +24,56 @@ func TestAProcessOfTheOldLayoutIsToldSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := changer.Resize(t.Context(), 1, 4, map[int]int64{0: state.Epoch}); err != nil {
+	if err := resize(t, changer, 1, 4, map[int]int64{0: state.Epoch}); err != nil {
 		t.Fatal(err)
 	}
 	_, acquired := old.Acquire(t.Context(), 0, "a", time.Minute)
 	_, beat := old.Heartbeat(t.Context(), "a", time.Minute)
 	for _, err := range []error{acquired, beat} {
 		var other *checkpoint.LayoutError
-		if !errors.As(err, &other) || other.Want != 1 || other.Have != 4 {
+		if !errors.As(err, &other) || other.Want.Slots != 1 || other.Have.Slots != 4 {
 			t.Errorf("error is %v", err)
 		}
+	}
+}
+
+// Processes of an earlier version know of no split. They speak to the database by the functions of their time.
+func TestAProcessOfAnEarlierVersionGetsNoSlotWhileThereIsASplit(t *testing.T) {
+	url := servers.Database(t)
+	store := openBound(t, url)
+	adopt(t, store, 1)
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	if _, err := conn.Exec(t.Context(), "set search_path to kubecdc"); err != nil {
+		t.Fatal(err)
+	}
+	earlier := func() (slots int, answer string) {
+		const take = `select count(*) from kubecdc.take_slot(1, 0, 'earlier', '0s', 1)`
+		const resize = `select kubecdc.resize(1, 1, 1, '{0}', (select array_agg(epoch) from kubecdc.slots))`
+		for query, into := range map[string]any{take: &slots, resize: &answer} {
+			if err := conn.QueryRow(t.Context(), query).Scan(into); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return slots, answer
+	}
+	if slots, answer := earlier(); slots != 1 || answer != "ok" {
+		t.Errorf("without a split it gets %d slots, and %q", slots, answer)
+	}
+	state, err := store.Acquire(t.Context(), 0, "a", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(1, nil), To: checkpoint.NewLayout(1, []string{"pods@a"}),
+		Epochs: map[int]int64{0: state.Epoch}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if slots, answer := earlier(); slots != 0 || answer != "layout" {
+		t.Errorf("it gets %d slots, and %q", slots, answer)
 	}
 }
 
@@ -57,7 +100,7 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 			_, err := stay.Acquire(t.Context(), 0, fmt.Sprint("stay", round), 0)
 			stayed.Store(err == nil)
 		})
-		both.Go(func() { changed.Store(changer.Resize(t.Context(), from, to, epochs) == nil) })
+		both.Go(func() { changed.Store(resize(t, changer, from, to, epochs) == nil) })
 		both.Wait()
 		if stayed.Load() == changed.Load() {
 			t.Fatalf("round %d: slot acquired %v, layout changed %v", round, stayed.Load(), changed.Load())
@@ -69,7 +112,7 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 				t.Fatal(err)
 			}
 			epochs[0] = state.Epoch
-			if err := changer.Resize(t.Context(), from, to, epochs); err != nil {
+			if err := resize(t, changer, from, to, epochs); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -78,7 +121,12 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 
 func adopt(t *testing.T, store checkpoint.Store, slots int) {
 	t.Helper()
-	if have, err := store.Layout(t.Context(), slots); err != nil || have != slots {
-		t.Fatalf("layout is %d, error %v", have, err)
+	want := checkpoint.NewLayout(slots, nil)
+	if have, err := store.Layout(t.Context(), want); err != nil || have != want {
+		t.Fatalf("layout is %s, error %v", have, err)
 	}
+}
+
+func resize(t *testing.T, store checkpoint.Store, from, to int, epochs map[int]int64) error {
+	return store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(from, nil), To: checkpoint.NewLayout(to, nil), Epochs: epochs})
 }

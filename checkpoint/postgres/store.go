@@ -33,9 +33,9 @@ type Config struct {
 // Store is a checkpoint.Store. The clock of every lease is the database's.
 type Store struct {
 	db      *pgdb.DB
-	cluster atomic.Int32 // its row in clusters; 0 before Bind
-	layout  atomic.Int32 // the number of slots that was adopted; 0 before Layout
-	streams sync.Map     // name → id; an id never changes
+	cluster atomic.Int32                      // its row in clusters; 0 before Bind
+	layout  atomic.Pointer[checkpoint.Layout] // that was adopted; nil before Layout
+	streams sync.Map                          // name → id; an id never changes
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -66,7 +66,7 @@ func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
 		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
 	}
 	s.streams.Clear()
-	s.layout.Store(0)
+	s.layout.Store(nil)
 	s.cluster.Store(id)
 	return nil
 }

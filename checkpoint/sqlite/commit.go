@@ -97,14 +97,14 @@ func (t *commit) refused(c checkpoint.Commit) error {
 }
 
 func (t *commit) movePositions(positions []change.Position) error {
-	const set = `insert into positions (stream, resource_version, time) values (?, ?, ?)
-		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time`
+	const set = `insert into positions (stream, resource_version, time, floors) values (?, ?, ?, ?)
+		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time, floors = excluded.floors`
 	for _, p := range positions {
 		id, err := t.stream(p.Stream)
 		if err != nil {
 			return err
 		}
-		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro()); err != nil {
+		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro(), moves.EncodeFloors(p.Floors)); err != nil {
 			return err
 		}
 	}

@@ -4,29 +4,28 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"fmt"
 
 	"kubecdc/checkpoint"
 )
 
-// Layout gives the number of slots, which is the one wanted where there was none.
-func (s *Store) Layout(ctx context.Context, want int) (int, error) {
+// Layout gives the layout, which is the one wanted where there was none.
+func (s *Store) Layout(ctx context.Context, want checkpoint.Layout) (checkpoint.Layout, error) {
 	have, err := s.layoutOr(ctx, want)
 	if err != nil {
-		return 0, s.fail("read the number of slots", err)
+		return have, s.fail("read the layout", err)
 	}
 	if have == want {
-		s.layout.Store(int64(want))
+		s.layout.Store(&want)
 	}
 	return have, nil
 }
 
-func (s *Store) layoutOr(ctx context.Context, want int) (have int, err error) {
+func (s *Store) layoutOr(ctx context.Context, want checkpoint.Layout) (have checkpoint.Layout, err error) {
 	if err := s.bound(); err != nil {
-		return 0, err
+		return have, err
 	}
-	const note = `insert into layouts (cluster, slots) values (?, ?) on conflict do update set slots = slots returning slots`
-	err = s.db.QueryRowContext(ctx, note, s.cluster.Load(), want).Scan(&have)
+	const note = `insert into layouts (cluster, slots, split) values (?, ?, ?) on conflict do update set slots = slots returning slots, split`
+	err = s.db.QueryRowContext(ctx, note, s.cluster.Load(), want.Slots, want.Split).Scan(&have.Slots, &have.Split)
 	return have, err
 }
 
@@ -35,49 +34,18 @@ func (s *Store) sameLayout(ctx context.Context) error {
 	if err := s.bound(); err != nil {
 		return err
 	}
-	want, have := int(s.layout.Load()), 0
-	if want == 0 {
+	want, have := s.layout.Load(), checkpoint.Layout{}
+	if want == nil {
 		return nil
 	}
-	err := s.db.QueryRowContext(ctx, `select slots from layouts where cluster = ?`, s.cluster.Load()).Scan(&have)
+	err := s.db.QueryRowContext(ctx, `select slots, split from layouts where cluster = ?`, s.cluster.Load()).Scan(&have.Slots, &have.Split)
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
-		return s.fail("read the number of slots", err)
-	case have != want:
-		return &checkpoint.LayoutError{Want: want, Have: have}
+		return s.fail("read the layout", err)
+	case have != *want:
+		return &checkpoint.LayoutError{Want: *want, Have: have}
 	}
 	return nil
-}
-
-// Resize changes the number of slots, and adopts it.
-func (s *Store) Resize(ctx context.Context, from, to int, epochs map[int]int64) error {
-	err := s.inTx(ctx, func(tx *sql.Tx) error { return s.resize(ctx, tx, from, to, epochs) })
-	var other *checkpoint.LayoutError
-	switch {
-	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &other):
-		return err
-	case err != nil:
-		return s.fail(fmt.Sprintf("change the number of slots from %d to %d", from, to), err)
-	}
-	s.layout.Store(int64(to))
-	return nil
-}
-
-func (s *Store) resize(ctx context.Context, tx *sql.Tx, from, to int, epochs map[int]int64) error {
-	have := 0
-	if err := tx.QueryRowContext(ctx, `select slots from layouts where cluster = ?`, s.cluster.Load()).Scan(&have); err != nil {
-		return err
-	}
-	if have != from {
-		return &checkpoint.LayoutError{Want: from, Have: have}
-	}
-	for slot := range from {
-		if err := s.own(ctx, tx, slot, epochs[slot]); err != nil {
-			return err
-		}
-	}
-	_, err := tx.ExecContext(ctx, `update layouts set slots = ? where cluster = ?`, to, s.cluster.Load())
-	return err
 }
 
 // own gives ErrFenced when the slot has another epoch.

@@ -30,8 +30,8 @@ var migrations embed.FS
 type Store struct {
 	db      *sql.DB
 	path    string
-	cluster atomic.Int64 // its row in clusters; 0 before Bind
-	layout  atomic.Int64 // the number of slots that was adopted; 0 before Layout
+	cluster atomic.Int64                      // its row in clusters; 0 before Bind
+	layout  atomic.Pointer[checkpoint.Layout] // that was adopted; nil before Layout
 	members members
 }
 
@@ -138,7 +138,7 @@ func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
 		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
 	}
 	s.cluster.Store(id)
-	s.layout.Store(0)
+	s.layout.Store(nil)
 	return nil
 }
 

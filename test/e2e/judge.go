@@ -102,15 +102,18 @@ func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix
 	v.finalState(t, k, kind, byKey)
 }
 
-// snapshotEnd is the resourceVersion of the stream's first complete list; -1 when there is none.
-func snapshotEnd(log *Log, stream string) int64 {
+// snapshotEnd is the resourceVersion of the resource's first complete list; -1 when there is none. Where namespaces of it
+// are streams of their own, it is the last of their first ones.
+func snapshotEnd(log *Log, resource string) int64 {
+	last, seen := int64(-1), map[string]bool{}
 	for _, c := range log.Controls {
-		if c.Type == change.ControlSnapshotEnd && c.Stream == stream {
+		name, _, _ := strings.Cut(c.Stream, "@")
+		if c.Type == change.ControlSnapshotEnd && name == resource && !seen[c.Stream] {
 			n, _ := strconv.ParseInt(c.ResourceVersion, 10, 64)
-			return n
+			last, seen[c.Stream] = max(last, n), true
 		}
 	}
-	return -1
+	return last
 }
 
 // inOrder walks the records of one key as they stand in the partition; seen takes those from after the snapshot.

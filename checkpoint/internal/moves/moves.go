@@ -11,10 +11,11 @@ import (
 	"kubecdc/change"
 )
 
-// Encode gives {"stream":{position}}.
+// Encode gives {"stream":{position}}, without floors: those are for who goes on from a position.
 func Encode(positions []change.Position) []byte {
 	byStream := make(map[string]change.Position, len(positions))
 	for _, p := range positions {
+		p.Floors = nil
 		byStream[p.Stream] = p
 	}
 	b, _ := json.Marshal(byStream) // strings and times only: can't fail
@@ -32,4 +33,25 @@ func Decode(b []byte) ([]change.Position, error) {
 		positions = append(positions, byStream[stream])
 	}
 	return positions, nil
+}
+
+// EncodeFloors gives {"namespace":"resourceVersion"}; nil for none, which is a null in a table.
+func EncodeFloors(floors change.Floors) *string {
+	if len(floors) == 0 {
+		return nil
+	}
+	b, _ := json.Marshal(floors) // strings only: can't fail
+	text := string(b)
+	return &text
+}
+
+// DecodeFloors reads them.
+func DecodeFloors(text *string) (floors change.Floors, err error) {
+	if text == nil {
+		return nil, nil
+	}
+	if err := json.Unmarshal([]byte(*text), &floors); err != nil {
+		return nil, fmt.Errorf("decode the floors of a position: %w", err)
+	}
+	return floors, nil
 }
