@@ -53,10 +53,8 @@ func TestAProcessOfAnEarlierVersionGetsNoSlotWhileThereIsASplit(t *testing.T) {
 	earlier := func() (slots int, answer string) {
 		const take = `select count(*) from kubecdc.take_slot(1, 0, 'earlier', '0s', 1)`
 		const resize = `select kubecdc.resize(1, 1, 1, '{0}', (select array_agg(epoch) from kubecdc.slots))`
-		for query, into := range map[string]any{take: &slots, resize: &answer} {
-			if err := conn.QueryRow(t.Context(), query).Scan(into); err != nil {
-				t.Fatal(err)
-			}
+		if err := errors.Join(conn.QueryRow(t.Context(), take).Scan(&slots), conn.QueryRow(t.Context(), resize).Scan(&answer)); err != nil {
+			t.Fatal(err)
 		}
 		return slots, answer
 	}
