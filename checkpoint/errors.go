@@ -13,6 +13,11 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 // the checkpoint, as it happens when the answer to a Commit that succeeded was lost.
 var ErrStale = errors.New("the batch is already in the checkpoint")
 
+// ErrBehind: the batch number of a Commit does not follow the slot's. The database has forgotten commits that it had
+// acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it forgot has to
+// be read back from the log: acquire the slot anew.
+var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
+
 // HeldError: the slot's lease is still running.
 type HeldError struct {
 	Slot  int

@@ -39,7 +39,7 @@ func (l Layout) String() string {
 // Relayout is a change of the layout, and what becomes of the streams' positions and objects by it.
 type Relayout struct {
 	From, To  Layout
-	Epochs    map[int]int64 // of every slot of From
+	Slots     map[int]SlotState // every slot of From, as the caller owns it
 	Moves     []Move
 	Positions []change.Position // that streams get
 	Ended     []string          // streams that are part of another one now: they have no position any more

@@ -33,7 +33,7 @@ type Store interface {
 	// store adopts it: from then on Acquire and Heartbeat fail with *LayoutError once another process has changed it.
 	Layout(ctx context.Context, want Layout) (have Layout, err error)
 	// Relayout changes the layout and the streams in one transaction, and adopts it. The caller must own every slot of
-	// the old one, by the epochs given, else it fails with ErrFenced; *LayoutError when the layout is another than From.
+	// the old one, as Check says of the states given; *LayoutError when the layout is another than From.
 	Relayout(ctx context.Context, r Relayout) error
 
 	// Position gives where a stream stands; ok is false for a stream never seen.
@@ -49,6 +49,9 @@ type Store interface {
 
 	// Commit moves everything at once, or fails and moves nothing.
 	Commit(ctx context.Context, c Commit) error
+	// Check fails with ErrFenced when the slot's epoch is another, and with ErrBehind when the store does not have the
+	// batch: what was read from it before may then be older than what is in the log.
+	Check(ctx context.Context, slot int, epoch int64, seq uint64) error
 
 	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, without floors, as
 	// before the first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
@@ -82,7 +85,7 @@ type Object struct {
 type Commit struct {
 	Slot      int
 	Epoch     int64
-	Seq       uint64 // must be newer than the slot's
+	Seq       uint64 // must follow the slot's: ErrStale if it is not newer, ErrBehind if one between is missing
 	Positions []change.Position
 	Offsets   change.Offsets // merged into the slot's
 	Streams   []StreamCommit

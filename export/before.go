@@ -8,19 +8,18 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint"
 )
 
 // befores attaches before-images. It keeps the bodies that were committed last, up to a number of bytes; the others
 // are read from the checkpoint, in one query a stream and batch.
 type befores struct {
-	store  checkpoint.Store
+	store  *reads
 	recent *simplelru.LRU[string, []byte]
 	bytes  int64
 	max    int64
 }
 
-func newBefores(store checkpoint.Store, maxBytes int64) *befores {
+func newBefores(store *reads, maxBytes int64) *befores {
 	b := &befores{store: store, max: maxBytes}
 	b.recent, _ = simplelru.NewLRU(1<<20, func(key string, body []byte) { b.bytes -= int64(len(key) + len(body)) })
 	return b

@@ -16,13 +16,15 @@ import (
 //
 // Invariants (docs/design.md):
 //  1. The checkpoint moves only after the sink has the batch, and all of it at once.
-//  2. After any error the outcome is unknown: the session ends, and the next one asks the sink.
+//  2. What follows from what was read from the checkpoint is written only while that has all that was written before.
+//  3. After any error the outcome is unknown: the session ends, and the next one asks the sink.
 type committer struct {
 	slot    int
 	epoch   int64
 	seq     uint64 // of the last batch
 	cluster string
 	store   checkpoint.Store
+	reads   *reads
 	log     sinks.Log
 	befores *befores // nil: before-images are off
 
@@ -36,6 +38,11 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 	batch := c.prepare(b)
 	if c.befores != nil {
 		if err := c.befores.attach(ctx, batch); err != nil {
+			return in(PartCheckpoint, err)
+		}
+	}
+	if c.reads.unchecked() {
+		if err := c.store.Check(ctx, c.slot, c.epoch, c.seq); err != nil {
 			return in(PartCheckpoint, err)
 		}
 	}

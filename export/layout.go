@@ -185,9 +185,9 @@ func (r *relayout) store(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	do := checkpoint.Relayout{From: r.from, To: r.to, Epochs: map[int]int64{}}
+	do := checkpoint.Relayout{From: r.from, To: r.to, Slots: map[int]checkpoint.SlotState{}}
 	for _, o := range r.opened {
-		do.Epochs[o.number] = o.state.Epoch
+		do.Slots[o.number] = o.state
 	}
 	planSplit(&do, positions, r.config.selectors())
 	return r.parts.Store.Relayout(ctx, do)

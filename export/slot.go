@@ -146,7 +146,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	q := newQueue(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
 	s.parts.Observer.Buffering(s.number, q.fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
-	streams := newStreams(s, q, lost, stopReading)
+	r := &reads{store: s.parts.Store}
+	streams := newStreams(s, q, r, lost, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
 	stopped := make(chan struct{})
@@ -155,7 +156,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		close(stopped)
 	}()
 
-	err := s.commitAll(writing, state, log, q, stopped)
+	err := s.commitAll(writing, state, log, r, q, stopped)
 	stopReading(err)
 	stopWriting(err)
 	<-stopped
@@ -168,12 +169,12 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 // ErrShutdownTimeout: Run was told to stop and could not finish in time.
 var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT) ran out before the last batch was committed; it will be recovered at the next start")
 
-func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, q *queue, stopped <-chan struct{}) error {
+func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, log: log, observer: s.parts.Observer,
+		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
-		c.befores = newBefores(s.parts.Store, s.config.BodyCacheBytes)
+		c.befores = newBefores(r, s.config.BodyCacheBytes)
 	}
 	for b := q.next(ctx, stopped); b != nil; b = q.next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

@@ -14,14 +14,15 @@ import (
 type streams struct {
 	slot    *slot
 	queue   *queue
+	reads   *reads
 	lost    *sinks.LostTailError
 	fail    context.CancelCauseFunc
 	running map[string]*source.Stream
 	wg      sync.WaitGroup
 }
 
-func newStreams(s *slot, q *queue, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, lost: lost, fail: fail, running: map[string]*source.Stream{}}
+func newStreams(s *slot, q *queue, r *reads, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, lost: lost, fail: fail, running: map[string]*source.Stream{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -74,7 +75,7 @@ func (x *streams) start(ctx context.Context, s *change.Stream) {
 		options.Distrust = x.lost.Reason
 	}
 	parts.Observer.StreamAdded(s.ID())
-	running := source.NewStream(s, parts.Client, options, inventory{parts.Store}, x.queue, parts.Observer, parts.Log)
+	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
 	x.wg.Go(func() {
 		if err := running.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {

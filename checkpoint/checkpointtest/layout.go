@@ -32,19 +32,26 @@ func layouts(t *testing.T, s *suite) {
 	s.bind()
 	s.layout(over(2), over(2))
 	s.layout(over(4), over(2))
-	zero, one := s.acquire(0, "a").Epoch, s.acquire(1, "a").Epoch
-	change := func(from, to checkpoint.Layout, epochs map[int]int64) error {
-		return s.store.Relayout(s.ctx, checkpoint.Relayout{From: from, To: to, Epochs: epochs})
+	zero := s.acquire(0, "a")
+	s.put(0, zero.Epoch, 1, "pods")
+	zero.Seq = 1
+	owned := func(epoch int64, seq uint64) map[int]checkpoint.SlotState {
+		return map[int]checkpoint.SlotState{0: zero, 1: {Epoch: epoch, Seq: seq}}
 	}
-	s.wantLayout(change(over(3), over(4), map[int]int64{0: zero, 1: one, 2: 1}), over(3), over(2))
-	s.wantLayout(change(over(2, "pods@a"), over(4), map[int]int64{0: zero, 1: one}), over(2, "pods@a"), over(2))
-	s.wantError(change(over(2), over(4), map[int]int64{0: zero, 1: one - 1}), checkpoint.ErrFenced)
-	s.wantError(change(over(2), over(4), map[int]int64{0: zero}), checkpoint.ErrFenced)
+	one := s.acquire(1, "a").Epoch
+	change := func(from, to checkpoint.Layout, slots map[int]checkpoint.SlotState) error {
+		return s.store.Relayout(s.ctx, checkpoint.Relayout{From: from, To: to, Slots: slots})
+	}
+	s.wantLayout(change(over(3), over(4), owned(one, 0)), over(3), over(2))
+	s.wantLayout(change(over(2, "pods@a"), over(4), owned(one, 0)), over(2, "pods@a"), over(2))
+	s.wantError(change(over(2), over(4), owned(one-1, 0)), checkpoint.ErrFenced)
+	s.wantError(change(over(2), over(4), map[int]checkpoint.SlotState{0: zero}), checkpoint.ErrFenced)
+	s.wantError(change(over(2), over(4), owned(one, 1)), checkpoint.ErrBehind)
 	s.layout(over(2), over(2))
-	s.must(change(over(2), over(4), map[int]int64{0: zero, 1: one}))
+	s.must(change(over(2), over(4), owned(one, 0)))
 	s.layout(over(4), over(4))
 	s.acquire(3, "a")
-	s.must(change(over(4), over(4, "pods@b", "pods@a"), s.epochs(4)))
+	s.must(change(over(4), over(4, "pods@b", "pods@a"), s.slots(4)))
 	s.layout(over(4), over(4, "pods@a", "pods@b"))
 	s.acquire(3, "a") // adopted
 }
@@ -52,26 +59,26 @@ func layouts(t *testing.T, s *suite) {
 func otherLayout(t *testing.T, s *suite) {
 	s.bind()
 	s.layout(over(1), over(1))
-	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(1), To: over(3), Epochs: s.epochs(1)}))
-	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(3), To: over(2, "pods@a"), Epochs: s.epochs(3)}))
+	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(1), To: over(3), Slots: s.slots(1)}))
+	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(3), To: over(2, "pods@a"), Slots: s.slots(3)}))
 	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
 	s.layout(over(1), over(1)) // of the other cluster
 	s.bind()
 	s.layout(over(1), over(2, "pods@a")) // not adopted: nothing to compare with
 	s.acquire(0, "a")
 	s.layout(over(2, "pods@a"), over(2, "pods@a"))
-	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(2, "pods@a"), To: over(5), Epochs: s.epochs(2)}))
+	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(2, "pods@a"), To: over(5), Slots: s.slots(2)}))
 	s.layout(over(5), over(5))
 }
 
-// epochs takes n slots.
-func (s *suite) epochs(n int) map[int]int64 {
+// slots takes n of them.
+func (s *suite) slots(n int) map[int]checkpoint.SlotState {
 	s.t.Helper()
-	epochs := map[int]int64{}
+	slots := map[int]checkpoint.SlotState{}
 	for slot := range n {
-		epochs[slot] = s.acquire(slot, "a").Epoch
+		slots[slot] = s.acquire(slot, "a")
 	}
-	return epochs
+	return slots
 }
 
 // splitAndMerged moves namespace team to a stream of its own and back. Names that only begin like it stay.
@@ -86,11 +93,11 @@ func splitAndMerged(t *testing.T, s *suite) {
 	s.put(0, epoch, 2, "pods@team", object("team/old", "u9", "1")) // of an earlier time
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 3, Positions: []change.Position{at("pods", "10"), at("pods@team", "2")}}))
 
-	split := checkpoint.Relayout{From: over(1), To: over(1, "pods@team"), Epochs: s.epochs(1),
+	split := checkpoint.Relayout{From: over(1), To: over(1, "pods@team"), Slots: s.slots(1),
 		Moves:     []checkpoint.Move{{Namespace: "team", From: "pods", To: "pods@team", Anew: true}},
 		Positions: []change.Position{at("pods@team", "10")}}
 	fenced := split
-	fenced.Epochs = map[int]int64{0: epoch}
+	fenced.Slots = map[int]checkpoint.SlotState{0: {Epoch: epoch, Seq: 3}}
 	s.wantError(s.store.Relayout(s.ctx, fenced), checkpoint.ErrFenced)
 	s.wantInventory("pods@team", object("team/old", "u9", "1"))
 	s.wantPosition("pods@team", "2")
@@ -104,7 +111,7 @@ func splitAndMerged(t *testing.T, s *suite) {
 
 	merged := at("pods", "10")
 	merged.Floors = change.Floors{"team": "12"}
-	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(1, "pods@team"), To: over(1), Epochs: s.epochs(1),
+	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(1, "pods@team"), To: over(1), Slots: s.slots(1),
 		Moves:     []checkpoint.Move{{Namespace: "team", From: "pods@team", To: "pods"}},
 		Positions: []change.Position{merged}, Ended: []string{"pods@team", "never seen"}}))
 	s.wantInventory("pods", append(append(stay, object("team/a", "u4", "4"), object("team/b", "u5", "5")), rest...)...)
@@ -120,7 +127,7 @@ func joined(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("team/a", "u2", "9"), object("team/b", "u3", "8"))
 	s.put(0, epoch, 2, "pods@team", object("team/a", "u1", "1"), object("team/c", "u4", "2"))
-	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(1), To: over(1, "pods@team"), Epochs: s.epochs(1),
+	s.must(s.store.Relayout(s.ctx, checkpoint.Relayout{From: over(1), To: over(1, "pods@team"), Slots: s.slots(1),
 		Moves: []checkpoint.Move{{Namespace: "team", From: "pods", To: "pods@team"}}}))
 	s.wantInventory("pods")
 	s.wantInventory("pods@team", object("team/a", "u2", "9"), object("team/b", "u3", "8"), object("team/c", "u4", "2"))

@@ -34,7 +34,8 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"slots are apart from each other", slotsApart},
 		{"the former owner can neither commit, renew nor release", fenced},
 		{"a commit moves everything", commitMoves},
-		{"a commit that is not newer moves nothing", staleCommit},
+		{"a commit that does not follow the last one moves nothing", staleCommit},
+		{"a check tells who owns the slot, and whether a batch is there", check},
 		{"upsert, update, delete and re-create", lifecycle},
 		{"streams are apart from each other", streamsApart},
 		{"clusters are apart from each other", clustersApart},
@@ -215,12 +216,12 @@ func freeLease(t *testing.T, s *suite) {
 func sameOwner(t *testing.T, s *suite) {
 	s.bind()
 	first := s.acquire(0, "a")
-	s.put(0, first.Epoch, 7, "pods")
+	s.put(0, first.Epoch, 1, "pods")
 	second := s.acquire(0, "a")
-	if second.Epoch != first.Epoch+1 || second.Seq != 7 {
+	if second.Epoch != first.Epoch+1 || second.Seq != 1 {
 		t.Fatalf("state is %+v", second)
 	}
-	s.wantError(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: first.Epoch, Seq: 8}), checkpoint.ErrFenced)
+	s.wantError(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: first.Epoch, Seq: 2}), checkpoint.ErrFenced)
 }
 
 func renew(t *testing.T, s *suite) {
@@ -235,13 +236,13 @@ func renew(t *testing.T, s *suite) {
 func slotsApart(t *testing.T, s *suite) {
 	s.bind()
 	a, b := s.acquire(0, "a"), s.acquire(1, "b")
-	s.put(0, a.Epoch, 5, "pods", object("x", "u", "1"))
+	s.put(0, a.Epoch, 1, "pods", object("x", "u", "1"))
 	s.put(1, b.Epoch, 1, "nodes", object("x", "u", "2"))
 	if seq := s.acquire(1, "b").Seq; seq != 1 {
 		t.Fatalf("slot 1 is at batch %d", seq)
 	}
-	s.put(0, a.Epoch, 6, "pods")
-	if s.history(0)[0].Seq != 6 || s.history(1)[0].Seq != 1 {
+	s.put(0, a.Epoch, 2, "pods")
+	if s.history(0)[0].Seq != 2 || s.history(1)[0].Seq != 1 {
 		t.Fatal("histories are mixed")
 	}
 }
@@ -300,19 +301,36 @@ func commitMoves(t *testing.T, s *suite) {
 func staleCommit(t *testing.T, s *suite) {
 	s.bind()
 	epoch := s.acquire(0, "a").Epoch
-	s.put(0, epoch, 5, "pods", object("a", "u", "1"))
-	for _, seq := range []uint64{5, 4} {
+	s.put(0, epoch, 1, "pods")
+	s.put(0, epoch, 2, "pods", object("a", "u", "1"))
+	for _, seq := range []uint64{0, 1, 2} {
 		s.wantError(s.store.Commit(s.ctx, everything(epoch, seq)), checkpoint.ErrStale)
+	}
+	for _, seq := range []uint64{4, 5, 1 << 40} {
+		s.wantError(s.store.Commit(s.ctx, everything(epoch, seq)), checkpoint.ErrBehind)
 	}
 	s.wantInventory("pods", object("a", "u", "1"))
 	s.wantInventory("nodes")
 	s.wantPosition("pods", "")
-	if h := s.history(0); len(h) != 1 || len(h[0].Positions) != 0 {
+	if h := s.history(0); len(h) == 0 || h[0].Seq != 2 || len(h[0].Positions) != 0 {
 		t.Fatalf("history is %+v", h)
 	}
-	if state := s.acquire(0, "a"); state.Seq != 5 || len(state.Offsets) != 0 {
+	if state := s.acquire(0, "a"); state.Seq != 2 || len(state.Offsets) != 0 {
 		t.Fatalf("state is %+v", state)
 	}
+}
+
+func check(t *testing.T, s *suite) {
+	s.bind()
+	epoch := s.acquire(2, "a").Epoch
+	s.must(s.store.Check(s.ctx, 2, epoch, 0))
+	s.wantError(s.store.Check(s.ctx, 2, epoch, 1), checkpoint.ErrBehind)
+	s.put(2, epoch, 1, "pods")
+	s.must(s.store.Check(s.ctx, 2, epoch, 1))
+	s.wantError(s.store.Check(s.ctx, 2, epoch, 2), checkpoint.ErrBehind)
+	s.wantError(s.store.Check(s.ctx, 1, epoch, 0), checkpoint.ErrFenced)
+	s.acquire(2, "a")
+	s.wantError(s.store.Check(s.ctx, 2, epoch, 1), checkpoint.ErrFenced)
 }
 
 func lifecycle(t *testing.T, s *suite) {
@@ -547,7 +565,7 @@ func positionTimes(t *testing.T, s *suite) {
 		}
 	}
 	// A stream whose first list is running has a position without a resourceVersion.
-	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 9, Positions: []change.Position{at("new", "")}}))
+	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 4, Positions: []change.Position{at("new", "")}}))
 	if p, ok, err := s.store.Position(s.ctx, "new"); err != nil || !ok || p.ResourceVersion != "" {
 		t.Fatalf("position is %+v %v %v", p, ok, err)
 	}

@@ -61,6 +61,12 @@ func TestLeases(t *testing.T) {
 	if took := time.Since(started); took < ttl/2 || took > 2*ttl {
 		t.Errorf("the silent owner's slot was free after %s", took)
 	}
+	for r := heartbeat(t, a, "host/1/a"); len(r.Members) > 1; r = heartbeat(t, a, "host/1/a") {
+		if time.Since(started) > 2*ttl {
+			t.Fatalf("the silent replica is still among %q", r.Members)
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks
+	}
 	wantReplicas(t, a, "host/1/a", []string{"host/1/a"}, map[int]string{3: "host/1/a"})
 	if err := b.Renew(t.Context(), 3, second.Epoch, ttl); !errors.Is(err, checkpoint.ErrFenced) {
 		t.Errorf("the silent owner's renewal: %v", err)
@@ -82,10 +88,16 @@ func wantHeld(t *testing.T, err error, by string) {
 	}
 }
 
-func wantReplicas(t *testing.T, l checkpoint.Leases, self string, members []string, slots map[int]string) {
+func heartbeat(t *testing.T, l checkpoint.Leases, self string) checkpoint.Replicas {
 	t.Helper()
 	r, err := l.Heartbeat(context.Background(), self, 2*time.Second)
 	must(t, err)
+	return r
+}
+
+func wantReplicas(t *testing.T, l checkpoint.Leases, self string, members []string, slots map[int]string) {
+	t.Helper()
+	r := heartbeat(t, l, self)
 	if !reflect.DeepEqual(r.Members, members) || !reflect.DeepEqual(r.Slots, slots) {
 		t.Fatalf("members %q slots %v, want %q %v", r.Members, r.Slots, members, slots)
 	}

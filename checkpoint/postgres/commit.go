@@ -14,7 +14,7 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 // commitTypes are the types of commitBatch's parameters.
 var commitTypes = []uint32{
@@ -22,6 +22,7 @@ var commitTypes = []uint32{
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID,
+	pgtype.BoolOID,
 }
 
 // Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
@@ -34,6 +35,8 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 		return checkpoint.ErrFenced
 	case answer == "stale":
 		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrStale)
+	case answer == "behind":
+		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrBehind)
 	}
 	return nil
 }
@@ -49,7 +52,7 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	p := commitPool.Get().(*commitParams)
 	defer commitPool.Put(p)
 	p.fill(s.cluster.Load(), c, ids)
-	return s.db.Call(ctx, commitBatch, p.values(), commitTypes)
+	return s.db.Call(ctx, commitBatch, append(p.values(), pgdb.Bool(s.relaxed)), commitTypes)
 }
 
 func streamNames(c checkpoint.Commit) []string {

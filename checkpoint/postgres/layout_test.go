@@ -24,7 +24,7 @@ func TestAProcessOfTheOldLayoutIsToldSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := resize(t, changer, 1, 4, map[int]int64{0: state.Epoch}); err != nil {
+	if err := resize(t, changer, 1, 4, map[int]checkpoint.SlotState{0: state}); err != nil {
 		t.Fatal(err)
 	}
 	_, acquired := old.Acquire(t.Context(), 0, "a", time.Minute)
@@ -66,7 +66,7 @@ func TestAProcessOfAnEarlierVersionGetsNoSlotWhileThereIsASplit(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(1, nil), To: checkpoint.NewLayout(1, []string{"pods@a"}),
-		Epochs: map[int]int64{0: state.Epoch}})
+		Slots: map[int]checkpoint.SlotState{0: state}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,13 +84,13 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 		stay, changer := openBound(t, url), openBound(t, url)
 		adopt(t, stay, from)
 		adopt(t, changer, from)
-		epochs := map[int]int64{}
+		slots := map[int]checkpoint.SlotState{}
 		for n := range from {
 			state, err := changer.Acquire(t.Context(), n, fmt.Sprint("changer", round), 0)
 			if err != nil {
 				t.Fatal(err)
 			}
-			epochs[n] = state.Epoch
+			slots[n] = state
 		}
 		var stayed, changed atomic.Bool
 		var both sync.WaitGroup
@@ -98,7 +98,7 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 			_, err := stay.Acquire(t.Context(), 0, fmt.Sprint("stay", round), 0)
 			stayed.Store(err == nil)
 		})
-		both.Go(func() { changed.Store(resize(t, changer, from, to, epochs) == nil) })
+		both.Go(func() { changed.Store(resize(t, changer, from, to, slots) == nil) })
 		both.Wait()
 		if stayed.Load() == changed.Load() {
 			t.Fatalf("round %d: slot acquired %v, layout changed %v", round, stayed.Load(), changed.Load())
@@ -109,8 +109,8 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			epochs[0] = state.Epoch
-			if err := resize(t, changer, from, to, epochs); err != nil {
+			slots[0] = state
+			if err := resize(t, changer, from, to, slots); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -125,6 +125,6 @@ func adopt(t *testing.T, store checkpoint.Store, slots int) {
 	}
 }
 
-func resize(t *testing.T, store checkpoint.Store, from, to int, epochs map[int]int64) error {
-	return store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(from, nil), To: checkpoint.NewLayout(to, nil), Epochs: epochs})
+func resize(t *testing.T, store checkpoint.Store, from, to int, slots map[int]checkpoint.SlotState) error {
+	return store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(from, nil), To: checkpoint.NewLayout(to, nil), Slots: slots})
 }

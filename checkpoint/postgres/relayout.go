@@ -10,7 +10,7 @@ import (
 	"kubecdc/checkpoint/internal/moves"
 )
 
-const relayout = `select relayout($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)` // see the migrations
+const relayout = `select relayout($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)` // see the migrations
 
 // Relayout changes the layout, and adopts it.
 func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
@@ -20,6 +20,8 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 		return s.db.Fail(fmt.Sprintf("change the layout from %s to %s", r.From, r.To), err)
 	case answer == "fenced":
 		return checkpoint.ErrFenced
+	case answer == "behind":
+		return fmt.Errorf("change the layout from %s to %s: %w", r.From, r.To, checkpoint.ErrBehind)
 	case answer == "layout":
 		have, err := s.layoutOr(ctx, r.To)
 		return errors.Join(err, &checkpoint.LayoutError{Want: r.From, Have: have})
@@ -36,11 +38,8 @@ func (s *Store) relayout(ctx context.Context, r checkpoint.Relayout) (answer str
 	if err != nil {
 		return "", err
 	}
-	slots, epochs := make([]int32, r.From.Slots), make([]int64, r.From.Slots)
-	for n := range r.From.Slots {
-		slots[n], epochs[n] = int32(n), r.Epochs[n]
-	}
-	args := []any{s.cluster.Load(), r.From.Slots, r.From.Split, r.To.Slots, r.To.Split, slots, epochs}
+	args := []any{s.cluster.Load(), r.From.Slots, r.From.Split, r.To.Slots, r.To.Split}
+	args = append(args, slotArrays(r)...)
 	args = append(args, moveArrays(r, ids)...)
 	args = append(args, positionArrays(r, ids)...)
 	err = s.db.QueryRow(ctx, relayout, args...).Scan(&answer)
@@ -56,6 +55,14 @@ func streamsOf(r checkpoint.Relayout) []string {
 		names = append(names, p.Stream)
 	}
 	return names
+}
+
+func slotArrays(r checkpoint.Relayout) []any {
+	slots, epochs, seqs := make([]int32, r.From.Slots), make([]int64, r.From.Slots), make([]int64, r.From.Slots)
+	for n := range r.From.Slots {
+		slots[n], epochs[n], seqs[n] = int32(n), r.Slots[n].Epoch, int64(r.Slots[n].Seq)
+	}
+	return []any{slots, epochs, seqs}
 }
 
 func moveArrays(r checkpoint.Relayout, ids map[string]int32) []any {

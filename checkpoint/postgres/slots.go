@@ -27,6 +27,7 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	if adopted := s.layout.Load(); adopted != nil {
 		layout = *adopted
 	}
+	s.streams.Clear() // a database that was restored may number them otherwise
 	err := s.db.QueryRow(ctx, take, s.cluster.Load(), slot, owner, ttl, layout.Slots, layout.Split).Scan(&state.Epoch, &state.Seq, &offsets)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkpoint.SlotState{}, s.refused(ctx, slot)
@@ -49,6 +50,23 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 		return s.db.Fail(fmt.Sprintf("see who holds slot %d", slot), err)
 	}
 	return e
+}
+
+// Check says whether the slot is still owned, and has the batch.
+func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
+	const look = `select seq from slots where cluster = $1 and slot = $2 and epoch = $3`
+	op := fmt.Sprintf("look for batch %d of slot %d", seq, slot)
+	var have uint64
+	err := s.db.QueryRow(ctx, look, s.cluster.Load(), slot, epoch).Scan(&have)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return checkpoint.ErrFenced
+	case err != nil:
+		return s.db.Fail(op, err)
+	case have < seq:
+		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
+	}
+	return nil
 }
 
 // Renew extends the lease from now on.

@@ -28,11 +28,17 @@ const maxConns = 8
 type Config struct {
 	URL    string // as libpq reads it: postgres://user:password@host:port/database?…
 	Schema string // DefaultSchema when empty; made when it does not exist
+	// Relaxed commits do not wait for Postgres' disk (synchronous_commit=off): a crash of Postgres may take back the
+	// last ones, never a part of one and never one before another. It is for sinks whose log tells them again; the
+	// next commit then fails with checkpoint.ErrBehind. Leases and epochs are never relaxed, and what was committed
+	// before one of them is on the disk with it.
+	Relaxed bool
 }
 
 // Store is a checkpoint.Store. The clock of every lease is the database's.
 type Store struct {
 	db      *pgdb.DB
+	relaxed bool
 	cluster atomic.Int32                      // its row in clusters; 0 before Bind
 	layout  atomic.Pointer[checkpoint.Layout] // that was adopted; nil before Layout
 	streams sync.Map                          // name → id; an id never changes
@@ -50,7 +56,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db}, nil
+	return &Store{db: db, relaxed: c.Relaxed}, nil
 }
 
 // Close waits for the calls under way and closes the connections.

@@ -58,7 +58,7 @@ func (t *commit) run(c checkpoint.Commit) error {
 // moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
 func (t *commit) moveSlot(c checkpoint.Commit) error {
 	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2)
-		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq < ?1 returning offsets`
+		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?1 - 1 returning offsets`
 	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
 	var offsets string
 	err := t.tx.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch).Scan(&offsets)
@@ -84,13 +84,7 @@ func (t *commit) note(c checkpoint.Commit, offsets string) error {
 
 // refused says why the slot did not move.
 func (t *commit) refused(c checkpoint.Commit) error {
-	const look = `select 1 from slots where cluster = ? and slot = ? and epoch = ?`
-	var one int
-	err := t.tx.QueryRowContext(t.ctx, look, t.cluster, c.Slot, c.Epoch).Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return checkpoint.ErrFenced
-	}
-	if err != nil {
+	if err := own(t.ctx, t.tx, t.cluster, c.Slot, c.Epoch, c.Seq); err != nil {
 		return err
 	}
 	return checkpoint.ErrStale

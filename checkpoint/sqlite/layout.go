@@ -47,14 +47,3 @@ func (s *Store) sameLayout(ctx context.Context) error {
 	}
 	return nil
 }
-
-// own gives ErrFenced when the slot has another epoch.
-func (s *Store) own(ctx context.Context, tx *sql.Tx, slot int, epoch int64) error {
-	var one int
-	const look = `select 1 from slots where cluster = ? and slot = ? and epoch = ?`
-	err := tx.QueryRowContext(ctx, look, s.cluster.Load(), slot, epoch).Scan(&one)
-	if errors.Is(err, sql.ErrNoRows) {
-		return checkpoint.ErrFenced
-	}
-	return err
-}

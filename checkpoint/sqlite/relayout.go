@@ -40,7 +40,7 @@ func (s *Store) mayRelayout(ctx context.Context, tx *sql.Tx, r checkpoint.Relayo
 		return &checkpoint.LayoutError{Want: r.From, Have: have}
 	}
 	for slot := range r.From.Slots {
-		if err := s.own(ctx, tx, slot, r.Epochs[slot]); err != nil {
+		if err := own(ctx, tx, s.cluster.Load(), slot, r.Slots[slot].Epoch, r.Slots[slot].Seq); err != nil {
 			return err
 		}
 	}

@@ -12,7 +12,7 @@ import (
 // Rewrite notes that the log has lost the streams.
 func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
 	err := s.inTx(ctx, func(tx *sql.Tx) error {
-		err := s.own(ctx, tx, slot, epoch)
+		err := own(ctx, tx, s.cluster.Load(), slot, epoch, 0)
 		for _, set := range []string{`update positions set resource_version = '', floors = null`, `update inventory set resource_version = '-' || ltrim(resource_version, '-')`} {
 			for _, stream := range streams {
 				if err == nil {

@@ -55,6 +55,34 @@ func (s *Store) held(ctx context.Context, slot int) error {
 	return e
 }
 
+// Check says whether the slot is still owned, and has the batch.
+func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
+	err := own(ctx, s.db, s.cluster.Load(), slot, epoch, seq)
+	if errors.Is(err, checkpoint.ErrFenced) {
+		return err
+	}
+	return s.fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), err)
+}
+
+// own gives ErrFenced when the slot has another epoch, and ErrBehind when it has not come to the batch.
+func own(ctx context.Context, db rowQuerier, cluster int64, slot int, epoch int64, seq uint64) error {
+	const look = `select seq from slots where cluster = ? and slot = ? and epoch = ?`
+	var have uint64
+	err := db.QueryRowContext(ctx, look, cluster, slot, epoch).Scan(&have)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return checkpoint.ErrFenced
+	case err == nil && have < seq:
+		return checkpoint.ErrBehind
+	}
+	return err
+}
+
+// rowQuerier is a database, or a transaction of it.
+type rowQuerier interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
 // Renew extends the lease from now on.
 func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	return s.lease(ctx, "renew the lease of", slot, epoch, time.Now().Add(ttl))

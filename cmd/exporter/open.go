@@ -28,7 +28,8 @@ func openStore(ctx context.Context, c *config.Config, cluster *config.Connection
 		store, err = sqlite.Open(ctx, path)
 		return store, "sqlite:" + path, err
 	}
-	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal()})
+	// What Postgres forgets in a crash, Kafka's log tells again.
+	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(), Relaxed: c.Sink.Kind == "kafka"})
 	return store, c.Checkpoint.Location.String(), err
 }
 

@@ -90,5 +90,13 @@ func AppendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint3
 // AppendInt64 appends an int8.
 func AppendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
 
+// Bool is a bool.
+func Bool(v bool) []byte {
+	if v {
+		return []byte{1}
+	}
+	return []byte{0}
+}
+
 // AppendJSONB appends a jsonb: its text behind a version number.
 func AppendJSONB(b, json []byte) []byte { return append(append(b, 1), json...) }

@@ -10,7 +10,7 @@ alter table positions add column floors text;
 -- their keys (bytewise, 0 comes after the slash), streams get positions, and those that ended lose theirs.
 -- +goose StatementBegin
 create function relayout(
-  in_cluster int, from_slots int, from_split text, to_slots int, to_split text, in_slots int[], in_epochs bigint[],
+  in_cluster int, from_slots int, from_split text, to_slots int, to_split text, in_slots int[], in_epochs bigint[], in_seqs bigint[],
   move_namespaces text[], move_from int[], move_to int[], move_anew bool[],
   position_streams int[], position_versions text[], position_times timestamptz[], position_floors text[], ended int[]
 ) returns text
@@ -27,6 +27,11 @@ begin
     where s.slot is null;
   if found then
     return 'fenced';
+  end if;
+  perform from unnest(in_slots, in_seqs) as o (slot, seq) join slots s on s.cluster = in_cluster and s.slot = o.slot
+    where s.seq < o.seq;
+  if found then
+    return 'behind';
   end if;
 
   for m in select * from unnest(move_namespaces, move_from, move_to, move_anew) as m (namespace, source, target, anew) loop
@@ -54,7 +59,7 @@ $$;
 -- +goose StatementBegin
 create or replace function resize(in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[]) returns text
 language sql as $$
-  select relayout(in_cluster, from_slots, '', to_slots, '', in_slots, in_epochs,
+  select relayout(in_cluster, from_slots, '', to_slots, '', in_slots, in_epochs, '{}',
     '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}', '{}')
 $$;
 -- +goose StatementEnd
@@ -87,13 +92,15 @@ language sql as $$
 $$;
 -- +goose StatementEnd
 
--- commit_batch is as before, with floors. The one without stays for processes of an earlier version.
+-- commit_batch is as before, with floors, and answers behind when a batch before this one is missing. With in_relaxed
+-- it does not wait for the disk. The one without stays for processes of an earlier version.
 -- +goose StatementBegin
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
   position_streams int[], position_versions text[], position_times timestamptz[], position_floors text[],
   delete_streams int[], delete_keys text[],
-  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[]
+  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[],
+  in_relaxed boolean
 ) returns text
 language plpgsql
 set work_mem = '64MB'       -- the arrays, as rows
@@ -102,14 +109,18 @@ set enable_mergejoin = off  -- whatever it held when this plan was made
 as $$
 declare
   after_batch jsonb;
+  last_seq bigint;
   time_now timestamptz := clock_timestamp();
 begin
+  if in_relaxed then
+    perform set_config('synchronous_commit', 'off', true); -- until the end of this transaction
+  end if;
   update slots set seq = in_seq, offsets = offsets || in_offsets
-    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq < in_seq
+    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_seq - 1
     returning offsets into after_batch;
   if not found then
-    perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
-    return case when found then 'stale' else 'fenced' end;
+    select seq into last_seq from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
+    return case when last_seq is null then 'fenced' when last_seq < in_seq then 'behind' else 'stale' end;
   end if;
 
   insert into checkpoints as c (cluster, slot, second, time, epoch, seq, positions, offsets)

@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/test/servers"
+)
+
+// Postgres goes back to an earlier state under an exporter that lives, as in a failover to a standby that was behind: what
+// it forgot is in the log, from where it comes back; and no before-image is written that was read from what it remembers.
+// In the second round the watches are cut off as well, and are too old for a new API server, so that each stream lists.
+func TestPostgresForgets(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
+	writer, others := NewWriter(t, w.Kube.Config, seed, kinds), NewWriter(t, w.Kube.Config, seed, []Kind{Secrets})
+	writer.Run(100)
+	// No connection lives long enough to be broken when the server is replaced, and few bodies are remembered.
+	e := StartExporter(t, "an exporter", w.With("KUBECDC_LEASE_DURATION", "10s", "KUBECDC_RESOURCES", Resources(kinds),
+		"KUBECDC_BEFORE", "full", "KUBECDC_BATCH_MAX_BYTES", "64KiB", "KUBECDC_BUFFER_BYTES", "64KiB",
+		"KUBECDC_CHECKPOINT", w.Postgres.URL+"&pool_max_conn_lifetime=100ms"))
+	e.AwaitReady(t)
+	for round, gap := range []bool{false, true} {
+		writer.Run(50)
+		w.AwaitComplete(t, writer, kinds)
+		must(t, w.Postgres.Backup(context.Background()))
+		writer.Run(150)
+		w.AwaitComplete(t, writer, kinds)
+		e.Signal(syscall.SIGSTOP)
+		must(t, w.Postgres.Restore(context.Background()))
+		if gap {
+			others.Run(20) // so that where the streams stand is older than all that the next API server knows
+			w.Kube.API.Kill()
+			must(t, w.Kube.API.Start(context.Background()))
+			writer.Run(50)
+		}
+		e.Signal(syscall.SIGCONT)
+		writer.Run(50)
+		Await(t, 60*time.Second, "the exporter to find out", func() (bool, error) {
+			return strings.Count(e.Tail(1<<20), "the checkpoint has forgotten batches") > round, nil
+		})
+		w.AwaitComplete(t, writer, kinds)
+	}
+	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("the exit code is %d", code)
+	}
+}
