@@ -1,6 +1,7 @@
 package export
 
 import (
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -66,7 +67,7 @@ func (c *collector) take(now time.Time, anyway bool) (*collected, time.Duration)
 		return nil, wait
 	}
 	b := c.batches[0]
-	c.batches = append(c.batches[:0], c.batches[1:]...)
+	c.batches = slices.Delete(c.batches, 0, 1)
 	c.last, c.size = now, len(b.batch.Changes)
 	return b, 0
 }

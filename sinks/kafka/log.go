@@ -57,6 +57,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		return nil, fmt.Errorf("write batch %d of slot %d: the log must be opened anew: %w", b.Seq, l.slot, l.broken)
 	}
 	offsets, err := l.write(ctx, b)
+	l.batch = nil // a quiet log holds none
 	if err != nil {
 		l.broken = err
 		l.abandon()
