@@ -22,8 +22,8 @@ test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
 
 race: export CGO_ENABLED := 1
-race: servers ## all tests, under the race detector
-	$(TEST) -race $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+race: servers ## all tests under the race detector, but for that of memory, of which the detector takes most itself
+	$(TEST) -race -short $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
 
 chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUBECDC_CHAOS_SEED=… to repeat one)
 	KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
