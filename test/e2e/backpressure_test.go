@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,9 +31,7 @@ func TestKafkaInTrouble(t *testing.T) {
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", w.Kafka.SASLBrokers[0],
 		"KUBECDC_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword,
 		"KUBECDC_BUFFER_CHANGES", "200", "KUBECDC_BUFFER_BYTES", "1MiB", "KUBECDC_BATCH_MAX_CHANGES", "100", "KUBECDC_BATCH_MAX_BYTES", "512KiB")
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer, a := NewWriter(t, w.Kube.Config, seed, kinds), admin(t, w)
+	writer, a := w.Writer(t, kinds), admin(t, w)
 	writer.Fill(20)
 	writer.Run(50)
 	e := StartExporter(t, "the one", w.Env)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"math/rand/v2"
 	"syscall"
 	"testing"
 	"time"
@@ -16,9 +15,7 @@ import (
 func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer := w.Writer(t, Kinds)
 	writer.Pad = 2000
 	writer.Fill(160)
 	writer.Run(200)

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,10 +16,8 @@ import (
 func TestPostgresForgets(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}
-	writer, others := NewWriter(t, w.Kube.Config, seed, kinds), NewWriter(t, w.Kube.Config, seed, []Kind{Secrets})
+	writer, others := w.Writer(t, kinds), w.Writer(t, []Kind{Secrets})
 	writer.Run(100)
 	// No connection lives long enough to be broken when the server is replaced, and few bodies are remembered.
 	e := StartExporter(t, "an exporter", w.With("KUBECDC_LEASE_DURATION", "10s", "KUBECDC_RESOURCES", Resources(kinds),

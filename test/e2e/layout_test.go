@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"maps"
-	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,9 +16,7 @@ import (
 func TestTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	one, four, two := w.With("KUBECDC_SLOTS", "1"), w.With("KUBECDC_SLOTS", "4"), w.With("KUBECDC_SLOTS", "2")
 	stop, done := make(chan struct{}), make(chan struct{})

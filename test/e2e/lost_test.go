@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -20,9 +19,7 @@ import (
 func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
 	env := w.With("KUBECDC_SLOTS", "2")
 	runFor(t, env, func() { writer.Run(300) })

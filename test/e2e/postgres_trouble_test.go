@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,9 +23,7 @@ func TestPostgresInTrouble(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets}
 	w := NewPostgresWorld(t, servers.PostgresOptions{Settings: map[string]string{"max_connections": "24"}})
 	url, fill := smallDatabase(t, w.Postgres)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, kinds)
+	writer := w.Writer(t, kinds)
 	writer.Pad = 3000
 	writer.Run(50)
 	env := map[string]string{"KUBECDC_RESOURCES": Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES": "50", "KUBECDC_CLUSTER": "sink",

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"syscall"
 	"testing"
@@ -69,9 +68,8 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	const lease = 2 * time.Second
-	env, seed := w.With("KUBECDC_SLOTS", "6", "KUBECDC_LEASE_DURATION", lease.String()), rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer, slots := NewWriter(t, w.Kube.Config, seed, Kinds), readLeases(t, w)
+	env := w.With("KUBECDC_SLOTS", "6", "KUBECDC_LEASE_DURATION", lease.String())
+	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	writer.Fill(20)
 	first := StartExporter(t, "the first", env)
 	first.AwaitReady(t) // the checkpoint's tables are there
@@ -124,9 +122,8 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	env, seed := w.With("KUBECDC_LEASES", "kubernetes"), rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	env := w.With("KUBECDC_LEASES", "kubernetes")
+	writer := w.Writer(t, Kinds)
 	first := StartExporter(t, "the first", env)
 	first.AwaitReady(t)
 	second := StartExporter(t, "the second", env)

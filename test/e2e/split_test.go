@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"syscall"
@@ -23,9 +22,7 @@ import (
 func TestStreamsAreSplitAndMergedAndNothingIsLost(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer := w.Writer(t, Kinds)
 	writer.Fill(20)
 	whole := w.Env
 	split := w.With("KUBECDC_SLOTS", "4", "KUBECDC_SPLIT", "configmaps@default,configmaps@kube-public,widgets.example.com@default")
@@ -104,9 +101,7 @@ func wantFloors(t *testing.T, w *World) {
 func TestStreamsAreSplitAndMergedWhileTheyAreListed(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
+	writer := w.Writer(t, Kinds)
 	writer.Fill(60)
 	writer.Run(100)
 	whole := w.With("KUBECDC_BATCH_MAX_CHANGES", "10", "KUBECDC_LEASE_DURATION", "1s")
@@ -138,10 +133,8 @@ func snapshotsEnded(log *Log) (n int) {
 // The exporter is stopped, objects come and go in all namespaces, and the API server is restarted.
 func TestAGapInASplitStreamIsRecoveredWhole(t *testing.T) {
 	w := NewWorld(t, servers.KafkaOptions{})
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
 	kinds := []Kind{ConfigMaps}
-	writer := NewWriter(t, w.Kube.Config, seed, kinds)
+	writer := w.Writer(t, kinds)
 	writer.Fill(20)
 	streams := []string{"configmaps", "configmaps@default", "configmaps@kube-public"}
 	env := w.With("KUBECDC_RESOURCES", "configmaps", "KUBECDC_SLOTS", "3", "KUBECDC_SPLIT", "configmaps@default,configmaps@kube-public")

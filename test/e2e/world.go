@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -54,6 +55,14 @@ func startKube(t testing.TB) *servers.Kubernetes {
 	must(t, err)
 	t.Cleanup(func() { _ = k.Stop() })
 	return k
+}
+
+// Writer makes random changes in the world's cluster; the test's log tells the seed.
+func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
+	t.Helper()
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	return NewWriter(t, w.Kube.Config, seed, kinds)
 }
 
 // Read reads the log from where the world keeps it.
