@@ -127,7 +127,7 @@ func skipSpace(b []byte, i int) int {
 // as bits, innermost lowest; what is nested deeper than they reach it asks itself for.
 func skipValue(b []byte, i, depth int) int {
 	const levels = 64
-	inside, kinds, object := 0, uint64(0), false // a bit is 1 for an object
+	inside, kinds := 0, uint64(0) // a bit is 1 for an object
 value:
 	if i = skipSpace(b, i); i >= len(b) {
 		return -1
@@ -172,8 +172,7 @@ after: // a value
 	if i = skipSpace(b, i); i >= len(b) {
 		return -1
 	}
-	object = kinds&1 == 1
-	switch c := b[i]; {
+	switch c, object := b[i], kinds&1 == 1; {
 	case c == ',' && object:
 		i = skipSpace(b, i+1)
 		goto name
