@@ -41,7 +41,7 @@ type Store struct {
 	relaxed bool
 	cluster atomic.Int32                      // its row in clusters; 0 before Bind
 	layout  atomic.Pointer[checkpoint.Layout] // that was adopted; nil before Layout
-	streams sync.Map                          // name → id; an id never changes
+	streams sync.Map                          // name → id; Acquire asks anew
 }
 
 var _ checkpoint.Store = (*Store)(nil)

@@ -8,6 +8,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
+const lookLayout = `select slots, split from layouts where cluster = ?`
+
 // Layout gives the layout, which is the one wanted where there was none.
 func (s *Store) Layout(ctx context.Context, want checkpoint.Layout) (checkpoint.Layout, error) {
 	have, err := s.layoutOr(ctx, want)
@@ -38,7 +40,7 @@ func (s *Store) sameLayout(ctx context.Context) error {
 	if want == nil {
 		return nil
 	}
-	err := s.db.QueryRowContext(ctx, `select slots, split from layouts where cluster = ?`, s.cluster.Load()).Scan(&have.Slots, &have.Split)
+	err := s.db.QueryRowContext(ctx, lookLayout, s.cluster.Load()).Scan(&have.Slots, &have.Split)
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return s.fail("read the layout", err)

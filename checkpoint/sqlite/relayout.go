@@ -32,8 +32,7 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 // mayRelayout makes sure that the layout is the one to change, and that all its slots are the caller's.
 func (s *Store) mayRelayout(ctx context.Context, tx *sql.Tx, r checkpoint.Relayout) error {
 	var have checkpoint.Layout
-	const look = `select slots, split from layouts where cluster = ?`
-	if err := tx.QueryRowContext(ctx, look, s.cluster.Load()).Scan(&have.Slots, &have.Split); err != nil {
+	if err := tx.QueryRowContext(ctx, lookLayout, s.cluster.Load()).Scan(&have.Slots, &have.Split); err != nil {
 		return err
 	}
 	if have != r.From {

@@ -17,7 +17,6 @@ func main() {
 		debug.SetGCPercent(gcPercent)
 	}
 	ctx, stop := withSignals(context.Background())
-	go giveBack(ctx)
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)

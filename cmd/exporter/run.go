@@ -31,6 +31,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	go giveBack(ctx)
 	progress := observe.NewProgress(progressTerminal(settings))
 	log := newLog(settings, progress)
 	for _, w := range warnings {

@@ -47,10 +47,7 @@ func (a *Array) Int32(v int32) {
 
 func (a *Array) Bool(v bool) {
 	a.n++
-	a.b = append(AppendInt32(a.b, 1), 0)
-	if v {
-		a.b[len(a.b)-1] = 1
-	}
+	a.b = append(AppendInt32(a.b, 1), Bool(v)...)
 }
 
 func (a *Array) Text(v string) {
