@@ -61,21 +61,3 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("the checkpoint file %s is in use by another process: stop it, or set KUBECDC_CHECKPOINT to "+
 		"another file, or to a postgres:// database, which many processes can share", e.Path)
 }
-
-// Transient reports whether a call that failed with err may succeed when it is tried again later: the database is
-// restarting, full, overloaded or can't be reached. It is false for ErrFenced and all that needs a change
-// by the user. A Commit that failed with a transient error may have been carried out: acquire the slot anew.
-func Transient(err error) bool {
-	var t interface{ Transient() bool }
-	return errors.As(err, &t) && t.Transient()
-}
-
-// Hint says what the user can do about err, in one sentence; empty when there is nothing to say.
-// It is part of the error's text already.
-func Hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
-}
