@@ -8,7 +8,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
@@ -35,7 +34,7 @@ func exitCode(err error) int {
 		return exitOK
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
-	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, sinks.ErrFenced):
+	case errors.Is(err, checkpoint.ErrFenced):
 		return exitFenced
 	}
 	return exitFailed
