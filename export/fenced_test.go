@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"kubecdc/checkpoint"
@@ -56,4 +58,33 @@ func take(t *testing.T, s *slot, owner string) {
 	if _, err := s.parts.Leases.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// silent are leases whose first answer never comes, as on a connection that has lost its other end.
+type silent struct {
+	checkpoint.Leases
+	asked int
+}
+
+func (l *silent) Acquire(ctx context.Context, slot int, _ string, _ time.Duration) (checkpoint.SlotState, error) {
+	if l.asked++; l.asked == 1 {
+		<-ctx.Done()
+		return checkpoint.SlotState{}, ctx.Err()
+	}
+	return checkpoint.SlotState{}, &checkpoint.HeldError{Slot: slot}
+}
+
+func (quiet) Problem(int, error) {}
+
+// A checkpoint that never answers is asked again.
+func TestACheckpointThatNeverAnswersIsAskedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		leases := &silent{}
+		s := newSlot(0, Config{LeaseDuration: time.Second}, Parts{Leases: leases, Observer: quiet{}, Log: slog.New(slog.DiscardHandler)}, nil)
+		if err := s.run(ctx); err != nil || leases.asked != 2 {
+			t.Errorf("asked %d times, error %v", leases.asked, err)
+		}
+	})
 }

@@ -47,7 +47,7 @@ func TestTheControlTopicHasOnePartition(t *testing.T) {
 	}
 }
 
-// Brokers that have just started do not know the topics yet. That lasts, but it is no loss, and the topics are not new.
+// Brokers that have just started do not know a topic yet. That lasts, but it is no loss, and the topic is not new.
 func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	t.Parallel()
 	c := fakeCluster(t)
@@ -66,7 +66,7 @@ func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	first := lives(1, 3, 2)
 	known := mustWrite(t, log, first)
-	blind := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Err: kerr.UnknownTopicOrPartition, Count: -1})
+	blind := c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: cfg.TopicPrefix + ".pods", Err: kerr.UnknownTopicOrPartition, Count: -1})
 	sighted := time.AfterFunc(8*time.Second, blind.Remove) // longer than a topic is looked for
 	defer sighted.Stop()
 	next, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{Seq: 1, Offsets: known})

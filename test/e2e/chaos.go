@@ -110,6 +110,13 @@ func (r *replica) restartWith(key, value string) *Exporter {
 	return next
 }
 
+// with is the environment with one setting more.
+func with(env map[string]string, key, value string) map[string]string {
+	env = clone(env)
+	env[key] = value
+	return env
+}
+
 func clone(m map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range m {

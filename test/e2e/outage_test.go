@@ -100,13 +100,6 @@ func TestServersAwayForLong(t *testing.T) {
 	}
 }
 
-// with is the environment with one setting more.
-func with(env map[string]string, key, value string) map[string]string {
-	env = clone(env)
-	env[key] = value
-	return env
-}
-
 // awaitSuspended waits until the process has suspended itself.
 func (e *Exporter) awaitSuspended(t testing.TB, step string) {
 	t.Helper()
