@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -108,7 +109,7 @@ type identityWait struct {
 }
 
 func (w *identityWait) pause(ctx context.Context, err error) error {
-	reason := reasonText(err)
+	reason := strings.TrimSpace(reasonText(err))
 	if reason != w.reason || time.Since(w.told) >= time.Minute {
 		w.log.Warn("waiting for the API server to say which cluster it is", "server", w.client.Host(), "answer", reason)
 		w.reason, w.told = reason, time.Now()
