@@ -11,8 +11,6 @@ type Position struct {
 	// ResourceVersion: every change up to and including it is in the log. Empty while the first list is running.
 	ResourceVersion string    `json:"resourceVersion"`
 	Time            time.Time `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
-	// Floors: of some namespaces the log has more than that. Only after streams were merged, until the position is there.
-	Floors Floors `json:"floors,omitempty"`
 }
 
 // Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the
@@ -37,11 +35,6 @@ type Malformed struct {
 // MalformedID names the batch's malformed thing number n, from 0, in the dead letter.
 func (b *Batch) MalformedID(n int) string {
 	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
-}
-
-// Empty reports whether there is nothing in the batch to make durable.
-func (b *Batch) Empty() bool {
-	return len(b.Changes) == 0 && len(b.Positions) == 0 && len(b.Controls) == 0 && len(b.Malformed) == 0
 }
 
 // Offsets says where each partition of a sink stood after a batch: topic, partition, next offset.

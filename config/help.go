@@ -9,7 +9,7 @@ import (
 func Usage(width int) string {
 	var b strings.Builder
 	group := ""
-	for _, s := range available() {
+	for _, s := range all {
 		if s.Group != group {
 			group = s.Group
 			fmt.Fprintf(&b, "\n%s:\n", group)
@@ -23,16 +23,6 @@ func Usage(width int) string {
 		}
 	}
 	return b.String()
-}
-
-// available are the settings that this version knows what to do with.
-func available() (list []*Setting) {
-	for _, s := range all {
-		if !s.Planned {
-			list = append(list, s)
-		}
-	}
-	return list
 }
 
 func (s *Setting) defaultText() string {
@@ -60,41 +50,4 @@ func wrap(text string, width int) (lines []string) {
 		line = strings.TrimSpace(line + " " + word)
 	}
 	return append(lines, line)
-}
-
-// Markdown is docs/settings.md.
-func Markdown() string {
-	var b strings.Builder
-	b.WriteString("# Settings\n\n" +
-		"Each setting is read from the environment, or from the flag of the same meaning, which wins. An empty value is the\n" +
-		"same as none. All are checked at start; what is wrong is reported at once, and the exit code is then 2.\n\n" +
-		"This page is made from `config/config.go` by `make docs`; a test checks that it is up to date.\n")
-	group := ""
-	for _, s := range available() {
-		if s.Group != group {
-			group = s.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| setting | flag | value | default | |\n|---|---|---|---|---|\n", group)
-		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.Env, s.Flag, cell(s.Kind()), code(s.Default), cell(s.Help+s.exampleText()))
-	}
-	return b.String()
-}
-
-func (s *Setting) exampleText() string {
-	if s.Example == "" {
-		return ""
-	}
-	return " E.g. `" + s.Example + "`"
-}
-
-func code(text string) string {
-	if text == "" {
-		return ""
-	}
-	return "`" + text + "`"
-}
-
-// cell keeps a text from ending its table cell, or from being read as markup.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "*.", `\*.`, ", *)", `, \*)`).Replace(text)
 }
