@@ -4,7 +4,8 @@ create table clusters (
   id    integer primary key,
   name  text not null unique,
   uid   text not null, -- of the namespace kube-system
-  log   text           -- that the checkpoint tells of; null until one is bound
+  log   text,          -- that the checkpoint tells of; null until one is bound
+  hash_key blob        -- of the hashes that stand for redacted values; null where the settings give one
 ) strict;
 
 create table slots (
@@ -19,9 +20,10 @@ create table slots (
 ) strict, without rowid;
 
 create table streams (
-  id      integer primary key,
-  cluster integer not null references clusters,
-  name    text not null,
+  id       integer primary key,
+  cluster  integer not null references clusters,
+  name     text not null,
+  redacted text not null default '', -- what is left out of the bodies of its objects
   unique (cluster, name)
 ) strict;
 
