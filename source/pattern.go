@@ -100,7 +100,7 @@ func (p Pattern) covers(r change.Resource) bool {
 	}
 	for _, pair := range aliases {
 		for i, id := range pair {
-			if id == r.ID() && p.names(resourceOf(pair[1-i])) {
+			if id == r.ID() && p.names(change.ResourceOf(pair[1-i])) {
 				return true
 			}
 		}
@@ -113,15 +113,9 @@ func leftOut(patterns []Pattern, r change.Resource) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.not && p.covers(r) })
 }
 
-// resourceOf is a resource of which only the id is known.
-func resourceOf(id string) change.Resource {
-	plural, group, _ := strings.Cut(id, ".")
-	return change.Resource{Group: group, Plural: plural}
-}
-
 // Takes reports whether the patterns take in the resource of this id, were it served.
 func Takes(patterns []Pattern, id string) bool {
-	r := resourceOf(id)
+	r := change.ResourceOf(id)
 	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.takes(r) })
 }
 
@@ -188,6 +182,15 @@ func LeftOut(patterns []Pattern) (out []Pattern) {
 		}
 	}
 	return out
+}
+
+// Doubt says of each idle pattern of a setting that it does nothing, with the nearest names.
+func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
+	for _, p := range idle {
+		lines = append(lines, fmt.Sprintf("%s: %q has no effect, the API server serves no such resource; nearest: %s",
+			setting, p.text, strings.Join(Nearest(p, served), ", ")))
+	}
+	return lines
 }
 
 // Nearest gives the known resources whose names are most like the pattern, for an error message.
