@@ -13,6 +13,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -149,7 +150,19 @@ func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 			if _, warnings, err := config.Load(append(environment(t, objects), "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil); err != nil || len(warnings) > 0 {
 				t.Errorf("settings: %v, %q", err, warnings)
 			}
+			wantNoSecrets(t, objects)
 		})
+	}
+}
+
+// wantNoSecrets: no role grants them, since no settings name them.
+func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, rule := range find[rbacv1.ClusterRole](t, objects, "ClusterRole").Rules {
+		core := slices.Contains(rule.APIGroups, "") || slices.Contains(rule.APIGroups, "*")
+		if core && (slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*")) {
+			t.Errorf("the role grants %v on %v", rule.Verbs, rule.Resources)
+		}
 	}
 }
 

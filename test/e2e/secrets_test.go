@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -168,6 +170,26 @@ func wildcardTakesNone(t *testing.T, w *World, v *vault) {
 	}
 	w.wantHidden(t, v, e)
 	e.stop(t)
+	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,!lease.coordination.k8s.io", "KUBECDC_REDACT": "configmap:data.password"},
+		"Secrets: not exported", `KUBECDC_RESOURCES: "lease.coordination.k8s.io" has no effect`, `KUBECDC_REDACT: "configmap" has no effect`, "nearest: configmaps")
+	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,secrets"}, "Secrets: exported as hash")
+}
+
+// wantChecked runs exporter check.
+func (w *World) wantChecked(t testing.TB, env map[string]string, want ...string) {
+	t.Helper()
+	check := exec.Command(Binary(t), "check")
+	check.Env = os.Environ()
+	for k, v := range w.With(flat(env)...) {
+		check.Env = append(check.Env, k+"="+v)
+	}
+	out, err := check.CombinedOutput()
+	must(t, err)
+	for _, text := range want {
+		if !strings.Contains(string(out), text) {
+			t.Errorf("exporter check does not say %q:\n%s", text, out)
+		}
+	}
 }
 
 func asHashes(t *testing.T, w *World, v *vault) {
