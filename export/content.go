@@ -104,12 +104,33 @@ func (s *slot) redactorOf(stream string) *redact.Redactor {
 	return s.config.redactor(change.ResourceOf(stream))
 }
 
+// rewrite gives a body as it may be told and kept now, or nil where that can't be done.
+type rewrite func(key string, body []byte) []byte
+
+// rewriteOf is nil where all of a stream's bodies may be told.
+func (s *slot) rewriteOf(stream string) rewrite {
+	r := s.redactorOf(stream)
+	if r == nil {
+		return nil
+	}
+	return func(key string, body []byte) []byte {
+		told, err := r.Again(key, body)
+		if err != nil {
+			return nil
+		}
+		return told
+	}
+}
+
 // redact makes a batch that was read back from the log, where another owner may have told more, what may be kept now.
 func (s *slot) redact(b *change.Batch) {
 	for i := range b.Changes {
 		c := &b.Changes[i]
-		if rewrite := rewriter(s.redactorOf(c.Stream.ID())); rewrite != nil && c.After != nil {
-			c.After = rewrite(c.Key(), c.After)
+		if c.After == nil {
+			continue
+		}
+		if hide := s.rewriteOf(c.Stream.ID()); hide != nil {
+			c.After = hide(c.Key(), c.After)
 		}
 	}
 }
@@ -125,7 +146,7 @@ func (c *contents) settle(ctx context.Context, streams ...string) error {
 		if r.String() == was {
 			continue
 		}
-		changed = append(changed, checkpoint.Redaction{Stream: stream, Rules: r.String(), Rewrite: rewriter(r)})
+		changed = append(changed, checkpoint.Redaction{Stream: stream, Rules: r.String(), Rewrite: c.slot.rewriteOf(stream)})
 		if known {
 			c.tell(stream, was, r)
 		}
@@ -140,20 +161,6 @@ func (c *contents) settle(ctx context.Context, streams ...string) error {
 		c.kept[r.Stream] = r.Rules
 	}
 	return nil
-}
-
-// rewriter gives a body as it may be kept, or forgets it where that can't be told; nil where all may be kept.
-func rewriter(r *redact.Redactor) func(key string, body []byte) []byte {
-	if r == nil {
-		return nil
-	}
-	return func(key string, body []byte) []byte {
-		told, err := r.Again(key, body)
-		if err != nil {
-			return nil
-		}
-		return told
-	}
 }
 
 func (c *contents) tell(stream, was string, now *redact.Redactor) {

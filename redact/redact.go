@@ -64,7 +64,10 @@ func (r *Redactor) String() string {
 	if r == nil {
 		return ""
 	}
-	text := string(r.rules.Mode) + " key=" + r.rules.Key.id()
+	text := string(r.rules.Mode)
+	if r.rules.Mode != Metadata || len(r.rules.Fields) > 0 { // there are hashes
+		text += " key=" + r.rules.Key.id()
+	}
 	for _, p := range r.rules.Fields {
 		text += fmt.Sprintf(" %q", p.text)
 	}

@@ -122,11 +122,13 @@ func (o *object) check(wellFormed bool) error {
 // tell makes the object's bytes what is told of it: the one place where they go from the API server to the log. After an
 // error they are as they came.
 func (o *object) tell(redactor *redact.Redactor, r *change.Resource) error {
-	told, err := redactor.Apply(o.key(), o.raw)
-	if err != nil {
-		return fmt.Errorf("redact an object: %w", err)
+	if redactor != nil {
+		told, err := redactor.Apply(o.key(), o.raw)
+		if err != nil {
+			return fmt.Errorf("redact an object: %w", err)
+		}
+		o.raw = told
 	}
-	o.raw = told
 	o.raw = o.withType(r)
 	return nil
 }
