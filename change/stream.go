@@ -19,6 +19,15 @@ func (r Resource) ID() string {
 	return r.Plural + "." + r.Group
 }
 
+// ResourceOf gives the resource of a stream's id, as far as that tells: group and plural.
+func ResourceOf(stream string) Resource {
+	if i := strings.IndexAny(stream, "@?"); i >= 0 {
+		stream = stream[:i]
+	}
+	plural, group, _ := strings.Cut(stream, ".")
+	return Resource{Group: group, Plural: plural}
+}
+
 // APIVersion is the text of an object's apiVersion field: "v1", "apps/v1".
 func (r Resource) APIVersion() string {
 	if r.Group == "" {

@@ -59,6 +59,8 @@ type Store interface {
 	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced and ErrBehind as for Commit.
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
+	Redactions
+
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
 	// it grows by the hour and not by the load.
 	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)

@@ -31,7 +31,7 @@ type Source struct {
 	Kubeconfig     string        `env:"KUBECONFIG" help:"Path of the kubeconfig, or several as kubectl takes them. Without it: ~/.kube/config, else the Pod's ServiceAccount." example:"$HOME/.kube/config"`
 	Context        string        `env:"KUBECDC_CONTEXT" help:"Context of the kubeconfig. Default: its current context." example:"prod-eu1"`
 	Cluster        string        `env:"KUBECDC_CLUSTER" help:"Name of the cluster in records and checkpoints. Default: the context's name; in a Pod, where there is none, k8s- and the first 8 characters of the uid of namespace kube-system." example:"prod-eu1"`
-	Resources      List          `env:"KUBECDC_RESOURCES" envDefault:"*" help:"What to export: plural, with group and perhaps version (pods, deployments.apps, deployments.v1.apps), or a pattern (*.example.com, *). A pattern also takes in what is installed later." example:"pods,deployments.apps,*.example.com"`
+	Resources      List          `env:"KUBECDC_RESOURCES" envDefault:"*" help:"What to export: plural, with group and perhaps version (pods, deployments.apps, deployments.v1.apps), or a pattern (*.example.com, *). A pattern also takes in what is installed later, and never Secrets: name secrets to export them. With ! in front it is left out, wherever in the list that stands." example:"*,!leases.coordination.k8s.io"`
 	Namespaces     List          `env:"KUBECDC_NAMESPACES" help:"Only these namespaces; cluster-scoped resources are then left out. Default: all." example:"default,shop"`
 	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Only objects with these labels, in kubectl's notation." example:"app=shop,tier!=test"`
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Only objects with these fields, in kubectl's notation. Every chosen resource must support them." example:"metadata.namespace!=kube-system"`
@@ -78,8 +78,12 @@ type Checkpoint struct {
 
 // Records says what records hold.
 type Records struct {
-	Before       string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't; faster, but consumers such as Flink need it."`
-	MetadataOnly List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only metadata is exported, named as in KUBECDC_RESOURCES." example:"secrets"`
+	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't; faster, but consumers such as Flink need it."`
+	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only metadata is exported, named as in KUBECDC_RESOURCES. A pattern covers Secrets too." example:"configmaps,*.example.com"`
+	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is told of Secrets, where KUBECDC_RESOURCES names them. hash: each value as a keyed hash, so that it shows when it changes and not what it is. metadata: no values. plain: all. What the checkpoint holds follows at the next start."`
+	SecretsKey     Secret `env:"KUBECDC_SECRETS_KEY" help:"Key of the hashes, 16 bytes or more. Default: one that is drawn at the first start and kept in the checkpoint. Other users of the machine can see flags: prefer the environment or a file."`
+	SecretsKeyFile string `env:"KUBECDC_SECRETS_KEY_FILE" help:"File that holds the key, in place of KUBECDC_SECRETS_KEY." example:"/etc/kubecdc/hash-key"`
+	Redact         List   `env:"KUBECDC_REDACT" help:"Fields that are told as keyed hashes, each as RESOURCE:PATH. A dot that belongs to a name has a backslash before it, * stands for every member, and lists need not be mentioned." example:"configmaps:data.password,pods:spec.containers.env.value"`
 }
 
 // Recovery says how hard to try to recover what a watch could not deliver.

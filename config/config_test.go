@@ -91,6 +91,27 @@ var wrong = []struct {
 	{[]string{"KUBECDC_HISTORY_RETENTION=1s"}, "KUBECDC_HISTORY_RETENTION", "at least 1m"},
 	{[]string{"KUBECDC_BEFORE=some"}, "KUBECDC_BEFORE", "none"},
 	{[]string{"KUBECDC_METADATA_ONLY=Secret"}, "KUBECDC_METADATA_ONLY", "lower case"},
+	{[]string{"KUBECDC_RESOURCES=!leases.coordination.k8s.io"}, "KUBECDC_RESOURCES", "*,!leases.coordination.k8s.io"},
+	{[]string{"KUBECDC_RESOURCES=*,!Leases"}, "KUBECDC_RESOURCES", "lower case"},
+	{[]string{"KUBECDC_RESOURCES=*,!!pods"}, "KUBECDC_RESOURCES", "write pods"},
+	{[]string{"KUBECDC_RESOURCES=pods,!*"}, "KUBECDC_RESOURCES", "name what is to be left out"},
+	{[]string{"KUBECDC_RESOURCES=*,!deployments.v1.apps"}, "KUBECDC_RESOURCES", "write !deployments.apps"},
+	{[]string{"KUBECDC_RESOURCES=*,secrets,!secrets"}, "KUBECDC_RESOURCES", "leave one of the two out"},
+	{[]string{"KUBECDC_RESOURCES=secrets.v1,!secrets"}, "KUBECDC_RESOURCES", "leave one of the two out"},
+	{[]string{"KUBECDC_RESOURCES=deployments.apps,!*.apps"}, "KUBECDC_RESOURCES", "leave one of the two out"},
+	{[]string{"KUBECDC_METADATA_ONLY=!secrets"}, "KUBECDC_METADATA_ONLY", "*,!secrets"},
+	{[]string{"KUBECDC_SECRETS=none"}, "KUBECDC_SECRETS", "hash"},
+	{[]string{"KUBECDC_SECRETS=plain", "KUBECDC_METADATA_ONLY=secrets"}, "KUBECDC_SECRETS", "leave one of the two out"},
+	{[]string{"KUBECDC_SECRETS=hash", "KUBECDC_METADATA_ONLY=secrets.v1"}, "KUBECDC_SECRETS", "leave one of the two out"},
+	{[]string{"KUBECDC_SECRETS_KEY=s3cr"}, "KUBECDC_SECRETS_KEY", "16 or more"},
+	{[]string{"KUBECDC_SECRETS_KEY_FILE=/nowhere"}, "KUBECDC_SECRETS_KEY_FILE", "can read"},
+	{[]string{"KUBECDC_SECRETS_KEY_FILE=/dev/null"}, "KUBECDC_SECRETS_KEY_FILE", "16 or more"},
+	{[]string{"KUBECDC_REDACT=configmaps"}, "KUBECDC_REDACT", "RESOURCE:PATH"},
+	{[]string{"KUBECDC_REDACT=ConfigMaps:data.a"}, "KUBECDC_REDACT", "configmaps:data.password"},
+	{[]string{"KUBECDC_REDACT=!configmaps:data.a"}, "KUBECDC_REDACT", "configmaps:data.password"},
+	{[]string{"KUBECDC_REDACT=deployments.v1.apps:spec.a"}, "KUBECDC_REDACT", "write deployments.apps:spec.a"},
+	{[]string{"KUBECDC_REDACT=configmaps:data[a]"}, "KUBECDC_REDACT", "RESOURCE:PATH"},
+	{[]string{"KUBECDC_REDACT=configmaps:data.a,configmaps:metadata"}, "KUBECDC_REDACT", "RESOURCE:PATH"},
 	{[]string{"KUBECDC_SLOTS=0"}, "KUBECDC_SLOTS", "from 1"},
 	{[]string{"KUBECDC_LEASE_DURATION=1ms"}, "KUBECDC_LEASE_DURATION", "from 1s"},
 	{[]string{"KUBECDC_BATCH_MAX_CHANGES=0"}, "KUBECDC_BATCH_MAX_CHANGES", "from 1"},
@@ -150,8 +171,11 @@ func samples(t *testing.T) map[string]string {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir)
 	password := filepath.Join(dir, "password")
-	if err := os.WriteFile(password, []byte("hunter2\n"), 0o600); err != nil {
-		t.Fatal(err)
+	hashKey := filepath.Join(dir, "hash-key")
+	for file, text := range map[string]string{password: "hunter2\n", hashKey: "hunter2hunter2hunter2\n"} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return map[string]string{
 		"KUBECONFIG": "/k", "KUBECDC_CONTEXT": "c", "KUBECDC_CLUSTER": "n", "KUBECDC_RESOURCES": "pods, deployments.apps",
@@ -164,7 +188,8 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY": "on", "KUBECDC_KAFKA_SASL_MECHANISM": "PLAIN",
 		"KUBECDC_KAFKA_SASL_USERNAME": "u", "KUBECDC_KAFKA_SASL_PASSWORD": "hunter2", "KUBECDC_KAFKA_SASL_PASSWORD_FILE": password,
 		"KUBECDC_CHECKPOINT": "sqlite:/x", "KUBECDC_HISTORY_RETENTION": "1h", "KUBECDC_BEFORE": "none",
-		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
+		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SECRETS": "metadata", "KUBECDC_SECRETS_KEY": "hunter2hunter2hunter2",
+		"KUBECDC_SECRETS_KEY_FILE": hashKey, "KUBECDC_REDACT": `configmaps:data.tls\.crt`, "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
 		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "20MiB", "KUBECDC_LISTEN": "off",
 		"KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "kubecdc",
@@ -182,15 +207,17 @@ func environ(values map[string]string) (list []string) {
 func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 	alone(t)
 	values := samples(t)
-	delete(values, "KUBECDC_KAFKA_SASL_PASSWORD_FILE") // excludes the password
+	for _, file := range []string{"KUBECDC_KAFKA_SASL_PASSWORD_FILE", "KUBECDC_SECRETS_KEY_FILE"} { // exclude what they hold
+		delete(values, file)
+	}
 	want, _, err := Load(environ(values), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range Settings() {
 		t.Run(s.Flag, func(t *testing.T) {
-			if s.Env == "KUBECDC_KAFKA_SASL_PASSWORD_FILE" {
-				t.Skip()
+			if strings.HasSuffix(s.Env, "_FILE") {
+				return
 			}
 			sample, ok := values[s.Env]
 			if !ok {
@@ -212,13 +239,14 @@ func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 func TestPasswordFile(t *testing.T) {
 	alone(t)
 	values := samples(t)
-	if _, _, err := Load(environ(values), nil); err == nil || !strings.Contains(err.Error(), "leave one of the two out") {
-		t.Errorf("a password twice: %v", err)
+	if _, _, err := Load(environ(values), nil); err == nil || strings.Count(err.Error(), "leave one of the two out") != 2 {
+		t.Errorf("a password and a key twice: %v", err)
 	}
 	delete(values, "KUBECDC_KAFKA_SASL_PASSWORD")
+	delete(values, "KUBECDC_SECRETS_KEY")
 	c, _, err := Load(environ(values), nil)
-	if err != nil || c.Kafka.SASLPassword.Reveal() != "hunter2" {
-		t.Errorf("password from a file: %v", err)
+	if err != nil || c.Kafka.SASLPassword.Reveal() != "hunter2" || c.Records.SecretsKey.Reveal() != "hunter2hunter2hunter2" {
+		t.Errorf("password and key from files: %v", err)
 	}
 }
 
@@ -249,7 +277,13 @@ func TestWarnings(t *testing.T) {
 		"KUBECDC_SERVICE_HOST=10.0.0.1":            "", // what kubelet sets for a Service is no typing error
 		"KUBECDC_PORT_8080_TCP=tcp://10.0.0.1":     "",
 		"KUBECDC_METRICS_SERVICE_PORT_METRICS=808": "",
-		"PATH=/bin": "",
+		"PATH=/bin":                             "",
+		"KUBECDC_RESOURCES=*,secrets":           "",
+		"KUBECDC_SECRETS=hash":                  "add secrets",
+		"KUBECDC_METADATA_ONLY=secrets":         "add secrets",
+		"KUBECDC_RESOURCES=*,!leases.example":   "",
+		"KUBECDC_METADATA_ONLY=*,!configmaps":   "",
+		"KUBECDC_REDACT=*:metadata.managed\\.x": "",
 	} {
 		_, warnings, err := Load([]string{env}, nil)
 		if err != nil || (want == "") != (len(warnings) == 0) || !strings.Contains(strings.Join(warnings, ""), want) {
@@ -272,6 +306,7 @@ func TestNoPasswordInAnyMessage(t *testing.T) {
 		}
 		values := map[string]string{
 			"KUBECDC_KAFKA_SASL_PASSWORD":  secret,
+			"KUBECDC_SECRETS_KEY":          secret + pick(r, "", "0123456789abcdef"),
 			"KUBECDC_CHECKPOINT":           pick(r, "postgres://u:%s@h/d", "postgres://u:%s@h:port/d", "postgres://h/d?password=%s", "u:%s@h/d", "host=h password=%s", "mysql://%s@h", "sqlit:%s", "%s", "postgres:%s", "POSTGRES://u:%s@h"),
 			"KUBECDC_SINK_POSTGRES":        pick(r, "postgresql://u:%s@h/d?sslmode=x", "http://u:%s@h", "%s"),
 			"KUBECDC_KAFKA_BROKERS":        pick(r, "h:1", "kafka://u:xs3crx@h:1", "u:xs3crx@h:1"),

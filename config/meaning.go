@@ -16,6 +16,7 @@ import (
 func (l *loader) checkMeaning() {
 	l.checkResources("KUBECDC_RESOURCES", l.c.Source.Resources)
 	l.checkResources("KUBECDC_METADATA_ONLY", l.c.Records.MetadataOnly)
+	l.checkContent()
 	l.checkSource()
 	l.checkSink()
 	l.checkKafka()
@@ -30,7 +31,9 @@ func (l *loader) checkMeaning() {
 var resourceName = regexp.MustCompile(`^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 func (l *loader) checkResources(name string, list List) {
+	l.checkLeftOut(name, list)
 	for _, r := range list {
+		r := strings.TrimPrefix(r, "!")
 		switch {
 		case strings.Contains(r, "/"):
 			parts := strings.Split(r, "/")

@@ -13,6 +13,7 @@ import (
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -152,7 +153,19 @@ func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 			if env := strings.Join(environment(t, objects), "\n"); strings.Contains(env, "KUBECDC_CLUSTER=") {
 				t.Errorf("every cluster that this is applied to would have one name:\n%s", env)
 			}
+			wantNoSecrets(t, objects)
 		})
+	}
+}
+
+// wantNoSecrets: no role grants them, since no settings name them.
+func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	for _, rule := range find[rbacv1.ClusterRole](t, objects, "ClusterRole").Rules {
+		core := slices.Contains(rule.APIGroups, "") || slices.Contains(rule.APIGroups, "*")
+		if core && (slices.Contains(rule.Resources, "secrets") || slices.Contains(rule.Resources, "*")) {
+			t.Errorf("the role grants %v on %v", rule.Verbs, rule.Resources)
+		}
 	}
 }
 

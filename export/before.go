@@ -12,15 +12,20 @@ import (
 
 // befores attaches before-images. It keeps the bodies that were committed last, up to a number of bytes; the others
 // are read from the checkpoint, in one query a stream and batch.
+//
+// What is read from there passes the stream's redactor once more. It finds nothing to hide, unless the database forgot
+// that it was told to rewrite the bodies.
 type befores struct {
 	store  *reads
+	hide   func(stream string) rewrite
+	hides  map[string]rewrite // of the streams asked for
 	recent *simplelru.LRU[string, []byte]
 	bytes  int64
 	max    int64
 }
 
-func newBefores(store *reads, maxBytes int64) *befores {
-	b := &befores{store: store, max: maxBytes}
+func newBefores(store *reads, hide func(stream string) rewrite, maxBytes int64) *befores {
+	b := &befores{store: store, hide: hide, hides: map[string]rewrite{}, max: maxBytes}
 	b.recent, _ = simplelru.NewLRU(1<<20, func(key string, body []byte) { b.bytes -= int64(len(key) + len(body)) })
 	return b
 }
@@ -75,7 +80,15 @@ func (b *befores) load(ctx context.Context, batch *change.Batch) (map[string][]b
 		if err != nil {
 			return nil, fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
 		}
+		hide, known := b.hides[stream]
+		if !known {
+			hide = b.hide(stream)
+			b.hides[stream] = hide
+		}
 		for key, body := range found {
+			if hide != nil {
+				body = hide(key, body)
+			}
 			bodies[stream+"\x00"+key] = body
 		}
 	}

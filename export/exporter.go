@@ -19,7 +19,7 @@ import (
 type Config struct {
 	Cluster       string
 	Resources     []source.Pattern
-	MetadataOnly  []source.Pattern
+	Content       Content
 	Namespaces    []string // none: all
 	LabelSelector string
 	FieldSelector string
@@ -85,6 +85,9 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	if err := bindLog(ctx, parts); err != nil {
 		return nil, err
 	}
+	if err := config.useKey(ctx, parts.Store); err != nil {
+		return nil, err
+	}
 	discovery := source.NewDiscovery(parts.Client)
 	served, err := discovery.Served(ctx)
 	if err != nil {
@@ -93,6 +96,9 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	selected, unknown := source.Select(config.Resources, served)
 	if unknown = parts.Client.Missing(ctx, unknown); len(unknown) > 0 {
 		return nil, source.Unknown(unknown, served)
+	}
+	for _, doubt := range config.Doubts(served) {
+		parts.Log.Warn(doubt)
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Client.Host(), "resources", len(selected))
 	return discovery, nil

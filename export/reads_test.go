@@ -39,7 +39,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 // committerAt is one of epoch 1 that has come to a batch, and remembers no body.
 func committerAt(store checkpoint.Store, seq uint64) *committer {
 	r := &reads{store: store}
-	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, befores: newBefores(r, 0),
+	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, befores: newBefores(r, (&slot{}).rewriteOf, 0),
 		observer: quiet{}, watermarks: map[string]time.Time{}}
 }
 

@@ -75,18 +75,23 @@ func (s *slot) session(ctx context.Context) error {
 	defer s.release(state.Epoch)
 	var log sinks.Log
 	var lost *sinks.LostTailError
+	var contents *contents
 	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
-		log, lost, err = s.open(ctx, &state)
+		if log, lost, err = s.open(ctx, &state); err == nil {
+			contents, err = s.settleContents(ctx, state.Epoch)
+		}
 		return err
 	})
+	if log != nil {
+		defer log.Close()
+	}
 	if err != nil {
 		return s.verify(ctx, state.Epoch, err)
 	}
-	defer log.Close()
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, lost))
+	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, lost, contents))
 }
 
 // acquire takes the slot, if it is free.
@@ -125,6 +130,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 	for i := range recovered {
 		failpoint.Hit(failpoint.RollingForward)
 		r := &recovered[i]
+		s.redact(&r.Batch)
 		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
 			return in(PartCheckpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err))
 		}
@@ -136,7 +142,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch
 // that is being gathered is committed too, within the shutdown timeout.
-func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
+func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, contents *contents) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
@@ -149,7 +155,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	s.parts.Observer.Buffering(s.number, q.fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	r := &reads{store: s.parts.Store}
-	streams := newStreams(s, q, r, lost, stopReading)
+	streams := newStreams(s, q, r, contents, lost, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
 	stopped := make(chan struct{})
@@ -176,7 +182,7 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
-		c.befores = newBefores(r, s.config.BodyCacheBytes)
+		c.befores = newBefores(r, s.rewriteOf, s.config.BodyCacheBytes)
 	}
 	for b := q.next(ctx, stopped); b != nil; b = q.next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

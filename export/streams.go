@@ -12,17 +12,18 @@ import (
 
 // streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
 type streams struct {
-	slot    *slot
-	queue   *queue
-	reads   *reads
-	lost    *sinks.LostTailError
-	fail    context.CancelCauseFunc
-	running map[string]*source.Stream
-	wg      sync.WaitGroup
+	slot     *slot
+	queue    *queue
+	reads    *reads
+	contents *contents
+	lost     *sinks.LostTailError
+	fail     context.CancelCauseFunc
+	running  map[string]*source.Stream
+	wg       sync.WaitGroup
 }
 
-func newStreams(s *slot, q *queue, r *reads, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, lost: lost, fail: fail, running: map[string]*source.Stream{}}
+func newStreams(s *slot, q *queue, r *reads, c *contents, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, contents: c, lost: lost, fail: fail, running: map[string]*source.Stream{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -70,7 +71,7 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) {
 func (x *streams) start(ctx context.Context, s *change.Stream) {
 	parts := x.slot.parts
 	options := x.slot.config.Source
-	options.MetadataOnly = x.slot.config.metadataOnly(s.Resource)
+	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
 	if x.lost != nil && !x.lost.TailRead {
 		options.Distrust = x.lost.Reason
 	}
@@ -78,7 +79,11 @@ func (x *streams) start(ctx context.Context, s *change.Stream) {
 	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
 	x.wg.Go(func() {
-		if err := running.Run(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		err := x.contents.settle(ctx, s.ID())
+		if err == nil {
+			err = running.Run(ctx)
+		}
+		if err != nil && !errors.Is(err, context.Canceled) {
 			x.fail(err)
 		}
 	})
@@ -93,13 +98,4 @@ func (c *Config) streamsOf(r change.Resource) (all []*change.Stream) {
 		all = append(all, change.NewStream(r, ns, c.LabelSelector, c.FieldSelector))
 	}
 	return all
-}
-
-func (c *Config) metadataOnly(r change.Resource) bool {
-	for _, p := range c.MetadataOnly {
-		if p.Matches(r) {
-			return true
-		}
-	}
-	return false
 }

@@ -25,6 +25,7 @@ type Client struct {
 	config *rest.Config
 	base   *url.URL
 	quiet  time.Duration // a connection that says nothing for so long is half open
+	mute   bool          // errors quote no answer that is no Status: it could be an object
 }
 
 // NewClient prepares a client; it makes no request.
@@ -90,7 +91,7 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	return nil, readStatus(resp)
+	return nil, readStatus(resp, c.mute)
 }
 
 func singleSlash(base, path string) string {
@@ -101,11 +102,15 @@ func singleSlash(base, path string) string {
 }
 
 // readStatus turns a refusal into an error; a body that is no Status (a proxy's page) becomes its message.
-func readStatus(resp *http.Response) error {
+func readStatus(resp *http.Response, mute bool) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
-		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: snippet(body)}
+		message := snippet(body)
+		if mute {
+			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted", len(body))
+		}
+		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: message}
 	}
 	status.Code = int32(resp.StatusCode)
 	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
@@ -164,7 +169,7 @@ func (c *Client) fresh() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.quiet = c.quiet
+	fresh.quiet, fresh.mute = c.quiet, c.mute
 	c.http.CloseIdleConnections()
 	return fresh, nil
 }

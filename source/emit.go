@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -108,11 +109,18 @@ func splitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-// sendMalformed hands on an event that can't be read, as it came.
+// sendMalformed hands on an event that can't be read, as it came. Where objects are redacted it only says that there was
+// one: what can't be read can't be redacted.
 func (s *Stream) sendMalformed(ctx context.Context, raw []byte, reason error) error {
+	bytes := append([]byte(nil), raw...)
+	if r := s.options.Redactor; r != nil {
+		bytes, reason = []byte(r.Describe(raw)), errWithheld
+	}
 	s.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
-	return s.emit(ctx, Item{Raw: &change.Malformed{Stream: s.ID(), Bytes: append([]byte(nil), raw...), Reason: reason.Error()}})
+	return s.emit(ctx, Item{Raw: &change.Malformed{Stream: s.ID(), Bytes: bytes, Reason: reason.Error()}})
 }
+
+var errWithheld = errors.New("it can't be read, and is withheld since objects of this stream are redacted")
 
 // sendControl hands on a control record, and a position with it.
 func (s *Stream) sendControl(ctx context.Context, c change.Control, position string) error {

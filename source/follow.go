@@ -143,7 +143,9 @@ func (s *Stream) handleObject(ctx context.Context, e event) error {
 	case e.kind == "DELETED": // of another object than the one under this name: that one is newer
 		return s.advance(ctx, o.version)
 	}
-	o.raw = o.withType(&s.stream.Resource)
+	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
+		return s.sendMalformed(ctx, e.line, err)
+	}
 	return s.sendObject(ctx, &o, old, o.version)
 }
 

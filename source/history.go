@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kubecdc/change"
+	"kubecdc/redact"
 )
 
 // history reads a collection's past, revision by revision, while the server still has it: until etcd is compacted,
@@ -23,6 +24,7 @@ type history struct {
 	client       *Client
 	stream       *change.Stream
 	metadataOnly bool
+	redactor     *redact.Redactor
 	limiter      *rate.Limiter
 	requests     atomic.Int64
 }
@@ -80,7 +82,7 @@ func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o 
 		return err
 	})
 	if exists {
-		o.raw = o.withType(&h.stream.Resource)
+		err = o.tell(h.redactor, &h.stream.Resource)
 	}
 	return o, exists, err
 }

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -52,7 +53,7 @@ func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
 	for d.PeekKind() != '}' {
 		name, err := d.ReadToken()
 		if err != nil {
-			return p, fmt.Errorf("read a list: %w", err)
+			return p, fmt.Errorf("read a list: %w", unquoted(err))
 		}
 		switch name.String() {
 		case "metadata":
@@ -63,7 +64,7 @@ func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
 			err = d.SkipValue()
 		}
 		if err != nil {
-			return p, fmt.Errorf("read a list: %w", err)
+			return p, fmt.Errorf("read a list: %w", unquoted(err))
 		}
 	}
 	if p.version == "" {
@@ -78,9 +79,21 @@ func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 		err = errMalformed
 	}
 	if err != nil {
-		return fmt.Errorf("read a list: %w", err)
+		return fmt.Errorf("read a list: %w", unquoted(err))
 	}
 	return nil
+}
+
+// unquoted is an error of the JSON decoder without what it quotes.
+func unquoted(err error) error {
+	var syntax *jsontext.SyntacticError
+	switch {
+	case !errors.As(err, &syntax):
+		return err
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%w at byte %d", errMalformed, syntax.ByteOffset)
 }
 
 func (p *page) readMetadata(d *jsontext.Decoder) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/redact"
 )
 
 // object is one object as the server sent it, with the four fields that the protocol needs found in it.
@@ -115,6 +116,20 @@ func (o *object) check(wellFormed bool) error {
 		return fmt.Errorf("read an object: its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %q)",
 			o.name, o.uid, o.version)
 	}
+	return nil
+}
+
+// tell makes the object's bytes what is told of it: the one place where they go from the API server to the log. After an
+// error they are as they came.
+func (o *object) tell(redactor *redact.Redactor, r *change.Resource) error {
+	if redactor != nil {
+		told, err := redactor.Apply(o.key(), o.raw)
+		if err != nil {
+			return fmt.Errorf("redact an object: %w", err)
+		}
+		o.raw = told
+	}
+	o.raw = o.withType(r)
 	return nil
 }
 

@@ -195,7 +195,9 @@ func (l *lister) object(ctx context.Context, o *object) error {
 		}
 		l.rewound = l.rewound || !old.newer(o.version)
 	}
-	o.raw = o.withType(&s.stream.Resource)
+	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
+		return s.sendMalformed(ctx, o.raw, err)
+	}
 	if l.snapshot && (!exists || old.uid == o.uid && old.lost()) {
 		return s.send(ctx, s.change(change.Read, o), "")
 	}

@@ -94,7 +94,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	o := s.options.Backfill
 	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, listed: listed, parallel: o.Parallel,
 		lives: map[string][]*life{}, explained: newExplained(from, to, s.stream.Resource.Plural == "events"),
-		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, limiter: o.Limiter}}
+		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, redactor: s.options.Redactor, limiter: o.Limiter}}
 	o.Claims.between(from, to, s.ID(), b.explained.add)
 	err = b.run(ctx, changed, s.index.unseen())
 	if isInvalid(err) || isRefused(err) {

@@ -14,6 +14,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
+	"kubecdc/redact"
 )
 
 // Options are the same for all streams of a process.
@@ -25,6 +26,7 @@ type Options struct {
 	FreshTries   int           // how often a 410 is answered by a fresh connection before the list
 	MaxBackoff   time.Duration
 	MetadataOnly bool
+	Redactor     *redact.Redactor // what is told of objects; nil: all
 	// StreamingLists: auto, on or off (streamed.go).
 	StreamingLists string
 	Backfill       *Backfill // nil: off
@@ -93,6 +95,7 @@ func NewStream(s *change.Stream, client *Client, options Options, inventory Inve
 	retry.MaxInterval = options.MaxBackoff
 	resource := s.Resource
 	client = client.patience(options.Quiet)
+	client.mute = options.Redactor != nil
 	return &Stream{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory, out: out, observer: observer,
 		log: log.With("stream", s.ID()), state: StateLoading, retry: retry, want: &resource}
 }

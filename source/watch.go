@@ -112,7 +112,7 @@ func kindOf(raw []byte) string {
 func (e event) statusOf() error {
 	status := metav1.Status{}
 	if err := json.Unmarshal(e.object.raw, &status); err != nil {
-		return fmt.Errorf("read an ERROR event %q: %w", snippet(e.object.raw), err)
+		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.object.raw), errMalformed) // not quoted: it may be an object
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }

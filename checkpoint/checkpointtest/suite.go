@@ -56,6 +56,9 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the number of slots changes only for who owns all of them", layouts},
 		{"the slots of clusters are apart from each other", otherLayout},
 		{"streams to be written again keep their objects", rewrite},
+		{"the first key of hashes is kept", hashKey},
+		{"what may not be kept any more is rewritten or forgotten", redactBodies},
+		{"only the owner rewrites what is kept", redactFenced},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)

@@ -105,6 +105,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	if err := s.migrate(ctx); err != nil {
 		return s.fail("bring the tables up to date", err)
 	}
+	if err := s.scrub(ctx); err != nil {
+		return s.fail("write the file anew, without what may not be kept", err)
+	}
 	_, err := s.db.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives: see Store
 	return s.fail("end the leases of earlier owners", err)
 }

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/redact"
 	"kubecdc/source"
 )
 
@@ -20,12 +21,12 @@ func exportConfig(c *config.Config) (export.Config, error) {
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
 	}
-	metadataOnly, err := source.ParsePatterns(c.Records.MetadataOnly)
+	content, err := contentOf(c)
 	if err != nil {
-		return export.Config{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
+		return export.Config{}, err
 	}
 	return export.Config{
-		Resources: resources, MetadataOnly: metadataOnly, Namespaces: c.Source.Namespaces,
+		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
 		Slots: c.Slots.Count, Owner: owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: export.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,
@@ -34,6 +35,27 @@ func exportConfig(c *config.Config) (export.Config, error) {
 		DiscoveryPoll: time.Minute, HistoryRetention: c.Checkpoint.Retention, ShutdownTimeout: c.Process.ShutdownTimeout,
 		Source: sourceOptions(c),
 	}, nil
+}
+
+// contentOf says what of objects is told.
+func contentOf(c *config.Config) (export.Content, error) {
+	metadataOnly, err := source.ParsePatterns(c.Records.MetadataOnly)
+	if err != nil {
+		return export.Content{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
+	}
+	redactions, err := c.Records.Redactions()
+	if err != nil {
+		return export.Content{}, fmt.Errorf("KUBECDC_REDACT: %w", err)
+	}
+	content := export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Key: redact.Key(c.Records.SecretsKey.Reveal())}
+	for _, r := range redactions {
+		resource, err := source.ParsePattern(r.Resource)
+		if err != nil {
+			return content, fmt.Errorf("KUBECDC_REDACT: %w", err)
+		}
+		content.Redact = append(content.Redact, export.Redaction{Resource: resource, Path: r.Path})
+	}
+	return content, nil
 }
 
 // backfillParallel requests of one gap run at once; all together they keep to the rate.

@@ -7,12 +7,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/sinks"
 	"kubecdc/source"
@@ -176,9 +178,17 @@ func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
 	return store.BindLog(ctx, identity)
 }
 
+// secretsAre says what becomes of Secrets.
+func secretsAre(settings *config.Config, selected []change.Resource) string {
+	if !slices.ContainsFunc(selected, source.IsSecrets) {
+		return "not exported"
+	}
+	return "exported as " + settings.Records.Secrets
+}
+
 // checkResources makes sure that what is to be exported exists and may be listed and watched.
 func (r *report) checkResources(ctx context.Context) (string, error) {
-	patterns, err := source.ParsePatterns(r.settings.Source.Resources)
+	plan, err := exportConfig(r.settings)
 	if err != nil {
 		return "", err
 	}
@@ -190,7 +200,10 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	selected, unknown := source.Select(patterns, served)
+	for _, doubt := range plan.Doubts(served) {
+		r.line("", "warning", doubt)
+	}
+	selected, unknown := source.Select(plan.Resources, served)
 	if len(unknown) > 0 {
 		return "", source.Unknown(unknown, served)
 	}
@@ -201,5 +214,5 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if len(forbidden) > 0 {
 		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
 	}
-	return fmt.Sprintf("%d to export, all may be listed and watched", len(selected)), nil
+	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
 }

@@ -28,7 +28,7 @@ import (
 func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 	k := startKube(t)
 	state := t.TempDir()
-	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state}
+	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state, "KUBECDC_RESOURCES": "*,secrets", "KUBECDC_SECRETS": "plain"}
 	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
 	writer := NewWriter(t, k.Config, rand.Uint64(), kinds)
 	writer.Fill(5)
@@ -110,13 +110,17 @@ func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
 	}
 }
 
-// gateway stands before an API server, and puts a line before each watch of ConfigMaps.
+// gateway stands before an API server, and puts a line before each watch of a resource.
 type gateway struct {
 	kubeconfig string
 	sent       atomic.Int64
 }
 
 func newGateway(t *testing.T, k *servers.Kubernetes, line string) *gateway {
+	return newGatewayOf(t, k, "configmaps", line)
+}
+
+func newGatewayOf(t *testing.T, k *servers.Kubernetes, resource, line string) *gateway {
 	t.Helper()
 	transport, err := rest.TransportFor(k.Config)
 	must(t, err)
@@ -126,7 +130,7 @@ func newGateway(t *testing.T, k *servers.Kubernetes, line string) *gateway {
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.Transport, proxy.FlushInterval = transport, -1
 	proxy.ModifyResponse = func(r *http.Response) error {
-		if r.Request.URL.Query().Has("watch") && strings.HasSuffix(r.Request.URL.Path, "/configmaps") && r.StatusCode == http.StatusOK {
+		if r.Request.URL.Query().Has("watch") && strings.HasSuffix(r.Request.URL.Path, "/"+resource) && r.StatusCode == http.StatusOK {
 			g.sent.Add(1)
 			r.Body = struct {
 				io.Reader

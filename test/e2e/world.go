@@ -46,6 +46,7 @@ func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
 		"KUBECDC_SINK": "postgres", "KUBECDC_SINK_POSTGRES": w.Postgres.URL, "KUBECDC_CHECKPOINT": w.Postgres.URL,
 		"KUBECDC_LEASE_DURATION": "2s", "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
+		"KUBECDC_SECRETS": "plain", // the judge compares with what the cluster has
 	}
 	return w
 }

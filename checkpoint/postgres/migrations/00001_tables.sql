@@ -7,7 +7,8 @@ create table clusters (
   uid      text not null, -- of the namespace kube-system; empty while it may not be read
   ca       text not null, -- fingerprint of the API server's CA; empty where there is none
   since    timestamptz not null default now(),
-  log      text           -- that the checkpoint tells of; null until one is bound
+  log      text,          -- that the checkpoint tells of; null until one is bound
+  hash_key bytea          -- of the hashes that stand for redacted values; null where the settings give one
 );
 comment on column clusters.log is 'a checkpoint says how far one log is complete, and is wrong for any other';
 
@@ -23,9 +24,10 @@ create table slots (
 ) with (fillfactor = 50);
 
 create table streams (
-  id      int generated always as identity primary key,
-  cluster int not null references clusters,
-  name    text not null,
+  id       int generated always as identity primary key,
+  cluster  int not null references clusters,
+  name     text not null,
+  redacted text not null default '', -- what is left out of the bodies of its objects
   unique (cluster, name)
 );
 

@@ -6,7 +6,8 @@ create table clusters (
   known_as text not null, -- the uid or CA by which it was first known; the log carries it
   uid      text not null, -- of the namespace kube-system; empty while it may not be read
   ca       text not null, -- fingerprint of the API server's CA; empty where there is none
-  log      text           -- that the checkpoint tells of; null until one is bound
+  log      text,          -- that the checkpoint tells of; null until one is bound
+  hash_key blob           -- of the hashes that stand for redacted values; null where the settings give one
 ) strict;
 
 create table slots (
@@ -21,9 +22,10 @@ create table slots (
 ) strict, without rowid;
 
 create table streams (
-  id      integer primary key,
-  cluster integer not null references clusters,
-  name    text not null,
+  id       integer primary key,
+  cluster  integer not null references clusters,
+  name     text not null,
+  redacted text not null default '', -- what is left out of the bodies of its objects
   unique (cluster, name)
 ) strict;
 

@@ -1,0 +1,69 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
+)
+
+// What may not be kept any more is not in the file, nor in the log beside it: not in the rows, and not where rows were that
+// were overwritten or deleted before.
+func TestWhatMayNotBeKeptIsNotInTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	store := open(t, path)
+	defer store.Close()
+	checkpointtest.Bind(t, store, "prod", "uid")
+	state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	canary := rand.Text()
+	for seq := range uint64(20) {
+		s := checkpoint.StreamCommit{Stream: "secrets"}
+		for i := range 40 {
+			key := fmt.Sprint("ns/", i)
+			if seq%4 == 3 && i%2 == 0 {
+				s.Deletes = append(s.Deletes, key)
+				continue
+			}
+			body := fmt.Appendf(nil, `{"data":{"a":"%s-%s"}}`, canary, bytes.Repeat([]byte(rand.Text()), 1+i*10))
+			s.Upserts = append(s.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "1", Body: body})
+		}
+		if err := store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: seq + 1, Streams: []checkpoint.StreamCommit{s}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := inFiles(t, path, canary); n == 0 {
+		t.Fatal("the canary is not in the file to begin with")
+	}
+	hide := []checkpoint.Redaction{{Stream: "secrets", Rules: "hash", Rewrite: func(string, []byte) []byte { return []byte(`{}`) }}}
+	if err := store.Redact(t.Context(), 0, state.Epoch, hide); err != nil {
+		t.Fatal(err)
+	}
+	if n := inFiles(t, path, canary); n > 0 {
+		t.Errorf("the canary is still there, %d times", n)
+	}
+}
+
+func inFiles(t *testing.T, path, text string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(b, []byte(text))
+	}
+	return n
+}

@@ -1,0 +1,131 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"kubecdc/redact"
+)
+
+// What of objects is exported.
+
+// versionOf finds the version in a resource's name: deployments.v1.apps.
+var versionOf = regexp.MustCompile(`^([^.]*)\.v[1-9][a-z0-9]*`)
+
+// plainName is a resource's name without version and !.
+func plainName(r string) string {
+	return versionOf.ReplaceAllString(strings.TrimPrefix(r, "!"), "$1")
+}
+
+// checkLeftOut checks the entries of a list of resources that have a ! in front.
+func (l *loader) checkLeftOut(name string, list List) {
+	var out, in []string
+	for _, r := range list {
+		switch rest, not := strings.CutPrefix(r, "!"); {
+		case !not:
+			in = append(in, plainName(r))
+		case rest == "*":
+			l.add(name, `"!*" leaves everything out`, "name what is to be left out, such as !leases.coordination.k8s.io")
+		case plainName(r) != rest:
+			l.add(name, fmt.Sprintf("%q names a version, but what is left out is left out in every version", r), "write !"+plainName(r))
+		default:
+			out = append(out, rest)
+		}
+	}
+	if len(out) > 0 && len(in) == 0 {
+		l.add(name, "only says what is to be left out", "say of what too: *,!"+strings.Join(out, ",!"))
+	}
+	for _, r := range out {
+		group, wild := strings.CutPrefix(r, "*.")
+		for _, named := range in {
+			_, groupOfNamed, _ := strings.Cut(named, ".")
+			if named == r || wild && groupOfNamed == group && named != "*" {
+				l.add(name, fmt.Sprintf("%q is named, and left out by %q", named, "!"+r), "leave one of the two out")
+			}
+		}
+	}
+}
+
+// named reports whether a list names a resource, and not only by a pattern.
+func named(list List, resource string) bool {
+	return slices.ContainsFunc(list, func(r string) bool { return !strings.HasPrefix(r, "!") && plainName(r) == resource })
+}
+
+// checkContent checks what is told of Secrets, and of fields.
+func (l *loader) checkContent() {
+	const name = "KUBECDC_SECRETS"
+	r := &l.c.Records
+	if named(r.MetadataOnly, "secrets") && l.set(name) && r.Secrets != "metadata" && !l.bad[name] {
+		l.add(name, "is "+r.Secrets+", but KUBECDC_METADATA_ONLY names secrets", "leave one of the two out")
+	}
+	if (l.set(name) || named(r.MetadataOnly, "secrets")) && !named(l.c.Source.Resources, "secrets") {
+		l.warn("Secrets are not exported: KUBECDC_RESOURCES does not name them, and patterns never take them; to export them, add secrets")
+	}
+	if named(l.c.Source.Resources, "secrets") && r.Secrets == "plain" {
+		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
+	}
+	l.checkHashKey()
+	l.checkRedact()
+}
+
+// checkHashKey puts the file's text in place of the key.
+func (l *loader) checkHashKey() {
+	const name, file = "KUBECDC_SECRETS_KEY", "KUBECDC_SECRETS_KEY_FILE"
+	r := &l.c.Records
+	what := name
+	if r.SecretsKeyFile != "" {
+		if r.SecretsKey != "" {
+			l.add(file, "set together with "+name, "leave one of the two out")
+			return
+		}
+		text, err := os.ReadFile(r.SecretsKeyFile)
+		if err != nil {
+			l.add(file, plain(err), "name a file that this user can read")
+			return
+		}
+		what, r.SecretsKey = file, Secret(strings.TrimRight(string(text), "\r\n"))
+	} else if !l.set(name) {
+		return
+	}
+	if n := len(r.SecretsKey); n < redact.MinKey {
+		l.add(what, fmt.Sprintf("the key has %d bytes", n), fmt.Sprintf("use one of %d or more, such as openssl rand -hex 32 gives; or leave it out, and one is drawn", redact.MinKey))
+	}
+}
+
+// Redaction is one entry of KUBECDC_REDACT.
+type Redaction struct {
+	Resource string
+	Path     redact.Path
+}
+
+// Redactions reads KUBECDC_REDACT.
+func (r *Records) Redactions() (all []Redaction, err error) {
+	for _, entry := range r.Redact {
+		resource, path, _ := strings.Cut(entry, ":")
+		p, err := redact.ParsePath(path)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", entry, err)
+		}
+		all = append(all, Redaction{resource, p})
+	}
+	return all, nil
+}
+
+func (l *loader) checkRedact() {
+	const name, write = "KUBECDC_REDACT", `write RESOURCE:PATH with commas between, such as configmaps:data.password or secrets:metadata.annotations.example\.com/token`
+	for _, entry := range l.c.Records.Redact {
+		resource, path, found := strings.Cut(entry, ":")
+		switch {
+		case !found || path == "" || strings.HasPrefix(resource, "!") || !resourceName.MatchString(resource):
+			l.add(name, fmt.Sprintf("%q is not RESOURCE:PATH", entry), write)
+		case plainName(resource) != resource:
+			l.add(name, fmt.Sprintf("%q names a version, but a field is hidden in every version", entry), "write "+plainName(resource)+":"+path)
+		}
+	}
+	if _, err := l.c.Records.Redactions(); err != nil {
+		l.add(name, err.Error(), write)
+	}
+}

@@ -1,0 +1,259 @@
+package redact
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var testKey = Key("0123456789abcdef0123456789abcdef")
+
+func of(t testing.TB, mode Mode, paths ...string) *Redactor {
+	t.Helper()
+	rules := Rules{Cluster: "prod", Resource: "secrets", Mode: mode, Key: testKey}
+	for _, text := range paths {
+		p, err := ParsePath(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules.Fields = append(rules.Fields, p)
+	}
+	return New(rules)
+}
+
+func apply(t testing.TB, r *Redactor, object, raw string) string {
+	t.Helper()
+	out, err := r.Apply(object, []byte(raw))
+	if err != nil {
+		t.Fatalf("%v: %s", err, raw)
+	}
+	return string(out)
+}
+
+var hashes = regexp.MustCompile(`"hmac-sha256:[0-9a-f]{64}"`)
+
+// Everything that is not hidden stays byte for byte, in its order, numbers and spaces included.
+func TestWhatIsHiddenAndWhatStays(t *testing.T) {
+	const applied = `"kubectl.kubernetes.io/last-applied-configuration":"{\"data\":{\"a\":\"Y2FuYXJ5\"}}"`
+	for _, c := range []struct {
+		name     string
+		redactor *Redactor
+		in, want string
+	}{
+		{"plain", of(t, Plain), `{"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `}}}`,
+			`{"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `}}}`},
+		{"hash", of(t, Hash), `{ "kind" : "Secret","metadata":{"generation":1e3,"annotations":{"x":"y",` + applied + `,"z":"1"}}, "type":"Opaque","data":{"a": "Y2FuYXJ5" ,"b":""},"stringData":{"c":"canary"},"immutable":true}`,
+			`{ "kind" : "Secret","metadata":{"generation":1e3,"annotations":{"x":"y","z":"1"}}, "type":"Opaque","data":{"a": # ,"b":#},"stringData":{"c":#},"immutable":true}`},
+		{"only the annotation", of(t, Hash), `{"metadata":{"annotations":{` + applied + `}}}`, `{"metadata":{"annotations":{}}}`},
+		{"the annotation first", of(t, Hash), `{"metadata":{"annotations":{` + applied + `,"b":"c"}}}`, `{"metadata":{"annotations":{"b":"c"}}}`},
+		{"the annotation last", of(t, Hash), `{"metadata":{"annotations":{"b":"c",` + applied + `}}}`, `{"metadata":{"annotations":{"b":"c"}}}`},
+		{"twice", of(t, Hash), `{"data":{"a":"Y2FuYXJ5"},"data":{"a":"Y2FuYXJ5"},"metadata":{"annotations":{` + applied + `,` + applied + `}}}`,
+			`{"data":{"a":#},"data":{"a":#},"metadata":{"annotations":{}}}`},
+		{"escaped names", of(t, Hash), `{"d\u0061ta":{"a":"Y2FuYXJ5"},"metadat\u0061":{"annotations":{"kubectl.kubernetes.io\/last-applied-configuration":"canary"}}}`,
+			`{"d\u0061ta":{"a":#},"metadat\u0061":{"annotations":{}}}`},
+		{"data in other forms", of(t, Hash), `{"data":["canary"],"stringData":"canary","new":{"a":"canary"}}`, `{"data":#,"stringData":#,"new":#}`},
+		{"no base64, no text", of(t, Hash), `{"data":{"a":"canary!","b":1,"c":{"d":"canary"},"e":null}}`, `{"data":{"a":#,"b":#,"c":#,"e":#}}`},
+		{"metadata", of(t, Metadata), `{"kind":"PartialObjectMetadata","data":{"a":"Y2FuYXJ5"},"apiVersion":"v1","metadata":{"annotations":{` + applied + `}},"spec":1}`,
+			`{"kind":"PartialObjectMetadata","apiVersion":"v1","metadata":{"annotations":{}}}`},
+		{"metadata, none of it first", of(t, Metadata), `{"data":{"a":"Y2FuYXJ5"},"kind":"Secret"}`, `{"kind":"Secret"}`},
+		{"fields", of(t, Plain, "data.password", `metadata.annotations.example\.com/token`), `{"data":{"password":"canary","user":"me"},"metadata":{"annotations":{"example.com/token":"canary",` + applied + `}}}`,
+			`{"data":{"password":#,"user":"me"},"metadata":{"annotations":{"example.com/token":#}}}`},
+		{"lists", of(t, Plain, "spec.containers.*.env.*.value"), `{"spec":{"containers":[{"env":[{"name":"A","value":"canary"},{"name":"B","value":7}]},{"env":null}]}}`,
+			`{"spec":{"containers":[{"env":[{"name":"A","value":#},{"name":"B","value":#}]},{"env":null}]}}`},
+		{"lists that are not mentioned", of(t, Plain, "spec.containers.env.value"), `{"spec":{"containers":[{"env":[{"name":"A","value":"canary"}]}]}}`,
+			`{"spec":{"containers":[{"env":[{"name":"A","value":#}]}]}}`},
+		{"one element", of(t, Plain, "spec.args.1"), `{"spec":{"args":["a","canary"]}}`, `{"spec":{"args":["a",#]}}`},
+		{"whole parts", of(t, Plain, "spec.args", "status"), `{"spec":{"args":["canary"]},"status":{"a":1}}`, `{"spec":{"args":#},"status":#}`},
+		{"a star that is a name", of(t, Plain, `data.\*`), `{"data":{"*":"canary","a":"b"}}`, `{"data":{"*":#,"a":"b"}}`},
+		{"fields of a Secret's metadata", of(t, Hash, "metadata.labels.token"), `{"metadata":{"labels":{"token":"canary"}},"data":{"a":"Y2FuYXJ5"}}`,
+			`{"metadata":{"labels":{"token":#}},"data":{"a":#}}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got := hashes.ReplaceAllString(apply(t, c.redactor, "ns/a", c.in), "#")
+			if got != c.want {
+				t.Errorf("%s\n got %s\nwant %s", c.in, got, c.want)
+			}
+		})
+	}
+}
+
+func dataOf(t *testing.T, raw string) map[string]string {
+	t.Helper()
+	var o struct{ Data, StringData map[string]string }
+	if err := json.Unmarshal([]byte(raw), &o); err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range o.StringData {
+		o.Data[k+" as text"] = v
+	}
+	return o.Data
+}
+
+// A hash shows that a value changed, and nothing else: not even that two values in different places are equal.
+func TestHashesTellOnlyChanges(t *testing.T) {
+	r := of(t, Hash)
+	const raw = `{"data":{"a":"Y2FuYXJ5","b":"Y2FuYXJ5"},"stringData":{"a":"canary"}}`
+	first := dataOf(t, apply(t, r, "ns/a", raw))
+	if again := dataOf(t, apply(t, r, "ns/a", raw)); again["a"] != first["a"] {
+		t.Error("the same value has two hashes")
+	}
+	if first["a"] != first["a as text"] {
+		t.Error("data and stringData have other hashes of the same content")
+	}
+	for what, other := range map[string]string{
+		"another key in it":   first["b"],
+		"another object":      dataOf(t, apply(t, r, "ns/b", raw))["a"],
+		"another value":       dataOf(t, apply(t, r, "ns/a", `{"data":{"a":"Y2FuYXJ6"}}`))["a"],
+		"an empty value":      dataOf(t, apply(t, r, "ns/a", `{"data":{"a":""}}`))["a"],
+		"another key of ours": dataOf(t, apply(t, New(Rules{Cluster: "prod", Resource: "secrets", Mode: Hash, Key: Key("another key that is long")}), "ns/a", raw))["a"],
+		"another cluster":     dataOf(t, apply(t, New(Rules{Cluster: "test", Resource: "secrets", Mode: Hash, Key: testKey}), "ns/a", raw))["a"],
+	} {
+		if other == first["a"] || !isHash(other) {
+			t.Errorf("%s has the hash %s", what, other)
+		}
+	}
+}
+
+// Applying it again changes nothing; under another mode what is stricter is hidden too.
+func TestAgainKeepsHashes(t *testing.T) {
+	r := of(t, Hash, "metadata.labels.x")
+	once := apply(t, r, "ns/a", `{"metadata":{"labels":{"x":"canary"}},"data":{"a":"Y2FuYXJ5","b":1},"new":[1]}`)
+	twice, err := r.Again("ns/a", []byte(once))
+	if err != nil || string(twice) != once {
+		t.Errorf("%v\n got %s\nwant %s", err, twice, once)
+	}
+	if again := apply(t, r, "ns/a", once); again == once {
+		t.Error("Apply takes what looks like a hash for one")
+	}
+	if got, err := of(t, Metadata).Again("ns/a", []byte(once)); err != nil || strings.Contains(string(got), "data\":{\"a") {
+		t.Errorf("%v %s", err, got)
+	}
+}
+
+func TestWhatIsNoObjectIsRefusedAndNotQuoted(t *testing.T) {
+	for _, raw := range []string{``, `"canary"`, `["canary"]`, `{"data":{"a":"canary"`, `{"data":{"a":"canary"}}x`, `{"data":{"a":"canary"},}`,
+		`{"a":canary}`, `{"data":{"canary\x":1}}`, `{canary:1}`} {
+		for _, r := range []*Redactor{of(t, Hash), of(t, Metadata), of(t, Plain, "data.a")} {
+			out, err := r.Apply("ns/a", []byte(raw))
+			if err == nil || out != nil || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%q gives %q, %v", raw, out, err)
+			}
+			if text := r.Describe([]byte(raw)); strings.Contains(text, "canary") || !json.Valid([]byte(text)) {
+				t.Error(text)
+			}
+		}
+	}
+}
+
+func TestPathsThatAreRefused(t *testing.T) {
+	for path, want := range map[string]string{
+		"":                "without a name",
+		"a..b":            "without a name",
+		".a":              "without a name",
+		"a.":              "without a name",
+		"a[0].b":          "backslash",
+		"a['b']":          "backslash",
+		`a\`:              "backslash",
+		"a.pass*":         "stands for a whole name",
+		"metadata":        "metadata.name",
+		"metadata.*":      "metadata.name",
+		"*":               "apiVersion",
+		"kind":            "kind",
+		"metadata.uid":    "metadata.uid",
+		"*.name":          "metadata.name",
+		"metadata.name":   "what a record is about",
+		"{.data.password": "backslash",
+	} {
+		if _, err := ParsePath(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", path, err, want)
+		}
+	}
+	for _, path := range []string{"metadata.annotations", "data.*", `data.tls\.crt`, "spec.template.spec.containers.*.env.*.value", "*.a"} {
+		if _, err := ParsePath(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The key is in nothing that is printed.
+func TestTheKeyIsNotShown(t *testing.T) {
+	r := of(t, Hash, "metadata.labels.b", "metadata.labels.a")
+	text := r.String() + fmt.Sprintf("%v %+v %s %x %#v %q", testKey, r.rules, r, testKey, Rules{Key: testKey}, testKey)
+	if strings.Contains(text, string(testKey)) || strings.Contains(text, fmt.Sprintf("%x", []byte(testKey))) {
+		t.Error(text)
+	}
+	if same := of(t, Hash, "metadata.labels.a", "metadata.labels.b"); same.String() != r.String() {
+		t.Errorf("%s is not %s", same, r)
+	}
+	if of(t, Plain).String() != "" || of(t, Plain) != nil {
+		t.Error("plain has a redactor")
+	}
+}
+
+// Whatever JSON a Secret is, its values are not in what comes out, and all else still reads as it did.
+func FuzzNoValueComesThrough(f *testing.F) {
+	f.Add(`{"metadata":{"name":"a"},"data":{"k":"@"}}`, "k", "canary-0123456789", false)
+	f.Add(`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"@"}},"stringData":{"k":"@"}}`, "k", "x\\\"\n", true)
+	f.Add(`{"data":@,"new":["@",{"a":"@"}]}`, "a", `"quoted"`, false)
+	f.Fuzz(func(t *testing.T, template, name, value string, escape bool) {
+		if len(value) < 8 || strings.Contains(template, value) || strings.Contains(name, value) || strings.Contains("hmac-sha256:0123456789abcdef"+lastAppliedAnnotation, value) {
+			return
+		}
+		quoted, _ := json.Marshal(value)
+		if escape {
+			quoted = fmt.Appendf(nil, `"\u%04x%s`, value[0], quoted[2:])
+		}
+		encoded := base64.StdEncoding.EncodeToString([]byte(value))
+		for _, raw := range []string{
+			fmt.Sprintf(`{"kind":"Secret","data":{%q:%q,"z":%s},"stringData":{%q:%s},"other":%s}`, name, encoded, quoted, name, quoted, quoted),
+			strings.ReplaceAll(template, "@", value),
+		} {
+			for _, r := range []*Redactor{of(t, Hash), of(t, Metadata)} {
+				checkHidden(t, r, raw, value, encoded)
+			}
+		}
+	})
+}
+
+func checkHidden(t *testing.T, r *Redactor, raw string, values ...string) {
+	out, err := r.Apply("ns/a", []byte(raw))
+	var was struct{ Metadata json.RawMessage }
+	if err != nil {
+		if json.Valid([]byte(raw)) && strings.HasPrefix(strings.TrimSpace(raw), "{") {
+			t.Errorf("refused: %s", raw)
+		}
+		return
+	}
+	if !json.Valid(out) {
+		t.Fatalf("%s became %s", raw, out)
+	}
+	if json.Unmarshal([]byte(raw), &was); was.Metadata != nil && !strings.Contains(raw, lastAppliedAnnotation) {
+		return // metadata is told
+	}
+	for _, v := range values {
+		quoted, _ := json.Marshal(v)
+		if strings.Contains(string(out), v) || strings.Contains(string(out), string(quoted[1:len(quoted)-1])) {
+			t.Errorf("%q is in %s, from %s", v, out, raw)
+		}
+	}
+}
+
+func BenchmarkApply(b *testing.B) {
+	raw := []byte(`{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a","namespace":"ns","uid":"u","resourceVersion":"7","managedFields":[` +
+		strings.Repeat(`{"manager":"kubectl","fieldsV1":{"f:data":{".":{},"f:a":{}}}},`, 20) + `{}]},"data":{"a":"` + strings.Repeat("YWJj", 500) + `"}}`)
+	for _, mode := range []Mode{Hash, Metadata} {
+		b.Run(string(mode), func(b *testing.B) {
+			r := New(Rules{Cluster: "prod", Resource: "secrets", Mode: mode, Key: testKey})
+			b.SetBytes(int64(len(raw)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := r.Apply("ns/a", raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

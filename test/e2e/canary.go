@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/checkpoint/sqlite"
+)
+
+// Canary is a text that must not come out, in whatever form it goes in.
+type Canary string
+
+// Base64 is how it stands in the data of a Secret; its length is one that needs no padding.
+func (c Canary) Base64() string { return base64.StdEncoding.EncodeToString([]byte(c)) }
+
+// In reports whether it is in what was read somewhere.
+func (c Canary) In(b []byte) bool {
+	for _, form := range []string{string(c), c.Base64(), hex.EncodeToString([]byte(c)), hex.EncodeToString([]byte(c.Base64()))} {
+		if bytes.Contains(b, []byte(form)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Demand fails the test where the canary is in what was read, or, where it is to be, where it is not.
+func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
+	t.Helper()
+	if c.In(b) != want {
+		t.Errorf("the canary is in %s: %v, want %v", where, !want, want)
+	}
+}
+
+// Topics reads all records of a prefix that come after the offsets given, aborted ones too: keys, values and headers.
+// The parts of dead letters are joined.
+func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffsets) (all []byte, end kadm.ListedOffsets) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords())
+	must(t, err)
+	defer client.Close()
+	start, end := bounds(t, ctx, client, prefix)
+	after.Each(func(o kadm.ListedOffset) { start[o.Topic][o.Partition] = o })
+	reader, letters := newReader(client, start, end), map[string][]byte{}
+	for len(reader.left) > 0 {
+		fetches := client.PollFetches(ctx)
+		must(t, ctx.Err())
+		fetches.EachRecord(func(r *kgo.Record) {
+			if !reader.take(r) {
+				return
+			}
+			all = append(append(append(all, r.Key...), r.Value...), '\n')
+			for _, h := range r.Headers {
+				all = append(append(all, h.Value...), '\n')
+			}
+			letters[fmt.Sprint(r.Topic, r.Partition)] = append(letters[fmt.Sprint(r.Topic, r.Partition)], r.Value...)
+		})
+	}
+	for _, parts := range letters {
+		all = append(all, parts...)
+	}
+	return all, end
+}
+
+// Tables reads every table of a Postgres database as text.
+func Tables(t testing.TB, url string) (all []byte) {
+	t.Helper()
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, url)
+	must(t, err)
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `select format('%I.%I', schemaname, tablename) from pg_tables where schemaname like 'kubecdc%'`)
+	must(t, err)
+	names, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	for _, name := range names {
+		rows, err := conn.Query(ctx, `select t::text from `+name+` t`)
+		must(t, err)
+		texts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		must(t, err)
+		all = append(append(all, strings.Join(texts, "\n")...), '\n')
+	}
+	return all
+}
+
+// Bodies reads the bodies that a checkpoint in Postgres keeps of a stream, unpacked.
+func Bodies(t testing.TB, url, cluster, uid, stream string) []byte {
+	t.Helper()
+	store, err := postgres.Open(context.Background(), postgres.Config{URL: url})
+	must(t, err)
+	defer store.Close()
+	return bodiesOf(t, store, cluster, uid, stream)
+}
+
+// FileBodies does so with one in a file, which nobody may have open.
+func FileBodies(t testing.TB, path, cluster, uid, stream string) []byte {
+	t.Helper()
+	store, err := sqlite.Open(context.Background(), path)
+	must(t, err)
+	defer store.Close()
+	return bodiesOf(t, store, cluster, uid, stream)
+}
+
+func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid, stream string) (all []byte) {
+	t.Helper()
+	ctx := context.Background()
+	checkpointtest.Bind(t, store, cluster, uid)
+	var keys []string
+	must(t, store.Inventory(ctx, stream, func(o checkpoint.Object) error { keys = append(keys, o.Key); return nil }))
+	found, err := store.Bodies(ctx, stream, keys)
+	must(t, err)
+	for _, body := range found {
+		all = append(append(all, body...), '\n')
+	}
+	return all
+}
+
+// Files reads a file and all that stands beside it under its name.
+func Files(t testing.TB, path string) (all []byte) {
+	t.Helper()
+	names, err := filepath.Glob(path + "*")
+	must(t, err)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		all = append(all, b...)
+	}
+	return all
+}
+
+// Said is all that a process says to people: log, output, health and metrics.
+func (e *Exporter) Said(t testing.TB) []byte {
+	t.Helper()
+	all := append(e.log.Bytes(), e.out.Bytes()...)
+	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+		resp, err := http.Get("http://" + e.listen + path)
+		if err != nil {
+			continue // it has ended
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		must(t, err)
+		all = append(all, b...)
+	}
+	return all
+}

@@ -1,0 +1,341 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+const theCanary = Canary("canary-Rk3xV8pQ2") + "w9" // 18 bytes
+
+// vault writes Secrets that hold the canary wherever kubectl apply puts it, and ConfigMaps that hold it as well.
+type vault struct {
+	t      testing.TB
+	api    kubernetes.Interface
+	uid    string // of the cluster
+	writes int
+}
+
+func newVault(t testing.TB, k *servers.Kubernetes) *vault {
+	v := &vault{t: t, api: kubernetes.NewForConfigOrDie(k.Config)}
+	system, err := v.api.CoreV1().Namespaces().Get(context.Background(), "kube-system", metav1.GetOptions{})
+	must(t, err)
+	v.uid = string(system.UID)
+	return v
+}
+
+// put creates or updates a Secret; more is the number of further keys. One value stays, the others are new each time.
+func (v *vault) put(name string, more int) (version string) {
+	v.t.Helper()
+	v.writes++
+	data := map[string][]byte{"stays": []byte(theCanary)}
+	for i := range more + 1 {
+		data[fmt.Sprintf("rotates-%d", i)] = fmt.Appendf(nil, "%s-%04d", theCanary, v.writes)
+	}
+	meta := metav1.ObjectMeta{Name: name, Namespace: "default", Annotations: map[string]string{corev1.LastAppliedConfigAnnotation: fmt.Sprintf(
+		`{"apiVersion":"v1","kind":"Secret","metadata":{"name":%q},"data":{"stays":%q},"stringData":{"text":%q}}`, name, theCanary.Base64(), theCanary)}}
+	s := &corev1.Secret{ObjectMeta: meta, Data: data, StringData: map[string]string{"text": string(theCanary)}}
+	got, err := v.api.CoreV1().Secrets("default").Create(context.Background(), s, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		got, err = v.api.CoreV1().Secrets("default").Update(context.Background(), s, metav1.UpdateOptions{})
+	}
+	must(v.t, err)
+	return got.ResourceVersion
+}
+
+func (v *vault) delete(name string) {
+	v.t.Helper()
+	must(v.t, v.api.CoreV1().Secrets("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
+}
+
+// config puts a ConfigMap: its value under password is the canary, any other is not.
+func (v *vault) config(name string) {
+	v.t.Helper()
+	v.writes++
+	c := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Data: map[string]string{"password": string(theCanary), "n": fmt.Sprint(v.writes)}}
+	_, err := v.api.CoreV1().ConfigMaps("default").Create(context.Background(), c, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		_, err = v.api.CoreV1().ConfigMaps("default").Update(context.Background(), c, metav1.UpdateOptions{})
+	}
+	must(v.t, err)
+}
+
+// await waits for a record of an object, and gives the last one that has a value.
+func (w *World) await(t testing.TB, kind Kind, name string, what string, is func(Record) bool) (found Record) {
+	t.Helper()
+	Await(t, 60*time.Second, what, func() (bool, error) {
+		for _, r := range w.Read(t).ByKey(w.Prefix, kind)["default/"+name] {
+			if r.Op != "" && is(r) {
+				found = r
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	return found
+}
+
+func (w *World) awaitVersion(t testing.TB, name, version string) Record {
+	t.Helper()
+	return w.await(t, Secrets, name, "Secret "+name+" at "+version, func(r Record) bool { return r.Version == version })
+}
+
+func (e *Exporter) stop(t testing.TB) {
+	t.Helper()
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM %s ends with %d", e.name, code)
+	}
+}
+
+func dataOf(t testing.TB, raw json.RawMessage) map[string]string {
+	t.Helper()
+	var o struct{ Data map[string]string }
+	must(t, json.Unmarshal(raw, &o))
+	return o.Data
+}
+
+// A Secret's content is nowhere but in the cluster: not with *, and named only as hashes, in topics (dead letters and
+// aborted records too), checkpoint, log and metrics. After a change from plain to stricter nothing that is told from then on
+// has it, nor the checkpoint.
+func TestSecretsAreNotTold(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	delete(w.Env, "KUBECDC_SECRETS")
+	v := newVault(t, w.Kube)
+	v.put("old", 0)
+	t.Run("a wildcard takes none", func(t *testing.T) { wildcardTakesNone(t, w.of(t, "star"), v) })
+	t.Run("named, as hashes", func(t *testing.T) { asHashes(t, w.of(t, "hash"), v) })
+	for _, mode := range []string{"hash", "metadata"} {
+		t.Run("from plain to "+mode, func(t *testing.T) { fromPlain(t, w.of(t, "to-"+mode), v, mode) })
+	}
+}
+
+// of is the same world for another exporter: topics, checkpoint and cluster name of its own.
+func (w *World) of(t testing.TB, name string) *World {
+	t.Helper()
+	url, err := w.Postgres.CreateDatabase(context.Background(), strings.ReplaceAll(name, "-", "_"))
+	must(t, err)
+	other := *w
+	other.Prefix = name
+	other.Env = w.With("KUBECDC_CLUSTER", name, "KUBECDC_KAFKA_TOPIC_PREFIX", name, "KUBECDC_CHECKPOINT", url,
+		"KUBECDC_LEASE_DURATION", "1s", "KUBECDC_RESOURCES", "configmaps,secrets", "KUBECDC_REDACT", "configmaps:data.password")
+	return &other
+}
+
+// wantHidden demands that nothing which an exporter leaves behind has the canary.
+func (w *World) wantHidden(t testing.TB, v *vault, e *Exporter) {
+	t.Helper()
+	all, _ := Topics(t, w.Kafka.Brokers, w.Prefix, nil)
+	theCanary.Demand(t, "the topics", false, all)
+	w.wantKeptHidden(t, v)
+	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
+}
+
+func (w *World) wantKeptHidden(t testing.TB, v *vault) {
+	t.Helper()
+	url := w.Env["KUBECDC_CHECKPOINT"]
+	theCanary.Demand(t, "the checkpoint's tables", false, Tables(t, url))
+	theCanary.Demand(t, "the checkpoint's bodies", false, Bodies(t, url, w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"))
+}
+
+func wildcardTakesNone(t *testing.T, w *World, v *vault) {
+	e := StartExporter(t, "with a wildcard", w.With("KUBECDC_RESOURCES", "*,!leases.coordination.k8s.io"))
+	e.AwaitReady(t)
+	v.put("wild", 0)
+	v.config("wild")
+	got := w.await(t, ConfigMaps, "wild", "the ConfigMap", func(Record) bool { return true })
+	if d := dataOf(t, got.After); !strings.HasPrefix(d["password"], "hmac-sha256:") || d["n"] == "" {
+		t.Errorf("the ConfigMap holds %s", got.After)
+	}
+	for _, r := range w.Read(t).Records {
+		if id := r.Resource(w.Prefix); id == "secrets" || id == "leases.coordination.k8s.io" {
+			t.Fatalf("there is a record of %s", id)
+		}
+	}
+	w.wantHidden(t, v, e)
+	e.stop(t)
+	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,!lease.coordination.k8s.io", "KUBECDC_REDACT": "configmap:data.password"},
+		"Secrets: not exported", `KUBECDC_RESOURCES: "lease.coordination.k8s.io" has no effect`, `KUBECDC_REDACT: "configmap" has no effect`, "nearest: configmaps")
+	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,secrets"}, "Secrets: exported as hash")
+}
+
+// wantChecked runs exporter check.
+func (w *World) wantChecked(t testing.TB, env map[string]string, want ...string) {
+	t.Helper()
+	check := exec.Command(Binary(t), "check")
+	check.Env = os.Environ()
+	for k, v := range w.With(flat(env)...) {
+		check.Env = append(check.Env, k+"="+v)
+	}
+	out, err := check.CombinedOutput()
+	must(t, err)
+	for _, text := range want {
+		if !strings.Contains(string(out), text) {
+			t.Errorf("exporter check does not say %q:\n%s", text, out)
+		}
+	}
+}
+
+func asHashes(t *testing.T, w *World, v *vault) {
+	env := w.With("KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "10KiB")
+	e := StartExporter(t, "with hashes", env)
+	e.AwaitReady(t)
+	w.await(t, Secrets, "old", "the snapshot", func(r Record) bool { return r.Op == "r" })
+	created := w.awaitVersion(t, "live", v.put("live", 0))
+	rotated := w.awaitVersion(t, "live", v.put("live", 0))
+	v.delete("live")
+	deleted := w.await(t, Secrets, "live", "the deletion", func(r Record) bool { return r.Op == "d" })
+	was, now := dataOf(t, rotated.Before), dataOf(t, rotated.After)
+	if was["rotates-0"] == now["rotates-0"] || was["stays"] != now["stays"] || was["stays"] != was["text"] && was["text"] == "" || string(rotated.Before) != string(created.After) || string(deleted.Before) != string(rotated.After) {
+		t.Errorf("rotated from %s to %s, deleted as %s", rotated.Before, rotated.After, deleted.Before)
+	}
+	large := w.awaitVersion(t, "large", v.put("large", 800))
+	if len(w.Read(t).Dead) == 0 || !strings.Contains(string(large.After), "kubecdc/dead-letter") {
+		t.Errorf("no dead letter of a large Secret: %.300s", large.After)
+	}
+	w.wantHidden(t, v, e)
+	e.stop(t)
+
+	v.put("gap", 0)
+	v.delete("gap")
+	last := v.put("old", 0)
+	must(t, w.Kube.RestartAPIServer(context.Background()))
+	e = StartExporter(t, "after a gap", env)
+	w.awaitVersion(t, "old", last)
+	w.await(t, Secrets, "gap", "what lived and died unseen", func(r Record) bool { return r.Op == "d" })
+	w.wantHidden(t, v, e)
+	e.stop(t)
+}
+
+// fromPlain is also the proof that the canary is found where it is.
+func fromPlain(t *testing.T, w *World, v *vault, mode string) {
+	name := "switched-" + mode
+	plain := w.With("KUBECDC_SECRETS", "plain")
+	e := StartExporter(t, "in plain", plain)
+	e.AwaitReady(t)
+	w.awaitVersion(t, name, v.put(name, 0))
+	w.awaitVersion(t, name+"-deleted", v.put(name+"-deleted", 0))
+	e.stop(t)
+	theCanary.Demand(t, "the checkpoint's tables", true, Tables(t, w.Env["KUBECDC_CHECKPOINT"]))
+	last := v.put(name+"-tail", 0)
+	killedAt(t, plain, failpoint.Written+":1") // it is in the log, and not yet in the checkpoint
+	w.awaitVersion(t, name+"-tail", last)
+	before, end := Topics(t, w.Kafka.Brokers, w.Prefix, nil)
+	theCanary.Demand(t, "the topics", true, before)
+
+	strict := w.With("KUBECDC_SECRETS", mode)
+	e = StartExporter(t, "in "+mode, strict)
+	e.AwaitReady(t)
+	w.wantKeptHidden(t, v)
+	updated := w.awaitVersion(t, name, v.put(name, 0))
+	v.delete(name + "-deleted")
+	deleted := w.await(t, Secrets, name+"-deleted", "the deletion", func(r Record) bool { return r.Op == "d" })
+	tail := w.awaitVersion(t, name+"-tail", v.put(name+"-tail", 0))
+	for _, r := range []Record{updated, deleted, tail} {
+		if !strings.Contains(string(r.Before), `"uid":"`+r.UID) {
+			t.Errorf("%s of %s has the before %s", r.Op, r.Key, r.Before)
+		}
+	}
+	if d := dataOf(t, updated.Before); mode == "hash" && (d["stays"] == "" || d["stays"] != dataOf(t, updated.After)["stays"]) {
+		t.Errorf("what did not change has the hash %s before and %s after", d["stays"], dataOf(t, updated.After)["stays"])
+	}
+	after, _ := Topics(t, w.Kafka.Brokers, w.Prefix, end)
+	theCanary.Demand(t, "what is told after the change", false, after)
+	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
+	e.wantLogged(t, "what the log has told already stays in it", "docs/security.md")
+	w.wantKeptHidden(t, v)
+	e.stop(t)
+
+	e = StartExporter(t, "without Secrets", w.With("KUBECDC_SECRETS", mode, "KUBECDC_RESOURCES", "configmaps"))
+	e.AwaitReady(t)
+	if kept := Bodies(t, w.Env["KUBECDC_CHECKPOINT"], w.Env["KUBECDC_CLUSTER"], v.uid, "secrets"); strings.Contains(string(kept), `"data"`) {
+		t.Errorf("of Secrets that are not exported any more the checkpoint keeps %.400s", kept)
+	}
+	e.stop(t)
+}
+
+// The same with an SQLite file and a pipe: after the change nothing in the file has it, not even where rows were.
+func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
+	k := startKube(t)
+	v := newVault(t, k)
+	path := filepath.Join(t.TempDir(), "c.db")
+	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "pipe", "KUBECDC_RESOURCES": "secrets",
+		"KUBECDC_CHECKPOINT": "sqlite:" + path, "KUBECDC_SECRETS": "plain"}
+	v.put("a", 20)
+	e := StartExporter(t, "in plain", env)
+	e.AwaitReady(t)
+	e.awaitLine(t, v.put("a", 30))
+	e.awaitLine(t, v.put("b", 0))
+	e.stop(t)
+	theCanary.Demand(t, "the pipe", true, e.out.Bytes())
+	theCanary.Demand(t, "the file", true, append(Files(t, path), FileBodies(t, path, "pipe", v.uid, "secrets")...))
+
+	env["KUBECDC_SECRETS"] = "hash"
+	e = StartExporter(t, "in hash", env)
+	e.AwaitReady(t)
+	e.awaitLine(t, v.put("a", 0))
+	e.awaitLine(t, v.put("b", 0))
+	theCanary.Demand(t, "the file", false, Files(t, path))
+	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
+	e.stop(t)
+	theCanary.Demand(t, "the file's bodies", false, FileBodies(t, path, "pipe", v.uid, "secrets"))
+	log, _ := ParseLines(t, e.out.Bytes(), "pipe")
+	for _, r := range log.Records {
+		if r.Op == "u" && !strings.Contains(string(r.Before), "hmac-sha256:") {
+			t.Errorf("the before of %s is %s", r.Key, r.Before)
+		}
+	}
+}
+
+func (e *Exporter) awaitLine(t testing.TB, version string) {
+	t.Helper()
+	Await(t, 30*time.Second, "the line of "+version, func() (bool, error) {
+		log, _ := ParseLines(t, e.out.Bytes(), "pipe")
+		for _, r := range log.Records {
+			if r.Version == version {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// The Postgres sink: its tables hold hashes, and what can't be read is held as its size.
+func TestSecretsAreNotInThePostgresSink(t *testing.T) {
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	v := newVault(t, w.Kube)
+	g := newGatewayOf(t, w.Kube, "secrets", `{"type":"ADDED","object":{"metadata":{"name":"x"},"data":{"a":"`+string(theCanary)+`"}}}`+"\n")
+	v.put("a", 3)
+	e := StartExporter(t, "with Postgres", w.With("KUBECONFIG", g.kubeconfig, "KUBECDC_SECRETS", "hash", "KUBECDC_RESOURCES", "secrets",
+		"KUBECDC_SECRETS_KEY", "a key of this test alone"))
+	e.AwaitReady(t)
+	w.awaitVersion(t, "a", v.put("a", 2))
+	v.delete("a")
+	w.await(t, Secrets, "a", "the deletion", func(r Record) bool { return r.Op == "d" })
+	all := Tables(t, w.Postgres.URL)
+	theCanary.Demand(t, "the tables", false, all)
+	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
+	if !strings.Contains(string(all), "is withheld since objects of this stream are redacted") {
+		t.Error("the dead letter does not say that its content is withheld")
+	}
+	if strings.Contains(string(all)+string(e.Said(t)), "a key of this test alone") {
+		t.Error("the key is told")
+	}
+	e.stop(t)
+}
