@@ -151,6 +151,9 @@ func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 				t.Errorf("settings: %v, %q", err, warnings)
 			}
 			wantNoSecrets(t, objects)
+			if env := strings.Join(environment(t, objects), "\n"); strings.Contains(env, "KUBECDC_CLUSTER=") {
+				t.Errorf("every cluster that this is applied to would have one name:\n%s", env)
+			}
 		})
 	}
 }

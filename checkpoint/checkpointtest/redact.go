@@ -31,7 +31,7 @@ func hashKey(t *testing.T, s *suite) {
 			t.Fatalf("replicas that start at once have the keys %q", got)
 		}
 	}
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	Bind(t, s.store, "staging", "uid-2")
 	if key, err := s.store.HashKey(s.ctx, []byte("other")); err != nil || string(key) != "other" {
 		t.Fatalf("another cluster has the key %q %v", key, err)
 	}

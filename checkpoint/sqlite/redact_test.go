@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 )
 
 // What may not be kept any more is not in the file, nor in the log beside it: not in the rows, and not where rows were that
@@ -18,9 +19,7 @@ func TestWhatMayNotBeKeptIsNotInTheFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	store := open(t, path)
 	defer store.Close()
-	if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
-		t.Fatal(err)
-	}
+	checkpointtest.Bind(t, store, "prod", "uid")
 	state, err := store.Acquire(t.Context(), 0, "a", time.Minute)
 	if err != nil {
 		t.Fatal(err)

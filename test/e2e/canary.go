@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
@@ -121,7 +122,8 @@ func FileBodies(t testing.TB, path, cluster, uid, stream string) []byte {
 func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid, stream string) (all []byte) {
 	t.Helper()
 	ctx := context.Background()
-	must(t, store.Bind(ctx, cluster, uid))
+	_, err := store.Bind(ctx, cluster, change.ClusterIdentity{UID: uid})
+	must(t, err)
 	var keys []string
 	must(t, store.Inventory(ctx, stream, func(o checkpoint.Object) error { keys = append(keys, o.Key); return nil }))
 	found, err := store.Bodies(ctx, stream, keys)
