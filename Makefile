@@ -15,7 +15,7 @@ TEST    := $(GO) test -count=1 -p 1 -timeout 30m
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## everything on this machine, real servers included, in about a minute (KEEP=1 leaves it running)
+demo: ## everything on this machine, real servers included, in about a minute, the first time in ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
 
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
