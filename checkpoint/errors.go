@@ -15,6 +15,11 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 // tried twice, so the backup has made the store give the same epoch to another owner.
 var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
 
+// NotEndedError: a stream that lives can't be forgotten.
+type NotEndedError struct{ Stream string }
+
+func (e *NotEndedError) Error() string { return "stream " + e.Stream + " has not ended" }
+
 // HeldError: the slot's lease is still running.
 type HeldError struct {
 	Slot  int

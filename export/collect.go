@@ -106,7 +106,10 @@ func (b *collected) add(item *source.Item, weight int64) {
 		b.bytes += int64(len(item.Raw.Bytes))
 		b.urgent = true
 	}
-	if item.Version != "" {
+	switch {
+	case item.Position != nil:
+		b.positions[item.Stream] = *item.Position
+	case item.Version != "":
 		b.positions[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
 	}
 }

@@ -21,6 +21,9 @@ type Pattern struct {
 	all      bool // "*": every group
 }
 
+// String is the entry as it was written.
+func (p Pattern) String() string { return p.text }
+
 // ParsePattern reads one entry. A version is told from a group by its form (v1, v2beta1), as kubectl does.
 func ParsePattern(s string) (Pattern, error) {
 	p := Pattern{text: s}
@@ -65,6 +68,11 @@ func isVersion(s string) bool {
 
 // wild reports whether the pattern may match resources that do not exist yet.
 func (p Pattern) wild() bool { return p.resource == "*" }
+
+// Names reports whether the pattern names this one resource, in whatever version.
+func (p Pattern) Names(r change.Resource) bool {
+	return !p.wild() && p.resource == r.Plural && p.group == r.Group
+}
 
 // Matches reports whether the pattern names the resource.
 func (p Pattern) Matches(r change.Resource) bool {

@@ -53,6 +53,9 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the number of slots changes only for who owns all of them", layouts},
 		{"the slots of clusters are apart from each other", otherLayout},
 		{"streams to be written again keep their objects", rewrite},
+		{"a stream that was removed is forgotten", removed},
+		{"a stream that is not selected keeps its position and objects until it is forgotten", deselected},
+		{"a stream without a position is known by its objects", brokenOff},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)
