@@ -12,7 +12,7 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 // ErrBehind: the batch number of a Commit does not follow the slot's. The database has forgotten commits that it had
 // acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it forgot has to
 // be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too: no Commit is
-// tried twice, so the backup has made the store give the same epoch to another owner.
+// tried twice, so the database forgot an epoch, and gave it to another owner again.
 var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
 
 // NotEndedError: a stream that lives can't be forgotten.
