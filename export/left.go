@@ -141,7 +141,7 @@ func (x *streams) doubt(id string, err error) {
 	x.doubts[id] = text
 	x.slot.parts.Observer.StreamDoubt(id, err)
 	if err != nil {
-		x.slot.log.Warn("a stream is neither read nor ended", "stream", id, "reason", err)
+		x.slot.log.Warn("not known whether a stream has ended", "stream", id, "reason", err)
 	}
 }
 

@@ -70,6 +70,7 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 	for id, running := range x.running {
 		if !wanted[id] && !selection.Unsure[running.Group()] {
 			running.SetResource(nil)
+			x.doubt(id, nil)
 		}
 	}
 	x.slot.parts.Observer.StreamsKnown(x.slot.number)

@@ -161,17 +161,15 @@ func watchTrigger(ctx context.Context, client *Client, stream *change.Stream, ki
 		return err
 	}
 	defer w.close()
-	for {
-		e, err := w.next()
-		if err != nil {
+	for e := (event{}); ; { // at first too: what changed before the watch was open was not seen
+		if e.kind != "BOOKMARK" {
+			select {
+			case kick <- struct{}{}:
+			default:
+			}
+		}
+		if e, err = w.next(); err != nil {
 			return err
-		}
-		if e.kind == "BOOKMARK" {
-			continue
-		}
-		select {
-		case kick <- struct{}{}:
-		default:
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -9,27 +8,10 @@ import (
 	"testing"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
-
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
 )
-
-// RemoveWidgets removes the custom resource, its objects with it, and waits until both are gone.
-func RemoveWidgets(t testing.TB, config *rest.Config) {
-	t.Helper()
-	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
-	must(t, crds.Delete(context.Background(), "widgets.example.com", metav1.DeleteOptions{}))
-	Await(t, 60*time.Second, "the CRD to be gone", func() (bool, error) {
-		_, err := crds.Get(context.Background(), "widgets.example.com", metav1.GetOptions{})
-		return apierrors.IsNotFound(err), nil
-	})
-}
 
 // controlsOf are the control records of some types about one stream, in their order.
 func (l *Log) controlsOf(stream string, types ...string) (found []change.Control) {
