@@ -10,6 +10,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -71,6 +72,13 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 	e2e.Await(t, 60*time.Second, "all to be well again", func() (bool, error) { return exporter.Wrong() == "", nil })
 
 	withoutRights(t, admin, "apiextensions.k8s.io", "apiregistration.k8s.io")
+	e2e.Await(t, 30*time.Second, "exporter check to name the right", func() (bool, error) {
+		c := exec.Command(e2e.Binary(t), "check")
+		c.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig, "KUBECDC_SINK=stdout", "KUBECDC_LISTEN=off",
+			"KUBECDC_RESOURCES=configmaps,widgets.example.com", "KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+		out, err := c.CombinedOutput()
+		return strings.Contains(string(out), "get customresourcedefinitions.apiextensions.k8s.io, list apiservices.apiregistration.k8s.io"), err
+	})
 	h.hide(true) // so that the watch does not see the objects go
 	e2e.RemoveWidgets(t, kube.Config)
 	says("get customresourcedefinitions.apiextensions.k8s.io", exporter.Wrong)

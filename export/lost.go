@@ -35,8 +35,8 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 	var streams []string
 	for _, p := range positions {
 		streams = append(streams, p.Stream)
-		if p.ResourceVersion == "" {
-			continue // its first list goes on
+		if p.ResourceVersion == "" || p.Ended != "" {
+			continue // its first list goes on; or will begin when it is selected again
 		}
 		controls = append(controls, change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: lost.Reason,
 			Gap: &change.Gap{ID: change.GapID(p.Stream, "0"), From: "0", To: p.ResourceVersion,

@@ -29,16 +29,17 @@ selected again later, it begins with a snapshot, as a new one does, and what was
 deleted meanwhile is never told.
 
 Without arguments it lists the streams that have ended. Stop all exporters first:
-a stream whose slot is held is refused.`
+a stream whose slot is held is refused.
+
+  exporter forget                    # list the streams that have ended
+  exporter forget pods@shop nodes    # forget two of them`
 
 func newForget() *cobra.Command {
 	return withSettings(&cobra.Command{
 		Use:   "forget [STREAM...] [flags]",
 		Short: "Forget streams that are not selected any more",
 		Long:  forgetHelp,
-		Example: `  exporter forget                    # list the streams that have ended
-  exporter forget pods@shop nodes    # forget two of them`,
-		RunE: func(c *cobra.Command, streams []string) error { return forget(c.Context(), c, streams) },
+		RunE:  func(c *cobra.Command, streams []string) error { return forget(c.Context(), c, streams) },
 	})
 }
 
