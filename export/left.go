@@ -27,8 +27,7 @@ func (x *streams) settle(ctx context.Context, selection source.Selection, wanted
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.left)) {
 		if wanted[id] || x.running[id] != nil {
-			delete(x.left, id)
-			x.doubt(id, nil)
+			delete(x.left, id) // apply has said what there is to say of it
 			continue
 		}
 		if err := x.settleOne(ctx, selection, x.left[id]); err != nil {
