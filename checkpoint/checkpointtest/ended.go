@@ -78,6 +78,6 @@ func brokenOff(t *testing.T, s *suite) {
 	s.put(0, epoch, 1, "pods", object("a", "u", "1"))
 	s.put(0, epoch, 2, "nodes")
 	s.wantStreams(change.Position{Stream: "pods"})
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	Bind(t, s.store, "staging", "uid-2")
 	s.wantStreams()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"text/tabwriter"
 	"time"
@@ -14,7 +15,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/source"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -44,10 +44,11 @@ func newForget() *cobra.Command {
 }
 
 func forget(ctx context.Context, c *cobra.Command, streams []string) error {
-	settings, cluster, _, err := config.Read(os.Environ(), c.Flags())
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
 		return err
 	}
+	cluster := &target{Connection: connection}
 	store, err := boundStore(ctx, settings, cluster)
 	if err != nil {
 		return err
@@ -76,20 +77,16 @@ func forget(ctx context.Context, c *cobra.Command, streams []string) error {
 }
 
 // boundStore opens the checkpoint of the cluster.
-func boundStore(ctx context.Context, settings *config.Config, cluster *config.Connection) (checkpoint.Store, error) {
-	client, err := source.NewClient(cluster.REST)
-	if err != nil {
-		return nil, err
-	}
-	uid, err := source.ClusterUID(ctx, client, cluster.REST)
-	if err != nil {
+func boundStore(ctx context.Context, settings *config.Config, cluster *target) (checkpoint.Store, error) {
+	quiet := slog.New(slog.DiscardHandler)
+	if err := cluster.identify(ctx, quiet); err != nil {
 		return nil, err
 	}
 	store, _, err := openStore(ctx, settings, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("open the checkpoint: %w", err)
 	}
-	if err := store.Bind(ctx, cluster.Cluster, uid); err != nil {
+	if err := cluster.bind(ctx, store, quiet); err != nil {
 		store.Close()
 		return nil, err
 	}
