@@ -9,7 +9,12 @@ const (
 	ControlSnapshotEnd   = "snapshot-end"   // it ended: Objects were read
 	ControlLayout        = "layout"         // the number of slots has changed: from here on other streams may belong to the slot
 	ControlGap           = "gap"            // a watch could not deliver From..To: what was done about it
-	ControlError         = "error"          // a stream cannot go on for now: Cause says why
+	// A stream ended: Cause says why. Deselected, it is complete up to ResourceVersion; removed, all its objects were deleted.
+	ControlStreamEnd    = "stream-end"
+	ControlStreamResume = "stream-resume" // one that was deselected is selected again, and goes on from ResourceVersion
+	// The API server refuses a stream, again and again: Cause says why, SinceMs since when. It is complete up to ResourceVersion.
+	ControlStreamError     = "stream-error"
+	ControlStreamRecovered = "stream-recovered" // the API server answers it again
 )
 
 // Control is one record of the control topic: what a consumer needs to tell a quiet stream from a broken one.
@@ -37,7 +42,9 @@ type Control struct {
 	Objects *int `json:"objects,omitempty"`
 
 	Gap *Gap `json:"gap,omitempty"`
-	// error, gap: why
+	// stream-error, stream-recovered: since when the stream was refused
+	SinceMs int64 `json:"since_ms,omitempty"`
+	// why
 	Cause string `json:"cause,omitempty"`
 }
 

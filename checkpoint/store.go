@@ -40,7 +40,8 @@ type Store interface {
 
 	// Position gives where a stream stands; ok is false for a stream never seen.
 	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
-	// Streams gives the positions of all streams known.
+	// Streams gives the positions of all streams known, by name. One whose first list was broken off has objects, and no
+	// position: it is given with an empty resourceVersion.
 	Streams(ctx context.Context) ([]change.Position, error)
 
 	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
@@ -49,7 +50,7 @@ type Store interface {
 	// without a body, is absent.
 	Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error)
 
-	// Commit moves everything at once, or fails and moves nothing.
+	// Commit moves everything at once, or fails and moves nothing. A position that is change.EndedRemoved is forgotten.
 	Commit(ctx context.Context, c Commit) error
 	// Check fails with ErrFenced when the slot's epoch is higher, and with ErrBehind when the store does not have the
 	// epoch or the batch: what was read from it before may then be older than what is in the log.
@@ -60,6 +61,10 @@ type Store interface {
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	Redactions
+
+	// Forget drops the position and the objects of a stream that has ended; *NotEndedError for any other. ErrFenced as for
+	// Commit.
+	Forget(ctx context.Context, slot int, epoch int64, stream string) error
 
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
 	// it grows by the hour and not by the load.

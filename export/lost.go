@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -14,21 +13,21 @@ import (
 
 // noteLost notes what the log has lost of what was written before the checkpoint.
 func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
-	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All, "written again", lost.Gone)
+	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All)
 	switch {
 	case lost.All:
 		return s.rewrite(ctx, state, log, lost, nil)
-	case len(lost.Gone) > 0:
+	case lost.Gone != nil:
 		return s.rewrite(ctx, state, log, lost, lost.Gone)
 	}
 	return nil
 }
 
-// rewrite makes this slot's streams of the resources (nil: all) be written again from the start, by a snapshot. The
+// rewrite makes this slot's streams of the resources that are gone (nil: all) be written again from the start, by a snapshot. The
 // gap records come first, so that nobody takes the snapshot for news. Until the offsets of what is left are in the
 // checkpoint the loss will be found, and all of this be done, again.
-func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, resources []string) error {
-	positions, err := s.positionsOf(ctx, resources)
+func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, gone func(change.Resource) bool) error {
+	positions, err := s.positionsOf(ctx, gone)
 	if err != nil {
 		return err
 	}
@@ -36,6 +35,9 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 	var streams []string
 	for _, p := range positions {
 		streams = append(streams, p.Stream)
+		if p.ResourceVersion == "" || p.Ended != "" {
+			continue // its first list goes on; or will begin when it is selected again
+		}
 		controls = append(controls, change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: lost.Reason,
 			Gap: &change.Gap{ID: change.GapID(p.Stream, "0"), From: "0", To: p.ResourceVersion,
 				Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}})
@@ -45,12 +47,11 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 	})
 }
 
-// positionsOf gives the positions of this slot's streams of the resources; nil means all.
-func (s *slot) positionsOf(ctx context.Context, resources []string) ([]change.Position, error) {
+// positionsOf gives the positions of this slot's streams whose resources are among those; nil means all.
+func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool) ([]change.Position, error) {
 	all, err := s.parts.Store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool {
-		end := strings.IndexAny(p.Stream+"?", "@?")
-		return slotOf(p.Stream, s.config.Slots) != s.number || resources != nil && !slices.Contains(resources, p.Stream[:end])
+		return slotOf(p.Stream, s.config.Slots) != s.number || among != nil && !among(change.ParseStream(p.Stream).Resource)
 	}), err
 }
 

@@ -13,6 +13,8 @@ type Observer interface {
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)
+	// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known.
+	StreamDoubt(stream string, err error)
 	// StreamsKnown says that StreamAdded was called for all streams of a slot that are there now.
 	StreamsKnown(slot int)
 	// Standing follows every look at the other replicas.

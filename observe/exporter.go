@@ -30,6 +30,8 @@ func (e *Exporter) StreamAdded(stream string) {
 	e.Progress.Expect(stream)
 }
 
+func (e *Exporter) StreamDoubt(stream string, err error) { e.Health.StreamDoubt(stream, err) }
+
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 
 func (e *Exporter) Standing(s export.Standing) {

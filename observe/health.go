@@ -44,6 +44,7 @@ type streamHealth struct {
 	since   time.Time // when the state was entered
 	settled bool
 	err     *trouble
+	doubt   *trouble // whether its resource was removed is not known
 }
 
 // NewHealth expects the given slots to be held.
@@ -128,6 +129,28 @@ func (h *Health) StreamAdded(id string) {
 	if h.streams[id] == nil {
 		h.streams[id] = &streamHealth{state: "new", since: h.now()}
 	}
+}
+
+// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known. Of one that is
+// not read nothing else is expected.
+func (h *Health) StreamDoubt(id string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.streams[id]
+	switch {
+	case s == nil && err == nil:
+		return
+	case s == nil:
+		s = &streamHealth{state: "unsettled", since: h.now(), settled: true}
+		h.streams[id] = s
+	case err == nil && s.state == "unsettled":
+		delete(h.streams, id)
+	}
+	if err == nil {
+		s.doubt = nil
+		return
+	}
+	s.doubt = h.trouble(s.doubt, err)
 }
 
 // Forget drops a stream that is watched no more.
@@ -249,12 +272,15 @@ func (h *Health) reportStreams(r *Report) {
 	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
 		s := h.streams[id]
 		r.Streams.All++
+		if s.doubt != nil {
+			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: s.doubt.text, Since: s.doubt.since})
+		}
 		switch {
 		case s.err != nil:
 			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: s.err.text, Since: s.err.since})
 		case !s.settled:
 			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: "no position yet: " + s.state, Since: s.since, Blocks: true})
-		default:
+		case s.doubt == nil:
 			r.Streams.OK++
 		}
 	}

@@ -125,7 +125,13 @@ func (m *Metrics) Commit(stage string, took time.Duration) {
 }
 
 // Position notes how far a stream is complete in the log; its lag is the time since then.
-func (m *Metrics) Position(p change.Position) { m.lag.set(p.Stream, p.Time) }
+func (m *Metrics) Position(p change.Position) {
+	if p.Ended != "" {
+		m.lag.drop(p.Stream)
+		return
+	}
+	m.lag.set(p.Stream, p.Time)
+}
 
 // StreamState notes what a stream is doing now.
 func (m *Metrics) StreamState(stream, state string) {

@@ -56,9 +56,9 @@ type LostTailError struct {
 	// TailRead: nothing is missing after the checkpoint. Otherwise every stream of the slot must be listed again and
 	// compared with the inventory.
 	TailRead bool
-	// Gone names the resources (change.Resource.ID) whose earlier records are not in the log any more: their
-	// streams must be written again from the start.
-	Gone []string
+	// Gone says of a resource whether its earlier records are not in the log any more: its streams must be written again
+	// from the start. nil: of none. (Asked by resource, since the name of a topic can't be turned back into one.)
+	Gone func(change.Resource) bool
 	// All: it is so of all resources.
 	All bool
 	// Offsets is where the partitions of those stand now, to be checkpointed once that is noted.

@@ -21,7 +21,9 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
 		defer w.close()
-		events, err = s.events(ctx, w)
+		if err = s.answered(ctx); err == nil {
+			events, err = s.events(ctx, w)
+		}
 	}
 	lasted := time.Since(started)
 	switch {

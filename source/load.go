@@ -23,6 +23,9 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 	}
 	version := p.ResourceVersion
 	s.index, s.position, s.cursor = x, version, version
+	if p.Ended != "" {
+		s.ended = &p
+	}
 	if !ok || version == "" {
 		return s.enter(StateListing, "first snapshot"), nil
 	}

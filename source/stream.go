@@ -54,7 +54,7 @@ func DefaultOptions() Options {
 //	expired → backfilling         none does: recover what was missed (recover.go, backfill.go)
 //	backfilling → listing         it can't be recovered
 //	expired → listing             backfill is off: list and compare with the inventory (reconcile.go)
-//	any → absent → listing        the resource is removed from the API, and comes back
+//	any → absent → listing        the resource is removed from the API: the stream ends; it comes back
 //
 // Any error waits with backoff and then repeats the state that it came from; the position is never moved by an
 // error, and every item that was sent is remembered in the index, so a repeated list emits nothing twice.
@@ -75,11 +75,13 @@ type Stream struct {
 	cursor   string // where the watch goes on: the position, except after an inconsistent list (reconcile.go)
 	fresh    int    // fresh connections tried since the last event
 	gap      *change.Gap
-	current  change.Change // the one that is being sent
-	listing  *lister       // the list that is not complete yet
-	rewound  bool          // the list may take the log back in time
-	doubts   int           // how often in a row the server seemed to be behind the log
-	shared   *Client       // client, unless a fresh one was needed
+	current  change.Change    // the one that is being sent
+	listing  *lister          // the list that is not complete yet
+	ended    *change.Position // with which the stream ended, until the log says that it goes on
+	refusal  *refusal         // nil: the server answers
+	rewound  bool             // the list may take the log back in time
+	doubts   int              // how often in a row the server seemed to be behind the log
+	shared   *Client          // client, unless a fresh one was needed
 	retry    *backoff.ExponentialBackOff
 	failures int // in a row
 
@@ -110,6 +112,9 @@ func (s *Stream) Group() string { return s.group }
 func (s *Stream) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := s.stepOnce(ctx)
+		if isRefused(err) {
+			err = s.noteRefusal(ctx, err)
+		}
 		var refused *outputError
 		if errors.As(err, &refused) {
 			return refused.err

@@ -59,6 +59,9 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the first key of hashes is kept", hashKey},
 		{"what may not be kept any more is rewritten or forgotten", redactBodies},
 		{"only the owner rewrites what is kept", redactFenced},
+		{"a stream that was removed is forgotten", removed},
+		{"a stream that is not selected keeps its position and objects until it is forgotten", deselected},
+		{"a stream without a position is known by its objects", brokenOff},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)

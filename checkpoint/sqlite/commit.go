@@ -91,14 +91,21 @@ func (t *commit) refused(c checkpoint.Commit) error {
 }
 
 func (t *commit) movePositions(list []change.Position) error {
-	const set = `insert into positions (stream, resource_version, time) values (?, ?, ?)
-		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time`
+	const set = `insert into positions (stream, resource_version, time, ended) values (?, ?, ?, ?)
+		on conflict (stream) do update
+		set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended`
+	const forget = `delete from positions where stream = ?`
 	for _, p := range list {
 		id, err := t.stream(p.Stream)
 		if err != nil {
 			return err
 		}
-		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro()); err != nil {
+		if p.Ended == change.EndedRemoved {
+			_, err = t.tx.ExecContext(t.ctx, forget, id)
+		} else {
+			_, err = t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro(), string(p.Ended))
+		}
+		if err != nil {
 			return err
 		}
 	}

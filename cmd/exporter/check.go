@@ -214,5 +214,13 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if len(forbidden) > 0 {
 		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
 	}
-	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
+	blind, err := r.blind(ctx)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected))
+	if len(blind) > 0 {
+		text += "\nnot allowed: " + strings.Join(blind, ", ") + ": the objects of a resource that is removed would not be recorded as deleted"
+	}
+	return text, nil
 }

@@ -54,7 +54,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newForget(), newVersion())
 	withExitCodes(root)
 	return root
 }

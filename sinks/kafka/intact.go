@@ -80,14 +80,9 @@ func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.O
 }
 
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
-	e := &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone)}
-	var topics []string
-	for _, topic := range slices.Sorted(maps.Keys(gone)) {
-		topics = append(topics, topic)
-		e.Gone = append(e.Gone, strings.TrimPrefix(topic, l.envelope.Prefix+"."))
-	}
-	e.Reason = "deleted, made anew or truncated: " + strings.Join(topics, ", ")
-	return e
+	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
+		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.envelope.Prefix, r)] != nil },
+		Reason: "deleted, made anew or truncated: " + strings.Join(slices.Sorted(maps.Keys(gone)), ", ")}
 }
 
 // ends gives the end of every partition of a topic; nothing where there is no such topic.

@@ -86,6 +86,7 @@ func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 		Positions: []change.Position{
 			{Stream: "nodes", ResourceVersion: fmt.Sprint(seq * 100), Time: time.UnixMilli(1_700_000_000_000).UTC()},
 			{Stream: "pods", Time: time.UnixMilli(1_700_000_000_001).UTC()},
+			{Stream: "widgets.example.com", Time: time.UnixMilli(1_700_000_000_002).UTC(), Ended: change.EndedRemoved},
 		},
 	}
 }
@@ -113,7 +114,7 @@ func wantPositions(t *testing.T, got, want []change.Position) {
 		return
 	}
 	for i, g := range got {
-		if w := want[i]; g.Stream != w.Stream || g.ResourceVersion != w.ResourceVersion || !g.Time.Equal(w.Time) {
+		if w := want[i]; g.Stream != w.Stream || g.ResourceVersion != w.ResourceVersion || !g.Time.Equal(w.Time) || g.Ended != w.Ended {
 			t.Errorf("recovered position %+v, want %+v", g, w)
 		}
 	}

@@ -41,14 +41,17 @@ func Resources(kinds []Kind) string {
 }
 
 // InstallWidgets installs the custom resource and waits until it can be written.
-func InstallWidgets(t testing.TB, config *rest.Config) {
+func InstallWidgets(t testing.TB, config *rest.Config) { installCRD(t, config, Widgets) }
+
+// installCRD installs one of widgets, in the kind's group.
+func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 	t.Helper()
 	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "widgets.example.com"},
+		"metadata": map[string]any{"name": kind.ID()},
 		"spec": map[string]any{
-			"group": "example.com", "scope": "Namespaced",
+			"group": kind.GVR.Group, "scope": "Namespaced",
 			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
@@ -58,11 +61,22 @@ func InstallWidgets(t testing.TB, config *rest.Config) {
 		t.Fatal(err)
 	}
 	Await(t, 30*time.Second, "the CRD to be served", func() (bool, error) {
-		_, err := dynamic.NewForConfigOrDie(config).Resource(Widgets.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
+		_, err := dynamic.NewForConfigOrDie(config).Resource(kind.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return err == nil, err
+	})
+}
+
+// RemoveWidgets removes the custom resource, its objects with it, and waits until both are gone.
+func RemoveWidgets(t testing.TB, config *rest.Config) {
+	t.Helper()
+	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	must(t, crds.Delete(context.Background(), "widgets.example.com", metav1.DeleteOptions{}))
+	Await(t, 60*time.Second, "the CRD to be gone", func() (bool, error) {
+		_, err := crds.Get(context.Background(), "widgets.example.com", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
 	})
 }
 

@@ -34,7 +34,8 @@ create table streams (
 create table positions (
   stream           int primary key references streams,
   resource_version text not null,
-  time             timestamptz not null
+  time             timestamptz not null,
+  ended            text not null default '' -- how, where the stream has ended
 ) with (fillfactor = 50);
 
 -- The last emitted state of every live object. Rows change in place all the time: room is left in each page (HOT
@@ -93,7 +94,7 @@ create table topics (
 -- +goose StatementBegin
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
-  position_streams int[], position_versions text[], position_times timestamptz[],
+  position_streams int[], position_versions text[], position_times timestamptz[], position_ends text[],
   delete_streams int[], delete_keys text[],
   upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[],
   in_relaxed boolean
@@ -125,9 +126,13 @@ begin
       set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
         positions = c.positions || excluded.positions, offsets = excluded.offsets;
 
-  insert into positions as p (stream, resource_version, time)
-    select * from unnest(position_streams, position_versions, position_times)
-    on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time;
+  insert into positions as p (stream, resource_version, time, ended)
+    select * from unnest(position_streams, position_versions, position_times, position_ends)
+    on conflict (stream) do update
+      set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended;
+  if 'removed' = any (position_ends) then
+    delete from positions where stream = any (position_streams) and ended = 'removed';
+  end if;
 
   if cardinality(delete_keys) > 0 then
     delete from inventory i using unnest(delete_streams, delete_keys) as d (stream, key)

@@ -32,7 +32,8 @@ create table streams (
 create table positions (
   stream           integer primary key references streams,
   resource_version text not null,
-  time             integer not null
+  time             integer not null,
+  ended            text not null default '' -- how, where the stream has ended
 ) strict;
 
 -- The last emitted state of every live object. Text is compared bytewise, as etcd's lists are ordered. The body is
