@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,7 +88,8 @@ func (c *Client) registered(ctx context.Context, plural, group, version string) 
 func (c *Client) listed(ctx context.Context, plural, group, version string) (registered, known bool) {
 	stream := change.NewStream(change.Resource{Group: group, Version: version, Plural: plural}, "", "", "")
 	_, err := c.listPage(ctx, stream, true, 1, "", func(*page, []byte) error { return nil })
-	return err == nil, err == nil || apierrors.IsNotFound(err)
+	there := err == nil || errors.Is(err, errUnsupported)
+	return there, there || apierrors.IsNotFound(err)
 }
 
 // Missing leaves of the unknown patterns those of which it is sure that nothing registers them.
