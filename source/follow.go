@@ -46,9 +46,12 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 
 // events handles what the watch delivers, until it ends.
 func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
-	for ; ; n++ {
+	for {
 		e, err := w.next()
 		if err == nil {
+			if !s.repeats(&e) {
+				n++
+			}
 			err = s.handle(ctx, e)
 		}
 		if err == nil {
@@ -146,19 +149,23 @@ func (s *Stream) handleObject(ctx context.Context, e event) error {
 		return s.sendMalformed(ctx, e.line, err)
 	}
 	old := s.index.compare(&o)
-	if old.exists && !old.older {
-		return s.advance(ctx, o.version)
+	if e.kind == "DELETED" {
+		return s.handleDeleted(ctx, &o, old)
 	}
-	switch {
-	case e.kind == "DELETED" && !old.exists:
-		return s.advance(ctx, o.version)
-	case e.kind == "DELETED" && old.same:
-		return s.send(ctx, s.change(change.Delete, &o), o.version)
-	case e.kind == "DELETED": // of another object than the one under this name: that one is newer
+	if old.exists && !old.older {
 		return s.advance(ctx, o.version)
 	}
 	o.raw = o.withType(&s.stream.Resource)
 	return s.sendObject(ctx, &o, old, o.version)
+}
+
+// handleDeleted sends a deletion, unless the log has it, or something newer: another object under the name, say.
+func (s *Stream) handleDeleted(ctx context.Context, o *object, old comparison) error {
+	version := s.passed(change.Delete, o.version)
+	if !old.exists || !old.older || !old.same {
+		return s.advance(ctx, version)
+	}
+	return s.send(ctx, s.change(change.Delete, o), version)
 }
 
 // confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still

@@ -68,7 +68,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	version, err := s.listIdentities(ctx, func(o object) {
 		listed++
 		old, exists := s.index.get(o.key())
-		ahead = ahead || exists && change.CompareVersions(old.version, s.position) > 0
+		ahead = ahead || exists && change.CompareVersions(old.version, s.told()) > 0
 		back = back || exists && old.uid == o.uid && change.CompareVersions(o.version, old.version) < 0
 		if exists && old.uid == o.uid {
 			s.index.mark(o.key())
@@ -85,7 +85,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 		return nil, "", err
 	}
 	gone := s.index.unseen()
-	from, err1 := strconv.ParseUint(s.position, 10, 64)
+	from, err1 := strconv.ParseUint(s.told(), 10, 64)
 	to, err2 := strconv.ParseUint(version, 10, 64)
 	switch {
 	case err1 != nil || err2 != nil:
@@ -109,7 +109,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	}
 	o := s.options.Backfill
 	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, listed: listed, parallel: o.Parallel, foreign: foreign,
-		lives: map[string][]*life{}, explained: newExplained(from, to, foreign || s.stream.Resource.Plural == "events"),
+		lives: map[string][]*life{}, explained: newExplained(from, to, foreign || leased(s.stream.Resource)),
 		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, foreign: foreign, limiter: o.Limiter}}
 	o.Claims.between(from, to, s.stream, b.explained.add)
 	err = b.run(ctx, changed, gone)
@@ -242,5 +242,5 @@ func (s *Stream) replayOne(ctx context.Context, b *backfill, r *recovered) error
 	}
 	c := s.change(r.op, &o)
 	c.Inferred, c.Gap = r.inferred, s.gap.ID
-	return s.send(ctx, c, version)
+	return s.send(ctx, c, s.passed(r.op, version))
 }

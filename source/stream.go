@@ -72,6 +72,7 @@ type Stream struct {
 	index    *index
 	position string // resourceVersion up to which everything was sent; empty before the first list has ended
 	cursor   string // where the watch goes on: the position, except after an inconsistent list (reconcile.go)
+	held     string // the revision of the last deletion, while more of it may follow (leased.go); else empty
 	fresh    int    // fresh connections tried since the last event
 	gap      *change.Gap
 	current  change.Change // the one that is being sent

@@ -57,7 +57,7 @@ func (s *Stream) verify(ctx context.Context) (State, error) {
 
 // rewind begins a list that may take the log back in time.
 func (s *Stream) rewind(reason string) State {
-	s.doubts, s.rewound, s.listing, s.silence = 0, true, nil, silence{}
+	s.doubts, s.rewound, s.listing, s.silence, s.held = 0, true, nil, silence{}, ""
 	if b := s.options.Backfill; b != nil {
 		b.Claims.forget() // revisions are given out again
 	}
