@@ -91,6 +91,9 @@ func (p *pastServer) list(version string, exact bool, name string, one bool) str
 		}
 	}
 	meta := fmt.Sprintf(`"resourceVersion":"%d"`, shown)
+	if p.lie == "composite versions" {
+		meta = fmt.Sprintf(`"resourceVersion":"%d/1"`, shown)
+	}
 	if one && len(items) > 1 && name == "" {
 		items = items[:1]
 		meta += fmt.Sprintf(`,"continue":"more","remainingItemCount":%d`, len(p.at(counted))-1)

@@ -148,15 +148,15 @@ func (s *script) check(t *testing.T) {
 // play runs a stream against the script until the last answer is given and all is quiet, and then looks.
 func play(t *testing.T, l *ledger, options source.Options, steps []step, look func(t *testing.T, s *script)) {
 	t.Helper()
-	playStream(t, change.NewStream(configMaps, "", "", ""), l, options, steps, look)
+	playObserved(t, l, options, &quietObserver{}, steps, look)
 }
 
-func playStream(t *testing.T, stream *change.Stream, l *ledger, options source.Options, steps []step, look func(t *testing.T, s *script)) {
+func playObserved(t *testing.T, l *ledger, options source.Options, o source.Observer, steps []step, look func(t *testing.T, s *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: steps}
 		l.moved = make(chan struct{}) // of this bubble
-		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, &quietObserver{})
+		_, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, options, l, o)
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)
 		}
