@@ -92,7 +92,9 @@ func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 	o, other := &quietObserver{}, newLedger()
 	startStream(t, k.Config, stream, options, l, o)
 	start(t, k.Config, options, other)
-	o.awaitError(t, func(err error) bool { return strings.Contains(err.Error(), `"140/1"`) && strings.Contains(err.Error(), "can't be exported") })
+	o.awaitError(t, func(err error) bool {
+		return strings.Contains(err.Error(), `"140/1"`) && strings.Contains(err.Error(), "can't be exported")
+	})
 	other.awaitSame(t, k.Config)
 	if !o.was(source.StateUnsupported) || len(l.raws) > 0 || len(l.objects) != 2 {
 		t.Errorf("states %v, %d dead letters, objects %v; want the state unsupported, none, and all of them", o.states, len(l.raws), l.objects)

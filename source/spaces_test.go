@@ -89,3 +89,29 @@ func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
 		t.Logf("%s: %d changes between revisions %d and %d", kind.resource.ID(), len(want), kind.from, to)
 	}
 }
+
+// Streams of one resource (KUBECDC_NAMESPACES) are in one etcd: what one has recovered, the next need not ask about.
+func TestNamespacesOfOneResourceSpareEachOtherRequests(t *testing.T) {
+	k := servers.Kube(t)
+	busy, calm := servers.Namespace(t), servers.Namespace(t)
+	options, gateways, logs := testOptions(), map[string]*gateway{}, map[string]*ledger{}
+	for _, ns := range []string{busy, calm} {
+		gateways[ns], logs[ns] = newGateway(t, k.Config), newLedger()
+		startStream(t, gateways[ns].config(), change.NewStream(configMaps, ns, "", ""), options, logs[ns], &quietObserver{})
+		logs[ns].awaitStarted(t)
+		gateways[ns].hold()
+	}
+	newWriter(t, k.Config, 14, []string{busy}).run(50)
+	newWriter(t, k.Config, 15, []string{calm}).run(10)
+	to := strconv.FormatInt(revision(t, k), 10)
+	for _, ns := range []string{busy, calm} {
+		gateways[ns].release(true)
+		logs[ns].awaitPosition(t, to)
+	}
+	if g := onlyGap(t, logs[calm]); !g.Complete || g.Recovered != 10 || g.Requests >= 50 {
+		t.Errorf("gap record %+v, want it complete with 10 changes, in fewer requests than the other namespace has changes", g)
+	}
+	if g := onlyGap(t, logs[busy]); !g.Complete || g.Recovered != 50 {
+		t.Errorf("gap record %+v, want it complete with 50 changes", g)
+	}
+}
