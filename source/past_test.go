@@ -22,6 +22,7 @@ type pastServer struct {
 	writes  []write
 	now     uint64
 	lie     string // see the tests
+	secret  bool   // APIServices may not be read
 	watched bool
 
 	mu       sync.Mutex
@@ -57,6 +58,8 @@ func (p *pastServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			Body: io.NopCloser(strings.NewReader(body)), ProtoMajor: 1, ProtoMinor: 1}, nil
 	}
 	switch {
+	case p.secret && strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
+		return answer(403, failure(403, "Forbidden"))
 	case strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
 		return answer(200, `{"kind":"APIService","spec":{"service":{"name":"other","namespace":"default"}}}`)
 	case q.Get("watch") != "" && !p.watched:
@@ -140,6 +143,8 @@ func TestAForeignStoreHidesNothingFromAGap(t *testing.T) {
 			write{120, "a a 120", false}, write{120, "x x 110", true})},
 		"counts what is there now": {lie: "counts what is there now", writes: append(known, write{110, "x x 110", false}, write{115, "a a 115", false},
 			write{118, "a a 118", false}, write{120, "x x 110", true})},
+		"nobody may know that it is foreign": {lie: "counts what is there now", secret: true, writes: append(known, write{110, "x x 110", false},
+			write{120, "x x 110", true})},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.now = 140
