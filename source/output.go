@@ -45,6 +45,7 @@ const (
 	StateBackfilling State = "backfilling" // recovering what a watch missed
 	StateVerifying   State = "verifying"   // asking whether the server still holds the log's history
 	StateWaiting     State = "waiting"     // backing off after an error
+	StateUnsupported State = "unsupported" // its API server gives no numeric resourceVersions: it can't be exported
 	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )
 

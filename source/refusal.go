@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"kubecdc/change"
@@ -10,7 +11,7 @@ import (
 // refusal is a time in which the API server refuses the stream: 401, 403, 404 or 405 (isRefused). One refusal may pass: a
 // server that has just started answers 404 for a custom resource, and 403 before it has read its roles. From the second on
 // the log says so, once; and once more when a watch is open again. A list that succeeds says nothing: the right to watch
-// may be missing.
+// may be missing. A resource that can't be exported (errUnsupported) is told at once: that does not pass.
 type refusal struct {
 	since time.Time
 	told  bool
@@ -18,10 +19,11 @@ type refusal struct {
 
 // noteRefusal takes note of a refusal, and tells the log when it lasts. It gives the error back, or that of the output.
 func (s *Stream) noteRefusal(ctx context.Context, err error) error {
-	switch {
-	case s.refusal == nil:
+	lasts := s.refusal != nil || errors.Is(err, errUnsupported)
+	if s.refusal == nil {
 		s.refusal = &refusal{since: time.Now()}
-	case !s.refusal.told:
+	}
+	if lasts && !s.refusal.told {
 		if err := s.tellRefusal(ctx, change.ControlStreamError, reasonText(err)); err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func (c *Client) listed(ctx context.Context, r change.Resource, versions []strin
 		r.Version = version
 		_, err := c.listPage(ctx, change.NewStream(r, "", "", ""), true, 1, "", func(*page, []byte) error { return nil })
 		switch {
-		case err == nil:
+		case err == nil || errors.Is(err, errUnsupported):
 			return registered, nil
 		case !apierrors.IsNotFound(err):
 			return unsure(r.ID(), "list "+r.ID(), err)

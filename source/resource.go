@@ -61,7 +61,7 @@ func (s *Stream) resume(ctx context.Context) error {
 // depart ends the log of a resource that was removed from the API: its objects went with it. After a crash in the middle
 // the next owner finds the rest of the objects in the inventory, and departs from those.
 func (s *Stream) depart(ctx context.Context) error {
-	s.listing, s.gap, s.rewound = nil, nil, false
+	s.listing, s.gap, s.rewound, s.silence, s.held = nil, nil, false, silence{}, ""
 	s.index.startPass()
 	for _, key := range s.index.unseen() {
 		if err := s.sendDelete(ctx, key, true); err != nil {

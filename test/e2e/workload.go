@@ -28,6 +28,7 @@ var (
 	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "/registry/deployments/"}
 	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
 	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
+	Events      = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "/registry/events/"} // not among them: no watch cache
 	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
 )
 
@@ -126,6 +127,9 @@ func (w *Writer) one() {
 	ns, name := writeNamespaces[w.random.IntN(len(writeNamespaces))], fmt.Sprintf("n%d", w.random.IntN(w.Names))
 	key := kind.ID() + " " + ns + "/" + name
 	object := sample(kind, name, int(w.Made.Add(1)), w.Pad)
+	if kind == Events { // it must be about something in its own namespace
+		_ = unstructured.SetNestedField(object.Object, ns, "involvedObject", "namespace")
+	}
 	remove := w.alive[key] && w.random.IntN(4) == 0
 	api := w.client.Resource(kind.GVR).Namespace(ns)
 	w.insist(func(ctx context.Context) error {
@@ -182,6 +186,9 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 		o["apiVersion"], o["kind"], o["data"] = "v1", "ConfigMap", map[string]any{"n": strconv.Itoa(n), "html": "<a href=\"x\">&</a>\u2028"}
 	case Secrets:
 		o["apiVersion"], o["kind"], o["stringData"] = "v1", "Secret", map[string]any{"n": strconv.Itoa(n)}
+	case Events:
+		o["apiVersion"], o["kind"], o["reason"] = "v1", "Event", "Tested"
+		o["involvedObject"] = map[string]any{"kind": "ConfigMap", "namespace": "default", "name": name}
 	case Roles:
 		o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "Role"
 		o["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}
