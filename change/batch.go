@@ -11,8 +11,6 @@ type Position struct {
 	// ResourceVersion: every change up to and including it is in the log. Empty while the first list is running.
 	ResourceVersion string    `json:"resourceVersion"`
 	Time            time.Time `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
-	// Floors: of some namespaces the log has more than that. Only after streams were merged, until the position is there.
-	Floors Floors `json:"floors,omitempty"`
 }
 
 // Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the

@@ -7,7 +7,7 @@ const (
 	ControlWatermark     = "watermark"      // a stream is complete up to ResourceVersion at Time
 	ControlSnapshotBegin = "snapshot-begin" // the first list of a stream starts
 	ControlSnapshotEnd   = "snapshot-end"   // it ended: Objects were read
-	ControlLayout        = "layout"         // the number of slots, or the split, has changed: from here on other streams may belong to the slot
+	ControlLayout        = "layout"         // the number of slots has changed: from here on other streams may belong to the slot
 	ControlGap           = "gap"            // a watch could not deliver From..To: what was done about it
 	ControlError         = "error"          // a stream cannot go on for now: Cause says why
 )

@@ -31,8 +31,7 @@ func (r Resource) APIVersion() string {
 // that are on their way refer to it.
 type Stream struct {
 	Resource      Resource
-	Namespace     string   // empty for all
-	Except        []string // namespaces that are streams of their own; this is the rest, under the same id
+	Namespace     string // empty for all
 	LabelSelector string
 	FieldSelector string
 	id            string
@@ -49,9 +48,7 @@ func NewStream(r Resource, namespace, labels, fields string) *Stream {
 
 // As gives the same collection, read as another version of its resource.
 func (s *Stream) As(r Resource) *Stream {
-	as := NewStream(r, s.Namespace, s.LabelSelector, s.FieldSelector)
-	as.Except = s.Except
-	return as
+	return NewStream(r, s.Namespace, s.LabelSelector, s.FieldSelector)
 }
 
 // StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.

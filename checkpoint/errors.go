@@ -9,13 +9,10 @@ import (
 // ErrFenced: another owner has acquired the slot; whatever this process still holds must not be written.
 var ErrFenced = errors.New("fenced: another process owns the slot now")
 
-// ErrStale: the batch number of a Commit is not newer than the slot's. The batch, or a later one, is already in
-// the checkpoint, as it happens when the answer to a Commit that succeeded was lost.
-var ErrStale = errors.New("the batch is already in the checkpoint")
-
 // ErrBehind: the batch number of a Commit does not follow the slot's. The database has forgotten commits that it had
 // acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it forgot has to
-// be read back from the log: acquire the slot anew.
+// be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too: no Commit is
+// tried twice, so the backup has made the store give the same epoch to another owner.
 var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
 
 // HeldError: the slot's lease is still running.
@@ -29,11 +26,11 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("slot %d is held by %s until %s", e.Slot, e.Owner, e.Until.Format(time.RFC3339))
 }
 
-// LayoutError: the cluster's streams are laid out otherwise.
-type LayoutError struct{ Want, Have Layout }
+// LayoutError: the cluster's streams are spread over another number of slots.
+type LayoutError struct{ Want, Have int }
 
 func (e *LayoutError) Error() string {
-	return fmt.Sprintf("the streams are laid out over %s, and KUBECDC_SLOTS and KUBECDC_SPLIT say %s here", e.Have, e.Want)
+	return fmt.Sprintf("the streams are spread over %d slots, and KUBECDC_SLOTS is %d here", e.Have, e.Want)
 }
 
 // OtherClusterError: the checkpoint was written for another cluster.
@@ -63,22 +60,4 @@ type InUseError struct{ Path string }
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("the checkpoint file %s is in use by another process: stop it, or set KUBECDC_CHECKPOINT to "+
 		"another file, or to a postgres:// database, which many processes can share", e.Path)
-}
-
-// Transient reports whether a call that failed with err may succeed when it is tried again later: the database is
-// restarting, full, overloaded or can't be reached. It is false for ErrFenced, ErrStale and all that needs a change
-// by the user. A Commit that failed with a transient error may have been carried out: acquire the slot anew.
-func Transient(err error) bool {
-	var t interface{ Transient() bool }
-	return errors.As(err, &t) && t.Transient()
-}
-
-// Hint says what the user can do about err, in one sentence; empty when there is nothing to say.
-// It is part of the error's text already.
-func Hint(err error) string {
-	var h interface{ Hint() string }
-	if errors.As(err, &h) {
-		return h.Hint()
-	}
-	return ""
 }

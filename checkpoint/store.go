@@ -29,11 +29,12 @@ type Store interface {
 
 	Leases
 
-	// Layout gives the layout of the streams. The first call ever notes the one wanted. When it is the one wanted, the
-	// store adopts it: from then on Acquire and Heartbeat fail with *LayoutError once another process has changed it.
-	Layout(ctx context.Context, want Layout) (have Layout, err error)
-	// Relayout changes the layout and the streams in one transaction, and adopts it. The caller must own every slot of
-	// the old one, as Check says of the states given; *LayoutError when the layout is another than From.
+	// Slots gives over how many slots the streams are spread. The first call ever notes the number wanted. When it is the
+	// one wanted, the store adopts it: from then on Acquire and Heartbeat fail with *LayoutError once another process has
+	// changed it.
+	Slots(ctx context.Context, want int) (have int, err error)
+	// Relayout changes the number of slots, and adopts it. The caller must own every slot of the old layout, as Check says
+	// of the states given; *LayoutError when the number is another than From.
 	Relayout(ctx context.Context, r Relayout) error
 
 	// Position gives where a stream stands; ok is false for a stream never seen.
@@ -53,8 +54,8 @@ type Store interface {
 	// batch: what was read from it before may then be older than what is in the log.
 	Check(ctx context.Context, slot int, epoch int64, seq uint64) error
 
-	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, without floors, as
-	// before the first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
+	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
+	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
@@ -64,6 +65,12 @@ type Store interface {
 	Prune(ctx context.Context, age time.Duration) error
 
 	Close()
+}
+
+// Relayout is a change of the number of slots.
+type Relayout struct {
+	From, To int
+	Slots    map[int]SlotState // every slot of From, as the caller owns it
 }
 
 // SlotState is what a new owner finds.
@@ -85,7 +92,7 @@ type Object struct {
 type Commit struct {
 	Slot      int
 	Epoch     int64
-	Seq       uint64 // must follow the slot's: ErrStale if it is not newer, ErrBehind if one between is missing
+	Seq       uint64 // must follow the slot's; ErrBehind if it does not
 	Positions []change.Position
 	Offsets   change.Offsets // merged into the slot's
 	Streams   []StreamCommit

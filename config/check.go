@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// checkTags checks what the tags of Config say: planned, values, min and max.
+// checkTags checks what the tags of Config say: values, min and max.
 func (l *loader) checkTags() {
 	for _, s := range all {
 		if !l.set(s.Env) {
 			continue
 		}
 		switch {
-		case s.Planned:
-			l.add(s.Env, "this version can't do it yet", "leave it out")
 		case len(s.Values) > 0:
 			l.checkValues(s)
 		case s.Min != "" || s.Max != "":

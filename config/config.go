@@ -14,7 +14,6 @@ import "time"
 //	example     a value that a person could copy
 //	values      what it may be, where that is a short list
 //	min, max    bounds, in the field's own notation
-//	planned     named already so that it won't change, but this version can't do it: refused when set
 type Config struct {
 	Source     Source     `group:"What is watched"`
 	Sink       Sink       `group:"Where it goes"`
@@ -92,7 +91,6 @@ type Recovery struct {
 // Slots says how streams are shared out among processes.
 type Slots struct {
 	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Streams are spread over this many slots, and the slots over the replicas; each slot has one owner at a time. A change of the number waits until no replica with the former one runs."`
-	Split         List          `env:"KUBECDC_SPLIT" help:"Streams that are too hot for one slot: each RESOURCE@NAMESPACE becomes a stream of its own, apart from the rest of the resource. Changed like the number of slots. Not together with KUBECDC_NAMESPACES." example:"pods@team-a,events@kube-system"`
 	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long after its owner fell silent a slot may be taken over."`
 	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: the checkpoint. kubernetes: Lease objects of the cluster. What fences is the checkpoint in both cases. The same for all replicas."`
 	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, when KUBECDC_LEASES is kubernetes. Default: the Pod's, or default elsewhere." example:"kubecdc"`

@@ -92,13 +92,6 @@ var wrong = []struct {
 	{[]string{"KUBECDC_BEFORE=some"}, "KUBECDC_BEFORE", "none"},
 	{[]string{"KUBECDC_METADATA_ONLY=Secret"}, "KUBECDC_METADATA_ONLY", "lower case"},
 	{[]string{"KUBECDC_SLOTS=0"}, "KUBECDC_SLOTS", "from 1"},
-	{[]string{"KUBECDC_SPLIT=pods"}, "KUBECDC_SPLIT", "pods@team-a"},
-	{[]string{"KUBECDC_SPLIT=pods@a,pods@B"}, "KUBECDC_SPLIT", "pods@team-a"},
-	{[]string{"KUBECDC_SPLIT=*@a"}, "KUBECDC_SPLIT", "no patterns"},
-	{[]string{"KUBECDC_SPLIT=apps/deployments@a"}, "KUBECDC_SPLIT", "pods@team-a"},
-	{[]string{"KUBECDC_SPLIT=pods@a@b"}, "KUBECDC_SPLIT", "pods@team-a"},
-	{[]string{"KUBECDC_SPLIT=pods@a,pods@a"}, "KUBECDC_SPLIT", "leave one out"},
-	{[]string{"KUBECDC_SPLIT=pods@a", "KUBECDC_NAMESPACES=a"}, "KUBECDC_SPLIT", "leave one of the two out"},
 	{[]string{"KUBECDC_LEASE_DURATION=1ms"}, "KUBECDC_LEASE_DURATION", "from 1s"},
 	{[]string{"KUBECDC_BATCH_MAX_CHANGES=0"}, "KUBECDC_BATCH_MAX_CHANGES", "from 1"},
 	{[]string{"KUBECDC_BATCH_MAX_BYTES=1"}, "KUBECDC_BATCH_MAX_BYTES", "from 64KiB"},
@@ -171,7 +164,7 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY": "on", "KUBECDC_KAFKA_SASL_MECHANISM": "PLAIN",
 		"KUBECDC_KAFKA_SASL_USERNAME": "u", "KUBECDC_KAFKA_SASL_PASSWORD": "hunter2", "KUBECDC_KAFKA_SASL_PASSWORD_FILE": password,
 		"KUBECDC_CHECKPOINT": "sqlite:/x", "KUBECDC_HISTORY_RETENTION": "1h", "KUBECDC_BEFORE": "none",
-		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SLOTS": "4", "KUBECDC_SPLIT": "pods@a,events@b", "KUBECDC_LEASE_DURATION": "5s",
+		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
 		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "20MiB", "KUBECDC_LISTEN": "off",
 		"KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "kubecdc",
@@ -188,24 +181,15 @@ func environ(values map[string]string) (list []string) {
 
 func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 	alone(t)
-	for _, without := range []string{"KUBECDC_SPLIT", "KUBECDC_NAMESPACES"} { // either excludes the other
-		t.Run("without "+without, func(t *testing.T) {
-			values := samples(t)
-			delete(values, without)
-			delete(values, "KUBECDC_KAFKA_SASL_PASSWORD_FILE") // excludes the password
-			flagsMeanTheSame(t, values, without)
-		})
-	}
-}
-
-func flagsMeanTheSame(t *testing.T, values map[string]string, without string) {
+	values := samples(t)
+	delete(values, "KUBECDC_KAFKA_SASL_PASSWORD_FILE") // excludes the password
 	want, _, err := Load(environ(values), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range Settings() {
 		t.Run(s.Flag, func(t *testing.T) {
-			if s.Planned || s.Env == "KUBECDC_KAFKA_SASL_PASSWORD_FILE" || s.Env == without {
+			if s.Env == "KUBECDC_KAFKA_SASL_PASSWORD_FILE" {
 				t.Skip()
 			}
 			sample, ok := values[s.Env]
@@ -228,7 +212,6 @@ func flagsMeanTheSame(t *testing.T, values map[string]string, without string) {
 func TestPasswordFile(t *testing.T) {
 	alone(t)
 	values := samples(t)
-	delete(values, "KUBECDC_SPLIT")
 	if _, _, err := Load(environ(values), nil); err == nil || !strings.Contains(err.Error(), "leave one of the two out") {
 		t.Errorf("a password twice: %v", err)
 	}

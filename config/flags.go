@@ -12,7 +12,6 @@ func AddFlags(fs *pflag.FlagSet) {
 	for _, s := range all {
 		f := fs.VarPF(&text{kind: s.Kind()}, s.Flag, "", s.Help)
 		f.DefValue = s.Default
-		f.Hidden = s.Planned
 		if s.typ == reflect.TypeFor[Switch]() {
 			f.NoOptDefVal = "on" // --kafka-tls alone
 		}

@@ -9,7 +9,7 @@ import (
 func Usage(width int) string {
 	var b strings.Builder
 	group := ""
-	for _, s := range available() {
+	for _, s := range all {
 		if s.Group != group {
 			group = s.Group
 			fmt.Fprintf(&b, "\n%s:\n", group)
@@ -23,16 +23,6 @@ func Usage(width int) string {
 		}
 	}
 	return b.String()
-}
-
-// available are the settings that this version knows what to do with.
-func available() (list []*Setting) {
-	for _, s := range all {
-		if !s.Planned {
-			list = append(list, s)
-		}
-	}
-	return list
 }
 
 func (s *Setting) defaultText() string {
@@ -70,7 +60,7 @@ func Markdown() string {
 		"same as none. All are checked at start; what is wrong is reported at once, and the exit code is then 2.\n\n" +
 		"This page is made from `config/config.go` by `make docs`; a test checks that it is up to date.\n")
 	group := ""
-	for _, s := range available() {
+	for _, s := range all {
 		if s.Group != group {
 			group = s.Group
 			fmt.Fprintf(&b, "\n## %s\n\n| setting | flag | value | default | |\n|---|---|---|---|---|\n", group)

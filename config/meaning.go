@@ -20,7 +20,6 @@ func (l *loader) checkMeaning() {
 	l.checkSink()
 	l.checkKafka()
 	l.checkCheckpoint()
-	l.checkSplit()
 	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
@@ -85,25 +84,6 @@ func ownerOf(s *Setting) string {
 		return "postgres"
 	}
 	return ""
-}
-
-// checkSplit leaves to the start what only the API server knows.
-func (l *loader) checkSplit() {
-	const name, write = "KUBECDC_SPLIT", "write RESOURCE@NAMESPACE with commas between, such as pods@team-a,events@kube-system; there are no patterns"
-	seen := map[string]bool{}
-	for _, part := range l.c.Slots.Split {
-		resource, namespace, _ := strings.Cut(part, "@")
-		switch {
-		case !resourceName.MatchString(resource), strings.Contains(resource, "*"), len(validation.IsDNS1123Label(namespace)) > 0:
-			l.add(name, fmt.Sprintf("%q is not a namespace of a resource", part), write)
-		case seen[part]:
-			l.add(name, fmt.Sprintf("%q is there twice", part), "leave one out")
-		}
-		seen[part] = true
-	}
-	if len(l.c.Slots.Split) > 0 && len(l.c.Source.Namespaces) > 0 {
-		l.add(name, "can't be used together with KUBECDC_NAMESPACES, which makes each namespace a stream of its own already", "leave one of the two out")
-	}
 }
 
 func (l *loader) checkSlots() {

@@ -17,7 +17,6 @@ type Setting struct {
 	Values  []string // what it may be, where that is a short list
 	Min     string
 	Max     string
-	Planned bool // refused when set
 
 	typ   reflect.Type
 	index []int // of the field, from Config
@@ -74,7 +73,7 @@ func newSetting(group, field reflect.StructField) *Setting {
 	tag := field.Tag
 	s := &Setting{
 		Env: tag.Get("env"), Default: tag.Get("envDefault"), Help: tag.Get("help"), Example: tag.Get("example"),
-		Min: tag.Get("min"), Max: tag.Get("max"), Planned: tag.Get("planned") != "",
+		Min: tag.Get("min"), Max: tag.Get("max"),
 		Group: group.Tag.Get("group"), typ: field.Type, index: append(append([]int{}, group.Index...), field.Index...),
 	}
 	if v := tag.Get("values"); v != "" {

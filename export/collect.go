@@ -107,6 +107,6 @@ func (b *collected) add(item *source.Item, weight int64) {
 		b.urgent = true
 	}
 	if item.Version != "" {
-		b.positions[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Floors: item.Floors, Time: item.Time}
+		b.positions[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
 	}
 }

@@ -27,8 +27,7 @@ type Config struct {
 	Before        bool // attach before-images, and keep bodies in the inventory
 
 	Slots            int
-	Split            []source.Split // namespaces that are streams of their own; not with Namespaces
-	Owner            string         // names this process in the lease
+	Owner            string // names this process in the lease
 	LeaseDuration    time.Duration
 	Limits           Limits
 	BufferChanges    int
@@ -111,9 +110,6 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	selected, unknown := source.Select(config.Resources, served)
 	if unknown = parts.Client.Missing(ctx, unknown); len(unknown) > 0 {
 		return nil, source.Unknown(unknown, served)
-	}
-	if err := source.CheckSplits(config.Split, config.Resources, selected, served); err != nil {
-		return nil, err
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "uid", uid, "server", parts.Client.Host(), "resources", len(selected))
 	return discovery, nil

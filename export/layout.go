@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -15,21 +14,19 @@ import (
 	"kubecdc/sinks"
 )
 
-// settleLayout returns when the streams are split and spread over slots as this process is told to. Where they are
-// not, it waits until no replica with the other layout lives, and then changes it. So whoever is alive is right, and in
-// a rolling update the old replicas go on until the last of them has ended.
+// settleLayout returns when the streams are spread over as many slots as this process is told to. Where they are not, it
+// waits until no replica with the other number lives, and then changes it. So whoever is alive is right, and in a rolling update the old replicas go on until the last of them has ended.
 func settleLayout(ctx context.Context, config Config, parts Parts) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = config.LeaseDuration/10, config.LeaseDuration
 	told := ""
 	for {
-		want := config.layout()
-		have, err := parts.Store.Layout(ctx, want)
-		if err == nil && have == want {
+		have, err := parts.Store.Slots(ctx, config.Slots)
+		if err == nil && have == config.Slots {
 			return nil
 		}
 		if err == nil {
-			err = (&relayout{config: config, parts: parts, from: have, to: want}).run(ctx)
+			err = (&relayout{config: config, parts: parts, from: have, to: config.Slots}).run(ctx)
 		}
 		var other *otherLayoutError
 		wait := retry.NextBackOff()
@@ -52,29 +49,25 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 	}
 }
 
-// otherLayoutError: replicas with another layout live.
+// otherLayoutError: replicas with another number of slots live.
 type otherLayoutError struct {
-	want, have checkpoint.Layout
+	want, have int
 	members    []string
 }
 
 func (e *otherLayoutError) Error() string {
-	setting, want, have := "KUBECDC_SLOTS", fmt.Sprint(e.want.Slots), fmt.Sprint(e.have.Slots)
-	if want == have {
-		setting, want, have = "KUBECDC_SPLIT", fmt.Sprintf("%q", e.want.Split), fmt.Sprintf("%q", e.have.Split)
-	}
-	return fmt.Sprintf("%s is %s here, but %s in the replicas that run (%q): standing by until they have ended, or set it to %s",
-		setting, want, have, e.members, have)
+	return fmt.Sprintf("KUBECDC_SLOTS is %d here, but %d in the replicas that run (%q): standing by until they have ended, or set it to %d",
+		e.want, e.have, e.members, e.have)
 }
 
-// relayout changes the number of slots, or the split. It becomes the owner of every slot of both layouts, which fences whoever
+// relayout changes the number of slots. It becomes the owner of every slot of both layouts, which fences whoever
 // thinks to be one, and rolls all their tails forward: after that the checkpoint alone says where each stream stands,
 // whichever slot it belonged to. Each slot of the new layout begins with a control record, so that its offsets in
 // the checkpoint are of now, and not of when it was used last.
 type relayout struct {
 	config   Config
 	parts    Parts
-	from, to checkpoint.Layout
+	from, to int
 	opened   []*openedSlot
 }
 
@@ -88,11 +81,11 @@ func (r *relayout) run(ctx context.Context) error {
 	if err := r.alone(ctx); err != nil {
 		return err
 	}
-	r.parts.Log.Info("changing the layout", "from", r.from, "to", r.to)
+	r.parts.Log.Info("changing the number of slots", "from", r.from, "to", r.to)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer r.close()
-	for n := range max(r.from.Slots, r.to.Slots) { // in order, so that of two processes that come at once one fails at the first
+	for n := range max(r.from, r.to) { // in order, so that of two processes that come at once one fails at the first
 		if err := r.open(ctx, n, fail); err != nil {
 			return err
 		}
@@ -105,7 +98,7 @@ func (r *relayout) run(ctx context.Context) error {
 
 // alone makes sure that no replica of the old layout lives. One may yet start: then it owns a slot, or finds it held.
 func (r *relayout) alone(ctx context.Context) error {
-	if _, err := r.parts.Store.Layout(ctx, r.from); err != nil { // from here on, the store speaks of the old layout
+	if _, err := r.parts.Store.Slots(ctx, r.from); err != nil { // from here on, the store speaks of the old layout
 		return err
 	}
 	replicas, err := r.parts.Leases.Heartbeat(ctx, r.config.Owner, 0)
@@ -122,7 +115,7 @@ func (r *relayout) alone(ctx context.Context) error {
 // open takes a slot and keeps it.
 func (r *relayout) open(ctx context.Context, n int, fail context.CancelCauseFunc) error {
 	config := r.config
-	config.Slots = r.from.Slots
+	config.Slots = r.from
 	o := &openedSlot{slot: newSlot(n, config, r.parts, nil)}
 	var err error
 	if o.state, err = o.acquire(ctx); err != nil {
@@ -130,7 +123,7 @@ func (r *relayout) open(ctx context.Context, n int, fail context.CancelCauseFunc
 	}
 	r.opened = append(r.opened, o)
 	go o.renew(ctx, o.state.Epoch, fail)
-	if n >= r.from.Slots {
+	if n >= r.from {
 		return o.openUnused(ctx)
 	}
 	var lost *sinks.LostTailError
@@ -156,11 +149,11 @@ func (o *openedSlot) openUnused(ctx context.Context) error {
 // stand, so that it is noticed when one of them is lost.
 func (r *relayout) begin(ctx context.Context) error {
 	offsets := change.Offsets{}
-	for _, o := range r.opened[:r.from.Slots] {
+	for _, o := range r.opened[:r.from] {
 		offsets.Merge(o.state.Offsets)
 	}
-	for _, o := range r.opened[:r.to.Slots] {
-		record := change.Control{Type: change.ControlLayout, Cause: r.cause()}
+	for _, o := range r.opened[:r.to] {
+		record := change.Control{Type: change.ControlLayout, Cause: fmt.Sprintf("KUBECDC_SLOTS was %d and is %d", r.from, r.to)}
 		if err := o.commitControls(ctx, &o.state, o.log, []change.Control{record}, offsets, nil); err != nil {
 			return err
 		}
@@ -168,28 +161,12 @@ func (r *relayout) begin(ctx context.Context) error {
 	return nil
 }
 
-func (r *relayout) cause() string {
-	var causes []string
-	if r.from.Slots != r.to.Slots {
-		causes = append(causes, fmt.Sprintf("KUBECDC_SLOTS was %d and is %d", r.from.Slots, r.to.Slots))
-	}
-	if r.from.Split != r.to.Split {
-		causes = append(causes, fmt.Sprintf("KUBECDC_SPLIT was %q and is %q", r.from.Split, r.to.Split))
-	}
-	return strings.Join(causes, "; ")
-}
-
-// store changes the layout in the checkpoint. Positions stand still by now.
+// store changes the number in the checkpoint.
 func (r *relayout) store(ctx context.Context) error {
-	positions, err := r.parts.Store.Streams(ctx)
-	if err != nil {
-		return err
-	}
 	do := checkpoint.Relayout{From: r.from, To: r.to, Slots: map[int]checkpoint.SlotState{}}
 	for _, o := range r.opened {
 		do.Slots[o.number] = o.state
 	}
-	planSplit(&do, positions, r.config.selectors())
 	return r.parts.Store.Relayout(ctx, do)
 }
 

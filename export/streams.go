@@ -84,16 +84,12 @@ func (x *streams) start(ctx context.Context, s *change.Stream) {
 	})
 }
 
-// streamsOf are the streams of one resource: one; or one a namespace; or the namespaces that are split off, and the rest.
+// streamsOf are the streams of one resource: one, or one a namespace.
 func (c *Config) streamsOf(r change.Resource) (all []*change.Stream) {
-	namespaces := c.Namespaces
-	if !r.Namespaced || len(namespaces) == 0 {
-		namespaces = c.splitOf(r)
-		rest := change.NewStream(r, "", c.LabelSelector, c.FieldSelector)
-		rest.Except = namespaces
-		all = append(all, rest)
+	if !r.Namespaced || len(c.Namespaces) == 0 {
+		return []*change.Stream{change.NewStream(r, "", c.LabelSelector, c.FieldSelector)}
 	}
-	for _, ns := range namespaces {
+	for _, ns := range c.Namespaces {
 		all = append(all, change.NewStream(r, ns, c.LabelSelector, c.FieldSelector))
 	}
 	return all

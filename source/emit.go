@@ -26,7 +26,6 @@ func (s *Stream) emit(ctx context.Context, item Item) error {
 	if s.listing != nil {
 		item.Version = "" // the list is not complete: the log must not go on from here
 	}
-	item.Floors = s.floors.Beyond(item.Version)
 	if err := s.out.Send(ctx, item); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -44,7 +43,6 @@ func (s *Stream) moved(version string) {
 	s.cursor = version
 	if s.listing == nil {
 		s.position = version
-		s.floors = s.floors.Beyond(version)
 	}
 }
 

@@ -128,9 +128,6 @@ func (s *Stream) alive() {
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.
 func (s *Stream) handleObject(ctx context.Context, e event) error {
 	o := e.object
-	if s.merged(&o) {
-		return s.advance(ctx, o.version)
-	}
 	if err := o.check(true); err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
@@ -148,12 +145,6 @@ func (s *Stream) handleObject(ctx context.Context, e event) error {
 	}
 	o.raw = o.withType(&s.stream.Resource)
 	return s.sendObject(ctx, &o, old, o.version)
-}
-
-// merged reports whether the log has the event from another stream that was merged into this one, and was further then.
-// Only events can be so: a list is newer than all floors, and there is no backfill from below them.
-func (s *Stream) merged(o *object) bool {
-	return s.floors != nil && change.ValidVersion(o.version) && s.floors.Has(o.namespace, o.version)
 }
 
 // confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still

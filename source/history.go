@@ -36,48 +36,17 @@ const countPages = 4
 // size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
 func (h *history) size(ctx context.Context, namespace string, revision uint64) (int64, error) {
-	version := strconv.FormatUint(revision, 10)
-	if namespace == "" && len(h.stream.Except) > 0 && h.stream.LabelSelector == "" && h.stream.FieldSelector == "" {
-		return h.sizeOfRest(ctx, version)
-	}
-	n, err := h.counted(ctx, namespace, exactParams(h.stream, version, 1))
-	if errors.Is(err, errNoCount) {
-		return h.countNames(ctx, namespace, version)
-	}
-	return n, err
-}
-
-// counted is what the server says.
-func (h *history) counted(ctx context.Context, namespace string, q url.Values) (n int64, err error) {
-	p, err := h.page(ctx, namespace, q, acceptListMeta, func([]byte) error { n++; return nil })
+	n, version := int64(0), strconv.FormatUint(revision, 10)
+	p, err := h.page(ctx, namespace, exactParams(h.stream, version, 1), acceptListMeta, func([]byte) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
 	case p.continueToken == "":
 		return n, nil
-	case p.remaining < 0:
-		return 0, errNoCount
+	case p.remaining < 0: // not counted
+		return h.countNames(ctx, namespace, version)
 	}
 	return n + p.remaining, nil
-}
-
-// sizeOfRest is the size of a collection that leaves namespaces out: of the whole one, less theirs. All are read at one
-// revision, without a selector, so that the server counts them.
-func (h *history) sizeOfRest(ctx context.Context, version string) (int64, error) {
-	all := exactParams(change.NewStream(h.stream.Resource, "", "", ""), version, 1)
-	n, err := h.counted(ctx, "", all)
-	for _, namespace := range h.stream.Except {
-		if err != nil {
-			break
-		}
-		var theirs int64
-		theirs, err = h.counted(ctx, namespace, all)
-		n -= theirs
-	}
-	if errors.Is(err, errNoCount) {
-		return h.countNames(ctx, "", version)
-	}
-	return n, err
 }
 
 func (h *history) countNames(ctx context.Context, namespace, version string) (int64, error) {
@@ -202,8 +171,7 @@ func (c *Claims) add(revision uint64, stream string) {
 }
 
 // between calls explained for every revision in (from, to] at which another stream's objects changed. The streams
-// of a process have no object in common (each is another resource, namespace, or the rest), so nothing of this one
-// changed there.
+// of a process have no object in common (each is another resource or namespace), so nothing of this one changed there.
 func (c *Claims) between(from, to uint64, stream string, explained func(revision uint64)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -19,7 +19,6 @@ type ledger struct {
 	controls []change.Control
 	raws     []change.Malformed
 	position string
-	floors   change.Floors
 	objects  map[string][2]string // key → uid, version
 	failAt   int                  // Send number that fails; 0: none
 	sent     int
@@ -61,7 +60,7 @@ func (l *ledger) Send(ctx context.Context, item source.Item) error {
 		l.raws = append(l.raws, *item.Raw)
 	}
 	if item.Version != "" {
-		l.position, l.floors = item.Version, item.Floors
+		l.position = item.Version
 	}
 	return nil
 }
@@ -69,7 +68,7 @@ func (l *ledger) Send(ctx context.Context, item source.Item) error {
 func (l *ledger) Position(context.Context, string) (change.Position, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return change.Position{ResourceVersion: l.position, Floors: l.floors}, l.position != "", nil
+	return change.Position{ResourceVersion: l.position}, l.position != "", nil
 }
 
 func (l *ledger) Objects(_ context.Context, _ string, visit func(key, uid, version string) error) error {

@@ -22,7 +22,7 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 		return s.state, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
 	}
 	version := p.ResourceVersion
-	s.index, s.position, s.cursor, s.floors = x, version, version, p.Floors.Beyond(version)
+	s.index, s.position, s.cursor = x, version, version
 	if !ok || version == "" {
 		return s.enter(StateListing, "first snapshot"), nil
 	}

@@ -15,7 +15,6 @@ type Item struct {
 	Raw     *change.Malformed
 	// Version moves the stream's position: every change up to it has been handed on. Empty: it stays.
 	Version string
-	Floors  change.Floors // of the position, where it has any
 	Time    time.Time
 }
 

@@ -4,7 +4,6 @@ import (
 	"math"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -25,20 +24,10 @@ func selectors(s *change.Stream) url.Values {
 	if s.LabelSelector != "" {
 		q.Set("labelSelector", s.LabelSelector)
 	}
-	if fields := fieldSelector(s); fields != "" {
-		q.Set("fieldSelector", fields)
+	if s.FieldSelector != "" {
+		q.Set("fieldSelector", s.FieldSelector)
 	}
 	return q
-}
-
-// fieldSelector leaves out the namespaces that are streams of their own. Every resource that has namespaces knows the
-// field metadata.namespace, custom ones too.
-func fieldSelector(s *change.Stream) string {
-	var fields []string
-	for _, namespace := range s.Except {
-		fields = append(fields, "metadata.namespace!="+namespace)
-	}
-	return joinSelectors(strings.Join(fields, ","), s.FieldSelector)
 }
 
 func joinSelectors(a, b string) string {

@@ -20,7 +20,7 @@ func (s *Stream) list(ctx context.Context) (State, error) {
 	}
 	defer done()
 	if s.listing == nil {
-		l := &lister{stream: s, snapshot: s.gap == nil, joins: s.joins()}
+		l := &lister{stream: s, snapshot: s.gap == nil}
 		if err := l.begin(ctx); err != nil {
 			return s.state, err
 		}
@@ -38,11 +38,7 @@ func (s *Stream) list(ctx context.Context) (State, error) {
 		s.cursor = l.version
 		return s.enter(StateWatching, "the list ran from resourceVersion "+l.version+" to "+l.until+": catching up"), nil
 	}
-	finish := l.finish
-	if l.joins != nil {
-		finish = l.join
-	}
-	if err := finish(ctx, l.version); err != nil {
+	if err := l.finish(ctx, l.version); err != nil {
 		return s.state, err
 	}
 	return s.enter(StateWatching, "listed at resourceVersion "+l.version), nil
@@ -65,8 +61,7 @@ type lister struct {
 	version  string // the list's: of the first page
 	until    string // of an inconsistent list: what the watch must pass
 	restarts int
-	objects  int           // on complete pages
-	joins    change.Floors // set: only the namespaces that join the stream are listed (join.go)
+	objects  int // on complete pages
 
 	created, updated, deleted int
 	rewound                   bool // an object is older than the log has it
@@ -116,7 +111,7 @@ func (l *lister) read(ctx context.Context) error {
 
 // expired answers a 410 on a page: the list's version is compacted.
 func (l *lister) expired(err error) error {
-	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" && l.joins == nil {
+	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" {
 		l.stream.log.Warn("the list goes on at a newer version", "reason", reasonText(err), "from", l.version, "objects", l.objects)
 		l.token, l.until = next, l.version
 		return nil
@@ -171,11 +166,10 @@ var errStale = errors.New("the list is older than the log")
 // to come after them, the check would come after the page.
 func (l *lister) fresh(version string) error {
 	s := l.stream
-	log := s.floors.Highest(s.position)
-	if version == "" || s.rewound || change.CompareVersions(version, log) >= 0 {
+	if version == "" || s.rewound || change.CompareVersions(version, s.position) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, log)
+	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, s.position)
 }
 
 // item sends what one listed object means.
@@ -193,10 +187,6 @@ func (l *lister) item(ctx context.Context, raw []byte) error {
 // here, and takes a write to the same object at the same revision in both.)
 func (l *lister) object(ctx context.Context, o *object) error {
 	s := l.stream
-	if !l.concerns(o.namespace) {
-		s.index.mark(o.key())
-		return nil
-	}
 	old, exists := s.index.get(o.key())
 	if exists && old.uid == o.uid {
 		if old.version == o.version || l.until != "" && !old.newer(o.version) {
@@ -262,10 +252,9 @@ func (l *lister) finish(ctx context.Context, version string) error {
 		s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
 		done = change.Control{Type: change.ControlGap, ResourceVersion: version, Cause: s.reason, Gap: &g}
 	}
-	floors := s.floors
-	s.listing, s.floors = nil, nil // from here on the position moves again, and is that of all namespaces
+	s.listing = nil // from here on the position moves again
 	if err := s.sendControl(ctx, done, version); err != nil {
-		s.listing, s.floors = l, floors
+		s.listing = l
 		return err
 	}
 	s.gap, s.rewound = nil, false

@@ -58,9 +58,6 @@ var errNotRecoverable = errors.New("the missed revisions can't be read")
 
 // survey lists identities only, tells what differs from the index, and finds out how it came to that.
 func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
-	if s.floors != nil {
-		return nil, "", fmt.Errorf("%w: streams were merged, and the log is further in some namespaces than in others: %v", errNotRecoverable, s.floors)
-	}
 	var changed []object
 	listed, ahead, back := int64(0), false, false
 	s.index.startPass()

@@ -45,7 +45,7 @@ func (s *Stream) adopt(ctx context.Context, want *change.Resource) error {
 
 // depart ends the log of a resource that was removed from the API: its objects went with it.
 func (s *Stream) depart(ctx context.Context) error {
-	s.listing, s.gap, s.rewound, s.floors = nil, nil, false, nil
+	s.listing, s.gap, s.rewound = nil, nil, false
 	s.index.startPass()
 	for _, key := range s.index.unseen() {
 		if err := s.sendDelete(ctx, key, true); err != nil {

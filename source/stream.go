@@ -44,7 +44,6 @@ func DefaultOptions() Options {
 //	verifying → watching          the server still holds the log's history (verify.go)
 //	verifying → listing           it went backwards: etcd was restored from a backup
 //	loading → listing             none is: the first snapshot
-//	verifying → listing           streams were merged, and one had no complete list yet (join.go)
 //	listing → watching            the list is complete
 //	watching → watching           the watch ran into its timeout; resume from the position, without a list
 //	watching → verifying          the connection ended otherwise
@@ -72,8 +71,7 @@ type Stream struct {
 	index    *index
 	position string // resourceVersion up to which everything was sent; empty before the first list has ended
 	cursor   string // where the watch goes on: the position, except after an inconsistent list (reconcile.go)
-	floors   change.Floors
-	fresh    int // fresh connections tried since the last event
+	fresh    int    // fresh connections tried since the last event
 	gap      *change.Gap
 	current  change.Change // the one that is being sent
 	listing  *lister       // the list that is not complete yet

@@ -116,7 +116,7 @@ func (l *lister) initialObject(ctx context.Context, e event) error {
 	}
 	old, exists := s.index.get(o.key())
 	if e.kind == "DELETED" {
-		if exists && old.uid == o.uid && l.concerns(o.namespace) {
+		if exists && old.uid == o.uid {
 			return s.send(ctx, s.change(change.Delete, &o), "")
 		}
 		return nil

@@ -25,8 +25,8 @@ func (s *Stream) verify(ctx context.Context) (State, error) {
 		return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
 	}
 	reason := ""
-	if log := s.floors.Highest(s.cursor); change.CompareVersions(p.version, log) < 0 {
-		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.version, log)
+	if change.CompareVersions(p.version, s.cursor) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.version, s.cursor)
 	} else {
 		reason = s.witness(ctx)
 	}
@@ -34,9 +34,6 @@ func (s *Stream) verify(ctx context.Context) (State, error) {
 		s.doubts = 0
 		if s.listing == nil {
 			s.gap = nil // a list that was begun was not needed
-		}
-		if s.joins() != nil {
-			return s.enter(StateListing, "first snapshot of what was merged into the stream before it was listed"), nil
 		}
 		return s.enter(StateWatching, "the server holds the log's history; watching from "+s.cursor), nil
 	}
@@ -62,7 +59,7 @@ func (s *Stream) rewind(reason string) State {
 // empty when it is not, or when that can't be told.
 func (s *Stream) witness(ctx context.Context) string {
 	key, w, ok := s.index.newest()
-	if !ok || change.CompareVersions(w.version, s.floors.Highest(s.cursor)) > 0 {
+	if !ok || change.CompareVersions(w.version, s.cursor) > 0 {
 		return ""
 	}
 	namespace, name := splitKey(key)

@@ -9,17 +9,17 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/moves"
 	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/positions"
 	"kubecdc/internal/pgdb"
 )
 
-const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
+const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
 
 // commitTypes are the types of commitBatch's parameters.
 var commitTypes = []uint32{
 	pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Int8OID, pgtype.JSONBOID, pgtype.JSONBOID,
-	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID, pgtype.TextArrayOID,
+	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID,
 	pgtype.BoolOID,
@@ -33,8 +33,6 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 		return s.db.Fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
 	case answer == "fenced":
 		return checkpoint.ErrFenced
-	case answer == "stale":
-		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrStale)
 	case answer == "behind":
 		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrBehind)
 	}
@@ -71,7 +69,6 @@ func streamNames(c checkpoint.Commit) []string {
 type commitParams struct {
 	cluster, slot, epoch, seq, offsets, positions    []byte
 	positionStreams, positionVersions, positionTimes pgdb.Array
-	positionFloors                                   pgdb.Array
 	deleteStreams, deleteKeys                        pgdb.Array
 	upsertStreams, upsertKeys, upsertUIDs            pgdb.Array
 	upsertVersions, upsertBodies                     pgdb.Array
@@ -90,21 +87,15 @@ func (p *commitParams) fill(cluster int32, c checkpoint.Commit, ids map[string]i
 	p.fillUpserts(c.Streams, ids)
 }
 
-func (p *commitParams) fillPositions(positions []change.Position, ids map[string]int32) {
-	p.positions = pgdb.AppendJSONB(p.positions[:0], moves.Encode(positions))
+func (p *commitParams) fillPositions(list []change.Position, ids map[string]int32) {
+	p.positions = pgdb.AppendJSONB(p.positions[:0], positions.Encode(list))
 	p.positionStreams.Reset(pgtype.Int4OID)
 	p.positionVersions.Reset(pgtype.TextOID)
 	p.positionTimes.Reset(pgtype.TimestamptzOID)
-	p.positionFloors.Reset(pgtype.TextOID)
-	for _, at := range positions {
+	for _, at := range list {
 		p.positionStreams.Int32(ids[at.Stream])
 		p.positionVersions.Text(at.ResourceVersion)
 		p.positionTimes.Time(at.Time)
-		if floors := moves.EncodeFloors(at.Floors); floors != nil {
-			p.positionFloors.Text(*floors)
-		} else {
-			p.positionFloors.Null()
-		}
 	}
 }
 
@@ -150,7 +141,7 @@ func (p *commitParams) body(body []byte) {
 
 func (p *commitParams) values() [][]byte {
 	return [][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
-		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(), p.positionFloors.Param(),
+		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(),
 		p.deleteStreams.Param(), p.deleteKeys.Param(),
 		p.upsertStreams.Param(), p.upsertKeys.Param(), p.upsertUIDs.Param(), p.upsertVersions.Param(), p.upsertBodies.Param()}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/moves"
+	"kubecdc/checkpoint/internal/positions"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -30,10 +30,10 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Checkpoint, error) {
 		c := checkpoint.Checkpoint{Slot: slot}
 		var offsets flatOffsets
-		var positions []byte
-		err := row.Scan(&c.Epoch, &c.Seq, &c.Time, &positions, &offsets)
+		var moved []byte
+		err := row.Scan(&c.Epoch, &c.Seq, &c.Time, &moved, &offsets)
 		if err == nil {
-			c.Positions, err = moves.Decode(positions)
+			c.Positions, err = positions.Decode(moved)
 		}
 		if err == nil {
 			c.Offsets, err = offsets.nested()

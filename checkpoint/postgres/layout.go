@@ -3,49 +3,82 @@ package postgres
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
 )
 
-const lookLayout = `select slots, split from layouts where cluster = $1`
+const lookSlots = `select slots from layouts where cluster = $1`
 
-// Layout gives the layout, which is the one wanted where there was none.
-func (s *Store) Layout(ctx context.Context, want checkpoint.Layout) (checkpoint.Layout, error) {
-	have, err := s.layoutOr(ctx, want)
+// Slots gives the number of slots, which is the one wanted where there was none.
+func (s *Store) Slots(ctx context.Context, want int) (int, error) {
+	have, err := s.slotsOr(ctx, want)
 	if err != nil {
-		return have, s.db.Fail("read the layout", err)
+		return have, s.db.Fail("read the number of slots", err)
 	}
 	if have == want {
-		s.layout.Store(&want)
+		s.slots.Store(int32(want))
 	}
 	return have, nil
 }
 
-func (s *Store) layoutOr(ctx context.Context, want checkpoint.Layout) (have checkpoint.Layout, err error) {
+func (s *Store) slotsOr(ctx context.Context, want int) (have int, err error) {
 	if err := s.bound(); err != nil {
 		return have, err
 	}
-	const note = `insert into layouts (cluster, slots, split) values ($1, $2, $3) on conflict do nothing`
-	if _, err = s.db.Exec(ctx, note, s.cluster.Load(), want.Slots, want.Split); err == nil {
-		err = s.db.QueryRow(ctx, lookLayout, s.cluster.Load()).Scan(&have.Slots, &have.Split)
+	const note = `insert into layouts (cluster, slots) values ($1, $2) on conflict do nothing`
+	if _, err = s.db.Exec(ctx, note, s.cluster.Load(), want); err == nil {
+		err = s.db.QueryRow(ctx, lookSlots, s.cluster.Load()).Scan(&have)
 	}
 	return have, err
 }
 
-// sameLayout gives *checkpoint.LayoutError when the layout is not the one adopted.
+// sameLayout gives *checkpoint.LayoutError when the number of slots is not the one adopted.
 func (s *Store) sameLayout(ctx context.Context) error {
-	want, have := s.layout.Load(), checkpoint.Layout{}
-	if want == nil {
+	want, have := int(s.slots.Load()), 0
+	if want == 0 {
 		return nil
 	}
-	err := s.db.QueryRow(ctx, lookLayout, s.cluster.Load()).Scan(&have.Slots, &have.Split)
+	err := s.db.QueryRow(ctx, lookSlots, s.cluster.Load()).Scan(&have)
 	switch {
 	case err != nil && !errors.Is(err, pgx.ErrNoRows):
-		return s.db.Fail("read the layout", err)
-	case have != *want:
-		return &checkpoint.LayoutError{Want: *want, Have: have}
+		return s.db.Fail("read the number of slots", err)
+	case have != want:
+		return &checkpoint.LayoutError{Want: want, Have: have}
 	}
 	return nil
+}
+
+// Relayout changes the number of slots, and adopts it.
+func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
+	op := fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To)
+	answer, err := s.relayout(ctx, r)
+	switch {
+	case err != nil:
+		return s.db.Fail(op, err)
+	case answer == "fenced":
+		return checkpoint.ErrFenced
+	case answer == "behind":
+		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
+	case answer == "layout":
+		have, err := s.slotsOr(ctx, r.To)
+		return errors.Join(err, &checkpoint.LayoutError{Want: r.From, Have: have})
+	}
+	s.slots.Store(int32(r.To))
+	return nil
+}
+
+func (s *Store) relayout(ctx context.Context, r checkpoint.Relayout) (answer string, err error) {
+	const change = `select relayout($1, $2, $3, $4, $5, $6)` // see the migrations
+	if err := s.bound(); err != nil {
+		return "", err
+	}
+	slots, epochs, seqs := make([]int32, r.From), make([]int64, r.From), make([]int64, r.From)
+	for n := range r.From {
+		slots[n], epochs[n], seqs[n] = int32(n), r.Slots[n].Epoch, int64(r.Slots[n].Seq)
+	}
+	err = s.db.QueryRow(ctx, change, s.cluster.Load(), r.From, r.To, slots, epochs, seqs).Scan(&answer)
+	return answer, err
 }

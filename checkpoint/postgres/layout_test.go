@@ -1,15 +1,12 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
 	"kubecdc/test/servers"
@@ -31,47 +28,9 @@ func TestAProcessOfTheOldLayoutIsToldSo(t *testing.T) {
 	_, beat := old.Heartbeat(t.Context(), "a", time.Minute)
 	for _, err := range []error{acquired, beat} {
 		var other *checkpoint.LayoutError
-		if !errors.As(err, &other) || other.Want.Slots != 1 || other.Have.Slots != 4 {
+		if !errors.As(err, &other) || other.Want != 1 || other.Have != 4 {
 			t.Errorf("error is %v", err)
 		}
-	}
-}
-
-// Processes of an earlier version know of no split. They speak to the database by the functions of their time.
-func TestAProcessOfAnEarlierVersionGetsNoSlotWhileThereIsASplit(t *testing.T) {
-	url := servers.Database(t)
-	store := openBound(t, url)
-	adopt(t, store, 1)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(context.Background())
-	if _, err := conn.Exec(t.Context(), "set search_path to kubecdc"); err != nil {
-		t.Fatal(err)
-	}
-	earlier := func() (slots int, answer string) {
-		const take = `select count(*) from kubecdc.take_slot(1, 0, 'earlier', '0s', 1)`
-		const resize = `select kubecdc.resize(1, 1, 1, '{0}', (select array_agg(epoch) from kubecdc.slots))`
-		if err := errors.Join(conn.QueryRow(t.Context(), take).Scan(&slots), conn.QueryRow(t.Context(), resize).Scan(&answer)); err != nil {
-			t.Fatal(err)
-		}
-		return slots, answer
-	}
-	if slots, answer := earlier(); slots != 1 || answer != "ok" {
-		t.Errorf("without a split it gets %d slots, and %q", slots, answer)
-	}
-	state, err := store.Acquire(t.Context(), 0, "a", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(1, nil), To: checkpoint.NewLayout(1, []string{"pods@a"}),
-		Slots: map[int]checkpoint.SlotState{0: state}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if slots, answer := earlier(); slots != 0 || answer != "layout" {
-		t.Errorf("it gets %d slots, and %q", slots, answer)
 	}
 }
 
@@ -119,12 +78,11 @@ func TestALayoutNeverChangesUnderAnOwner(t *testing.T) {
 
 func adopt(t *testing.T, store checkpoint.Store, slots int) {
 	t.Helper()
-	want := checkpoint.NewLayout(slots, nil)
-	if have, err := store.Layout(t.Context(), want); err != nil || have != want {
-		t.Fatalf("layout is %s, error %v", have, err)
+	if have, err := store.Slots(t.Context(), slots); err != nil || have != slots {
+		t.Fatalf("there are %d slots, error %v", have, err)
 	}
 }
 
 func resize(t *testing.T, store checkpoint.Store, from, to int, slots map[int]checkpoint.SlotState) error {
-	return store.Relayout(t.Context(), checkpoint.Relayout{From: checkpoint.NewLayout(from, nil), To: checkpoint.NewLayout(to, nil), Slots: slots})
+	return store.Relayout(t.Context(), checkpoint.Relayout{From: from, To: to, Slots: slots})
 }

@@ -7,20 +7,15 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint/internal/moves"
 )
 
 // Position gives where a stream stands.
 func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
-	const look = `select resource_version, time, floors from positions join streams on id = stream where cluster = $1 and name = $2`
+	const look = `select resource_version, time from positions join streams on id = stream where cluster = $1 and name = $2`
 	p := change.Position{Stream: stream}
-	var floors *string
 	err := s.bound()
 	if err == nil {
-		err = s.db.QueryRow(ctx, look, s.cluster.Load(), stream).Scan(&p.ResourceVersion, &p.Time, &floors)
-	}
-	if err == nil {
-		p.Floors, err = moves.DecodeFloors(floors)
+		err = s.db.QueryRow(ctx, look, s.cluster.Load(), stream).Scan(&p.ResourceVersion, &p.Time)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return change.Position{}, false, nil
@@ -34,7 +29,7 @@ func (s *Store) Position(ctx context.Context, stream string) (change.Position, b
 
 // Streams gives the positions of all streams known, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
-	const look = `select name, resource_version, time, floors from positions join streams on id = stream where cluster = $1
+	const look = `select name, resource_version, time from positions join streams on id = stream where cluster = $1
 		order by name collate "C"`
 	positions, err := s.positions(ctx, look)
 	return positions, s.db.Fail("read the positions", err)
@@ -49,10 +44,7 @@ func (s *Store) positions(ctx context.Context, query string) ([]change.Position,
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p change.Position, err error) {
-		var floors *string
-		if err = row.Scan(&p.Stream, &p.ResourceVersion, &p.Time, &floors); err == nil {
-			p.Floors, err = moves.DecodeFloors(floors)
-		}
+		err = row.Scan(&p.Stream, &p.ResourceVersion, &p.Time)
 		p.Time = p.Time.UTC()
 		return p, err
 	})

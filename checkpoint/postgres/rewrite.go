@@ -19,7 +19,7 @@ func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []st
 			return err
 		}
 		const which = ` where stream in (select id from streams where cluster = $1 and name = any ($2))`
-		if _, err := tx.Exec(ctx, `update positions set resource_version = '', floors = null`+which, s.cluster.Load(), streams); err != nil {
+		if _, err := tx.Exec(ctx, `update positions set resource_version = ''`+which, s.cluster.Load(), streams); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, `update inventory set resource_version = '-' || ltrim(resource_version, '-')`+which, s.cluster.Load(), streams)

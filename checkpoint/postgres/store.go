@@ -39,9 +39,9 @@ type Config struct {
 type Store struct {
 	db      *pgdb.DB
 	relaxed bool
-	cluster atomic.Int32                      // its row in clusters; 0 before Bind
-	layout  atomic.Pointer[checkpoint.Layout] // that was adopted; nil before Layout
-	streams sync.Map                          // name → id; Acquire asks anew
+	cluster atomic.Int32 // its row in clusters; 0 before Bind
+	slots   atomic.Int32 // the number that was adopted; 0 before Slots
+	streams sync.Map     // name → id; Acquire asks anew
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -72,7 +72,7 @@ func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
 		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
 	}
 	s.streams.Clear()
-	s.layout.Store(nil)
+	s.slots.Store(0)
 	s.cluster.Store(id)
 	return nil
 }

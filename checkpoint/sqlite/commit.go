@@ -10,8 +10,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/moves"
 	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/positions"
 )
 
 // Commit is one transaction: the slot first, which tells whether the rest may go on.
@@ -78,27 +78,27 @@ func (t *commit) note(c checkpoint.Commit, offsets string) error {
 		positions = json_patch(positions, excluded.positions), offsets = excluded.offsets`
 	now := time.Now()
 	_, err := t.tx.ExecContext(t.ctx, note, t.cluster, c.Slot, now.Unix(), now.UnixMicro(), c.Epoch, int64(c.Seq),
-		string(moves.Encode(c.Positions)), offsets)
+		string(positions.Encode(c.Positions)), offsets)
 	return err
 }
 
 // refused says why the slot did not move.
 func (t *commit) refused(c checkpoint.Commit) error {
-	if err := own(t.ctx, t.tx, t.cluster, c.Slot, c.Epoch, c.Seq); err != nil {
+	if err := own(t.ctx, t.tx, t.cluster, c.Slot, c.Epoch, 0); err != nil {
 		return err
 	}
-	return checkpoint.ErrStale
+	return checkpoint.ErrBehind
 }
 
-func (t *commit) movePositions(positions []change.Position) error {
-	const set = `insert into positions (stream, resource_version, time, floors) values (?, ?, ?, ?)
-		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time, floors = excluded.floors`
-	for _, p := range positions {
+func (t *commit) movePositions(list []change.Position) error {
+	const set = `insert into positions (stream, resource_version, time) values (?, ?, ?)
+		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time`
+	for _, p := range list {
 		id, err := t.stream(p.Stream)
 		if err != nil {
 			return err
 		}
-		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro(), moves.EncodeFloors(p.Floors)); err != nil {
+		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro()); err != nil {
 			return err
 		}
 	}

@@ -15,29 +15,28 @@ func (s *Store) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: "sqlite:" + s.path, Err: err, Class: classify(err)}
+	return &dberror.Error{Op: op, Where: "sqlite:" + s.path, Err: err, Hint: hint(err)}
 }
 
-// byCode: https://www.sqlite.org/rescode.html, the primary codes.
-var byCode = map[int]dberror.Class{
-	codes.SQLITE_FULL:     dberror.Passes("the disk is full: make room; it goes on by itself"),
-	codes.SQLITE_IOERR:    dberror.Passes("the disk or file system has trouble: see the system's log"),
-	codes.SQLITE_NOMEM:    dberror.Passes(""),
-	codes.SQLITE_CANTOPEN: dberror.Lasts("may this user write to the folder?"),
-	codes.SQLITE_READONLY: dberror.Lasts("may this user write to the file and its folder?"),
-	codes.SQLITE_PERM:     dberror.Lasts("may this user write to the file and its folder?"),
-	codes.SQLITE_CORRUPT:  dberror.Lasts("the file is damaged: move it away to start with a new snapshot"),
-	codes.SQLITE_NOTADB:   dberror.Lasts("the file is not a checkpoint: correct the path, or move the file away"),
+// hints say what the user can do, by https://www.sqlite.org/rescode.html, the primary codes.
+var hints = map[int]string{
+	codes.SQLITE_FULL:     "the disk is full: make room; it goes on by itself",
+	codes.SQLITE_IOERR:    "the disk or file system has trouble: see the system's log",
+	codes.SQLITE_CANTOPEN: "may this user write to the folder?",
+	codes.SQLITE_READONLY: "may this user write to the file and its folder?",
+	codes.SQLITE_PERM:     "may this user write to the file and its folder?",
+	codes.SQLITE_CORRUPT:  "the file is damaged: move it away to start with a new snapshot",
+	codes.SQLITE_NOTADB:   "the file is not a checkpoint: correct the path, or move the file away",
 }
 
-func classify(err error) dberror.Class {
+func hint(err error) string {
 	if code, ok := primaryCode(err); ok {
-		return byCode[code]
+		return hints[code]
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		return byCode[codes.SQLITE_PERM]
+		return hints[codes.SQLITE_PERM]
 	}
-	return dberror.Class{}
+	return ""
 }
 
 func isBusy(err error) bool {

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/moves"
+	"kubecdc/checkpoint/internal/positions"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -40,12 +40,12 @@ func (s *Store) history(ctx context.Context, slot, limit int) (all []checkpoint.
 
 func scanCheckpoint(rows *sql.Rows) (c checkpoint.Checkpoint, err error) {
 	var micros int64
-	var positions, offsets []byte
-	if err := rows.Scan(&c.Slot, &c.Epoch, &c.Seq, &micros, &positions, &offsets); err != nil {
+	var moved, offsets []byte
+	if err := rows.Scan(&c.Slot, &c.Epoch, &c.Seq, &micros, &moved, &offsets); err != nil {
 		return c, err
 	}
 	c.Time = time.UnixMicro(micros).UTC()
-	if c.Positions, err = moves.Decode(positions); err != nil {
+	if c.Positions, err = positions.Decode(moved); err != nil {
 		return c, err
 	}
 	return c, json.Unmarshal(offsets, &c.Offsets)

@@ -4,48 +4,80 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"kubecdc/checkpoint"
 )
 
-const lookLayout = `select slots, split from layouts where cluster = ?`
+const lookSlots = `select slots from layouts where cluster = ?`
 
-// Layout gives the layout, which is the one wanted where there was none.
-func (s *Store) Layout(ctx context.Context, want checkpoint.Layout) (checkpoint.Layout, error) {
-	have, err := s.layoutOr(ctx, want)
+// Slots gives the number of slots, which is the one wanted where there was none.
+func (s *Store) Slots(ctx context.Context, want int) (have int, err error) {
+	const note = `insert into layouts (cluster, slots) values (?, ?) on conflict do update set slots = slots returning slots`
+	if err = s.bound(); err == nil {
+		err = s.db.QueryRowContext(ctx, note, s.cluster.Load(), want).Scan(&have)
+	}
 	if err != nil {
-		return have, s.fail("read the layout", err)
+		return have, s.fail("read the number of slots", err)
 	}
 	if have == want {
-		s.layout.Store(&want)
+		s.slots.Store(int32(want))
 	}
 	return have, nil
 }
 
-func (s *Store) layoutOr(ctx context.Context, want checkpoint.Layout) (have checkpoint.Layout, err error) {
-	if err := s.bound(); err != nil {
-		return have, err
-	}
-	const note = `insert into layouts (cluster, slots, split) values (?, ?, ?) on conflict do update set slots = slots returning slots, split`
-	err = s.db.QueryRowContext(ctx, note, s.cluster.Load(), want.Slots, want.Split).Scan(&have.Slots, &have.Split)
-	return have, err
-}
-
-// sameLayout gives *checkpoint.LayoutError when the layout is not the one adopted.
+// sameLayout gives *checkpoint.LayoutError when the number of slots is not the one adopted.
 func (s *Store) sameLayout(ctx context.Context) error {
 	if err := s.bound(); err != nil {
 		return err
 	}
-	want, have := s.layout.Load(), checkpoint.Layout{}
-	if want == nil {
+	want, have := int(s.slots.Load()), 0
+	if want == 0 {
 		return nil
 	}
-	err := s.db.QueryRowContext(ctx, lookLayout, s.cluster.Load()).Scan(&have.Slots, &have.Split)
+	err := s.db.QueryRowContext(ctx, lookSlots, s.cluster.Load()).Scan(&have)
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
-		return s.fail("read the layout", err)
-	case have != *want:
-		return &checkpoint.LayoutError{Want: *want, Have: have}
+		return s.fail("read the number of slots", err)
+	case have != want:
+		return &checkpoint.LayoutError{Want: want, Have: have}
+	}
+	return nil
+}
+
+// Relayout changes the number of slots, and adopts it.
+func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
+	err := s.inTx(ctx, func(tx *sql.Tx) error {
+		if err := s.mayRelayout(ctx, tx, r); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `update layouts set slots = ? where cluster = ?`, r.To, s.cluster.Load())
+		return err
+	})
+	var other *checkpoint.LayoutError
+	switch {
+	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &other):
+		return err
+	case err != nil:
+		return s.fail(fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To), err)
+	}
+	s.slots.Store(int32(r.To))
+	return nil
+}
+
+// mayRelayout makes sure that the number is the one to change, and that all slots are the caller's.
+func (s *Store) mayRelayout(ctx context.Context, tx *sql.Tx, r checkpoint.Relayout) error {
+	var have int
+	if err := tx.QueryRowContext(ctx, lookSlots, s.cluster.Load()).Scan(&have); err != nil {
+		return err
+	}
+	if have != r.From {
+		return &checkpoint.LayoutError{Want: r.From, Have: have}
+	}
+	for slot := range r.From {
+		if err := own(ctx, tx, s.cluster.Load(), slot, r.Slots[slot].Epoch, r.Slots[slot].Seq); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -5,10 +5,9 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint/internal/moves"
 )
 
-const lookPositions = `select name, resource_version, time, floors from positions join streams on id = stream where cluster = ?`
+const lookPositions = `select name, resource_version, time from positions join streams on id = stream where cluster = ?`
 
 // Position gives where a stream stands.
 func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
@@ -37,11 +36,7 @@ func (s *Store) positions(ctx context.Context, query string, args ...any) (all [
 	for rows.Next() {
 		var p change.Position
 		var micros int64
-		var floors *string
-		if err := rows.Scan(&p.Stream, &p.ResourceVersion, &micros, &floors); err != nil {
-			return nil, err
-		}
-		if p.Floors, err = moves.DecodeFloors(floors); err != nil {
+		if err := rows.Scan(&p.Stream, &p.ResourceVersion, &micros); err != nil {
 			return nil, err
 		}
 		p.Time = time.UnixMicro(micros).UTC()

@@ -77,7 +77,7 @@ func TestErrorsSayWhatToDo(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := sqlite.Open(t.Context(), notADatabase)
-	if err == nil || checkpoint.Transient(err) || !strings.Contains(err.Error(), "move the file away") {
+	if err == nil || !strings.Contains(err.Error(), "move the file away") {
 		t.Fatalf("error is %v", err)
 	}
 	_, err = sqlite.Open(t.Context(), filepath.Join(notADatabase, "sub", "c.db"))

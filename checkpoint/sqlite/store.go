@@ -30,8 +30,8 @@ var migrations embed.FS
 type Store struct {
 	db      *sql.DB
 	path    string
-	cluster atomic.Int64                      // its row in clusters; 0 before Bind
-	layout  atomic.Pointer[checkpoint.Layout] // that was adopted; nil before Layout
+	cluster atomic.Int64 // its row in clusters; 0 before Bind
+	slots   atomic.Int32 // the number that was adopted; 0 before Slots
 	members members
 }
 
@@ -138,7 +138,7 @@ func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
 		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
 	}
 	s.cluster.Store(id)
-	s.layout.Store(nil)
+	s.slots.Store(0)
 	return nil
 }
 

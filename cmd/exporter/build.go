@@ -24,14 +24,10 @@ func exportConfig(c *config.Config, cluster *config.Connection) (export.Config, 
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
-	split, err := source.ParseSplits(c.Slots.Split)
-	if err != nil {
-		return export.Config{}, fmt.Errorf("KUBECDC_SPLIT: %w", err)
-	}
 	return export.Config{
 		Cluster: cluster.Cluster, Resources: resources, MetadataOnly: metadataOnly, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
-		Slots: c.Slots.Count, Split: split, Owner: owner(), LeaseDuration: c.Slots.LeaseDuration,
+		Slots: c.Slots.Count, Owner: owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: export.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,
 			Watermark: c.Source.Watermarks},
 		BufferChanges: c.Batch.BufferChanges, BufferBytes: int64(c.Batch.BufferBytes), BodyCacheBytes: int64(c.Batch.BufferBytes) / 2,

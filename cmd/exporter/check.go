@@ -185,13 +185,6 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if len(unknown) > 0 {
 		return "", source.Unknown(unknown, served)
 	}
-	split, err := source.ParseSplits(r.settings.Slots.Split)
-	if err == nil {
-		err = source.CheckSplits(split, patterns, selected, served)
-	}
-	if err != nil {
-		return "", err
-	}
 	forbidden, err := r.forbidden(ctx, selected)
 	if err != nil {
 		return "", err

@@ -1,5 +1,5 @@
 // Package pgdb is what the Postgres checkpoint store and the Postgres sink share: connecting, bringing a schema up
-// to date, and telling which errors pass by themselves. It knows nothing of what the tables hold.
+// to date, and saying what to do about errors. It knows nothing of what the tables hold.
 package pgdb
 
 import (

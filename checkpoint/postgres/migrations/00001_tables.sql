@@ -4,8 +4,10 @@ create table clusters (
   id    int generated always as identity primary key,
   name  text not null unique,
   uid   text not null, -- of the namespace kube-system
-  since timestamptz not null default now()
+  since timestamptz not null default now(),
+  log   text           -- that the checkpoint tells of; null until one is bound
 );
+comment on column clusters.log is 'a checkpoint says how far one log is complete, and is wrong for any other';
 
 create table slots (
   cluster     int not null references clusters,
@@ -57,15 +59,39 @@ create table checkpoints (
   primary key (cluster, slot, second)
 );
 
+-- The replicas that live.
+create table members (
+  cluster     int not null references clusters,
+  owner       text collate "C" not null,
+  alive_until timestamptz not null, -- by this server's clock
+  primary key (cluster, owner)
+) with (fillfactor = 50);
+
+-- How many slots the streams hash onto. Slots beyond that are left over from an earlier layout.
+create table layouts (
+  cluster int primary key references clusters,
+  slots   int not null
+);
+
+-- How many partitions of a topic are written to, so that a key stays on its partition when more are added.
+create table topics (
+  cluster    int not null references clusters,
+  name       text not null,
+  partitions int not null,
+  primary key (cluster, name)
+);
+
 -- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and so
 -- that no lock is held while the rest of it is still on its way from a client that may stop in the middle.
--- It answers ok; fenced, when the slot has a newer epoch; or stale, when the batch is not newer than the slot's.
+-- It answers ok; fenced, when the slot has a newer epoch; or behind, when the batch does not follow the slot's last.
+-- With in_relaxed it does not wait for the disk.
 -- +goose StatementBegin
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
   position_streams int[], position_versions text[], position_times timestamptz[],
   delete_streams int[], delete_keys text[],
-  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[]
+  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[],
+  in_relaxed boolean
 ) returns text
 language plpgsql
 set work_mem = '64MB'       -- the arrays, as rows
@@ -76,12 +102,15 @@ declare
   after_batch jsonb;
   time_now timestamptz := clock_timestamp();
 begin
+  if in_relaxed then
+    perform set_config('synchronous_commit', 'off', true); -- until the end of this transaction
+  end if;
   update slots set seq = in_seq, offsets = offsets || in_offsets
-    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq < in_seq
+    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_seq - 1
     returning offsets into after_batch;
   if not found then
     perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
-    return case when found then 'stale' else 'fenced' end;
+    return case when found then 'behind' else 'fenced' end;
   end if;
 
   insert into checkpoints as c (cluster, slot, second, time, epoch, seq, positions, offsets)
@@ -122,5 +151,58 @@ as $$
   select i.key, i.uid, i.resource_version from inventory i
     where i.stream = (select s.id from streams s where s.cluster = in_cluster and s.name = in_stream) and i.key > in_after
     order by i.key limit in_limit
+$$;
+-- +goose StatementEnd
+
+-- take_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
+-- has none. clock_timestamp() and not now(): it may have waited for another one.
+-- +goose StatementBegin
+create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
+returns table (epoch bigint, seq bigint, offsets jsonb)
+language plpgsql as $$
+begin
+  perform from layouts l where l.cluster = in_cluster and in_layout in (0, l.slots) for share;
+  if not found and in_layout <> 0 then
+    return;
+  end if;
+  return query
+    insert into slots as s (cluster, slot, epoch, owner, lease_until)
+      values (in_cluster, in_slot, 1, in_owner, clock_timestamp() + in_ttl)
+    on conflict (cluster, slot) do update
+      set epoch = s.epoch + 1, owner = excluded.owner, lease_until = clock_timestamp() + in_ttl
+      where s.owner = excluded.owner or s.lease_until <= clock_timestamp()
+    returning s.epoch, s.seq, s.offsets;
+end
+$$;
+-- +goose StatementEnd
+
+-- relayout is one statement, so that no lock is held for a client that may stop in the middle. Whoever acquires a slot
+-- reads the layout "for share": before this update, and then the epoch is not the expected one, or after it.
+-- It answers ok; layout, when the number of slots is not from_slots; fenced, when a slot has another epoch than expected;
+-- or behind, when a slot does not have the batch expected.
+-- +goose StatementBegin
+create function relayout(
+  in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[], in_seqs bigint[]
+) returns text
+language plpgsql as $$
+begin
+  perform from layouts where cluster = in_cluster and slots = from_slots for update;
+  if not found then
+    return 'layout';
+  end if;
+  perform from unnest(in_slots, in_epochs) as o (slot, epoch)
+    left join slots s on s.cluster = in_cluster and s.slot = o.slot and s.epoch = o.epoch
+    where s.slot is null;
+  if found then
+    return 'fenced';
+  end if;
+  perform from unnest(in_slots, in_seqs) as o (slot, seq) join slots s on s.cluster = in_cluster and s.slot = o.slot
+    where s.seq < o.seq;
+  if found then
+    return 'behind';
+  end if;
+  update layouts set slots = to_slots where cluster = in_cluster;
+  return 'ok';
+end
 $$;
 -- +goose StatementEnd

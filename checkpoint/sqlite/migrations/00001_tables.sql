@@ -3,7 +3,8 @@
 create table clusters (
   id    integer primary key,
   name  text not null unique,
-  uid   text not null -- of the namespace kube-system
+  uid   text not null, -- of the namespace kube-system
+  log   text           -- that the checkpoint tells of; null until one is bound
 ) strict;
 
 create table slots (
@@ -52,4 +53,18 @@ create table checkpoints (
   positions text not null, -- stream -> position, of those that moved in this second
   offsets   text not null, -- of all partitions, after the batch
   primary key (cluster, slot, second)
+) strict, without rowid;
+
+-- How many slots the streams hash onto. Slots beyond that are left over from an earlier layout.
+create table layouts (
+  cluster integer primary key references clusters,
+  slots   integer not null
+) strict;
+
+-- How many partitions of a topic are written to, so that a key stays on its partition when more are added.
+create table topics (
+  cluster    integer not null references clusters,
+  name       text not null,
+  partitions integer not null,
+  primary key (cluster, name)
 ) strict, without rowid;

@@ -86,6 +86,26 @@ create table control (
 );
 comment on table control is 'watermarks, snapshots, gaps: what tells a quiet stream from a broken one';
 
+create table dead_letters (
+  cluster text not null,
+  slot    int not null,
+  epoch   bigint not null,
+  batch   bigint not null,
+  n       int not null,         -- within the batch, from 1
+  time    timestamptz not null, -- when it was written, by this server's clock
+  stream  text not null,
+  reason  text not null,        -- why it can't be read
+  body    bytea not null,       -- as it came
+  primary key (cluster, slot, epoch, batch, n)
+);
+comment on table dead_letters is 'what the API server sent and could not be read as an object, as it came';
+
+-- Which log this is: made anew with the tables, and kept by backups and replicas, whatever the server's address is.
+create table identity (
+  id uuid not null default gen_random_uuid()
+);
+insert into identity default values;
+
 -- lz4 is much cheaper than the default, but not in every build.
 -- +goose StatementBegin
 do $$
