@@ -56,6 +56,14 @@ func StreamFromID(id string) *Stream {
 	return &Stream{id: id, fields: appendResource(nil, &Resource{})}
 }
 
+// ResourceOf gives the resource (Resource.ID) of a stream of which only the id is known.
+func ResourceOf(stream string) string {
+	if end := strings.IndexAny(stream, "@?"); end >= 0 {
+		return stream[:end]
+	}
+	return stream
+}
+
 // ID names the stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
 // "pods@default?labels=app=web&fields=…". The version is left out on purpose: when the version that is read
 // changes, the stream goes on.
