@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kubecdc/change"
 )
 
 // ErrFenced: another owner has acquired the slot; whatever this process still holds must not be written.
@@ -35,12 +37,22 @@ func (e *LayoutError) Error() string {
 
 // OtherClusterError: the checkpoint was written for another cluster.
 type OtherClusterError struct {
-	Cluster, Stored, Found string
+	Cluster       string
+	Stored, Found change.ClusterIdentity
 }
 
 func (e *OtherClusterError) Error() string {
-	return fmt.Sprintf("the checkpoint of cluster %q belongs to the cluster with uid %s, but this API server's is %s: "+
+	if e.Stored.UID != "" && e.Found.UID == "" {
+		return fmt.Sprintf("the checkpoint of cluster %q belongs to the cluster with %s, and nobody can tell whether this is it (%s): "+
+			"the right to read namespace kube-system was lost (%s): grant get on namespace kube-system again",
+			e.Cluster, e.Stored, e.Found, e.Found.Hidden)
+	}
+	text := fmt.Sprintf("the checkpoint of cluster %q belongs to the cluster with %s, but this API server's has %s: "+
 		"set KUBECDC_CLUSTER to a name of its own, or KUBECDC_CHECKPOINT to another database", e.Cluster, e.Stored, e.Found)
+	if e.Stored.UID == "" {
+		text += " (if it is the same cluster with a new CA: docs/operations.md)"
+	}
+	return text
 }
 
 // OtherLogError: the checkpoint was written with another log.

@@ -16,9 +16,9 @@ import (
 //  1. Position, inventory, batch number and offsets of a Commit move in one transaction.
 //  2. Every Commit says "where epoch = mine": after another owner acquired the slot it fails with ErrFenced.
 type Store interface {
-	// Bind ties the store to a cluster: the first time it notes the cluster's uid; later it refuses another
-	// one with *OtherClusterError. All other calls speak of this cluster.
-	Bind(ctx context.Context, cluster, uid string) error
+	// Bind ties the store to a cluster: the first time it notes the identity that was found; later it refuses another
+	// one with *OtherClusterError (Binding.Meet), and notes what it learns. All other calls speak of this cluster.
+	Bind(ctx context.Context, cluster string, found change.ClusterIdentity) (Binding, error)
 
 	// BindLog ties the cluster's checkpoint to the log that it tells of, by the name that sinks.Sink.Identity gives:
 	// the first time it notes it; later it refuses another one with *OtherLogError.

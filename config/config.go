@@ -30,7 +30,7 @@ type Config struct {
 type Source struct {
 	Kubeconfig     string        `env:"KUBECONFIG" help:"Path of the kubeconfig, or several as kubectl takes them. Without it: ~/.kube/config, else the Pod's ServiceAccount." example:"$HOME/.kube/config"`
 	Context        string        `env:"KUBECDC_CONTEXT" help:"Context of the kubeconfig. Default: its current context." example:"prod-eu1"`
-	Cluster        string        `env:"KUBECDC_CLUSTER" help:"Name of the cluster in records and checkpoints. Default: the context's name, or in-cluster in a Pod." example:"prod-eu1"`
+	Cluster        string        `env:"KUBECDC_CLUSTER" help:"Name of the cluster in records and checkpoints. Default: the context's name; in a Pod, where there is none, k8s- and the first 8 characters of the uid of namespace kube-system." example:"prod-eu1"`
 	Resources      List          `env:"KUBECDC_RESOURCES" envDefault:"*" help:"What to export: plural, with group and perhaps version (pods, deployments.apps, deployments.v1.apps), or a pattern (*.example.com, *). A pattern also takes in what is installed later." example:"pods,deployments.apps,*.example.com"`
 	Namespaces     List          `env:"KUBECDC_NAMESPACES" help:"Only these namespaces; cluster-scoped resources are then left out. Default: all." example:"default,shop"`
 	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Only objects with these labels, in kubectl's notation." example:"app=shop,tier!=test"`

@@ -15,13 +15,10 @@ import (
 	"k8s.io/client-go/util/homedir"
 )
 
-// InCluster is the name of the cluster in a Pod, where nothing else says one.
-const InCluster = "in-cluster"
-
 // Connection says how to reach the API server.
 type Connection struct {
 	REST    *rest.Config
-	Cluster string // its name in records
+	Cluster string // its name in records; empty in a Pod where KUBECDC_CLUSTER is not set: there is no context to name it
 	Origin  string // where this was read, for messages
 }
 
@@ -78,7 +75,7 @@ func (s *Source) inCluster(tried []string) (*Connection, error) {
 		what := "not set, " + strings.Join(tried, ", ") + " does not exist, and this is no Pod with a ServiceAccount's token"
 		return nil, kubeError("", what, "set it to the kubeconfig of the cluster")
 	}
-	return s.connection(c, InCluster, "the Pod's ServiceAccount"), nil
+	return s.connection(c, "", "the Pod's ServiceAccount"), nil
 }
 
 func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
-	"k8s.io/client-go/rest"
 
 	"kubecdc/checkpoint"
 	"kubecdc/sinks"
@@ -39,10 +38,8 @@ type Config struct {
 	Source           source.Options
 }
 
-// Parts are what the exporter works with. REST names the API server; Client is made from it when nil. Leases is Store
-// when nil.
+// Parts are what the exporter works with. Store is bound to the cluster. Leases is Store when nil.
 type Parts struct {
-	REST     *rest.Config
 	Client   *source.Client
 	Store    checkpoint.Store
 	Leases   checkpoint.Leases
@@ -80,24 +77,10 @@ func bindLog(ctx context.Context, parts *Parts) error {
 	return parts.Store.BindLog(ctx, identity)
 }
 
-// prepare makes sure that these are the cluster and the log of the checkpoint and that the resources exist.
+// prepare makes sure that this is the log of the checkpoint and that the resources exist.
 func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discovery, error) {
-	if parts.Client == nil {
-		client, err := source.NewClient(parts.REST)
-		if err != nil {
-			return nil, err
-		}
-		parts.Client = client
-	}
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
-	}
-	uid, err := source.ClusterUID(ctx, parts.Client, parts.REST)
-	if err != nil {
-		return nil, err
-	}
-	if err := parts.Store.Bind(ctx, config.Cluster, uid); err != nil {
-		return nil, err
 	}
 	if err := bindLog(ctx, parts); err != nil {
 		return nil, err
@@ -111,7 +94,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	if unknown = parts.Client.Missing(ctx, unknown); len(unknown) > 0 {
 		return nil, source.Unknown(unknown, served)
 	}
-	parts.Log.Info("starting", "cluster", config.Cluster, "uid", uid, "server", parts.Client.Host(), "resources", len(selected))
+	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Client.Host(), "resources", len(selected))
 	return discovery, nil
 }
 

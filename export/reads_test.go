@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/sinks"
 )
@@ -22,9 +23,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
-		t.Fatal(err)
-	}
+	checkpointtest.Bind(t, store, "prod", "uid")
 	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {
 		t.Fatal(err)
 	}

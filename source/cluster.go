@@ -4,37 +4,138 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/pem"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"os"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"kubecdc/change"
 )
 
-// ClusterUID identifies a cluster over time: the uid of namespace kube-system, or, where that may not be read, the
-// fingerprint of the CA that signs the API server's certificate.
-func ClusterUID(ctx context.Context, client *Client, config *rest.Config) (string, error) {
-	raw, err := client.read(ctx, "/api/v1/namespaces/kube-system")
-	if err == nil {
-		o, err := parseObject(raw)
-		return o.uid, err
+// Identify asks the API server which cluster it is: the uid of namespace kube-system, and the fingerprint of the CA that
+// the client trusts. Only where the server itself says that the namespace may not be read (403), or that there is none
+// (404), is the uid left empty. While it has no time to answer (429, 5xx) it is asked again until ctx ends.
+func Identify(ctx context.Context, client *Client, config *rest.Config, log *slog.Logger) (change.ClusterIdentity, error) {
+	var id change.ClusterIdentity
+	var err error
+	if id.CA, err = fingerprint(config); err != nil {
+		return id, err
 	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) { // no answer at all
-		return "", fmt.Errorf("reach the API server at %s: %w", client.Host(), err)
+	if id.UID, id.Hidden, err = client.clusterUID(ctx, log); err != nil {
+		return id, err
 	}
+	if id.ID() == "" {
+		return id, fmt.Errorf("tell which cluster this is: namespace kube-system can't be read (%s) and the kubeconfig has no CA: "+
+			"grant get on namespace kube-system, or set certificate-authority", id.Hidden)
+	}
+	return id, nil
+}
+
+const kubeSystem = "/api/v1/namespaces/kube-system"
+
+// clusterUID gives the uid, or why it can't be had, in the server's words.
+func (c *Client) clusterUID(ctx context.Context, log *slog.Logger) (uid, hidden string, err error) {
+	wait := identityWait{client: c, log: log, retry: backoff.NewExponentialBackOff()}
+	wait.retry.MaxInterval = 10 * time.Second
+	for {
+		raw, err := c.read(ctx, kubeSystem)
+		var refusal apierrors.APIStatus
+		switch {
+		case err == nil:
+			uid, err := namespaceUID(raw)
+			return uid, "", err
+		case !errors.As(err, &refusal):
+			return "", "", fmt.Errorf("reach the API server at %s: %w", c.Host(), err)
+		case isHidden(refusal.Status()):
+			return "", reasonText(err), nil
+		case isBusy(refusal.Status()):
+			if err := wait.pause(ctx, err); err != nil {
+				return "", "", err
+			}
+		default:
+			return "", "", c.unidentified(refusal.Status())
+		}
+	}
+}
+
+func namespaceUID(raw []byte) (string, error) {
+	o, err := parseObject(raw)
+	if err == nil && o.uid == "" {
+		err = errors.New("it has no uid")
+	}
+	if err != nil {
+		return "", fmt.Errorf("read namespace kube-system, which tells clusters apart: %w", err)
+	}
+	return o.uid, nil
+}
+
+// isHidden: the API server has decided that this user may not see the namespace, or has none. A page of a proxy, which is
+// no Status, decides nothing.
+func isHidden(s metav1.Status) bool {
+	return s.Kind == "Status" && (s.Code == http.StatusForbidden || s.Code == http.StatusNotFound)
+}
+
+// isBusy: it may answer otherwise in a moment.
+func isBusy(s metav1.Status) bool {
+	return s.Code == http.StatusTooManyRequests || s.Code >= http.StatusInternalServerError
+}
+
+// unidentified says what to do about an answer that tells nothing of the cluster, and that waiting does not mend.
+func (c *Client) unidentified(s metav1.Status) error {
+	if s.Code == http.StatusUnauthorized {
+		return fmt.Errorf("the API server at %s refuses the credentials (401: %s): they are wrong, expired or revoked: "+
+			"renew what the kubeconfig's user has (a token, certificate or login), or the Pod's ServiceAccount", c.Host(), s.Message)
+	}
+	return fmt.Errorf("%s answers %d to GET %s, and not as an API server does (%q): is there a proxy between, or is the address wrong?",
+		c.Host(), s.Code, kubeSystem, s.Message)
+}
+
+// identityWait waits between two questions, and tells of it: at once, when the reason changes, and each minute.
+type identityWait struct {
+	client *Client
+	log    *slog.Logger
+	retry  *backoff.ExponentialBackOff
+	reason string
+	told   time.Time
+}
+
+func (w *identityWait) pause(ctx context.Context, err error) error {
+	reason := reasonText(err)
+	if reason != w.reason || time.Since(w.told) >= time.Minute {
+		w.log.Warn("waiting for the API server to say which cluster it is", "server", w.client.Host(), "answer", reason)
+		w.reason, w.told = reason, time.Now()
+	}
+	select {
+	case <-ctx.Done():
+		return fmt.Errorf("ask the API server at %s which cluster it is: it answers %q: %w", w.client.Host(), reason, ctx.Err())
+	case <-time.After(max(w.retry.NextBackOff(), retryAfter(err))):
+		return nil
+	}
+}
+
+// fingerprint is that of the certificates of the CA, however their file is laid out; empty where the kubeconfig has none.
+func fingerprint(config *rest.Config) (string, error) {
 	ca := config.CAData
 	if len(ca) == 0 && config.CAFile != "" {
+		var err error
 		if ca, err = os.ReadFile(config.CAFile); err != nil {
 			return "", fmt.Errorf("read the cluster's CA: %w", err)
 		}
 	}
 	if len(ca) == 0 {
-		return "", fmt.Errorf("tell which cluster this is: namespace kube-system can't be read (%s) and the kubeconfig has no CA: "+
-			"grant get on namespace kube-system, or set certificate-authority", reasonText(err))
+		return "", nil
 	}
-	sum := sha256.Sum256(ca)
-	return "ca-sha256:" + hex.EncodeToString(sum[:16]), nil
+	sum := sha256.New()
+	for block, more := pem.Decode(ca); block != nil; block, more = pem.Decode(more) {
+		sum.Write(block.Bytes)
+	}
+	return "ca-sha256:" + hex.EncodeToString(sum.Sum(nil)[:16]), nil
 }

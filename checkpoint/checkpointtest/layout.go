@@ -57,7 +57,7 @@ func otherLayout(t *testing.T, s *suite) {
 	s.wantSlots(1, 1)
 	s.must(s.relayout(1, 3, s.slots(1)))
 	s.must(s.relayout(3, 2, s.slots(3)))
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	Bind(s.t, s.store, "staging", "uid-2")
 	s.wantSlots(1, 1) // of the other cluster
 	s.bind()
 	s.wantSlots(1, 2) // not adopted: nothing to compare with

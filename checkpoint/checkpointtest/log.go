@@ -23,7 +23,7 @@ func bindLog(t *testing.T, s *suite) {
 	if text := err.Error(); !strings.Contains(text, "KUBECDC_CHECKPOINT") || !strings.Contains(text, "kafka:abc/test") {
 		t.Fatalf("the error does not say what to do: %s", text)
 	}
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	Bind(s.t, s.store, "staging", "uid-2")
 	s.must(s.store.BindLog(s.ctx, "kafka:abc/test"))
 }
 
@@ -49,7 +49,7 @@ func pinPartitions(t *testing.T, s *suite) {
 			t.Errorf("%s: %d partitions of %d, want %d", step.otherwise, got, step.found, step.want)
 		}
 	}
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	Bind(s.t, s.store, "staging", "uid-2")
 	if got, err := s.store.PinPartitions(s.ctx, "a", 9, false); err != nil || got != 9 {
 		t.Errorf("another cluster: %d partitions, %v", got, err)
 	}

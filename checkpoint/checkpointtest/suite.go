@@ -23,6 +23,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		run  func(*testing.T, *suite)
 	}{
 		{"the same cluster binds again, another is refused", rebind},
+		{"a cluster is known by its uid or its CA, and stays what it was first known by", identities},
 		{"the same log binds again, another is refused", bindLog},
 		{"a topic keeps its number of partitions", pinPartitions},
 		{"calls before Bind are refused", unbound},
@@ -70,7 +71,7 @@ type suite struct {
 
 const ttl = time.Minute
 
-func (s *suite) bind() { s.must(s.store.Bind(s.ctx, "prod", "uid-1")) }
+func (s *suite) bind() { Bind(s.t, s.store, "prod", "uid-1") }
 
 func (s *suite) must(err error) {
 	s.t.Helper()
@@ -154,17 +155,6 @@ func object(key, uid, version string) checkpoint.Object {
 
 func at(stream, version string) change.Position {
 	return change.Position{Stream: stream, ResourceVersion: version, Time: time.Unix(1700000000, 0).UTC()}
-}
-
-func rebind(t *testing.T, s *suite) {
-	s.must(s.store.Bind(s.ctx, "prod", "uid-1"))
-	s.must(s.store.Bind(s.ctx, "prod", "uid-1"))
-	err := s.store.Bind(s.ctx, "prod", "uid-2")
-	var other *checkpoint.OtherClusterError
-	if !errors.As(err, &other) || other.Stored != "uid-1" || other.Found != "uid-2" {
-		t.Fatalf("error is %v", err)
-	}
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
 }
 
 func unbound(t *testing.T, s *suite) {
@@ -355,7 +345,7 @@ func clustersApart(t *testing.T, s *suite) {
 	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(epoch, 1)))
-	s.must(s.store.Bind(s.ctx, "staging", "uid-2"))
+	Bind(s.t, s.store, "staging", "uid-2")
 	s.wantPosition("pods", "")
 	s.wantInventory("pods")
 	if state := s.acquire(0, "b"); state.Epoch != 1 || state.Seq != 0 {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/test/servers"
@@ -22,7 +23,7 @@ func TestLeases(t *testing.T) {
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "c.db"))
 	must(t, err)
 	defer store.Close()
-	must(t, store.Bind(t.Context(), "any: name", "uid"))
+	checkpointtest.Bind(t, store, "any: name", "uid")
 	cluster := servers.UniqueName()
 	a, err := kubelease.New(kube.Config, "default", cluster, store)
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/test/servers"
 )
 
@@ -19,9 +20,7 @@ func BenchmarkCommit(b *testing.B) {
 	store := open(b, servers.SharedPostgres(b).URL)
 	defer store.Close()
 	name := servers.UniqueName() // a cluster of its own
-	if err := store.Bind(b.Context(), name, name); err != nil {
-		b.Fatal(err)
-	}
+	checkpointtest.Bind(b, store, name, name)
 	state, err := store.Acquire(b.Context(), 0, "a", time.Hour)
 	if err != nil {
 		b.Fatal(err)

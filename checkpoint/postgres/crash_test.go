@@ -28,9 +28,7 @@ func killAndLook(t *testing.T, relaxed bool) {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
-		t.Fatal(err)
-	}
+	checkpointtest.Bind(t, store, "prod", "uid")
 	forgotten := 0
 	for round := range 4 {
 		state := checkpointtest.WantNumbered(t, store, "a")

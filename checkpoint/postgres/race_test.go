@@ -18,9 +18,7 @@ func openBound(t *testing.T, url string) *postgres.Store {
 	t.Helper()
 	store := open(t, url)
 	t.Cleanup(store.Close)
-	if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
-		t.Fatal(err)
-	}
+	checkpointtest.Bind(t, store, "prod", "uid")
 	return store
 }
 

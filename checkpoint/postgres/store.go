@@ -62,30 +62,6 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 // Close waits for the calls under way and closes the connections.
 func (s *Store) Close() { s.db.Close() }
 
-// Bind notes the cluster's uid the first time, and refuses another one later.
-func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
-	id, stored, err := s.bind(ctx, cluster, uid)
-	if err != nil {
-		return s.db.Fail("bind the checkpoint to cluster "+cluster, err)
-	}
-	if stored != uid {
-		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
-	}
-	s.streams.Clear()
-	s.slots.Store(0)
-	s.cluster.Store(id)
-	return nil
-}
-
-func (s *Store) bind(ctx context.Context, cluster, uid string) (id int32, stored string, err error) {
-	const note = `insert into clusters (name, uid) values ($1, $2) on conflict (name) do nothing`
-	if _, err = s.db.Exec(ctx, note, cluster, uid); err != nil {
-		return
-	}
-	err = s.db.QueryRow(ctx, `select id, uid from clusters where name = $1`, cluster).Scan(&id, &stored)
-	return
-}
-
 // streamIDs gives the rows of the streams, which are made where they are missing. It costs a round trip only for
 // a stream that this process has not seen yet.
 func (s *Store) streamIDs(ctx context.Context, names []string) (map[string]int32, error) {

@@ -7,15 +7,14 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 )
 
 // BenchmarkCommit commits batches of 1,000 updates with bodies of 4 KB, and reads them back.
 func BenchmarkCommit(b *testing.B) {
 	store := open(b, filepath.Join(b.TempDir(), "c.db"))
 	defer store.Close()
-	if err := store.Bind(b.Context(), "prod", "uid"); err != nil {
-		b.Fatal(err)
-	}
+	checkpointtest.Bind(b, store, "prod", "uid")
 	state, err := store.Acquire(b.Context(), 0, "a", time.Hour)
 	if err != nil {
 		b.Fatal(err)

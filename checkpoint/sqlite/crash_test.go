@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 )
@@ -33,7 +34,7 @@ func commitForEver(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := store.Bind(ctx, "prod", "uid"); err != nil {
+	if _, err := store.Bind(ctx, "prod", change.ClusterIdentity{UID: "uid"}); err != nil {
 		return err
 	}
 	// The owner's name is new each time, as after a restart elsewhere.
@@ -51,9 +52,7 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 	for round := range 12 {
 		said := killCommitter(t, path, time.Duration(round)*300*time.Microsecond)
 		store := open(t, path) // at once: the dead process's lock is gone
-		if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
-			t.Fatal(err)
-		}
+		checkpointtest.Bind(t, store, "prod", "uid")
 		state := checkpointtest.WantNumbered(t, store, "parent") // at once: so is its lease
 		if state.Seq < said {
 			t.Fatalf("batch %d was committed, but the checkpoint is at %d", said, state.Seq)

@@ -29,9 +29,7 @@ func TestFilesAreReadableByTheirOwnerOnly(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state", "kube cdc")
 	store := open(t, filepath.Join(folder, "a%20b?#.db"))
 	defer store.Close()
-	if err := store.Bind(t.Context(), "prod", "uid"); err != nil {
-		t.Fatal(err)
-	}
+	checkpointtest.Bind(t, store, "prod", "uid")
 	wantMode(t, folder, 0o700)
 	files, err := os.ReadDir(folder)
 	if err != nil || len(files) < 2 {
@@ -64,9 +62,7 @@ func TestASecondOpenSaysThatTheFileIsInUse(t *testing.T) {
 	if !errors.As(err, &inUse) {
 		t.Fatalf("error is %v", err)
 	}
-	if err := first.Bind(t.Context(), "prod", "uid"); err != nil {
-		t.Fatal("the first one is disturbed:", err)
-	}
+	checkpointtest.Bind(t, first, "prod", "uid")
 	first.Close()
 	open(t, path).Close()
 }

@@ -120,28 +120,6 @@ func (s *Store) migrate(ctx context.Context) error {
 // Close closes the file, and lets other processes have it.
 func (s *Store) Close() { _ = s.db.Close() }
 
-// Bind notes the cluster's uid the first time, and refuses another one later.
-func (s *Store) Bind(ctx context.Context, cluster, uid string) error {
-	var id int64
-	var stored string
-	err := s.inTx(ctx, func(tx *sql.Tx) error {
-		const note = `insert into clusters (name, uid) values (?, ?) on conflict (name) do nothing`
-		if _, err := tx.ExecContext(ctx, note, cluster, uid); err != nil {
-			return err
-		}
-		return tx.QueryRowContext(ctx, `select id, uid from clusters where name = ?`, cluster).Scan(&id, &stored)
-	})
-	if err != nil {
-		return s.fail("bind the checkpoint to cluster "+cluster, err)
-	}
-	if stored != uid {
-		return &checkpoint.OtherClusterError{Cluster: cluster, Stored: stored, Found: uid}
-	}
-	s.cluster.Store(id)
-	s.slots.Store(0)
-	return nil
-}
-
 func (s *Store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
 	tx, err := s.db.BeginTx(ctx, nil)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"kubecdc/source"
 )
 
-// exportConfig says in export's words what the settings say.
-func exportConfig(c *config.Config, cluster *config.Connection) (export.Config, error) {
+// exportConfig says in export's words what the settings say; the cluster's name is not known yet.
+func exportConfig(c *config.Config) (export.Config, error) {
 	resources, err := source.ParsePatterns(c.Source.Resources)
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
@@ -25,7 +25,7 @@ func exportConfig(c *config.Config, cluster *config.Connection) (export.Config, 
 		return export.Config{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
 	return export.Config{
-		Cluster: cluster.Cluster, Resources: resources, MetadataOnly: metadataOnly, Namespaces: c.Source.Namespaces,
+		Resources: resources, MetadataOnly: metadataOnly, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
 		Slots: c.Slots.Count, Owner: owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: export.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,

@@ -41,7 +41,7 @@ func check(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := &report{ctx: ctx, settings: settings, cluster: cluster}
+	r := &report{ctx: ctx, settings: settings, cluster: &target{Connection: cluster}}
 	r.line("settings", "ok", fmt.Sprintf("%d read and checked", len(config.Settings())))
 	for _, w := range warnings {
 		r.line("", "warning", w)
@@ -57,8 +57,7 @@ func check(ctx context.Context, c *cobra.Command) error {
 type report struct {
 	ctx      context.Context
 	settings *config.Config
-	cluster  *config.Connection
-	uid      string // of the cluster, once known
+	cluster  *target
 	lines    [][3]string
 	failed   int
 }
@@ -100,26 +99,33 @@ func (r *report) print(w io.Writer) error {
 }
 
 func (r *report) checkServer(ctx context.Context) (string, error) {
-	client, err := source.NewClient(r.cluster.REST)
-	if err != nil {
+	if err := r.cluster.identify(ctx, slog.New(slog.DiscardHandler)); err != nil {
 		return "", err
 	}
-	if r.uid, err = source.ClusterUID(ctx, client, r.cluster.REST); err != nil {
-		return "", err
+	id := r.cluster.identity
+	text := fmt.Sprintf("%s as %q (%s), %s", r.cluster.REST.Host, r.cluster.Cluster, r.cluster.Origin, id)
+	if id.UID == "" {
+		text += "\nthe cluster is known by its CA alone: grant get on namespace kube-system (" + id.Hidden + ")"
 	}
-	return fmt.Sprintf("%s as %q (%s), uid %s", r.cluster.REST.Host, r.cluster.Cluster, r.cluster.Origin, r.uid), nil
+	return text, nil
 }
 
+// errNameless: there is no context to take a name from, and the API server did not say which cluster it is.
+var errNameless = errors.New("not checked: it depends on the name of the cluster, which is taken from its uid unless KUBECDC_CLUSTER is set")
+
 func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
+	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
+		return "", errNameless
+	}
 	store, where, err := openStore(ctx, r.settings, r.cluster)
 	if err != nil {
 		return "", err
 	}
 	defer store.Close()
-	if r.uid == "" {
+	if r.cluster.identity.ID() == "" {
 		return where + "; not checked against the cluster", nil
 	}
-	if err := store.Bind(ctx, r.cluster.Cluster, r.uid); err != nil {
+	if err := r.cluster.bind(ctx, store, slog.New(slog.DiscardHandler)); err != nil {
 		return "", err
 	}
 	streams, err := store.Streams(ctx)
@@ -133,6 +139,9 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 type pinger interface{ Ping(context.Context) error }
 
 func (r *report) checkSink(ctx context.Context) (string, error) {
+	if r.cluster.Cluster == "" {
+		return "", errNameless
+	}
 	sink, err := openSink(ctx, r.settings, r.cluster, sinkHelp{log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", err
@@ -150,11 +159,11 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 // told of nothing yet is left unbound: a check decides nothing.
 func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
 	store, _, err := openStore(ctx, r.settings, r.cluster)
-	if err != nil || r.uid == "" {
+	if err != nil || r.cluster.binding.ID == "" {
 		return nil // said already
 	}
 	defer store.Close()
-	if err := store.Bind(ctx, r.cluster.Cluster, r.uid); err != nil {
+	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.identity); err != nil {
 		return nil
 	}
 	if streams, err := store.Streams(ctx); err != nil || len(streams) == 0 {

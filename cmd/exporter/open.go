@@ -19,7 +19,7 @@ import (
 )
 
 // openStore opens the checkpoint, and says where it is in words that may be shown.
-func openStore(ctx context.Context, c *config.Config, cluster *config.Connection) (store checkpoint.Store, where string, err error) {
+func openStore(ctx context.Context, c *config.Config, cluster *target) (store checkpoint.Store, where string, err error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
 		return nil, "", err
@@ -34,7 +34,7 @@ func openStore(ctx context.Context, c *config.Config, cluster *config.Connection
 }
 
 // openLeases prepares where replicas agree on who owns which slot.
-func openLeases(c *config.Config, cluster *config.Connection, store checkpoint.Store) (checkpoint.Leases, error) {
+func openLeases(c *config.Config, cluster *target, store checkpoint.Store) (checkpoint.Leases, error) {
 	if c.Slots.Leases != "kubernetes" {
 		return store, nil
 	}
@@ -56,17 +56,18 @@ type sinkHelp struct {
 }
 
 // openSink prepares the destination.
-func openSink(ctx context.Context, c *config.Config, cluster *config.Connection, help sinkHelp) (sinks.Sink, error) {
+func openSink(ctx context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	switch c.Sink.Kind {
 	case "kafka":
 		return openKafka(c, cluster, help)
 	case "stdout":
 		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
-	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), Cluster: cluster.Cluster})
+	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), Cluster: cluster.Cluster,
+		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs()})
 }
 
-func openKafka(c *config.Config, cluster *config.Connection, help sinkHelp) (sinks.Sink, error) {
+func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	k := &c.Kafka
 	tls, err := k.TLSConfig()
 	if err != nil {
@@ -74,6 +75,7 @@ func openKafka(c *config.Config, cluster *config.Connection, help sinkHelp) (sin
 	}
 	return kafka.New(kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
+		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
 		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls,
 		Logger: help.log, Observer: help.watch, Pin: help.pin,

@@ -47,7 +47,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 		log.Info("health and metrics are served", "address", server.Addr())
 	}
 	return within(ctx, settings.Process.ShutdownTimeout+grace, func() error {
-		return exportTo(ctx, settings, cluster, watch, log)
+		return exportTo(ctx, settings, &target{Connection: cluster}, watch, log)
 	})
 }
 
@@ -73,16 +73,23 @@ func within(ctx context.Context, limit time.Duration, work func() error) error {
 }
 
 // exportTo opens both ends and runs between them.
-func exportTo(ctx context.Context, settings *config.Config, cluster *config.Connection, watch *observe.Exporter, log *slog.Logger) error {
-	plan, err := exportConfig(settings, cluster)
+func exportTo(ctx context.Context, settings *config.Config, cluster *target, watch *observe.Exporter, log *slog.Logger) error {
+	plan, err := exportConfig(settings)
 	if err != nil {
 		return err
 	}
+	if err := cluster.identify(ctx, log); err != nil {
+		return err
+	}
+	plan.Cluster = cluster.Cluster
 	store, where, err := openStore(ctx, settings, cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
+	if err := cluster.bind(ctx, store, log); err != nil {
+		return err
+	}
 	leases, err := openLeases(settings, cluster, store)
 	if err != nil {
 		return err
@@ -92,12 +99,12 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *config.Conn
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
-	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "from", cluster.Origin,
+	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "uid", cluster.binding.ID, "from", cluster.Origin,
 		"sink", describeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{REST: cluster.REST, Store: store, Leases: leases, Sink: sink, Observer: watch, Log: log})
+	err = export.Run(ctx, plan, export.Parts{Client: cluster.client, Store: store, Leases: leases, Sink: sink, Observer: watch, Log: log})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}

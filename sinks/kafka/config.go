@@ -28,8 +28,10 @@ type Config struct {
 	Brokers     []string // host:port
 	TopicPrefix string
 	Cluster     string
-	Version     string // kubecdc's own, for the records
-	ClientID    string // default "kubecdc"
+	ClusterUID  string   // what tells the cluster from all others of that name; it never changes
+	ClusterIDs  []string // all that it may be known by: what names one of them is this cluster's too
+	Version     string   // kubecdc's own, for the records
+	ClientID    string   // default "kubecdc"
 
 	Delivery    string // ExactlyOnce (default) or AtLeastOnce
 	Compression string // none, gzip, snappy, lz4, zstd (default)

@@ -24,9 +24,11 @@ const maxConns = 8
 
 // Config says where the tables are, and of which cluster they tell.
 type Config struct {
-	URL     string // as libpq reads it: postgres://user:password@host:port/database?…
-	Schema  string // DefaultSchema when empty; made when it does not exist
-	Cluster string // the column cluster of all rows; several clusters can share the tables
+	URL        string   // as libpq reads it: postgres://user:password@host:port/database?…
+	Schema     string   // DefaultSchema when empty; made when it does not exist
+	Cluster    string   // the column cluster of all rows; several clusters can share the tables
+	ClusterUID string   // what tells the cluster from all others of that name; it never changes
+	ClusterIDs []string // all that it may be known by: what names one of them is this cluster's too
 }
 
 // Sink is a sinks.Sink.

@@ -1,11 +1,13 @@
 -- +goose Up
 
 create table clusters (
-  id    int generated always as identity primary key,
-  name  text not null unique,
-  uid   text not null, -- of the namespace kube-system
-  since timestamptz not null default now(),
-  log   text           -- that the checkpoint tells of; null until one is bound
+  id       int generated always as identity primary key,
+  name     text not null unique,
+  known_as text not null, -- the uid or CA by which it was first known; the log carries it
+  uid      text not null, -- of the namespace kube-system; empty while it may not be read
+  ca       text not null, -- fingerprint of the API server's CA; empty where there is none
+  since    timestamptz not null default now(),
+  log      text           -- that the checkpoint tells of; null until one is bound
 );
 comment on column clusters.log is 'a checkpoint says how far one log is complete, and is wrong for any other';
 

@@ -1,10 +1,12 @@
 -- +goose Up
 
 create table clusters (
-  id    integer primary key,
-  name  text not null unique,
-  uid   text not null, -- of the namespace kube-system
-  log   text           -- that the checkpoint tells of; null until one is bound
+  id       integer primary key,
+  name     text not null unique,
+  known_as text not null, -- the uid or CA by which it was first known; the log carries it
+  uid      text not null, -- of the namespace kube-system; empty while it may not be read
+  ca       text not null, -- fingerprint of the API server's CA; empty where there is none
+  log      text           -- that the checkpoint tells of; null until one is bound
 ) strict;
 
 create table slots (

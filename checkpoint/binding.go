@@ -1,0 +1,38 @@
+package checkpoint
+
+import "kubecdc/change"
+
+// Binding says which cluster a checkpoint belongs to.
+type Binding struct {
+	ID    string                 // by which the cluster was first known, and which its log carries: it never changes
+	Known change.ClusterIdentity // all that is known of it by now
+}
+
+// NewBinding is the binding of a checkpoint that has none.
+func NewBinding(found change.ClusterIdentity) Binding {
+	return Binding{ID: found.ID(), Known: found}
+}
+
+// Meet compares the cluster that was found with the bound one, and gives what is known after that. The uid decides where
+// both have one: then the CA may be another, since CAs are replaced. Otherwise the CA decides.
+func (b Binding) Meet(found change.ClusterIdentity) (next Binding, same bool) {
+	if b.Known.UID != "" && found.UID != "" {
+		same = b.Known.UID == found.UID
+	} else {
+		same = b.Known.CA != "" && b.Known.CA == found.CA
+	}
+	if !same {
+		return b, false
+	}
+	if found.UID != "" {
+		b.Known.UID = found.UID
+	}
+	if found.CA != "" {
+		b.Known.CA = found.CA
+	}
+	b.Known.Hidden = found.Hidden
+	return b, true
+}
+
+// Lost: the uid is known, and can't be read any more.
+func (b Binding) Lost() bool { return b.Known.UID != "" && b.Known.Hidden != "" }
