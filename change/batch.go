@@ -41,11 +41,6 @@ func (b *Batch) MalformedID(n int) string {
 	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
 }
 
-// Empty reports whether there is nothing in the batch to make durable.
-func (b *Batch) Empty() bool {
-	return len(b.Changes) == 0 && len(b.Positions) == 0 && len(b.Controls) == 0 && len(b.Malformed) == 0
-}
-
 // Offsets says where each partition of a sink stood after a batch: topic, partition, next offset.
 // Sinks that have no offsets leave it empty.
 type Offsets map[string]map[int]int64

@@ -369,16 +369,3 @@ func TestEverySettingIsExplained(t *testing.T) {
 		}
 	}
 }
-
-func TestSettingsPageIsUpToDate(t *testing.T) {
-	const page = "../docs/settings.md"
-	if *update {
-		if err := os.WriteFile(page, []byte(Markdown()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	got, err := os.ReadFile(page)
-	if err != nil || string(got) != Markdown() {
-		t.Errorf("docs/settings.md is not what config.go says (%v): run make docs", err)
-	}
-}

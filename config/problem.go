@@ -39,13 +39,3 @@ func (e *Error) Error() string {
 	}
 	return b.String()
 }
-
-// Has reports whether the setting is among the problems.
-func (e *Error) Has(env string) bool {
-	for _, p := range e.Problems {
-		if p.Setting == env {
-			return true
-		}
-	}
-	return false
-}

@@ -26,8 +26,7 @@ const (
 	atCount           = 61 // int32
 	atRecords         = 65
 
-	sizePrefix  = 4                      // is not part of the batch
-	batchHeader = atRecords - sizePrefix // 61 bytes, which count against max.message.bytes
+	sizePrefix = 4 // is not part of the batch
 
 	transactionalBit = 1 << 4
 )
