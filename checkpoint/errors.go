@@ -8,14 +8,27 @@ import (
 	"kubecdc/change"
 )
 
-// ErrFenced: another owner has acquired the slot; whatever this process still holds must not be written.
+// ErrFenced: another owner has acquired the slot, since the store has a higher epoch of it; whatever this process still
+// holds must not be written.
 var ErrFenced = errors.New("fenced: another process owns the slot now")
 
-// ErrBehind: the batch number of a Commit does not follow the slot's. The database has forgotten commits that it had
-// acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it forgot has to
-// be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too: no Commit is
-// tried twice, so the backup has made the store give the same epoch to another owner.
+// ErrBehind: the store lacks the slot's epoch, or the batch before that of a Commit. The database has forgotten commits
+// that it had acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it
+// forgot has to be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too:
+// no Commit is tried twice, so the backup has made the store give the same epoch to another owner.
 var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
+
+// CompareEpochs says what the epoch that a store has of a slot (0: it does not know the slot) means to the owner of epoch
+// mine: nil, ErrFenced or ErrBehind.
+func CompareEpochs(have, mine int64) error {
+	switch {
+	case have > mine:
+		return ErrFenced
+	case have < mine:
+		return ErrBehind
+	}
+	return nil
+}
 
 // HeldError: the slot's lease is still running.
 type HeldError struct {

@@ -14,7 +14,8 @@ import (
 //
 // Invariants:
 //  1. Position, inventory, batch number and offsets of a Commit move in one transaction.
-//  2. Every Commit says "where epoch = mine": after another owner acquired the slot it fails with ErrFenced.
+//  2. Every Commit says "where epoch = mine": after another owner acquired the slot it fails with ErrFenced, and with
+//     ErrBehind where the store has a lower epoch, since a backup was restored.
 type Store interface {
 	// Bind ties the store to a cluster: the first time it notes the identity that was found; later it refuses another
 	// one with *OtherClusterError (Binding.Meet), and notes what it learns. All other calls speak of this cluster.
@@ -50,12 +51,12 @@ type Store interface {
 
 	// Commit moves everything at once, or fails and moves nothing.
 	Commit(ctx context.Context, c Commit) error
-	// Check fails with ErrFenced when the slot's epoch is another, and with ErrBehind when the store does not have the
-	// batch: what was read from it before may then be older than what is in the log.
+	// Check fails with ErrFenced when the slot's epoch is higher, and with ErrBehind when the store does not have the
+	// epoch or the batch: what was read from it before may then be older than what is in the log.
 	Check(ctx context.Context, slot int, epoch int64, seq uint64) error
 
 	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
-	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced as for Commit.
+	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced and ErrBehind as for Commit.
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	// RaiseEpoch gives the slot an epoch above another, which the log has seen already: it was written with a checkpoint

@@ -42,6 +42,7 @@ func layouts(t *testing.T, s *suite) {
 	s.wantLayout(s.relayout(3, 4, owned(one, 0)), 3, 2)
 	s.wantError(s.relayout(2, 4, owned(one-1, 0)), checkpoint.ErrFenced)
 	s.wantError(s.relayout(2, 4, map[int]checkpoint.SlotState{0: zero}), checkpoint.ErrFenced)
+	s.wantError(s.relayout(2, 4, owned(one+1, 0)), checkpoint.ErrBehind)
 	s.wantError(s.relayout(2, 4, owned(one, 1)), checkpoint.ErrBehind)
 	s.wantSlots(2, 2)
 	s.must(s.relayout(2, 4, owned(one, 0)))

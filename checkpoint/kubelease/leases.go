@@ -4,6 +4,7 @@
 package kubelease
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -71,14 +72,15 @@ func (l *Leases) Acquire(ctx context.Context, slot int, owner string, ttl time.D
 	return state, nil
 }
 
-// Renew extends the lease; ErrFenced when it, or the epoch, is another owner's.
+// Renew extends the lease. Where another owner has it, the epoch tells whether that one has acquired the slot.
 func (l *Leases) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	other, err := l.take(ctx, l.names.slot(slot), l.ownerOf(slot), ttl)
 	if err != nil {
 		return fmt.Errorf("renew the lease of slot %d: %w", slot, err)
 	}
 	if other != nil {
-		return checkpoint.ErrFenced
+		held := &checkpoint.HeldError{Slot: slot, Owner: holder(other), Until: time.Now().Add(duration(other))}
+		return cmp.Or(l.store.Check(ctx, slot, epoch, 0), error(held))
 	}
 	return l.store.Renew(ctx, slot, epoch, 0)
 }

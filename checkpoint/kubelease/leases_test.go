@@ -50,6 +50,8 @@ func TestLeases(t *testing.T) {
 		t.Errorf("the former owner's renewal: %v", err)
 	}
 	wantReplicas(t, a, "host/1/a", []string{"host/1/a", "host/2/b"}, map[int]string{3: "host/2/b"})
+	// Only an epoch fences: another owner's lease without one ends this one's session, and no more.
+	wantHeld(t, a.Renew(t.Context(), 3, second.Epoch, ttl), "host/2/b")
 
 	started := time.Now() // b is silent from now on
 	for {

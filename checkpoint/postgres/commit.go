@@ -32,7 +32,7 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	case err != nil:
 		return s.db.Fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
 	case answer == "fenced":
-		return checkpoint.ErrFenced
+		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrFenced)
 	case answer == "behind":
 		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrBehind)
 	}

@@ -5,17 +5,15 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-
-	"kubecdc/checkpoint"
 )
 
 // Rewrite notes that the log has lost the streams.
 func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
-	fenced := false
+	owned := true
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		const own = `select from slots where cluster = $1 and slot = $2 and epoch = $3 for update`
 		tag, err := tx.Exec(ctx, own, s.cluster.Load(), slot, epoch)
-		if fenced = err == nil && tag.RowsAffected() == 0; err != nil || fenced {
+		if owned = err != nil || tag.RowsAffected() > 0; err != nil || !owned {
 			return err
 		}
 		const which = ` where stream in (select id from streams where cluster = $1 and name = any ($2))`
@@ -25,8 +23,8 @@ func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []st
 		_, err = tx.Exec(ctx, `update inventory set resource_version = '-' || ltrim(resource_version, '-')`+which, s.cluster.Load(), streams)
 		return err
 	})
-	if err == nil && fenced {
-		return checkpoint.ErrFenced
+	if err == nil && !owned {
+		return s.notOwned(ctx, slot, epoch)
 	}
 	return s.db.Fail(fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot), err)
 }

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -50,19 +51,28 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 
 // Check says whether the slot is still owned, and has the batch.
 func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
-	const look = `select seq from slots where cluster = $1 and slot = $2 and epoch = $3`
 	op := fmt.Sprintf("look for batch %d of slot %d", seq, slot)
-	var have uint64
-	err := s.db.QueryRow(ctx, look, s.cluster.Load(), slot, epoch).Scan(&have)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return checkpoint.ErrFenced
-	case err != nil:
+	haveEpoch, haveSeq, err := s.look(ctx, slot)
+	if err != nil {
 		return s.db.Fail(op, err)
-	case have < seq:
-		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
+	}
+	if err = checkpoint.CompareEpochs(haveEpoch, epoch); err == nil && haveSeq < seq {
+		err = checkpoint.ErrBehind
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", op, err)
 	}
 	return nil
+}
+
+// look gives what the store has of a slot: zeros where it does not know it.
+func (s *Store) look(ctx context.Context, slot int) (epoch int64, seq uint64, err error) {
+	const look = `select epoch, seq from slots where cluster = $1 and slot = $2`
+	err = s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&epoch, &seq)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return epoch, seq, err
 }
 
 // Renew extends the lease from now on.
@@ -82,7 +92,16 @@ func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, t
 		return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
 	}
 	if tag.RowsAffected() == 0 {
-		return checkpoint.ErrFenced
+		return fmt.Errorf("%s slot %d: %w", verb, slot, s.notOwned(ctx, slot, epoch))
 	}
 	return nil
+}
+
+// notOwned says why a slot does not have the epoch.
+func (s *Store) notOwned(ctx context.Context, slot int, epoch int64) error {
+	have, _, err := s.look(ctx, slot)
+	if err != nil {
+		return err
+	}
+	return cmp.Or(checkpoint.CompareEpochs(have, epoch), checkpoint.ErrBehind)
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -64,15 +65,16 @@ func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) er
 	return s.fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), err)
 }
 
-// own gives ErrFenced when the slot has another epoch, and ErrBehind when it has not come to the batch.
+// own gives ErrFenced when the slot has a higher epoch, and ErrBehind when it has a lower one or has not come to the batch.
 func own(ctx context.Context, db rowQuerier, cluster int64, slot int, epoch int64, seq uint64) error {
-	const look = `select seq from slots where cluster = ? and slot = ? and epoch = ?`
-	var have uint64
-	err := db.QueryRowContext(ctx, look, cluster, slot, epoch).Scan(&have)
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		return checkpoint.ErrFenced
-	case err == nil && have < seq:
+	const look = `select epoch, seq from slots where cluster = ? and slot = ?`
+	var haveEpoch int64
+	var haveSeq uint64
+	err := db.QueryRowContext(ctx, look, cluster, slot).Scan(&haveEpoch, &haveSeq)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return err
+	}
+	if err = checkpoint.CompareEpochs(haveEpoch, epoch); err == nil && haveSeq < seq {
 		return checkpoint.ErrBehind
 	}
 	return err
@@ -100,7 +102,7 @@ func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, u
 		return s.fail(fmt.Sprintf("%s slot %d", verb, slot), err)
 	}
 	if n, _ := result.RowsAffected(); n == 0 {
-		return checkpoint.ErrFenced
+		return cmp.Or(s.Check(ctx, slot, epoch, 0), checkpoint.ErrBehind)
 	}
 	return nil
 }

@@ -86,7 +86,8 @@ create table topics (
 
 -- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and so
 -- that no lock is held while the rest of it is still on its way from a client that may stop in the middle.
--- It answers ok; fenced, when the slot has a newer epoch; or behind, when the batch does not follow the slot's last.
+-- It answers ok; fenced, when the slot has a newer epoch; or behind, when it has an older one, or none, or the batch does
+-- not follow the slot's last.
 -- With in_relaxed it does not wait for the disk.
 -- +goose StatementBegin
 create function commit_batch(
@@ -103,6 +104,7 @@ set enable_mergejoin = off  -- whatever it held when this plan was made
 as $$
 declare
   after_batch jsonb;
+  have bigint;
   time_now timestamptz := clock_timestamp();
 begin
   if in_relaxed then
@@ -112,8 +114,8 @@ begin
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_seq - 1
     returning offsets into after_batch;
   if not found then
-    perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
-    return case when found then 'behind' else 'fenced' end;
+    select epoch into have from slots where cluster = in_cluster and slot = in_slot;
+    return case when have > in_epoch then 'fenced' else 'behind' end;
   end if;
 
   insert into checkpoints as c (cluster, slot, second, time, epoch, seq, positions, offsets)
@@ -210,8 +212,8 @@ $$;
 
 -- relayout is one statement, so that no lock is held for a client that may stop in the middle. Whoever acquires a slot
 -- reads the layout "for share": before this update, and then the epoch is not the expected one, or after it.
--- It answers ok; layout, when the number of slots is not from_slots; fenced, when a slot has another epoch than expected;
--- or behind, when a slot does not have the batch expected.
+-- It answers ok; layout, when the number of slots is not from_slots; fenced, when a slot has a newer epoch than expected;
+-- or behind, when a slot does not have the epoch, or the batch, expected.
 -- +goose StatementBegin
 create function relayout(
   in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[], in_seqs bigint[]
@@ -223,13 +225,13 @@ begin
     return 'layout';
   end if;
   perform from unnest(in_slots, in_epochs) as o (slot, epoch)
-    left join slots s on s.cluster = in_cluster and s.slot = o.slot and s.epoch = o.epoch
-    where s.slot is null;
+    join slots s on s.cluster = in_cluster and s.slot = o.slot and s.epoch > o.epoch;
   if found then
     return 'fenced';
   end if;
-  perform from unnest(in_slots, in_seqs) as o (slot, seq) join slots s on s.cluster = in_cluster and s.slot = o.slot
-    where s.seq < o.seq;
+  perform from unnest(in_slots, in_epochs, in_seqs) as o (slot, epoch, seq)
+    left join slots s on s.cluster = in_cluster and s.slot = o.slot
+    where s.slot is null or s.epoch < o.epoch or s.seq < o.seq;
   if found then
     return 'behind';
   end if;
