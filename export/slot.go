@@ -23,6 +23,7 @@ type slot struct {
 	parts  Parts
 	hub    *hub
 	log    *slog.Logger
+	rivals rivals
 }
 
 func newSlot(number int, config Config, parts Parts, h *hub) *slot {
@@ -38,7 +39,7 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err):
+		case isFenced(err), isForeign(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isTaken(err):
 			s.log.Debug("the slot is not free any more", "reason", err)
@@ -72,13 +73,8 @@ func (s *slot) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.release(state.Epoch)
-	var log sinks.Log
-	var lost *sinks.LostTailError
-	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
-		log, lost, err = s.open(ctx, &state)
-		return err
-	})
+	defer func() { s.release(state.Epoch) }()
+	log, err := s.openRaised(ctx, &state, s.open)
 	if err != nil {
 		return err
 	}
@@ -86,7 +82,7 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.work(ctx, state, log, lost)
+	return s.work(ctx, state, log)
 }
 
 // acquire takes the slot, if it is free.
@@ -99,23 +95,23 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	return state, nil
 }
 
-// open fences the earlier owners in the sink, moves the checkpoint over what they left there, and notes what the sink
-// has lost.
-func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, *sinks.LostTailError, error) {
-	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+// open fences the earlier owners in the sink, moves the checkpoint over what they left there, or rebuilds it, and notes what
+// the sink has lost.
+func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
+	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
 	var lost *sinks.LostTailError
 	if err != nil && !(errors.As(err, &lost) && log != nil) {
-		return nil, nil, in(PartSink, err)
+		return nil, in(PartSink, err)
 	}
 	err = s.rollForward(ctx, state, recovered)
-	if err == nil && lost != nil {
-		err = s.noteLost(ctx, state, log, lost)
+	if err == nil {
+		err = s.reconcile(ctx, state, log, lost)
 	}
 	if err != nil {
 		log.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return log, lost, nil
+	return log, nil
 }
 
 // rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
@@ -134,7 +130,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch
 // that is being gathered is committed too, within the shutdown timeout.
-func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
+func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
@@ -147,7 +143,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	s.parts.Observer.Buffering(s.number, q.fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	r := &reads{store: s.parts.Store}
-	streams := newStreams(s, q, r, lost, stopReading)
+	streams := newStreams(s, q, r, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
 	stopped := make(chan struct{})

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"kubecdc/change"
-	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
@@ -15,14 +14,13 @@ type streams struct {
 	slot    *slot
 	queue   *queue
 	reads   *reads
-	lost    *sinks.LostTailError
 	fail    context.CancelCauseFunc
 	running map[string]*source.Stream
 	wg      sync.WaitGroup
 }
 
-func newStreams(s *slot, q *queue, r *reads, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, lost: lost, fail: fail, running: map[string]*source.Stream{}}
+func newStreams(s *slot, q *queue, r *reads, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, fail: fail, running: map[string]*source.Stream{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -71,9 +69,6 @@ func (x *streams) start(ctx context.Context, s *change.Stream) {
 	parts := x.slot.parts
 	options := x.slot.config.Source
 	options.MetadataOnly = x.slot.config.metadataOnly(s.Resource)
-	if x.lost != nil && !x.lost.TailRead {
-		options.Distrust = x.lost.Reason
-	}
 	parts.Observer.StreamAdded(s.ID())
 	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running

@@ -17,9 +17,12 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 	const raise = `update slots set epoch = greatest(epoch, $4) + 1 where cluster = $1 and slot = $2 and epoch = $3 returning epoch`
 	err = s.db.QueryRow(ctx, raise, s.cluster.Load(), slot, epoch, above).Scan(&raised)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, checkpoint.ErrFenced
+		err = s.notOwned(ctx, slot, epoch)
 	}
-	return raised, s.db.Fail(fmt.Sprintf("raise the epoch of slot %d above %d", slot, above), err)
+	if err != nil {
+		return 0, fmt.Errorf("raise the epoch of slot %d above %d: %w", slot, above, err)
+	}
+	return raised, nil
 }
 
 // Forget begins a rebuild.
@@ -29,15 +32,22 @@ func (s *Store) Forget(ctx context.Context, slot int, epoch int64, mine func(str
 	if err != nil {
 		return s.db.Fail(op, err)
 	}
-	return s.owned(ctx, op, func(tx pgx.Tx) (int64, error) {
+	owned := true
+	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		tag, err := tx.Exec(ctx, `update slots set pages = 0 where cluster = $1 and slot = $2 and epoch = $3`, s.cluster.Load(), slot, epoch)
-		for _, from := range []string{"positions", "inventory"} {
-			if err == nil && tag.RowsAffected() == 1 {
-				_, err = tx.Exec(ctx, `delete from `+from+` where stream = any ($1)`, ids)
-			}
+		if owned = err != nil || tag.RowsAffected() > 0; err != nil || !owned {
+			return err
 		}
-		return tag.RowsAffected(), err
+		if _, err = tx.Exec(ctx, `delete from positions where stream = any ($1)`, ids); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `delete from inventory where stream = any ($1)`, ids)
+		return err
 	})
+	if err == nil && !owned {
+		err = s.notOwned(ctx, slot, epoch)
+	}
+	return s.db.Fail(op, err)
 }
 
 func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) (ids []int32, err error) {
@@ -57,20 +67,6 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 		return nil
 	})
 	return ids, err
-}
-
-// owned runs a transaction that begins with an update of the slot; one that finds no such row is fenced.
-func (s *Store) owned(ctx context.Context, op string, do func(pgx.Tx) (updated int64, err error)) error {
-	fenced := false
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		n, err := do(tx)
-		fenced = err == nil && n == 0
-		return err
-	})
-	if err == nil && fenced {
-		return checkpoint.ErrFenced
-	}
-	return s.db.Fail(op, err)
 }
 
 const putPage = `select put_page($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
@@ -122,12 +118,13 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 		return s.db.Fail(op, err)
 	}
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.rebuilt(ctx, tx, pages, c, ids) })
-	if errors.Is(err, checkpoint.ErrFenced) {
-		return checkpoint.ErrFenced
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = s.notOwned(ctx, c.Slot, c.Epoch)
 	}
 	return s.db.Fail(op, err)
 }
 
+// rebuilt gives pgx.ErrNoRows where the slot has not the epoch, or not all pages.
 func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[string]int32) error {
 	cluster := s.cluster.Load()
 	const move = `update slots set seq = $4, offsets = $5, pages = null where cluster = $1 and slot = $2 and epoch = $3 and pages = $6`
@@ -136,7 +133,7 @@ func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.
 		return err
 	}
 	if tag.RowsAffected() == 0 {
-		return s.notRebuilt(ctx, tx, c)
+		return pgx.ErrNoRows
 	}
 	const note = `insert into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets)
 		values ($1, $2, date_trunc('second', now()), now(), $3, $4, $5, $6) on conflict (cluster, slot, second) do update
@@ -152,17 +149,4 @@ func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.
 		}
 	}
 	return nil
-}
-
-// notRebuilt says why the slot did not move.
-func (s *Store) notRebuilt(ctx context.Context, tx pgx.Tx, c checkpoint.Commit) error {
-	var found bool
-	const look = `select exists (select from slots where cluster = $1 and slot = $2 and epoch = $3)`
-	if err := tx.QueryRow(ctx, look, s.cluster.Load(), c.Slot, c.Epoch).Scan(&found); err != nil {
-		return err
-	}
-	if found {
-		return checkpoint.ErrBehind
-	}
-	return checkpoint.ErrFenced
 }

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -16,7 +17,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 	const raise = `update slots set epoch = max(epoch, ?4) + 1 where cluster = ?1 and slot = ?2 and epoch = ?3 returning epoch`
 	err = s.db.QueryRowContext(ctx, raise, s.cluster.Load(), slot, epoch, above).Scan(&raised)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, checkpoint.ErrFenced
+		err = cmp.Or(own(ctx, s.db, s.cluster.Load(), slot, epoch, 0), checkpoint.ErrBehind)
 	}
 	return raised, s.fail(fmt.Sprintf("raise the epoch of slot %d above %d", slot, above), err)
 }

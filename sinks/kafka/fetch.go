@@ -10,6 +10,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"kubecdc/change"
 )
 
 // fetched is a record read back.
@@ -17,12 +19,15 @@ type fetched struct {
 	offset     int64
 	key, value []byte // value is nil in a tombstone
 	headers    map[string]string
+	control    *change.Control // of a control record, once it is decoded
+	plain      bool            // not of a transaction
 }
 
 // errGone: what was asked for is no longer in the log.
 var errGone = errors.New("no longer in the log")
 
-const fetchBytes = 8 << 20
+// fetchBytes bounds an answer, which is held in memory, decompressed. A record batch that is larger comes alone.
+const fetchBytes = 2 << 20
 
 // scan reads one partition from offset first up to and including last, as it was written, and gives visit every
 // record that was committed, in order. A record of a transaction waits for the marker that ends it; one that
@@ -31,8 +36,16 @@ const fetchBytes = 8 << 20
 // The fetch asks for uncommitted records and applies the markers here: asking for committed ones only would wait
 // for the transactions of all other slots on the partition, and a client must filter the aborted ones even then.
 func (c *client) scan(ctx context.Context, s *scanner) error {
-	s.next, s.open = s.first, map[int64][]fetched{}
-	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.first)
+	return c.scanTo(ctx, s, s.last)
+}
+
+// scanTo scans up to an offset; from there the scan may go on later.
+func (c *client) scanTo(ctx context.Context, s *scanner, last int64) error {
+	if s.open == nil {
+		s.next, s.open = s.first, map[int64][]fetched{}
+	}
+	s.last = last
+	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.next)
 	for s.next <= s.last {
 		err := c.try(ctx, op, func(ctx context.Context) error { return c.scanOnce(ctx, s) })
 		if err != nil {
@@ -52,10 +65,13 @@ type scanner struct {
 	first, last int64
 	committed   bool
 	visit       func(fetched) error
+	wanted      func(*fetched) bool  // by key and headers; nil: all are
+	sight       func(*fetched) error // each record that is wanted, whatever becomes of its transaction; may be nil
 
 	next  int64
 	open  map[int64][]fetched // by producer id: records whose transaction has not ended yet
 	empty time.Time           // since when the broker gives nothing
+	read  int64               // records, wanted or not
 	err   error               // that ends the scan
 }
 
@@ -85,12 +101,12 @@ func (c *client) scanOnce(ctx context.Context, s *scanner) error {
 	if err := codeError(p.ErrorCode); err != nil {
 		return err
 	}
-	s.err = s.read(p.RecordSet.Records, p.HighWatermark)
+	s.err = s.take(p.RecordSet.Records, p.HighWatermark)
 	return nil
 }
 
-// read takes in the record batches of one answer.
-func (s *scanner) read(records protocol.RecordReader, end int64) error {
+// take takes in the record batches of one answer.
+func (s *scanner) take(records protocol.RecordReader, end int64) error {
 	stream, ok := records.(*protocol.RecordStream)
 	if !ok || len(stream.Records) == 0 {
 		return s.nothing(end)
@@ -142,7 +158,7 @@ func (s *scanner) readBatch(b *protocol.RecordBatch) error {
 		if err != nil {
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
 		}
-		f, err := copyRecord(r)
+		f, wanted, err := s.copyRecord(r)
 		if err != nil {
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
 		}
@@ -150,12 +166,29 @@ func (s *scanner) readBatch(b *protocol.RecordBatch) error {
 			continue
 		}
 		s.next = f.offset + 1
-		if b.Attributes.Transactional() && !s.committed {
-			s.open[b.ProducerID] = append(s.open[b.ProducerID], f)
-		} else if err := s.visit(f); err != nil {
+		s.read++
+		if !wanted {
+			continue
+		}
+		f.plain = !b.Attributes.Transactional()
+		if err := s.record(b, f); err != nil {
 			return err
 		}
 	}
+}
+
+// record visits a record, or keeps it until its transaction ends.
+func (s *scanner) record(b *protocol.RecordBatch, f fetched) error {
+	if s.sight != nil {
+		if err := s.sight(&f); err != nil {
+			return err
+		}
+	}
+	if f.plain || s.committed {
+		return s.visit(f)
+	}
+	s.open[b.ProducerID] = append(s.open[b.ProducerID], f)
+	return nil
 }
 
 // readMarker ends a transaction: its records are given to visit or forgotten.
@@ -179,15 +212,23 @@ func (s *scanner) readMarker(b *protocol.ControlBatch) error {
 	return nil
 }
 
-func copyRecord(r *protocol.Record) (fetched, error) {
-	f := fetched{offset: r.Offset, headers: make(map[string]string, len(r.Headers))}
+// copyRecord leaves the value of a record out that is not wanted.
+func (s *scanner) copyRecord(r *protocol.Record) (f fetched, wanted bool, err error) {
+	f = fetched{offset: r.Offset, headers: make(map[string]string, len(r.Headers))}
 	for _, h := range r.Headers {
 		f.headers[h.Key] = string(h.Value)
 	}
-	var err1, err2 error
-	f.key, err1 = readBytes(r.Key)
-	f.value, err2 = readBytes(r.Value)
-	return f, errors.Join(err1, err2)
+	if f.key, err = readBytes(r.Key); err != nil {
+		return f, false, err
+	}
+	if s.wanted != nil && !s.wanted(&f) {
+		if r.Value != nil {
+			r.Value.Close()
+		}
+		return f, false, nil
+	}
+	f.value, err = readBytes(r.Value)
+	return f, true, err
 }
 
 func readBytes(b protocol.Bytes) ([]byte, error) {

@@ -26,8 +26,9 @@ type producer struct {
 	ending        bool  // its end was asked for
 }
 
+// transactionalID is a cluster's own, so that no other of the same name is fenced.
 func transactionalID(cfg *Config, slot int) string {
-	return fmt.Sprintf("%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, slot)
+	return fmt.Sprintf("%s-%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, cfg.ClusterUID, slot)
 }
 
 // newProducer fences every earlier producer of the slot. Its transaction, if one is open, is aborted by the

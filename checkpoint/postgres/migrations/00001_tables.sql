@@ -156,11 +156,13 @@ set work_mem = '64MB'
 set enable_hashjoin = off
 set enable_mergejoin = off
 as $$
+declare
+  have bigint;
 begin
   update slots set pages = pages + 1 where cluster = in_cluster and slot = in_slot and epoch = in_epoch and pages = in_page;
   if not found then
-    perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
-    return case when found then 'behind' else 'fenced' end;
+    select epoch into have from slots where cluster = in_cluster and slot = in_slot;
+    return case when have > in_epoch then 'fenced' else 'behind' end;
   end if;
   delete from inventory i using unnest(delete_streams, delete_keys) as d (stream, key)
     where i.stream = d.stream and i.key = d.key;
