@@ -48,13 +48,14 @@ type Sink struct {
 
 // Kafka says how the Kafka sink connects and writes.
 type Kafka struct {
-	Brokers           List   `env:"KUBECDC_KAFKA_BROKERS" help:"Brokers to start from, host:port." example:"kafka-1:9092,kafka-2:9092"`
-	TopicPrefix       string `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Topics are PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter."`
-	Partitions        int    `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates."`
-	ReplicationFactor int    `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of the topics that the exporter creates; -1 is the broker's default."`
-	Compression       string `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches."`
-	Delivery          string `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; read with isolation.level=read_committed. at-least-once: no transactions, faster, may repeat after a crash."`
-	MaxMessageBytes   Bytes  `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send; larger ones go to the dead-letter topic with a stub in their place. Default: what the broker allows (message.max.bytes)." example:"1MiB"`
+	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" help:"Brokers to start from, host:port." example:"kafka-1:9092,kafka-2:9092"`
+	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Topics are PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter."`
+	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates."`
+	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of the topics that the exporter creates; -1 is the broker's default."`
+	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches."`
+	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; read with isolation.level=read_committed. at-least-once: no transactions, faster, may repeat after a crash."`
+	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka ends it. When an outage lasts longer, the exporter writes the batch again, and nothing is lost or repeated. When the exporter dies and nothing takes over, readers with isolation.level=read_committed wait this long for what it left open. At most the brokers' transaction.max.timeout.ms, 15 minutes by default."`
+	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send; larger ones go to the dead-letter topic with a stub in their place. Default: what the broker allows (message.max.bytes)." example:"1MiB"`
 
 	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
 	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the authorities to trust. Default: the system's." example:"/etc/kafka/ca.crt"`

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/sinks"
 )
 
 // balancer decides which slots this replica works on. In each round it says that it lives, learns who else does and
@@ -165,10 +164,6 @@ func (b *balancer) finish(w *worker) error {
 	}
 	b.log.Warn("a slot was handed over before it was drained", "slot", w.slot, "error", w.err)
 	return nil
-}
-
-func isFenced(err error) bool {
-	return errors.Is(err, checkpoint.ErrFenced) || errors.Is(err, sinks.ErrFenced)
 }
 
 func (b *balancer) leave() {

@@ -9,12 +9,14 @@ import (
 )
 
 // collector gathers items into batches. While one batch is being committed the next one grows; an idle slot hands
-// a change over at once, a busy one at most once a linger, and a bare position (a bookmark) waits for company.
+// a change over at once, and a busy one at most once a linger. A bare position (a bookmark) waits for company: for a
+// change, or for the positions of other streams, since a batch of positions alone is handed over once an interval.
 type collector struct {
 	limits  Limits
 	batches []*collected // all but the last are full
 	last    time.Time    // of the last hand-over
-	size    int          // how many changes that batch had
+	bare    time.Time    // of the last hand-over of positions alone
+	size    int          // how many changes the last batch had
 }
 
 // Limits say when a batch is handed over.
@@ -22,14 +24,22 @@ type Limits struct {
 	MaxChanges int           // at the latest with so many changes
 	MaxBytes   int64         // or bytes
 	Linger     time.Duration // at the earliest so long after the batch before
-	Watermark  time.Duration // a quiet stream's position is told so often; without changes it waits for company a tenth of that
+	Watermark  time.Duration // positions alone are handed over at most so often; 0: once a minute
+}
+
+// interval is the least time between two batches that hold nothing but positions.
+func (l *Limits) interval() time.Duration {
+	if l.Watermark > 0 {
+		return l.Watermark
+	}
+	return time.Minute
 }
 
 // collected is a batch with what it holds of the queue.
 type collected struct {
 	batch     change.Batch
 	positions map[string]change.Position
-	items     int
+	items     int // of the queue's room; a bare position takes none, since there is one for each stream at most
 	weight    int64
 	bytes     int64
 	since     time.Time // when its first item came
@@ -38,13 +48,15 @@ type collected struct {
 
 // add puts an item into the last batch, or into a new one, and reports whether the first may now be due sooner.
 func (c *collector) add(item *source.Item, weight int64) (news bool) {
-	if n := len(c.batches); n == 0 || c.full(c.batches[n-1]) {
+	n := len(c.batches)
+	fresh := n == 0 || c.full(c.batches[n-1])
+	if fresh {
 		c.batches = append(c.batches, c.newBatch())
 	}
 	b := c.batches[len(c.batches)-1]
 	wasUrgent := b.urgent
 	b.add(item, weight)
-	return b.items == 1 || b.urgent != wasUrgent || c.full(b)
+	return fresh || b.urgent != wasUrgent || c.full(b)
 }
 
 // newBatch is empty, with room for what the one before had: a busy stream's are alike.
@@ -69,6 +81,9 @@ func (c *collector) take(now time.Time, anyway bool) (*collected, time.Duration)
 	b := c.batches[0]
 	c.batches = slices.Delete(c.batches, 0, 1)
 	c.last, c.size = now, len(b.batch.Changes)
+	if !b.urgent {
+		c.bare = now
+	}
 	return b, 0
 }
 
@@ -81,30 +96,35 @@ func (c *collector) due(now time.Time) (bool, time.Duration) {
 	if c.full(b) {
 		return true, 0
 	}
-	at := b.since.Add(c.limits.Watermark / 10)
-	if b.urgent {
-		at = c.last.Add(c.limits.Linger)
+	wait := c.last.Add(c.limits.Linger).Sub(now)
+	if !b.urgent {
+		interval := c.limits.interval()
+		wait = max(b.since.Add(interval/10).Sub(now), c.bare.Add(interval).Sub(now))
 	}
-	wait := at.Sub(now)
 	return wait <= 0, max(wait, time.Millisecond)
 }
 
+// bare reports whether an item is a position and nothing else.
+func bare(item *source.Item) bool {
+	return item.Change == nil && item.Control == nil && item.Raw == nil
+}
+
 func (b *collected) add(item *source.Item, weight int64) {
-	b.items++
-	b.weight += weight
+	if !bare(item) {
+		b.items++
+		b.weight += weight
+		b.urgent = true
+	}
 	if item.Change != nil {
 		b.batch.Changes = append(b.batch.Changes, *item.Change)
 		b.bytes += int64(item.Change.Size())
-		b.urgent = true
 	}
 	if item.Control != nil {
 		b.batch.Controls = append(b.batch.Controls, *item.Control)
-		b.urgent = true
 	}
 	if item.Raw != nil {
 		b.batch.Malformed = append(b.batch.Malformed, *item.Raw)
 		b.bytes += int64(len(item.Raw.Bytes))
-		b.urgent = true
 	}
 	if item.Version != "" {
 		b.positions[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}

@@ -21,7 +21,7 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 	retry.InitialInterval, retry.MaxInterval = config.LeaseDuration/10, config.LeaseDuration
 	told := ""
 	for {
-		have, err := parts.Store.Slots(ctx, config.Slots)
+		have, err := slotsStored(ctx, config, parts)
 		if err == nil && have == config.Slots {
 			return nil
 		}
@@ -47,6 +47,12 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 		case <-time.After(wait):
 		}
 	}
+}
+
+func slotsStored(ctx context.Context, config Config, parts Parts) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, checkpointPatience(config))
+	defer cancel()
+	return parts.Store.Slots(ctx, config.Slots)
 }
 
 // otherLayoutError: replicas with another number of slots live.

@@ -21,7 +21,8 @@ func (s *slot) whileRenewed(parent context.Context, epoch int64, do func(context
 	return err
 }
 
-// renew keeps the lease. It ends the session when another owner has the slot, or when the lease may have run out.
+// renew keeps the lease. It ends the session when the slot is not this session's any more, or when the lease may have run
+// out.
 func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseFunc) {
 	third := s.config.LeaseDuration / 3
 	ticker := time.NewTicker(third)
@@ -40,7 +41,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 		switch {
 		case err == nil:
 			renewed = started
-		case errors.Is(err, checkpoint.ErrFenced):
+		case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrBehind), isTaken(err):
 			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
 			return
 		case time.Since(renewed) > s.config.LeaseDuration:
@@ -54,7 +55,8 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 func (s *slot) release(epoch int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if err := s.parts.Leases.Release(ctx, s.number, epoch); err != nil && !errors.Is(err, checkpoint.ErrFenced) {
+	err := s.parts.Leases.Release(ctx, s.number, epoch)
+	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && !errors.Is(err, checkpoint.ErrBehind) {
 		s.log.Debug("the lease could not be released; it will run out", "error", err)
 	}
 }

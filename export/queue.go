@@ -31,19 +31,17 @@ func newQueue(maxItems int, maxBytes int64, limits Limits) *queue {
 		collector: collector{limits: limits}, news: make(chan struct{}, 1)}
 }
 
-// Send implements source.Output. The bytes are held until done is called, after the commit.
+// Send implements source.Output. The bytes are held until done is called, after the commit. A bare position needs no
+// room: it takes the place of the stream's one before, and may wait for long.
 func (q *queue) Send(ctx context.Context, item source.Item) error {
 	failpoint.Hit(failpoint.Received)
-	if err := q.items.Acquire(ctx, 1); err != nil {
-		return err
+	weight := int64(0)
+	if !bare(&item) {
+		weight = q.weight(&item)
+		if err := q.makeRoom(ctx, weight); err != nil {
+			return err
+		}
 	}
-	weight := q.weight(&item)
-	if err := q.bytes.Acquire(ctx, weight); err != nil {
-		q.items.Release(1)
-		return err
-	}
-	q.held[0].Add(1)
-	q.held[1].Add(weight)
 	q.mu.Lock()
 	news := q.collector.add(&item, weight)
 	q.mu.Unlock()
@@ -53,6 +51,20 @@ func (q *queue) Send(ctx context.Context, item source.Item) error {
 		default:
 		}
 	}
+	return nil
+}
+
+// makeRoom waits until there is room for an item.
+func (q *queue) makeRoom(ctx context.Context, weight int64) error {
+	if err := q.items.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	if err := q.bytes.Acquire(ctx, weight); err != nil {
+		q.items.Release(1)
+		return err
+	}
+	q.held[0].Add(1)
+	q.held[1].Add(weight)
 	return nil
 }
 

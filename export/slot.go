@@ -30,8 +30,8 @@ func newSlot(number int, config Config, parts Parts, h *hub) *slot {
 	return &slot{number: number, config: config, parts: parts, hub: h, log: parts.Log.With("slot", number)}
 }
 
-// run holds sessions until the context ends (drained: nil), another replica has the slot (nil), or another owner has
-// fenced this one.
+// run holds sessions until the context ends (drained: nil), another replica has the slot (nil), or the checkpoint says
+// that another owner has fenced this one. All else is a delay.
 func (s *slot) run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 200*time.Millisecond, 10*time.Second
@@ -76,18 +76,20 @@ func (s *slot) session(ctx context.Context) error {
 	defer func() { s.release(state.Epoch) }()
 	log, err := s.openRaised(ctx, &state, s.open)
 	if err != nil {
-		return err
+		return s.verify(ctx, state.Epoch, err)
 	}
 	defer log.Close()
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.work(ctx, state, log)
+	return s.verify(ctx, state.Epoch, s.work(ctx, state, log))
 }
 
 // acquire takes the slot, if it is free.
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
-	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
+	try, cancel := context.WithTimeout(ctx, checkpointPatience(s.config))
+	defer cancel()
+	state, err := s.parts.Leases.Acquire(try, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
 		return state, in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
 	}

@@ -10,8 +10,9 @@ import (
 	"kubecdc/change"
 )
 
-// ErrFenced: a newer owner of the slot has opened the log; this one can write no more.
-var ErrFenced = errors.New("fenced: a newer owner of the slot writes to the sink")
+// ErrFenced: the sink takes no more from this writer of the slot. A newer owner may have opened the log, which only the
+// checkpoint can tell; or the sink has given this one up. The log must be opened anew.
+var ErrFenced = errors.New("the sink has fenced this writer of the slot")
 
 // NewerEpochError: the slot's log was opened with this epoch, or a newer one, already. Either another owner has taken the
 // slot over, and then the checkpoint says so; or the checkpoint that gave the epoch is not the one that the log was written

@@ -36,7 +36,7 @@ func exitCode(err error) int {
 		return exitOK
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
-	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, sinks.ErrFenced), errors.Is(err, export.ErrRival):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrRival):
 		return exitFenced
 	}
 	return exitFailed

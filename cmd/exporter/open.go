@@ -76,7 +76,7 @@ func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, er
 	return kafka.New(kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
 		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
-		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes),
+		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
 		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls,
 		Logger: help.log, Observer: help.watch, Pin: help.pin,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},

@@ -6,29 +6,53 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"syscall"
 )
 
-// KUBECDC_FAILPOINT=name:n kills the process (kill -9) when it passes the step for the nth time.
-var (
-	name, times = setting()
-	passed      atomic.Int64
-)
+// KUBECDC_FAILPOINT=name:n kills the process (kill -9) when it passes the step for the nth time; name:n:stop suspends it
+// (SIGSTOP). Of a list with commas each strikes after the one before, and counts from there.
+var points = struct {
+	sync.Mutex
+	list []point
+}{list: setting(os.Getenv("KUBECDC_FAILPOINT"))}
 
-func setting() (string, int64) {
-	name, n, _ := strings.Cut(os.Getenv("KUBECDC_FAILPOINT"), ":")
-	times, err := strconv.ParseInt(n, 10, 64)
-	if err != nil {
-		times = 1
-	}
-	return name, times
+type point struct {
+	name   string
+	times  int64
+	signal syscall.Signal
 }
 
-// Hit kills the process if this is the step and the time.
+func setting(text string) (list []point) {
+	for _, part := range strings.Split(text, ",") {
+		name, rest, _ := strings.Cut(part, ":")
+		n, what, _ := strings.Cut(rest, ":")
+		p := point{name: name, times: 1, signal: syscall.SIGKILL}
+		if times, err := strconv.ParseInt(n, 10, 64); err == nil {
+			p.times = times
+		}
+		if what == "stop" {
+			p.signal = syscall.SIGSTOP
+		}
+		list = append(list, p)
+	}
+	return list
+}
+
+// Hit ends or suspends the process if this is the step and the time.
 func Hit(step string) {
-	if step == name && passed.Add(1) == times {
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	points.Lock()
+	defer points.Unlock()
+	if len(points.list) == 0 || points.list[0].name != step {
+		return
+	}
+	p := &points.list[0]
+	if p.times--; p.times > 0 {
+		return
+	}
+	points.list = points.list[1:]
+	_ = syscall.Kill(os.Getpid(), p.signal)
+	if p.signal == syscall.SIGKILL {
 		select {} // the signal is on its way
 	}
 }

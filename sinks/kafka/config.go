@@ -46,8 +46,8 @@ type Config struct {
 
 	Pin Pin // without it the number of partitions is kept only as long as a log is open
 
-	// TransactionTimeout: the broker aborts a transaction that is open for longer, and readers of committed
-	// records wait for a dead exporter's transaction for as long. Default 1 minute.
+	// TransactionTimeout: the broker aborts a transaction that is open for longer, and the slot must be opened anew;
+	// readers of committed records wait for a dead exporter's transaction for as long. Default 1 minute.
 	TransactionTimeout time.Duration
 	// RequestTimeout is how long to wait for one answer before asking again. Default 20 seconds.
 	RequestTimeout time.Duration
@@ -130,6 +130,7 @@ func (c *Config) Validate() error {
 	_, err := newCodec(c.Compression)
 	bad(err == nil, "Compression: %v", err)
 	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= minLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, minLimit)
+	bad(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond, "TransactionTimeout: %s is less than a millisecond", c.TransactionTimeout)
 	bad(c.Partitions >= 0, "Partitions: %d is negative", c.Partitions)
 	bad(c.ReplicationFactor >= -1, "ReplicationFactor: %d is less than -1", c.ReplicationFactor)
 	_, err = c.SASL.mechanism()

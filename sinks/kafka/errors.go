@@ -20,7 +20,7 @@ const (
 	fail    verdict = iota // trying again can't help
 	retry                  // the same request to the same broker may succeed soon
 	relearn                // the cluster has changed: ask who leads, then try again
-	fenced                 // a newer owner of the slot writes
+	fenced                 // the broker takes no more from this producer
 	refused                // this record batch is not accepted; a smaller one may be
 )
 
@@ -52,8 +52,17 @@ var verdicts = map[kafka.Error]verdict{
 	kafka.NotCoordinatorForGroup:       relearn,
 	kafka.ConcurrentTransactions:       retry,
 
-	kafka.ProducerFenced:       fenced, // the coordinator knows a newer producer epoch
-	kafka.InvalidProducerEpoch: fenced, // a partition's leader does
+	// There is a newer producer epoch. A newer owner of the slot has it; or the coordinator itself, which has ended a
+	// transaction that was open for longer than its timeout.
+	kafka.ProducerFenced:       fenced, // says the coordinator
+	kafka.InvalidProducerEpoch: fenced, // says a partition's leader, or an older coordinator
+
+	// The broker does not know the producer, or not its transaction: the transactional id has expired
+	// (transactional.id.expiration.ms), or the broker has lost what it knew. A new producer mends it.
+	kafka.InvalidTransactionState:  fail,
+	kafka.InvalidProducerIDMapping: fail,
+	kafka.UnknownProducerId:        fail,
+	kafka.OutOfOrderSequenceNumber: fail,
 
 	kafka.MessageSizeTooLarge: refused, // above max.message.bytes
 	kafka.RecordListTooLarge:  refused, // above segment.bytes
@@ -74,6 +83,12 @@ func worse(a, b error) error {
 	return a
 }
 
+const (
+	lateHint = "unless another process has taken the slot over, Kafka ended the transaction since it was open for longer than " +
+		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT: nothing is lost by that; raise it where outages are usually longer"
+	expiredHint = "the broker has forgotten the producer, after transactional.id.expiration.ms or a loss of its own: a new one is made"
+)
+
 // hints: what the user can do.
 var hints = map[kafka.Error]string{
 	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create where topics are made on demand",
@@ -86,7 +101,12 @@ var hints = map[kafka.Error]string{
 	kafka.InvalidReplicationFactor:           "set a replication factor no larger than the number of brokers",
 	kafka.InvalidPartitionNumber:             "set a number of partitions above 0",
 	kafka.PolicyViolation:                    "the broker's policy refuses the topic: make it by hand",
-	kafka.InvalidTransactionTimeout:          "the broker's transaction.max.timeout.ms is below the transaction timeout",
+	kafka.InvalidTransactionTimeout:          "the broker's transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT: lower that, or raise the broker's",
+	kafka.ProducerFenced:                     lateHint,
+	kafka.InvalidProducerEpoch:               lateHint,
+	kafka.InvalidTransactionState:            expiredHint,
+	kafka.InvalidProducerIDMapping:           expiredHint,
+	kafka.UnknownProducerId:                  expiredHint,
 	kafka.UnsupportedVersion:                 "Kafka 2.0 or newer is needed",
 	kafka.UnsupportedCompressionType:         "choose another compression: zstd needs Kafka 2.1",
 	kafka.NotEnoughReplicas:                  "start the brokers that hold the replicas, or lower min.insync.replicas",
@@ -147,7 +167,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 func newError(op string, err error) error {
 	if judge(err) == fenced {
-		return fmt.Errorf("%s: %w (%v)", op, sinks.ErrFenced, err)
+		return &Error{Op: op, Err: fmt.Errorf("%w: %w", sinks.ErrFenced, err), Hint: hintFor(err)}
 	}
 	return &Error{Op: op, Err: err, Hint: hintFor(err)}
 }

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+const txnTimeout = time.Second
+
+// impatient makes a broker look for transactions that are open for too long five times a second; by default it does so
+// every ten seconds.
+func impatient() servers.KafkaOptions {
+	return servers.KafkaOptions{Properties: map[string]string{"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200"}}
+}
+
+// At each step of a batch the process is suspended, and then Kafka is out of reach, until the broker has ended the
+// transaction. Nobody else takes the slot over: that costs a delay, and nothing else.
+func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
+	w := NewWorld(t, impatient())
+	InstallWidgets(t, w.Kube.Config)
+	steps := []string{failpoint.Collected, failpoint.TxnAdded, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.Committed}
+	var points []string
+	for _, step := range steps {
+		points = append(points, step+":3:stop", step+":3:stop")
+	}
+	points = append(points, failpoint.DataProduced+":3:stop") // for the other replica
+	writer := w.Writer(t, Kinds)
+	env := w.With("KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String())
+	first := StartExporter(t, "the first", with(env, "KUBECDC_FAILPOINT", strings.Join(points, ",")))
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 30); close(done) }()
+	for i, step := range steps {
+		first.awaitSuspended(t, step)
+		awaitNoTransaction(t, w)
+		first.Signal(syscall.SIGCONT)
+
+		first.awaitSuspended(t, step)
+		w.Kafka.Proxy.Cut()
+		if i%2 == 1 {
+			must(t, w.Kafka.Proxy.Restore())
+			w.Kafka.Proxy.Freeze()
+		}
+		first.Signal(syscall.SIGCONT)
+		awaitNoTransaction(t, w)
+		must(t, w.Kafka.Proxy.Restore())
+	}
+	first.awaitSuspended(t, "the last step")
+	first.wantLogged(t, "starting over from what is durable", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "no other process has taken slot 0 over")
+
+	second := StartExporter(t, "the second", env)
+	second.AwaitReady(t)
+	first.Signal(syscall.SIGCONT)
+	if code := first.Wait(t, 20*time.Second); code != 3 {
+		t.Errorf("the replica that was overtaken exits with %d:\n%s", code, first.Tail(2000))
+	}
+	close(stop)
+	<-done
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}
+
+// with is the environment with one setting more.
+func with(env map[string]string, key, value string) map[string]string {
+	env = clone(env)
+	env[key] = value
+	return env
+}
+
+// awaitSuspended waits until the process has suspended itself.
+func (e *Exporter) awaitSuspended(t testing.TB, step string) {
+	t.Helper()
+	Await(t, 60*time.Second, "the process to suspend itself at "+step, func() (bool, error) {
+		select {
+		case <-e.Done():
+			return false, fmt.Errorf("it exited with %d:\n%s", e.cmd.ProcessState.ExitCode(), e.Tail(3000))
+		default:
+			return e.suspended(), nil
+		}
+	})
+}
+
+// suspended reads the state after the name: R, S, T and so on.
+func (e *Exporter) suspended() bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", e.cmd.Process.Pid))
+	_, state, ok := strings.Cut(string(stat), ") ")
+	return err == nil && ok && strings.HasPrefix(state, "T")
+}
+
+// awaitNoTransaction waits until the broker has ended all transactions, and for longer than their timeout in any case.
+func awaitNoTransaction(t *testing.T, w *World) {
+	t.Helper()
+	a, began := admin(t, w), time.Now()
+	Await(t, 30*time.Second, "the broker to end the transactions", func() (bool, error) {
+		open, err := a.ListTransactions(context.Background(), nil, []string{"Ongoing", "PrepareAbort", "PrepareCommit"})
+		return len(open) == 0 && time.Since(began) > txnTimeout, err
+	})
+}
