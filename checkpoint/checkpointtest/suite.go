@@ -55,6 +55,9 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the number of slots changes only for who owns all of them", layouts},
 		{"the slots of clusters are apart from each other", otherLayout},
 		{"streams to be written again keep their objects", rewrite},
+		{"an epoch is raised above another", raiseEpoch},
+		{"a slot is new until it is known what the log has", newUntilKnown},
+		{"a slot is rebuilt page by page", rebuildSlot},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)
@@ -173,7 +176,7 @@ func unbound(t *testing.T, s *suite) {
 func newSlot(t *testing.T, s *suite) {
 	s.bind()
 	state := s.acquire(3, "a")
-	if state.Epoch != 1 || state.Seq != 0 || len(state.Offsets) != 0 {
+	if state.Epoch != 1 || state.Seq != 0 || len(state.Offsets) != 0 || !state.New {
 		t.Fatalf("state is %+v", state)
 	}
 	s.wantPosition("pods", "")
