@@ -15,7 +15,7 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 // ErrBehind: the store lacks the slot's epoch, or the batch before that of a Commit. The database has forgotten commits
 // that it had acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it
 // forgot has to be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too:
-// no Commit is tried twice, so the backup has made the store give the same epoch to another owner.
+// no Commit is tried twice, so the database forgot an epoch, and gave it to another owner again.
 var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
 
 // CompareEpochs says what the epoch that a store has of a slot (0: it does not know the slot) means to the owner of epoch

@@ -149,6 +149,9 @@ func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 			if _, warnings, err := config.Load(append(environment(t, objects), "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil); err != nil || len(warnings) > 0 {
 				t.Errorf("settings: %v, %q", err, warnings)
 			}
+			if env := strings.Join(environment(t, objects), "\n"); strings.Contains(env, "KUBECDC_CLUSTER=") {
+				t.Errorf("every cluster that this is applied to would have one name:\n%s", env)
+			}
 		})
 	}
 }

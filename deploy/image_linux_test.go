@@ -12,15 +12,7 @@ import (
 // TestTheBinaryNeedsNothingBesideIt runs the binary as the image does: alone in its file system, which it may not
 // write, by a user without a name.
 func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root may change the root folder")
-	}
-	root := t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(root, "exporter"), "kubecdc/cmd/exporter")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
+	root := image(t)
 	if err := os.Chmod(root, 0o555); err != nil {
 		t.Fatal(err)
 	}
@@ -28,12 +20,32 @@ func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
 		"version": "kubecdc exporter",
 		"check":   "KUBECDC_CHECKPOINT (--checkpoint): not set, and this user has no home folder",
 	} {
-		run := exec.Command("/exporter", args)
-		run.Dir, run.Env = "/", []string{}
-		run.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
-		out, err := run.CombinedOutput()
+		out, err := container(root, args).CombinedOutput()
 		if !strings.Contains(string(out), want) {
 			t.Errorf("exporter %s: %v\n%s", args, err, out)
 		}
 	}
+}
+
+// image is a file system with the binary and nothing else.
+func image(t *testing.T) (root string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("only root may change the root folder")
+	}
+	root = t.TempDir()
+	build := exec.Command("go", "build", "-o", filepath.Join(root, "exporter"), "kubecdc/cmd/exporter")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build: %v\n%s", err, out)
+	}
+	return root
+}
+
+// container runs the binary of an image, as the user that the Dockerfile says.
+func container(root string, args ...string) *exec.Cmd {
+	run := exec.Command("/exporter", args...)
+	run.Dir, run.Env = "/", []string{}
+	run.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
+	return run
 }

@@ -43,7 +43,7 @@ func TestTheExporterRunsWithTheAccountsToken(t *testing.T) {
 	e2e.Await(t, 30*time.Second, "the record of a new ConfigMap", func() (bool, error) {
 		return strings.Contains(exporter.Output(), `"name":"`+name+`"`), nil
 	})
-	if log := exporter.Tail(1 << 20); strings.Contains(log, "forbidden") || strings.Contains(log, `"ca-sha256`) {
+	if log := exporter.Tail(1 << 20); strings.Contains(log, "forbidden") || strings.Contains(log, "by its CA alone") {
 		t.Errorf("the account lacks a right:\n%s", log)
 	}
 }

@@ -15,7 +15,8 @@ import (
 )
 
 // settleLayout returns when the streams are spread over as many slots as this process is told to. Where they are not, it
-// waits until no replica with the other number lives, and then changes it. So whoever is alive is right, and in a rolling update the old replicas go on until the last of them has ended.
+// waits until no replica with the other number lives, and then changes it. So whoever is alive is right, and in a
+// rolling update the old replicas go on until the last of them has ended.
 func settleLayout(ctx context.Context, config Config, parts Parts) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = config.LeaseDuration/10, config.LeaseDuration

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -68,9 +69,6 @@ func (c *Client) clusterUID(ctx context.Context, log *slog.Logger) (uid, hidden 
 
 func namespaceUID(raw []byte) (string, error) {
 	o, err := parseObject(raw)
-	if err == nil && o.uid == "" {
-		err = errors.New("it has no uid")
-	}
 	if err != nil {
 		return "", fmt.Errorf("read namespace kube-system, which tells clusters apart: %w", err)
 	}
@@ -108,7 +106,7 @@ type identityWait struct {
 }
 
 func (w *identityWait) pause(ctx context.Context, err error) error {
-	reason := reasonText(err)
+	reason := strings.TrimSpace(reasonText(err))
 	if reason != w.reason || time.Since(w.told) >= time.Minute {
 		w.log.Warn("waiting for the API server to say which cluster it is", "server", w.client.Host(), "answer", reason)
 		w.reason, w.told = reason, time.Now()

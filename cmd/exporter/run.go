@@ -99,7 +99,7 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *target, wat
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
-	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "uid", cluster.binding.ID, "from", cluster.Origin,
+	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.binding.ID, "from", cluster.Origin,
 		"sink", describeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
