@@ -114,6 +114,8 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 	switch {
 	case !known:
 		return start, nil
+	case start == next+1 && l.sink.cfg.Delivery == ExactlyOnce:
+		return start, nil // all has expired up to the marker that ended that batch's transaction
 	case start > next:
 		return 0, gone("%s/%d starts at offset %d, the checkpoint stands at %d", l.control.topic.name, l.control.index, start, next)
 	case next > end:
