@@ -26,8 +26,14 @@ type fetched struct {
 // errGone: what was asked for is no longer in the log.
 var errGone = errors.New("no longer in the log")
 
-// fetchBytes bounds an answer, which is held in memory, decompressed. A record batch that is larger comes alone.
-const fetchBytes = 2 << 20
+// An answer is held in memory, decompressed: so much of it is asked for as that has been neither little nor much so far. A
+// record batch that is larger comes alone.
+const (
+	firstFetch = 128 << 10
+	mostFetch  = 4 << 20
+	fewBytes   = 2 << 20 // of keys and values
+	manyBytes  = 8 << 20
+)
 
 // scan reads one partition from offset first up to and including last, as it was written, and gives visit every
 // record that was committed, in order. A record of a transaction waits for the marker that ends it; one that
@@ -42,7 +48,7 @@ func (c *client) scan(ctx context.Context, s *scanner) error {
 // scanTo scans up to an offset; from there the scan may go on later.
 func (c *client) scanTo(ctx context.Context, s *scanner, last int64) error {
 	if s.open == nil {
-		s.next, s.open = s.first, map[int64][]fetched{}
+		s.next, s.open, s.size = s.first, map[int64][]fetched{}, firstFetch
 	}
 	s.last = last
 	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.next)
@@ -72,15 +78,17 @@ type scanner struct {
 	open  map[int64][]fetched // by producer id: records whose transaction has not ended yet
 	empty time.Time           // since when the broker gives nothing
 	read  int64               // records, wanted or not
+	size  int32               // of the next fetch
+	bytes int                 // of keys and values in an answer
 	err   error               // that ends the scan
 }
 
 func (c *client) scanOnce(ctx context.Context, s *scanner) error {
 	m, err := c.roundTrip(ctx, &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: fetchBytes,
+		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: s.size,
 		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
 		Topics: []fetch.RequestTopic{{Topic: s.topic, Partitions: []fetch.RequestPartition{{
-			Partition: s.partition, CurrentLeaderEpoch: -1, FetchOffset: s.next, LogStartOffset: -1, PartitionMaxBytes: fetchBytes,
+			Partition: s.partition, CurrentLeaderEpoch: -1, FetchOffset: s.next, LogStartOffset: -1, PartitionMaxBytes: s.size,
 		}}}},
 	})
 	if err != nil {
@@ -101,8 +109,20 @@ func (c *client) scanOnce(ctx context.Context, s *scanner) error {
 	if err := codeError(p.ErrorCode); err != nil {
 		return err
 	}
+	s.bytes = 0
 	s.err = s.take(p.RecordSet.Records, p.HighWatermark)
+	s.resize()
 	return nil
+}
+
+// resize chooses the size of the next fetch.
+func (s *scanner) resize() {
+	switch {
+	case s.bytes > manyBytes:
+		s.size = max(s.size/2, firstFetch/8)
+	case s.bytes < fewBytes:
+		s.size = min(s.size*2, mostFetch)
+	}
 }
 
 // take takes in the record batches of one answer.
@@ -217,6 +237,11 @@ func (s *scanner) copyRecord(r *protocol.Record) (f fetched, wanted bool, err er
 	f = fetched{offset: r.Offset, headers: make(map[string]string, len(r.Headers))}
 	for _, h := range r.Headers {
 		f.headers[h.Key] = string(h.Value)
+	}
+	for _, part := range []protocol.Bytes{r.Key, r.Value} {
+		if part != nil {
+			s.bytes += part.Len()
+		}
 	}
 	if f.key, err = readBytes(r.Key); err != nil {
 		return f, false, err

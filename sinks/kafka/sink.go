@@ -75,7 +75,14 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err := l.meet(ctx, from); err != nil {
 		return l, nil, err
 	}
-	if l.producer, err = newProducer(ctx, s.client, slot); err != nil {
+	if from.New { // the checkpoint that was may have known the cluster by another of its ids
+		for _, uid := range s.cfg.ClusterIDs {
+			if _, err := newProducer(ctx, s.client, uid, slot); err != nil {
+				return l, nil, err
+			}
+		}
+	}
+	if l.producer, err = newProducer(ctx, s.client, s.cfg.ClusterUID, slot); err != nil {
 		return l, nil, err
 	}
 	recovered, err := s.openLog(ctx, l, from)
