@@ -53,9 +53,12 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	if r.before, err = s.positionsOf(ctx, nil); err != nil {
 		return nil, in(PartCheckpoint, err)
 	}
-	if r.empty() {
+	switch {
+	case r.empty():
 		s.log.Debug("the log has nothing of this slot's streams")
-	} else {
+	case r.past.Seq == 0 && len(r.past.Positions) == 0:
+		s.log.Info("the checkpoint is new: looking for this slot's streams in the log", "records", r.past.Records)
+	default:
 		s.log.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", lost.Reason,
 			"checkpoint_batch", state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch, "streams", len(r.past.Positions), "records", r.past.Records)
 	}

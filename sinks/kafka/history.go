@@ -16,6 +16,7 @@ type history struct {
 	streams  map[string]standing
 	slots    map[int]*slotPast
 	ranges   change.Offsets // where the records of the last batches end
+	whole    bool           // nothing has expired: what is not told was not written
 	said     time.Time
 }
 
@@ -36,13 +37,14 @@ type slotPast struct {
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
-	h := &history{log: l, streams: map[string]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, said: time.Now()}
+	h := &history{log: l, streams: map[string]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
 	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(ends)) {
 		partition := int32(p)
+		h.whole = h.whole && starts[p] == 0
 		h.scanners = append(h.scanners, l.controlScanner(partition, starts[p], func(f fetched) error {
 			h.note(f.control, partition, f.offset)
 			return nil

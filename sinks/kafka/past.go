@@ -85,6 +85,9 @@ type foldPart struct {
 // find takes those topics in which a stream is, or may be, that is wanted: one whose streams all are known to be others' is
 // left out.
 func (f *folder) find(ctx context.Context, p *sinks.Past) error {
+	if f.history.whole && len(f.history.slots) == 0 {
+		return nil // the cluster was never here
+	}
 	topics, err := f.topics(ctx)
 	if err != nil {
 		return err
@@ -94,9 +97,11 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 		if err != nil {
 			return err
 		}
-		starts, err := f.log.sink.client.starts(ctx, topic)
-		if err != nil {
-			return err
+		var starts map[int]int64
+		if len(ends) > 0 {
+			if starts, err = f.log.sink.client.starts(ctx, topic); err != nil {
+				return err
+			}
 		}
 		for partition, end := range ends {
 			f.parts = append(f.parts, foldPart{topic, len(ends), int32(partition), starts[partition], end})
@@ -117,7 +122,7 @@ func (f *folder) topics(ctx context.Context) ([]string, error) {
 		topic := change.TopicOf(prefix, id)
 		known[topic] = known[topic] || f.wanted.Stream(id)
 	}
-	all := slices.Collect(maps.Keys(f.history.ranges))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(known)), maps.Keys(f.history.ranges))
 	err := f.log.sink.client.try(ctx, "list the topics "+prefix+".*", func(ctx context.Context) error {
 		m, err := f.log.sink.client.roundTrip(ctx, &metadata.Request{})
 		if err == nil {
