@@ -37,7 +37,7 @@ type Source struct {
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Only objects with these fields, in kubectl's notation. Every chosen resource must support them." example:"metadata.namespace!=kube-system"`
 	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects a page when a collection is listed. Smaller pages hold less memory and take more requests."`
 	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
-	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"30s" min:"1s" max:"1h" help:"How often the log says how far each stream is complete, while nothing changes. Below a minute each watch is opened anew so often, since that is what makes the API server say it."`
+	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"30s" min:"1s" max:"1h" help:"How often the log says how far each stream is complete, while nothing changes; all streams of a slot in one batch. Below a minute each watch is opened anew so often, since that is what makes the API server say it."`
 }
 
 // Sink says where the log is written.
@@ -50,7 +50,7 @@ type Sink struct {
 type Kafka struct {
 	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" help:"Brokers to start from, host:port." example:"kafka-1:9092,kafka-2:9092"`
 	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Topics are PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter."`
-	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates."`
+	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates; PREFIX.control has one."`
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of the topics that the exporter creates; -1 is the broker's default."`
 	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches."`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; read with isolation.level=read_committed. at-least-once: no transactions, faster, may repeat after a crash."`

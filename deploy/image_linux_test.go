@@ -1,12 +1,14 @@
 package deploy
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // TestTheBinaryNeedsNothingBesideIt runs the binary as the image does: alone in its file system, which it may not
@@ -20,7 +22,7 @@ func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
 		"version": "kubecdc exporter",
 		"check":   "KUBECDC_CHECKPOINT (--checkpoint): not set, and this user has no home folder",
 	} {
-		out, err := container(root, args).CombinedOutput()
+		out, err := container(t, root, args).CombinedOutput()
 		if !strings.Contains(string(out), want) {
 			t.Errorf("exporter %s: %v\n%s", args, err, out)
 		}
@@ -42,9 +44,11 @@ func image(t *testing.T) (root string) {
 	return root
 }
 
-// container runs the binary of an image, as the user that the Dockerfile says.
-func container(root string, args ...string) *exec.Cmd {
-	run := exec.Command("/exporter", args...)
+// container runs the binary of an image, as the user that the Dockerfile says, for a minute at most.
+func container(t *testing.T, root string, args ...string) *exec.Cmd {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	run := exec.CommandContext(ctx, "/exporter", args...)
 	run.Dir, run.Env = "/", []string{}
 	run.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: 65532, Gid: 65532}}
 	return run

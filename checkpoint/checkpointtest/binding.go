@@ -2,7 +2,9 @@ package checkpointtest
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"kubecdc/change"
@@ -55,6 +57,26 @@ func identities(t *testing.T, s *suite) {
 	same("", "ca-2", "uid-1", true) // the right was lost
 	other("", "ca-3", "uid-1", "ca-3", refusal, "grant get on namespace kube-system")
 	same("uid-1", "ca-3", "uid-1", false)
+}
+
+func bindAtOnce(t *testing.T, s *suite) {
+	for round := range 20 {
+		name := fmt.Sprint("prod-", round)
+		if _, err := s.store.Bind(s.ctx, name, change.ClusterIdentity{CA: "ca"}); err != nil {
+			t.Fatal(err)
+		}
+		var errs [2]error
+		var both sync.WaitGroup
+		for i := range errs {
+			both.Go(func() {
+				_, errs[i] = s.store.Bind(s.ctx, name, change.ClusterIdentity{UID: fmt.Sprint("uid-", i), CA: "ca"})
+			})
+		}
+		both.Wait()
+		if (errs[0] == nil) == (errs[1] == nil) {
+			t.Fatalf("round %d: %v", round, errs)
+		}
+	}
 }
 
 func wantOther(t *testing.T, err error, says ...string) {

@@ -24,6 +24,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	}{
 		{"the same cluster binds again, another is refused", rebind},
 		{"a cluster is known by its uid or its CA, and stays what it was first known by", identities},
+		{"of two clusters with one CA that bind at once, one is refused", bindAtOnce},
 		{"the same log binds again, another is refused", bindLog},
 		{"a topic keeps its number of partitions", pinPartitions},
 		{"calls before Bind are refused", unbound},

@@ -109,6 +109,9 @@ func TestFinalErrors(t *testing.T) {
 		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Describe, Read and Write"},
 		{kerr.TransactionalIDAuthorizationFailed, kmsg.AddPartitionsToTxn, "transactional ids"},
 		{kerr.OutOfOrderSequenceNumber, kmsg.Produce, "Out Of Order"},
+		{kerr.InvalidTxnState, kmsg.EndTxn, "has forgotten the producer"},
+		{kerr.InvalidProducerIDMapping, kmsg.AddPartitionsToTxn, "has forgotten the producer"},
+		{kerr.UnknownProducerID, kmsg.Produce, "has forgotten the producer"},
 		{kerr.ProducerFenced, kmsg.EndTxn, sinks.ErrFenced.Error()},
 		{kerr.InvalidProducerEpoch, kmsg.Produce, sinks.ErrFenced.Error()},
 	} {

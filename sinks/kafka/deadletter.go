@@ -57,7 +57,7 @@ func (l *slotLog) writeParts(ctx context.Context, q *partition, d *letter) error
 // deadPartition gives the partition for a letter.
 func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, error) {
 	if l.dead == nil {
-		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopicConfig)
+		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
 		if err != nil {
 			return nil, err
 		}

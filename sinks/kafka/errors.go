@@ -114,6 +114,7 @@ var hints = map[kafka.Error]string{
 	kafka.ConcurrentTransactions:             "the transaction before can't be completed: start the brokers that hold the replicas of what it wrote to, or lower min.insync.replicas",
 	kafka.GroupCoordinatorNotAvailable:       "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the brokers",
 	kafka.UnknownTopicOrPartition:            "the topic is not there, or may not be seen: it is made anew where the user may create topics; otherwise make it, or grant Describe",
+	kafka.OffsetNotAvailable:                 "start the brokers that hold the replicas",
 	kafka.LeaderNotAvailable:                 "start the broker that leads the partition",
 	kafka.MessageSizeTooLarge:                "raise max.message.bytes of the topic",
 }

@@ -19,6 +19,15 @@ func WriteWithoutEnd(ctx context.Context, log sinks.Log, b *change.Batch) error 
 	return err
 }
 
+// WriteUnended writes all of a batch but does not end its transaction, as a process that is suspended there.
+func WriteUnended(ctx context.Context, log sinks.Log, b *change.Batch) error {
+	l := log.(*slotLog)
+	if err := l.prepare(ctx, b); err != nil {
+		return err
+	}
+	return l.apply(ctx)
+}
+
 // WriteDataOnly writes the records of a batch's changes only.
 func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)

@@ -76,7 +76,7 @@ type scanner struct {
 
 	next  int64
 	open  map[int64][]fetched // by producer id: records whose transaction has not ended yet
-	empty time.Time           // since when the broker gives nothing
+	empty bool                // the broker gave nothing
 	read  int64               // records, wanted or not
 	size  int32               // of the next fetch
 	bytes int                 // of keys and values in an answer
@@ -84,35 +84,59 @@ type scanner struct {
 }
 
 func (c *client) scanOnce(ctx context.Context, s *scanner) error {
-	m, err := c.roundTrip(ctx, &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: s.size,
-		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
-		Topics: []fetch.RequestTopic{{Topic: s.topic, Partitions: []fetch.RequestPartition{{
-			Partition: s.partition, CurrentLeaderEpoch: -1, FetchOffset: s.next, LogStartOffset: -1, PartitionMaxBytes: s.size,
-		}}}},
-	})
-	if err != nil {
-		return err
-	}
-	res := m.(*fetch.Response)
-	if err := codeError(res.ErrorCode); err != nil {
-		return err
-	}
-	if len(res.Topics) == 0 || len(res.Topics[0].Partitions) == 0 {
-		return nil
-	}
-	p := &res.Topics[0].Partitions[0]
-	if kafka.Error(p.ErrorCode) == kafka.OffsetOutOfRange {
+	p, err := c.fetch(ctx, s, s.next)
+	if errors.Is(err, kafka.OffsetOutOfRange) {
 		s.err = fmt.Errorf("offset %d: %w", s.next, errGone)
 		return nil
 	}
-	if err := codeError(p.ErrorCode); err != nil {
+	if err != nil {
 		return err
 	}
 	s.bytes = 0
 	s.err = s.take(p.RecordSet.Records, p.HighWatermark)
 	s.resize()
+	if s.err == nil && s.empty {
+		return c.scanNothing(ctx, s, p.HighWatermark)
+	}
 	return nil
+}
+
+// scanNothing judges an empty answer that comes from before the last offset. Where the partition's leader has an offset
+// after the last, which it says by taking a fetch from there, the records wait for replicas that are away, for as long as
+// those are: they are asked for again. Where it has none, they are lost.
+func (c *client) scanNothing(ctx context.Context, s *scanner, end int64) error {
+	_, err := c.fetch(ctx, s, s.last+1)
+	switch {
+	case errors.Is(err, kafka.OffsetOutOfRange):
+		s.err = fmt.Errorf("the log ends at offset %d: %w", end, errGone)
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("offset %d is not replicated yet: %w", s.next, kafka.OffsetNotAvailable)
+}
+
+// fetch asks for what stands from an offset on.
+func (c *client) fetch(ctx context.Context, s *scanner, offset int64) (*fetch.ResponsePartition, error) {
+	m, err := c.roundTrip(ctx, &fetch.Request{
+		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: s.size,
+		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
+		Topics: []fetch.RequestTopic{{Topic: s.topic, Partitions: []fetch.RequestPartition{{
+			Partition: s.partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: s.size,
+		}}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := m.(*fetch.Response)
+	if err := codeError(res.ErrorCode); err != nil {
+		return nil, err
+	}
+	if len(res.Topics) == 0 || len(res.Topics[0].Partitions) == 0 {
+		return nil, fmt.Errorf("the broker does not answer for %s/%d", s.topic, s.partition)
+	}
+	p := &res.Topics[0].Partitions[0]
+	return p, codeError(p.ErrorCode)
 }
 
 // resize chooses the size of the next fetch.
@@ -129,9 +153,12 @@ func (s *scanner) resize() {
 func (s *scanner) take(records protocol.RecordReader, end int64) error {
 	stream, ok := records.(*protocol.RecordStream)
 	if !ok || len(stream.Records) == 0 {
-		return s.nothing(end)
+		if s.empty = end <= s.last; !s.empty {
+			s.next = s.last + 1 // the rest was compacted away
+		}
+		return nil
 	}
-	s.empty = time.Time{}
+	s.empty = false
 	before := s.next
 	for _, batch := range stream.Records {
 		var err error
@@ -149,20 +176,6 @@ func (s *scanner) take(records protocol.RecordReader, end int64) error {
 	}
 	if s.next == before {
 		s.next++ // in a batch whose last records were compacted away
-	}
-	return nil
-}
-
-// nothing judges an empty answer: the rest was compacted away, or is not yet replicated, or is lost.
-func (s *scanner) nothing(end int64) error {
-	const patience = 30 * time.Second
-	switch {
-	case end > s.last:
-		s.next = s.last + 1
-	case s.empty.IsZero():
-		s.empty = time.Now()
-	case time.Since(s.empty) > patience:
-		return fmt.Errorf("the log ends at offset %d: %w", end, errGone)
 	}
 	return nil
 }

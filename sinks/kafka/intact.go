@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,17 +10,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
-
-// gonePatience is how long a topic must be missing, or shorter than it was, before that is believed: a broker that has
-// just started may not know better.
-const gonePatience = 3 * time.Second
 
 // inspect compares the data topics with the offsets of the checkpoint. A topic that ends before them, or is not there,
 // was deleted, made anew or truncated: what it held is lost. (One that was made anew and has grown beyond them can't be
@@ -28,30 +23,48 @@ func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.L
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.control.topic.name || topic == change.DeadLetterTopic(l.envelope.Prefix)
 	})
-	for since := time.Now(); ; l.sink.client.forget() {
-		gone, err := l.shorter(ctx, suspects, offsets)
+	r := l.sink.client.retrier("find what " + l.producer.txnID + " has written")
+	defer r.done()
+	for {
+		gone, missing, err := l.shorter(ctx, suspects, offsets)
 		if err != nil || len(gone) == 0 {
 			return nil, err
 		}
-		if time.Since(since) > gonePatience {
+		doubt := l.sink.client.doubt(ctx, missing, r.since)
+		if doubt == nil {
 			return l.lost(gone), nil
 		}
 		suspects = slices.Sorted(maps.Keys(gone))
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(gonePatience / 10):
+		if err := r.pause(ctx, doubt); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// shorter gives the topics that end before the offsets, and where they end.
-func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.Offsets) (map[string]map[int]int64, error) {
-	gone := map[string]map[int]int64{}
+// doubt says why it is too early to take topics for lost.
+func (c *client) doubt(ctx context.Context, missing []string, since time.Time) error {
+	if time.Since(since) < gonePatience {
+		return errors.New("a topic is missing, or shorter than it was")
+	}
+	for _, topic := range missing {
+		if deleted, err := c.deleted(ctx, topic, since); err != nil || !deleted {
+			return cmp.Or(err, notSeen(topic))
+		}
+	}
+	return nil
+}
+
+// shorter gives the topics that end before the offsets, and where they end; missing are those of them that the brokers
+// asked do not know.
+func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.Offsets) (gone map[string]map[int]int64, missing []string, err error) {
+	gone = map[string]map[int]int64{}
 	for _, topic := range topics {
 		ends, err := l.sink.client.ends(ctx, topic)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		if ends == nil {
+			missing = append(missing, topic)
 		}
 		for p, next := range offsets[topic] {
 			if ends[p] >= next {
@@ -63,7 +76,7 @@ func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.O
 			gone[topic][p] = ends[p]
 		}
 	}
-	return gone, nil
+	return gone, missing, nil
 }
 
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
@@ -81,7 +94,7 @@ func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
 func (c *client) ends(ctx context.Context, topic string) (ends map[int]int64, err error) {
 	err = c.try(ctx, "find the end of "+topic, func(ctx context.Context) error {
 		ends, err = c.askOffsets(ctx, topic, latest)
-		if errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) {
+		if noTopic(err) {
 			ends, err = nil, nil
 		}
 		return err

@@ -203,7 +203,7 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*topic, error)
 	if t := l.streams[s]; t != nil {
 		return t, nil
 	}
-	t, err := l.topic(ctx, change.Topic(l.envelope.Prefix, s.Resource), l.sink.dataConfig)
+	t, err := l.topic(ctx, change.Topic(l.envelope.Prefix, s.Resource), l.sink.dataTopic)
 	if err != nil {
 		return nil, err
 	}
@@ -211,11 +211,11 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*topic, error)
 	return t, nil
 }
 
-func (l *slotLog) topic(ctx context.Context, name string, config map[string]string) (*topic, error) {
+func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*topic, error) {
 	if t := l.topics[name]; t != nil {
 		return t, nil
 	}
-	info, err := l.sink.topics.ensure(ctx, name, config)
+	info, err := l.sink.topics.ensure(ctx, name, plan)
 	if err != nil {
 		return nil, err
 	}

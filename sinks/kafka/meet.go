@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/segmentio/kafka-go"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
@@ -78,7 +76,7 @@ func (s *Sink) owns(uid string) bool {
 // Meet reads what Open would, and makes no topic.
 func (s *Sink) Meet(ctx context.Context, slot int, from sinks.Durable) error {
 	_, err := s.client.leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
-	if errors.Is(err, kafka.UnknownTopicOrPartition) {
+	if noTopic(err) {
 		return nil
 	}
 	l, err := s.newLog(ctx, slot, 0)

@@ -7,9 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
@@ -189,23 +186,4 @@ func (l *slotLog) scanRanges(ctx context.Context, topic string, ranges map[int][
 		}
 	}
 	return nil
-}
-
-// exists gives the cluster a little time to know the topic, then says that it is gone.
-func (c *client) exists(ctx context.Context, topic string) error {
-	const patience = 3 * time.Second
-	since := time.Now()
-	var missing error
-	err := c.try(ctx, "find topic "+topic, func(ctx context.Context) error {
-		_, err := c.leaders(ctx, topic)
-		if errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic) {
-			if missing = gone("topic %s", topic); time.Since(since) > patience {
-				return nil
-			}
-		} else {
-			missing = nil
-		}
-		return err
-	})
-	return errors.Join(err, missing)
 }

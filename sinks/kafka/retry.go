@@ -2,13 +2,10 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 )
 
 const (
@@ -70,10 +67,6 @@ func (r *retrier) pause(ctx context.Context, err error) error {
 	case <-time.After(r.nextDelay()):
 		return nil
 	}
-}
-
-func noTopic(err error) bool {
-	return errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic)
 }
 
 // nextDelay begins at 2 ms, since the usual cause is a transaction that is just being ended.

@@ -12,11 +12,11 @@ import (
 
 // Sink is the Kafka destination.
 type Sink struct {
-	cfg        Config
-	client     *client
-	topics     *topics
-	codec      codec
-	dataConfig map[string]string
+	cfg       Config
+	client    *client
+	topics    *topics
+	codec     codec
+	dataTopic topicPlan
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -35,8 +35,8 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, client: c, codec: codec, dataConfig: maps.Clone(dataTopicConfig)}
-	maps.Copy(s.dataConfig, cfg.TopicConfig)
+	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: topicPlan{config: maps.Clone(dataTopicConfig)}}
+	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	c.cfg = &s.cfg
 	s.topics = &topics{client: c, known: map[string]*topicInfo{}}
 	return s, nil
@@ -96,7 +96,7 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
 		encoder: batchEncoder{codec: s.codec},
 	}
-	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), controlTopicConfig)
+	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), controlTopic)
 	if err != nil {
 		return nil, err
 	}

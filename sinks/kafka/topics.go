@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,12 @@ import (
 // minLimit is below every limit that makes sense: a stub must fit.
 const minLimit = 1024
 
+// topicPlan is how a topic is made where there is none.
+type topicPlan struct {
+	partitions int // 0: Config.Partitions
+	config     map[string]string
+}
+
 // dataTopicConfig: compact keeps the last state of every live object for ever, so that a reader who starts late
 // can build all of them; but every change stays for at least a week (min.compaction.lag.ms), which is what makes
 // the log a log. delete stands beside it, with no time limit of its own, so that an operator can set one
@@ -23,12 +30,13 @@ var dataTopicConfig = map[string]string{
 	"min.compaction.lag.ms": "604800000",
 }
 
-// controlTopicConfig: no compaction, since every batch record counts; a week, since a checkpoint that is older
+// controlTopic has one partition, so that its order is that of the log; a slot writes a few records a batch at most. One
+// that has more keeps the number (Config.Pin), and each slot its partition. No compaction, since every batch record counts; a week, since a checkpoint that is older
 // needs a new list anyway: no API server keeps a week of history.
-var controlTopicConfig = map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000"}
+var controlTopic = topicPlan{1, map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000"}}
 
-// deadLetterTopicConfig: kept until an operator sets a limit. What stands there stands nowhere else.
-var deadLetterTopicConfig = map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}
+// deadLetterTopic: kept until an operator sets a limit. What stands there stands nowhere else.
+var deadLetterTopic = topicPlan{config: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}}
 
 // topicInfo is what must be known to write to a topic.
 type topicInfo struct {
@@ -44,14 +52,14 @@ type topics struct {
 	known  map[string]*topicInfo
 }
 
-// ensure gives a topic, made with the configuration if it is not there.
-func (t *topics) ensure(ctx context.Context, name string, config map[string]string) (*topicInfo, error) {
+// ensure gives a topic, made as planned if it is not there.
+func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topicInfo, error) {
 	if info := t.get(name); info != nil {
 		return info, nil
 	}
 	found, anew := 0, false // two slots may do this at a time: the broker makes the topic once
 	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) error {
-		n, made, err := t.ready(ctx, name, config)
+		n, made, err := t.ready(ctx, name, plan)
 		found, anew = n, anew || made
 		return err
 	})
@@ -62,7 +70,9 @@ func (t *topics) ensure(ctx context.Context, name string, config map[string]stri
 	if info.partitions, err = t.pin(ctx, name, found, anew); err != nil {
 		return nil, err
 	}
-	info.maxBatch = t.limit(ctx, name)
+	if info.maxBatch, err = t.limit(ctx, name); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.known[name] = info
@@ -96,14 +106,16 @@ func (t *topics) forget() {
 }
 
 // ready gives the number of partitions once each has a leader, and whether the topic was missing until now.
-func (t *topics) ready(ctx context.Context, name string, config map[string]string) (n int, made bool, err error) {
+func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int, made bool, err error) {
 	leaders, err := t.client.leaders(ctx, name)
 	if errors.Is(err, kafka.UnknownTopicOrPartition) {
-		if err := t.create(ctx, name, config); err != nil {
+		made, err = t.create(ctx, name, plan)
+		if err != nil {
 			return 0, false, err
 		}
-		made = true
-		leaders, err = t.client.leaders(ctx, name)
+		if leaders, err = t.client.leaders(ctx, name); noTopic(err) && !made {
+			err = notSeen(name)
+		}
 	}
 	if err != nil {
 		return 0, made, err
@@ -116,29 +128,37 @@ func (t *topics) ready(ctx context.Context, name string, config map[string]strin
 	return len(leaders), made, nil
 }
 
-func (t *topics) create(ctx context.Context, name string, config map[string]string) error {
+// create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
+func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
 	topic := kafka.TopicConfig{
-		Topic: name, NumPartitions: t.client.cfg.Partitions, ReplicationFactor: t.client.cfg.ReplicationFactor,
+		Topic: name, NumPartitions: cmp.Or(plan.partitions, t.client.cfg.Partitions), ReplicationFactor: t.client.cfg.ReplicationFactor,
 	}
-	for k, v := range config {
+	for k, v := range plan.config {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
 	defer cancel()
 	res, err := t.client.api.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
-	if err != nil {
-		return fmt.Errorf("create: %w", err)
+	if err == nil {
+		err = res.Errors[name]
 	}
-	if err := res.Errors[name]; err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
-		return fmt.Errorf("create: %w", err)
+	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
+		return false, fmt.Errorf("create: %w", err)
 	}
-	return nil
+	return err == nil, nil
 }
 
 // limit is the largest record batch that the topic takes, or the configured one where that is smaller. That
-// DescribeConfigs is not allowed is no error: a refused batch teaches the limit too.
-func (t *topics) limit(ctx context.Context, name string) int {
-	limit, err := t.maxMessageBytes(ctx, name)
+// DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited out, since what
+// is above a limit that was only guessed would go to the dead-letter topic.
+func (t *topics) limit(ctx context.Context, name string) (limit int, err error) {
+	err = t.client.try(ctx, "read max.message.bytes of "+name, func(ctx context.Context) (err error) {
+		limit, err = t.maxMessageBytes(ctx, name)
+		return err
+	})
+	if ctx.Err() != nil {
+		return 0, err
+	}
 	if err != nil {
 		t.client.cfg.Logger.Debug("can't read max.message.bytes; taking Kafka's default", "topic", name, "error", err)
 		limit = defaultLimit
@@ -149,7 +169,7 @@ func (t *topics) limit(ctx context.Context, name string) int {
 	if configured := t.client.cfg.MaxMessageBytes; configured > 0 {
 		limit = min(limit, configured)
 	}
-	return max(limit, minLimit)
+	return max(limit, minLimit), nil
 }
 
 func (t *topics) maxMessageBytes(ctx context.Context, name string) (int, error) {
@@ -174,5 +194,5 @@ func (t *topics) maxMessageBytes(ctx context.Context, name string) (int, error) 
 			return 0, r.Error
 		}
 	}
-	return 0, errors.New("the broker does not say")
+	return 0, &Error{Op: "read " + key, Err: errors.New("the broker does not say")}
 }

@@ -4,13 +4,12 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -45,22 +44,18 @@ type replica struct {
 // NewChaos puts proxies between the exporters and every server, and starts two replicas.
 func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 	t.Helper()
-	c := &Chaos{t: t, world: w, random: rand.New(rand.NewPCG(seed, 3)), Faults: map[string]int{}, proxies: map[string]*servers.Proxy{}}
-	for name, target := range map[string]string{"api": w.Kube.Address, "postgres": w.Postgres.Address} {
-		p, err := servers.NewProxy(target)
-		must(t, err)
-		t.Cleanup(func() { p.Close() })
-		c.proxies[name] = p
-	}
-	c.proxies["kafka"] = w.Kafka.Proxy
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, w.Kube.WriteKubeconfig(kubeconfig, c.proxies["api"].Address, ""))
+	c := &Chaos{t: t, world: w, random: rand.New(rand.NewPCG(seed, 3)), Faults: map[string]int{}}
+	var env map[string]string
+	c.proxies, env = w.Proxied(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
 	must(t, err)
 	t.Cleanup(client.Close)
 	c.admin = kadm.NewClient(client)
-	env := w.With(append([]string{"KUBECDC_LEASE_DURATION", "1s", "KUBECONFIG", kubeconfig, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","),
-		"KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, c.proxies["postgres"].Address, 1)}, settings...)...)
+	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String())
+	env = with(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
+	for i := 0; i < len(settings); i += 2 {
+		env = with(env, settings[i], settings[i+1])
+	}
 	for i := range c.replicas {
 		c.replicas[i] = startReplica(t, fmt.Sprintf("replica-%d", i), env)
 	}
@@ -113,6 +108,13 @@ func (r *replica) restartWith(key, value string) *Exporter {
 	defer r.mu.Unlock()
 	delete(r.env, key)
 	return next
+}
+
+// with is the environment with one setting more.
+func with(env map[string]string, key, value string) map[string]string {
+	env = clone(env)
+	env[key] = value
+	return env
 }
 
 func clone(m map[string]string) map[string]string {
@@ -169,7 +171,25 @@ var faults = map[string]func(*Chaos){
 	"freeze a connection":  func(c *Chaos) { c.disturb((*servers.Proxy).Freeze) },
 	"slow a connection":    func(c *Chaos) { c.disturb(func(p *servers.Proxy) { p.Slow(20_000) }) },
 	"kill -9 at failpoint": (*Chaos).failpoint,
+
+	"Kafka away beyond its timeouts":       func(c *Chaos) { c.outlast("kafka", beyond) },
+	"the checkpoint away beyond leases":    func(c *Chaos) { c.outlast("postgres", 3*chaosLease) },
+	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
+	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
+	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
 }
+
+const (
+	chaosLease = time.Second
+	// chaosTransaction is how long Kafka lets a transaction be open.
+	chaosTransaction = 3 * time.Second
+	// beyond is longer than a lease, a transaction, and a watch, which lasts for the watermark interval and two seconds.
+	beyond = 5 * time.Second
+)
+
+// long are the faults that outlast every timeout. A run begins with one of each.
+var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
+	"all exporters paused beyond timeouts"}
 
 // weights: the slow faults come less often.
 var weights = []struct {
@@ -178,6 +198,9 @@ var weights = []struct {
 }{
 	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
+	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
+	{"all exporters paused beyond timeouts", 1},
+	{"the checkpoint is lost", 0}, // until it is rebuilt from the log; then among the long ones too
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
@@ -193,6 +216,14 @@ func (c *Chaos) Fault() {
 			return
 		}
 	}
+}
+
+// Long makes every fault that outlasts all timeouts, and says how many these are.
+func (c *Chaos) Long() int {
+	for _, name := range long {
+		c.do(name)
+	}
+	return len(long)
 }
 
 func (c *Chaos) do(name string) {
@@ -217,6 +248,44 @@ func (c *Chaos) suspend() {
 	e.Signal(syscall.SIGSTOP)
 	c.wait(800 + c.random.IntN(2000))
 	e.Signal(syscall.SIGCONT)
+}
+
+// outlast cuts a server off, or makes it silent, for a while.
+func (c *Chaos) outlast(server string, d time.Duration) {
+	p := c.proxies[server]
+	if c.random.IntN(2) == 0 {
+		p.Cut()
+	} else {
+		p.Freeze()
+	}
+	c.wait(int(d.Milliseconds()) + c.random.IntN(1000))
+	must(c.t, p.Restore())
+}
+
+// pause suspends processes for longer than every timeout, and wakes them at once.
+func (c *Chaos) pause(exporters ...*Exporter) {
+	for _, e := range exporters {
+		e.Signal(syscall.SIGSTOP)
+	}
+	c.wait(int(beyond.Milliseconds()) + c.random.IntN(1000))
+	for _, e := range exporters {
+		e.Signal(syscall.SIGCONT)
+	}
+}
+
+// loseCheckpoint drops all of the checkpoint while no exporter runs.
+func (c *Chaos) loseCheckpoint() {
+	for _, r := range c.replicas {
+		r.exporter().Signal(syscall.SIGSTOP)
+	}
+	conn, err := pgx.Connect(context.Background(), c.world.Postgres.URL)
+	must(c.t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(), `drop schema kubecdc cascade`)
+	must(c.t, err)
+	for _, r := range c.replicas {
+		r.exporter().Kill()
+	}
 }
 
 func (c *Chaos) disturb(how func(*servers.Proxy)) {

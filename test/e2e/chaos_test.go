@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kubecdc/internal/failpoint"
-	"kubecdc/test/servers"
 )
 
 // chaosFaults is how many faults a run has: KUBECDC_CHAOS_FAULTS, or the short form of make test.
@@ -31,7 +30,7 @@ func chaosSeed(t *testing.T) uint64 {
 }
 
 func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *Log) {
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t, impatient())
 	InstallWidgets(t, w.Kube.Config)
 	seed := chaosSeed(t)
 	writer := NewWriter(t, w.Kube.Config, seed, Kinds)
@@ -43,7 +42,7 @@ func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 30); close(done) }()
 	began := time.Now()
-	for i := range faults {
+	for i := c.Long(); i < faults; i++ {
 		c.Fault()
 		if n := i + 1; n%50 == 0 {
 			t.Logf("%d of %d faults in %s", n, faults, time.Since(began).Round(time.Second))
@@ -70,17 +69,17 @@ func report(t *testing.T, c *Chaos) {
 	}
 	sort.Strings(names)
 	for _, name := range names {
-		t.Logf("%-24s %4d", name, c.Faults[name])
+		t.Logf("%-36s %4d", name, c.Faults[name])
 		if name[0] != ' ' {
 			total += c.Faults[name]
 		}
 	}
-	t.Logf("%-24s %4d; exit codes %v", "faults", total, c.ExitCodes())
+	t.Logf("%-36s %4d; exit codes %v", "faults", total, c.ExitCodes())
 }
 
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
-	c, v, _ := runChaos(t, chaosFaults(t, 45))
+	c, v, _ := runChaos(t, chaosFaults(t, 38))
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {
@@ -92,7 +91,7 @@ func TestChaosExactlyOnce(t *testing.T) {
 // The same with at-least-once: nothing is lost or reordered, and at most one batch a fault is repeated.
 func TestChaosAtLeastOnce(t *testing.T) {
 	const batch = 50
-	faults := chaosFaults(t, 15)
+	faults := chaosFaults(t, 13)
 	_, v, _ := runChaos(t, faults, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
 	v.Demand(t, batch*(faults+len(failpoint.All)*20))
 	t.Logf("%d repeated in %d faults", v.Repeated, faults)

@@ -66,11 +66,38 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
 }
 
-// with is the environment with one setting more.
-func with(env map[string]string, key, value string) map[string]string {
-	env = clone(env)
-	env[key] = value
-	return env
+// Each server is away for more than ten times the lease and the transaction timeout, cut off or silent: the process goes on
+// as if nothing had been. The leases are in Kubernetes, so that the API server's absence takes them too.
+func TestServersAwayForLong(t *testing.T) {
+	w := NewWorld(t, impatient())
+	InstallWidgets(t, w.Kube.Config)
+	proxies, env := w.Proxied(t)
+	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s", "KUBECDC_LEASES": "kubernetes"} {
+		env = with(env, key, value)
+	}
+	writer := w.Writer(t, Kinds)
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	for i, name := range []string{"kafka", "postgres", "api"} {
+		writer.Run(30)
+		if i%2 == 0 {
+			proxies[name].Cut()
+		} else {
+			proxies[name].Freeze()
+		}
+		mend := time.After(11 * txnTimeout)
+		writer.Run(100)
+		<-mend
+		must(t, proxies[name].Restore())
+		restored := time.Now()
+		w.AwaitComplete(t, writer, Kinds)
+		t.Logf("complete %s after %s was back", time.Since(restored).Round(time.Millisecond), name)
+	}
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("the exit code is %d", code)
+	}
 }
 
 // awaitSuspended waits until the process has suspended itself.

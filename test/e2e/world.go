@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,22 @@ func (w *World) With(pairs ...string) map[string]string {
 		env[pairs[i]] = pairs[i+1]
 	}
 	return env
+}
+
+// Proxied puts proxies between an exporter and each of its servers: "api", "kafka" and "postgres".
+func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env map[string]string) {
+	t.Helper()
+	proxies = map[string]*servers.Proxy{"kafka": w.Kafka.Proxy}
+	for name, target := range map[string]string{"api": w.Kube.Address, "postgres": w.Postgres.Address} {
+		p, err := servers.NewProxy(target)
+		must(t, err)
+		t.Cleanup(func() { p.Close() })
+		proxies[name] = p
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
+	return proxies, w.With("KUBECONFIG", kubeconfig, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","),
+		"KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, proxies["postgres"].Address, 1))
 }
 
 // AwaitComplete waits until the log says that every kind is complete up to the cluster's present revision: a last
