@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
@@ -92,8 +93,9 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 	if err != nil {
 		return err
 	}
+	since := time.Now()
 	for _, topic := range topics {
-		ends, err := f.log.sink.client.ends(ctx, topic)
+		ends, err := f.ends(ctx, topic, since)
 		if err != nil {
 			return err
 		}
@@ -113,6 +115,23 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 		}
 	}
 	return nil
+}
+
+// ends gives nothing only where the topic is gone for sure, or was never there: objects that are left out would be taken for
+// new ones.
+func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
+	c := f.log.sink.client
+	err = c.try(ctx, "find "+topic, func(ctx context.Context) error {
+		if ends, err = c.askOffsets(ctx, topic, latest); !noTopic(err) {
+			return err
+		}
+		gone, err := c.deleted(ctx, topic, since)
+		if err == nil && !gone {
+			err = notSeen(topic)
+		}
+		return err
+	})
+	return ends, err
 }
 
 func (f *folder) topics(ctx context.Context) ([]string, error) {
