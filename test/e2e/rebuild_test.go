@@ -58,10 +58,14 @@ func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
 	afterRebuild(t, w, writer, w.Env)
 
 	must(t, w.Postgres.Backup(context.Background()))
-	runFor(t, w.Env, func() { writer.Run(100); w.AwaitComplete(t, writer, Kinds) })
-	expired := w.Read(t).Controls
-	expireControl(t, w)
-	runFor(t, w.Env, func() { writer.Run(100); w.AwaitComplete(t, writer, Kinds) })
+	var expired []change.Control
+	runFor(t, w.Env, func() {
+		writer.Run(100)
+		expired = w.AwaitComplete(t, writer, Kinds).Controls
+		expireControl(t, w)
+		writer.Run(100)
+		w.AwaitComplete(t, writer, Kinds)
+	})
 	must(t, w.Postgres.Restore(context.Background()))
 	writer.Run(100)
 	afterRebuild(t, w, writer, w.Env)
