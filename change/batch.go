@@ -26,6 +26,10 @@ const (
 	EndedDeselected Ended = "deselected"
 )
 
+// UnknownVersion is the position of a stream whose objects are in the log, while nobody knows any more up to where that is
+// complete. No API server gives it to anything.
+const UnknownVersion = "0"
+
 // Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the
 // positions that they move to. A sink makes it durable as a whole or not at all.
 type Batch struct {

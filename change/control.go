@@ -22,10 +22,12 @@ const (
 type Control struct {
 	Type    string `json:"type"`
 	Cluster string `json:"cluster"`
-	Slot    int    `json:"slot"`
-	Epoch   int64  `json:"epoch"`
-	Batch   uint64 `json:"batch"`
-	TimeMs  int64  `json:"ts_ms"`
+	// ClusterUID tells two clusters of one name apart.
+	ClusterUID string `json:"clusterUID,omitempty"`
+	Slot       int    `json:"slot"`
+	Epoch      int64  `json:"epoch"`
+	Batch      uint64 `json:"batch"`
+	TimeMs     int64  `json:"ts_ms"`
 
 	// batch
 	Changes   int        `json:"changes,omitempty"`

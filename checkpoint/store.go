@@ -66,6 +66,22 @@ type Store interface {
 	// Commit.
 	Forget(ctx context.Context, slot int, epoch int64, stream string) error
 
+	// RaiseEpoch gives the slot an epoch above another, which the log has seen already: it was written with a checkpoint
+	// that is lost, or newer than this one. ErrFenced when the slot's epoch is not the one given.
+	RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (int64, error)
+
+	// A checkpoint that is lost, or too old, is rebuilt from the log: Clear, then a number of pages, then Rebuilt. Until
+	// that the slot stays new (SlotState.New), so that whoever is interrupted begins again. All three fail with ErrFenced
+	// as Commit does.
+
+	// Clear drops positions and inventory of those streams of the cluster that mine picks.
+	Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error
+	// PutPage adds to the inventory, or takes from it. Pages are numbered from 0; ErrBehind when one is missing.
+	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []StreamCommit) error
+	// Rebuilt ends it after so many pages, and puts the slot where the commit says: that needs not follow anything, and its
+	// offsets are all that the slot has. ErrBehind when a page is missing.
+	Rebuilt(ctx context.Context, pages int, c Commit) error
+
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
 	// it grows by the hour and not by the load.
 	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)
@@ -86,6 +102,7 @@ type SlotState struct {
 	Epoch   int64
 	Seq     uint64         // of the last batch committed; 0 for a new slot
 	Offsets change.Offsets // where each partition stood after it
+	New     bool           // nothing was committed yet, nor Rebuilt since the last Forget: what the log has is not known here
 }
 
 // Object is one live object of the inventory.

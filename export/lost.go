@@ -11,16 +11,41 @@ import (
 	"kubecdc/sinks"
 )
 
+// reconcile makes the checkpoint fit the log that was opened: it is rebuilt where it does not know what the log has, and what
+// the log has lost is noted.
+func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
+	if lost != nil && lost.All {
+		return s.noteLost(ctx, state, log, lost)
+	}
+	var more *sinks.LostTailError
+	if state.New || lost != nil && !lost.TailRead {
+		why := &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
+		if lost != nil {
+			why = lost
+		}
+		var err error
+		if more, err = s.rebuildFrom(ctx, log, state, why); err != nil {
+			return err
+		}
+	}
+	for _, l := range []*sinks.LostTailError{lost, more} {
+		if l == nil || l.Gone == nil {
+			continue
+		}
+		if err := s.noteLost(ctx, state, log, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // noteLost notes what the log has lost of what was written before the checkpoint.
 func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
 	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All)
-	switch {
-	case lost.All:
+	if lost.All {
 		return s.rewrite(ctx, state, log, lost, nil)
-	case lost.Gone != nil:
-		return s.rewrite(ctx, state, log, lost, lost.Gone)
 	}
-	return nil
+	return s.rewrite(ctx, state, log, lost, lost.Gone)
 }
 
 // rewrite makes this slot's streams of the resources that are gone (nil: all) be written again from the start, by a snapshot. The
@@ -39,7 +64,7 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 			continue // its first list goes on; or will begin when it is selected again
 		}
 		controls = append(controls, change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: lost.Reason,
-			Gap: &change.Gap{ID: change.GapID(p.Stream, "0"), From: "0", To: p.ResourceVersion,
+			Gap: &change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion), From: change.UnknownVersion, To: p.ResourceVersion,
 				Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}})
 	}
 	return s.commitControls(ctx, state, log, controls, lost.Offsets, func() error {

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"kubecdc/change"
-	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
@@ -16,7 +15,6 @@ type streams struct {
 	queue    *queue
 	reads    *reads
 	contents *contents
-	lost     *sinks.LostTailError
 	fail     context.CancelCauseFunc
 	running  map[string]*source.Stream
 	left     map[string]change.Position // of the checkpoint, not selected, and not settled yet (left.go); nil: not read yet
@@ -24,8 +22,8 @@ type streams struct {
 	wg       sync.WaitGroup
 }
 
-func newStreams(s *slot, q *queue, r *reads, c *contents, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, contents: c, lost: lost, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{}}
+func newStreams(s *slot, q *queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -83,9 +81,6 @@ func (x *streams) add(s *change.Stream) *source.Stream {
 	parts := x.slot.parts
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
-	if x.lost != nil && !x.lost.TailRead {
-		options.Distrust = x.lost.Reason
-	}
 	parts.Observer.StreamAdded(s.ID())
 	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running

@@ -35,6 +35,7 @@ type slotHealth struct {
 	held  bool
 	known bool   // its streams
 	owner string // another replica
+	doing string // what it does before it is held; empty for nothing in particular
 	part  string // that err comes from; empty: the slot itself
 	err   *trouble
 }
@@ -73,6 +74,15 @@ func (h *Health) SlotProblem(slot int, part string, err error) {
 		return
 	}
 	s.err, s.part = h.trouble(s.err, err), part
+}
+
+// SlotRebuilding says how far the rebuild of the slot's checkpoint is; of 0 ends it.
+func (h *Health) SlotRebuilding(slot int, done, of int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.slot(slot).doing = ""; of > 0 {
+		h.slot(slot).doing = fmt.Sprintf("its checkpoint is being rebuilt from the log: %d of %d records read", done, of)
+	}
 }
 
 func (h *Health) slot(number int) *slotHealth {
@@ -250,6 +260,8 @@ func (h *Health) reportSlots(r *Report) {
 			continue
 		case s.held:
 			w.Problem, w.Blocks = "its streams are not known yet", true
+		case s.doing != "":
+			w.Problem = s.doing
 		case s.owner == "":
 			w.Problem = "not held yet"
 		case !w.Blocks:

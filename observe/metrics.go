@@ -3,7 +3,6 @@ package observe
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,19 +103,11 @@ func (m *Metrics) Batch(b *change.Batch) {
 		counts[kind{c.Stream, c.Op}]++
 	}
 	for k, n := range counts {
-		m.changes.WithLabelValues(resourceOf(k.stream.ID()), k.op.String()).Add(float64(n))
+		m.changes.WithLabelValues(change.ResourceOf(k.stream.ID()).ID(), k.op.String()).Add(float64(n))
 	}
 	m.batches.WithLabelValues(strconv.Itoa(b.Slot)).Inc()
 	m.batchChanges.Observe(float64(len(b.Changes)))
 	m.batchBytes.Observe(float64(size))
-}
-
-// resourceOf gives the resource of a stream's id: "pods" of "pods@shop?labels=app=web".
-func resourceOf(stream string) string {
-	if end := strings.IndexAny(stream, "@?"); end >= 0 {
-		return stream[:end]
-	}
-	return stream
 }
 
 // Commit notes how long a stage of a commit took: StageSink or StageCheckpoint.

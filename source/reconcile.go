@@ -276,11 +276,10 @@ func (l *lister) end(version string) *change.Control {
 	return &change.Control{Type: change.ControlGap, Stream: s.ID(), ResourceVersion: version, Cause: s.reason, Gap: &g}
 }
 
-// nothingMissed reports whether the gap is empty: the server is where the log is, and nothing is different. Where the log
-// itself is in doubt its record stands all the same.
+// nothingMissed reports whether the gap is empty: the server is where the log is, and nothing is different.
 func (l *lister) nothingMissed(version string) bool {
 	s := l.stream
-	return version == s.gap.From && l.created+l.updated+l.deleted == 0 && !s.rewound && s.options.Distrust == ""
+	return version == s.gap.From && l.created+l.updated+l.deleted == 0 && !s.rewound
 }
 
 // gap is the record of what could only be compared.

@@ -31,7 +31,6 @@ type Options struct {
 	StreamingLists string
 	Backfill       *Backfill // nil: off
 	Turns          *Turns    // to list; nil: all at once
-	Distrust       string    // why the position can't be trusted: list and compare first
 }
 
 // DefaultOptions are the production settings.

@@ -142,9 +142,17 @@ func (p *commitParams) body(body []byte) {
 	p.upsertBodies.Append(func(dst []byte) []byte { return pack.Append(dst, body) })
 }
 
-func (p *commitParams) values() [][]byte {
-	return [][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
-		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(), p.positionEnds.Param(),
-		p.deleteStreams.Param(), p.deleteKeys.Param(),
+// pageValues are the parameters of putPage.
+func (p *commitParams) pageValues(page int) [][]byte {
+	return append([][]byte{p.cluster, p.slot, p.epoch, pgdb.AppendInt32(nil, int32(page))}, p.objects()...)
+}
+
+func (p *commitParams) objects() [][]byte {
+	return [][]byte{p.deleteStreams.Param(), p.deleteKeys.Param(),
 		p.upsertStreams.Param(), p.upsertKeys.Param(), p.upsertUIDs.Param(), p.upsertVersions.Param(), p.upsertBodies.Param()}
+}
+
+func (p *commitParams) values() [][]byte {
+	return append([][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
+		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(), p.positionEnds.Param()}, p.objects()...)
 }

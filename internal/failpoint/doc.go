@@ -13,6 +13,8 @@ const (
 	Written        = "written"         // the sink has committed the batch
 	Committed      = "committed"       // the checkpoint has it too
 	RollingForward = "rolling-forward" // a new owner has read the tail, and is about to commit it
+	Rebuilding     = "rebuilding"      // a page of a rebuild of the checkpoint is about to be written
+	Rebuilt        = "rebuilt"         // all of them are, and the rebuild is about to be ended
 )
 
 // All are the steps that a batch to Kafka passes.

@@ -18,7 +18,8 @@ func TestContract(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Place {
 		url := servers.Database(t)
 		return sinktest.Place{
-			Connect:     func(t *testing.T) sinks.Sink { return open(t, url, "prod") },
+			Connect:     func(t *testing.T) sinks.Sink { return openAs(t, url, sinktest.Name, sinktest.UID) },
+			Another:     func(t *testing.T, cluster, uid string) sinks.Sink { return openAs(t, url, cluster, uid) },
 			DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, url) },
 		}
 	})
@@ -30,7 +31,7 @@ func malformed(t *testing.T, url string) []change.Malformed {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'prod' and slot = 3")
+	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'test' and slot = 3")
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[change.Malformed])
 	if err != nil {
 		t.Fatal(err)
@@ -38,9 +39,11 @@ func malformed(t *testing.T, url string) []change.Malformed {
 	return all
 }
 
-func open(t testing.TB, url, cluster string) *postgres.Sink {
+func open(t testing.TB, url, cluster string) *postgres.Sink { return openAs(t, url, cluster, "") }
+
+func openAs(t testing.TB, url, cluster, uid string) *postgres.Sink {
 	t.Helper()
-	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: cluster})
+	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: cluster, ClusterUID: uid})
 	if err != nil {
 		t.Fatal(err)
 	}

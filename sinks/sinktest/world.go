@@ -32,6 +32,13 @@ func (w *world) sink(t *testing.T) sinks.Sink {
 	return s
 }
 
+func (w *world) another(t *testing.T, cluster, uid string) sinks.Sink {
+	t.Helper()
+	s := w.place.Another(t, cluster, uid)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // open takes a slot as a new process does. Earlier owners are neither closed nor told.
 func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()

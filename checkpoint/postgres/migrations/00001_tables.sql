@@ -20,6 +20,7 @@ create table slots (
   lease_until timestamptz not null,          -- by this server's clock
   seq         bigint not null default 0,     -- the last batch committed
   offsets     jsonb not null default '{}',   -- "topic/partition" -> next offset, after that batch
+  pages       int default 0,                 -- while it is not known what the log has: how many are read back; then null
   primary key (cluster, slot)
 ) with (fillfactor = 50);
 
@@ -112,7 +113,7 @@ begin
   if in_relaxed then
     perform set_config('synchronous_commit', 'off', true); -- until the end of this transaction
   end if;
-  update slots set seq = in_seq, offsets = offsets || in_offsets
+  update slots set seq = in_seq, offsets = offsets || in_offsets, pages = null
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_seq - 1
     returning offsets into after_batch;
   if not found then
@@ -150,6 +151,37 @@ end
 $$;
 -- +goose StatementEnd
 
+-- put_page is a page of a rebuild. It answers as commit_batch does.
+-- +goose StatementBegin
+create function put_page(
+  in_cluster int, in_slot int, in_epoch bigint, in_page int,
+  delete_streams int[], delete_keys text[],
+  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[]
+) returns text
+language plpgsql
+set work_mem = '64MB'
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  have bigint;
+begin
+  update slots set pages = pages + 1 where cluster = in_cluster and slot = in_slot and epoch = in_epoch and pages = in_page;
+  if not found then
+    select epoch into have from slots where cluster = in_cluster and slot = in_slot;
+    return case when have > in_epoch then 'fenced' else 'behind' end;
+  end if;
+  delete from inventory i using unnest(delete_streams, delete_keys) as d (stream, key)
+    where i.stream = d.stream and i.key = d.key;
+  insert into inventory as i (stream, key, uid, resource_version, body)
+    select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
+    on conflict (stream, key) do update
+      set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+  return 'ok';
+end
+$$;
+-- +goose StatementEnd
+
 -- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
 -- would read and sort all the rest for each page.
 -- +goose StatementBegin
@@ -169,7 +201,7 @@ $$;
 -- has none. clock_timestamp() and not now(): it may have waited for another one.
 -- +goose StatementBegin
 create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
-returns table (epoch bigint, seq bigint, offsets jsonb)
+returns table (epoch bigint, seq bigint, offsets jsonb, is_new boolean)
 language plpgsql as $$
 begin
   perform from layouts l where l.cluster = in_cluster and in_layout in (0, l.slots) for share;
@@ -182,7 +214,7 @@ begin
     on conflict (cluster, slot) do update
       set epoch = s.epoch + 1, owner = excluded.owner, lease_until = clock_timestamp() + in_ttl
       where s.owner = excluded.owner or s.lease_until <= clock_timestamp()
-    returning s.epoch, s.seq, s.offsets;
+    returning s.epoch, s.seq, s.offsets, s.pages is not null;
 end
 $$;
 -- +goose StatementEnd

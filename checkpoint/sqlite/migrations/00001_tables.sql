@@ -18,6 +18,7 @@ create table slots (
   lease_until integer not null,              -- all times are microseconds since 1970
   seq         integer not null default 0,    -- the last batch committed
   offsets     text not null default '{}',    -- {"topic":{"partition":next offset}}, after that batch
+  pages       integer default 0,             -- while it is not known what the log has: how many are read back; then null
   primary key (cluster, slot)
 ) strict, without rowid;
 
