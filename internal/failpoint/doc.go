@@ -17,5 +17,5 @@ const (
 	Rebuilt        = "rebuilt"         // all of them are, and the rebuild is about to be ended
 )
 
-// All are the steps that a batch to Kafka passes.
-var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward}
+// All are the steps that a batch to Kafka passes, and those of a rebuild.
+var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}
