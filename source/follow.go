@@ -19,11 +19,12 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	seconds := watchSeconds(s.options, s.bookmarks, rand.Float64())
 	started, events := time.Now(), 0
 	s.bookmarked = false
+	suspected, looks := s.silence.differs, s.looks(time.Duration(seconds)*time.Second)
 	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
 		defer w.close()
 		if err = s.answered(ctx); err == nil {
-			events, err = s.events(ctx, w)
+			events, err = s.events(ctx, w, looks)
 		}
 	}
 	lasted, whole := time.Since(started), time.Duration(seconds)*time.Second*9/10
@@ -34,7 +35,7 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	case isGone(err):
 		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
 	case errors.Is(err, io.EOF) && events == 0 && lasted >= min(whole, longSilence):
-		return s.silent(ctx)
+		return s.silent(ctx, suspected)
 	case errors.Is(err, io.EOF) && lasted >= whole:
 		s.client, s.bookmarks = s.shared, s.bookmarked
 		return s.enter(StateWatching, "the watch ran into its timeout"), nil
@@ -47,9 +48,14 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 }
 
 // events handles what the watch delivers, until it ends.
-func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
+func (s *Stream) events(ctx context.Context, w *watcher, looks *look) (n int, err error) {
+	defer looks.stop()
 	for {
+		if n == 0 {
+			looks.plan(ctx)
+		}
 		e, err := w.next()
+		looks.stop()
 		if err == nil {
 			if !s.repeats(&e) {
 				n++
@@ -69,6 +75,7 @@ func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
 // position, then by a list.
 func (s *Stream) expired() State {
 	tries := s.options.FreshTries
+	s.compacted = s.compacted || s.silence.watches > 0
 	if s.silence.differs { // each takes a whole watch
 		tries = min(tries, 1)
 	}

@@ -88,6 +88,7 @@ type Stream struct {
 	rejected string // why the resource can't be exported, as it was logged
 	silence  silence
 
+	compacted  bool // the server compacted a position that did not move in silence (look.go)
 	bookmarks  bool // the server sends them for this resource
 	bookmarked bool // it did in this watch
 
