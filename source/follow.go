@@ -19,22 +19,20 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	seconds := watchSeconds(s.options, s.bookmarks, rand.Float64())
 	started, events := time.Now(), 0
 	s.bookmarked = false
-	suspected, looks := s.silence.differs, s.looks(time.Duration(seconds)*time.Second)
+	suspected := s.silence.differs
 	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
 		defer w.close()
 		if err = s.answered(ctx); err == nil {
-			events, err = s.events(ctx, w, looks)
+			events, err = s.events(ctx, w, s.look(ctx, time.Duration(seconds)*time.Second))
 		}
 	}
 	lasted, whole := time.Since(started), time.Duration(seconds)*time.Second*9/10
-	if events > 0 {
-		s.silence = silence{}
-	}
+	quiet := events == 0 || s.silence.compared
 	switch {
 	case isGone(err):
 		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
-	case errors.Is(err, io.EOF) && events == 0 && lasted >= min(whole, longSilence):
+	case errors.Is(err, io.EOF) && quiet && lasted >= min(whole, longSilence):
 		return s.silent(ctx, suspected)
 	case errors.Is(err, io.EOF) && lasted >= whole:
 		s.client, s.bookmarks = s.shared, s.bookmarked
@@ -48,23 +46,23 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 }
 
 // events handles what the watch delivers, until it ends.
-func (s *Stream) events(ctx context.Context, w *watcher, looks *look) (n int, err error) {
-	defer looks.stop()
+func (s *Stream) events(ctx context.Context, w *watcher, look *look) (n int, err error) {
+	defer look.stop()
 	for {
-		if n == 0 {
-			looks.plan(ctx)
-		}
 		e, err := w.next()
-		looks.stop()
-		if err == nil {
+		if err != nil {
+			return n, err
+		}
+		err = look.aside(func() error {
 			if !s.repeats(&e) {
 				n++
+				s.silence.broken()
 			}
-			err = s.handle(ctx, e)
-		}
-		if err == nil {
-			err = s.caughtUp(ctx)
-		}
+			if err := s.handle(ctx, e); err != nil {
+				return err
+			}
+			return s.caughtUp(ctx)
+		})
 		if err != nil {
 			return n, err
 		}

@@ -2,6 +2,7 @@ package source
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -13,44 +14,67 @@ import (
 //
 // It is for Events, of which it is known that there are no bookmarks, and for what was compacted in silence before.
 //
-// The stream is not touched by two at once: the look is given up before an event is handled.
+// The stream is not touched by two at once: a look that is going on is given up before an event is handled.
 type look struct {
 	stream *Stream
-	at     time.Time
+	at     time.Time // when it begins
 	cancel context.CancelFunc
-	done   chan struct{} // nil: it is not planned
+	done   chan struct{}
+
+	mu   sync.Mutex // held by who uses the stream
+	last time.Time  // when the last event was handled
 }
 
 // lookLead is how long before the watch's end the list begins: the list takes of it, and the watch must have told by then
-// what happened before the list.
+// what happened before the list. A watch that told of something so shortly before needs none: its position is new.
 const lookLead = 5 * time.Second
 
-// looks plans a look in a watch that lasts for so long; nil where none is needed.
-func (s *Stream) looks(lasts time.Duration) *look {
+// look plans a look into a watch that lasts for so long; nil where none is needed.
+func (s *Stream) look(ctx context.Context, lasts time.Duration) *look {
 	x := &s.silence
 	if !leased(s.stream.Resource) && !s.compacted || s.bookmarks || s.listing != nil || x.differs || x.resting() {
 		return nil
 	}
-	return &look{stream: s, at: time.Now().Add(lasts - min(lookLead, lasts/2))}
-}
-
-// plan starts the wait for the moment.
-func (l *look) plan(ctx context.Context) {
-	if l == nil || l.done != nil {
-		return
-	}
+	lead := min(lookLead, lasts/2)
+	l := &look{stream: s, at: time.Now().Add(lasts - lead), done: make(chan struct{})}
 	ctx, l.cancel = context.WithCancel(ctx)
-	done := make(chan struct{})
-	l.done = done
 	go func() {
-		defer close(done)
+		defer close(l.done)
 		select {
 		case <-ctx.Done():
 			return
 		case <-time.After(time.Until(l.at)):
 		}
-		l.compare(ctx)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if ctx.Err() == nil && !s.bookmarks && time.Since(l.last) >= lead {
+			l.compare(ctx)
+		}
 	}()
+	return l
+}
+
+// aside has an event handled while nobody else uses the stream. Once the moment has come an event ends the look.
+func (l *look) aside(handle func() error) error {
+	if l == nil {
+		return handle()
+	}
+	now := time.Now()
+	if !now.Before(l.at) {
+		l.cancel()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.last = now
+	return handle()
+}
+
+// stop gives up what is not done yet.
+func (l *look) stop() {
+	if l != nil {
+		l.cancel()
+		<-l.done
+	}
 }
 
 func (l *look) compare(ctx context.Context) {
@@ -60,14 +84,4 @@ func (l *look) compare(ctx context.Context) {
 		s.log.Debug("a quiet collection can't be compared with the log now; it is tried again after the watch", "error", err)
 	}
 	s.silence.compared = s.silence.differs || s.silence.quietTo != before
-}
-
-// stop gives up what is not done yet.
-func (l *look) stop() {
-	if l == nil || l.done == nil {
-		return
-	}
-	l.cancel()
-	<-l.done
-	l.done = nil
 }

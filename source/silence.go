@@ -79,6 +79,9 @@ func (s *Stream) silent(ctx context.Context, suspected bool) (State, error) {
 	return s.enter(StateVerifying, "the watch ran into its timeout and said nothing"), nil
 }
 
+// broken forgets what was found out in silence, but for how long a list takes.
+func (x *silence) broken() { *x = silence{listed: x.listed, listTook: x.listTook} }
+
 // resting reports whether the last list was too long a one for the next to follow already.
 func (x *silence) resting() bool {
 	return time.Since(x.listed) < min(listShare*x.listTook, listPause)

@@ -91,9 +91,11 @@ func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	playEvents(t, l, steps(holds("100", a), []step{
 		silentWatch("100"), stays("200"),
 		{want: "watch rv=200", lasts: aWatch, doing: func() { expectPosition(t, l, "200") }}, stays("300"),
-		{want: "watch rv=300", body: added("x x 310") + deleted("x x 320"), stay: true},
+		{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and is silent from then on
+		{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
+		{want: "watch rv=400", body: deleted("x x 420"), stay: true},
 	}), func(t *testing.T, _ *script) {
-		expect(t, l, "c x@310 d x@320", "310") // the position waits: more may have expired at 320
+		expect(t, l, "c x@310 d x@420", "400") // the position waits: more may have expired at 420
 		if all := gaps(l.controls); len(all) > 0 {
 			t.Errorf("gap records %+v, want none", all)
 		}
