@@ -29,6 +29,9 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	}
 	lasted, whole := time.Since(started), time.Duration(seconds)*time.Second*9/10
 	quiet := events == 0 || s.silence.compared
+	if events > 0 || lasted > time.Second {
+		s.relists = 0
+	}
 	switch {
 	case isGone(err):
 		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
@@ -71,7 +74,7 @@ func (s *Stream) events(ctx context.Context, w *watcher, look *look) (n int, err
 
 // expired answers a 410: first by a fresh connection, which may reach another API server that still holds the
 // position, then by a list.
-func (s *Stream) expired() State {
+func (s *Stream) expired(ctx context.Context) State {
 	tries := s.options.FreshTries
 	s.compacted = s.compacted || s.silence.watches > 0
 	if s.silence.differs { // each takes a whole watch
@@ -81,6 +84,7 @@ func (s *Stream) expired() State {
 		s.fresh++
 		return s.enter(StateWatching, "the same position on a fresh connection: "+s.reason)
 	}
+	s.restrain(ctx)
 	s.log.Warn("relist", "reason", s.reason, "position", s.position)
 	if s.silence.differs {
 		s.observer.Reconnected(s.ID(), "relist: the watch is silent")
@@ -99,6 +103,20 @@ func (s *Stream) expired() State {
 		return s.enter(StateBackfilling, s.reason)
 	}
 	return s.enter(StateListing, "relist: "+s.reason)
+}
+
+// restrain waits, longer each time, where the watch after a relist is told 410 again at once: no list helps against that,
+// and the API server is not to be asked as fast as it answers.
+func (s *Stream) restrain(ctx context.Context) {
+	if s.relists++; s.relists == 1 {
+		return
+	}
+	delay := min(200*time.Millisecond<<min(s.relists-2, 20), s.options.MaxBackoff)
+	s.log.Warn("the watch expired again at once", "times", s.relists, "relist in", delay)
+	select {
+	case <-ctx.Done():
+	case <-time.After(delay):
+	}
 }
 
 // renewClient makes the next requests on connections of their own, until a watch has run its whole time there.

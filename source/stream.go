@@ -87,6 +87,7 @@ type Stream struct {
 	failures int    // in a row
 	rejected string // why the resource can't be exported, as it was logged
 	silence  silence
+	relists  int // in a row, with no watch between that delivered
 
 	compacted  bool // the server compacted a position that did not move in silence (look.go)
 	bookmarks  bool // the server sends them for this resource
@@ -164,7 +165,7 @@ func (s *Stream) step(ctx context.Context) (State, error) {
 	case StateWatching:
 		return s.watch(ctx)
 	case StateExpired:
-		return s.expired(), nil
+		return s.expired(ctx), nil
 	case StateBackfilling:
 		return s.backfill(ctx)
 	case StateAbsent:
