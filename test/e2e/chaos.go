@@ -189,7 +189,7 @@ const (
 
 // long are the faults that outlast every timeout. A run begins with one of each.
 var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
-	"all exporters paused beyond timeouts"}
+	"all exporters paused beyond timeouts", "the checkpoint is lost"}
 
 // weights: the slow faults come less often.
 var weights = []struct {
@@ -200,7 +200,7 @@ var weights = []struct {
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
 	{"all exporters paused beyond timeouts", 1},
-	{"the checkpoint is lost", 0}, // until it is rebuilt from the log; then among the long ones too
+	{"the checkpoint is lost", 1},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
