@@ -1,4 +1,4 @@
-// Package failpoint lets a test kill the process at a named step between receiving an event and committing its
+// Package failpoint lets a test kill, or suspend, the process at a named step between receiving an event and committing its
 // position. Only builds with the tag failpoints have it; in all others Hit is empty and costs nothing.
 package failpoint
 
