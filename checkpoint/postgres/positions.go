@@ -11,7 +11,7 @@ import (
 
 // Position gives where a stream stands.
 func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
-	const look = `select resource_version, time from positions join streams on id = stream where cluster = $1 and name = $2`
+	const look = `select resource_version, time from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
 	p := change.Position{Stream: stream}
 	err := s.bound()
 	if err == nil {
@@ -29,7 +29,7 @@ func (s *Store) Position(ctx context.Context, stream string) (change.Position, b
 
 // Streams gives the positions of all streams known, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
-	const look = `select name, resource_version, time from positions join streams on id = stream where cluster = $1
+	const look = `select name, resource_version, time from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1
 		order by name collate "C"`
 	positions, err := s.positions(ctx, look)
 	return positions, s.db.Fail("read the positions", err)

@@ -42,7 +42,7 @@ type tail struct {
 
 // fence raises the slot's epoch; without a row where it is as high already.
 func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
-	const raise = `insert into slots as s (cluster, slot, epoch) values ($1, $2, $3)
+	const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch) values ($1, $2, $3)
 		on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
 		returning seq, tail_epoch`
 	t := tail{slot: slot}
@@ -54,7 +54,7 @@ func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
 // its epochs from the start.
 func (s *Sink) tooOld(ctx context.Context, op string, slot int) error {
 	var newest int64
-	const look = `select epoch from slots where cluster = $1 and slot = $2`
+	const look = `select epoch from kubecdc_log.slots where cluster = $1 and slot = $2`
 	if err := s.db.QueryRow(ctx, look, s.cluster, slot).Scan(&newest); err != nil {
 		return s.db.Fail(op, err)
 	}

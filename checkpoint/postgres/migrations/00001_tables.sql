@@ -1,4 +1,6 @@
--- +goose Up
+-- Run in one transaction, by internal/pgdb. Whatever runs a statement later names the schema: a session's search_path may
+-- be anything, and behind a pooler each transaction may have another session.
+set local search_path = kubecdc;
 
 create table clusters (
   id       int generated always as identity primary key,
@@ -90,7 +92,6 @@ create table topics (
 -- It answers ok; fenced, when the slot has a newer epoch; or behind, when it has an older one, or none, or the batch does
 -- not follow the slot's last.
 -- With in_relaxed it does not wait for the disk.
--- +goose StatementBegin
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
   position_streams int[], position_versions text[], position_times timestamptz[],
@@ -99,6 +100,7 @@ create function commit_batch(
   in_relaxed boolean
 ) returns text
 language plpgsql
+set search_path = kubecdc
 set work_mem = '64MB'       -- the arrays, as rows
 set enable_hashjoin = off   -- deletes by key: never a scan of the whole inventory,
 set enable_mergejoin = off  -- whatever it held when this plan was made
@@ -143,14 +145,13 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd
 
 -- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
 -- would read and sort all the rest for each page.
--- +goose StatementBegin
 create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
 returns table (key text, uid text, resource_version text)
 language sql stable
+set search_path = kubecdc
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
@@ -158,14 +159,14 @@ as $$
     where i.stream = (select s.id from streams s where s.cluster = in_cluster and s.name = in_stream) and i.key > in_after
     order by i.key limit in_limit
 $$;
--- +goose StatementEnd
 
 -- take_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
 -- has none. clock_timestamp() and not now(): it may have waited for another one.
--- +goose StatementBegin
 create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
 returns table (epoch bigint, seq bigint, offsets jsonb)
-language plpgsql as $$
+language plpgsql
+set search_path = kubecdc
+as $$
 begin
   perform from layouts l where l.cluster = in_cluster and in_layout in (0, l.slots) for share;
   if not found and in_layout <> 0 then
@@ -180,17 +181,17 @@ begin
     returning s.epoch, s.seq, s.offsets;
 end
 $$;
--- +goose StatementEnd
 
 -- relayout is one statement, so that no lock is held for a client that may stop in the middle. Whoever acquires a slot
 -- reads the layout "for share": before this update, and then the epoch is not the expected one, or after it.
 -- It answers ok; layout, when the number of slots is not from_slots; fenced, when a slot has a newer epoch than expected;
 -- or behind, when a slot does not have the epoch, or the batch, expected.
--- +goose StatementBegin
 create function relayout(
   in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[], in_seqs bigint[]
 ) returns text
-language plpgsql as $$
+language plpgsql
+set search_path = kubecdc
+as $$
 begin
   perform from layouts where cluster = in_cluster and slots = from_slots for update;
   if not found then
@@ -211,4 +212,3 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd
