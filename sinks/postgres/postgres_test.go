@@ -14,9 +14,14 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-func TestContract(t *testing.T) {
+func TestContract(t *testing.T) { contract(t, servers.Database) }
+
+// A pooler by transaction keeps nothing of a session from one statement to the next.
+func TestContractBehindAPooler(t *testing.T) { contract(t, servers.PooledDatabase) }
+
+func contract(t *testing.T, database func(testing.TB) string) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Place {
-		url := servers.Database(t)
+		url := database(t)
 		return sinktest.Place{
 			Connect:     func(t *testing.T) sinks.Sink { return open(t, url, "prod") },
 			DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, url) },
@@ -30,7 +35,8 @@ func malformed(t *testing.T, url string) []change.Malformed {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'prod' and slot = 3")
+	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'prod' and slot = 3",
+		pgx.QueryExecModeExec) // the URL may lead to a pooler
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[change.Malformed])
 	if err != nil {
 		t.Fatal(err)
