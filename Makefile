@@ -10,16 +10,19 @@ export CGO_ENABLED := 0
 # One package at a time: each starts real servers of its own.
 TEST    := $(GO) test -count=1 -p 1 -timeout 30m
 
-.PHONY: help demo test race chaos soak bench lint build docs image servers clean
+.PHONY: help demo test bare race chaos soak bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## everything on this machine, real servers included, in about a minute (KEEP=1 leaves it running)
+demo: ## everything on this machine, real servers included, in about a minute, the first time in ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
 
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+
+bare: ## demo and tests in a bare Debian made for it: Go, make, git, no more (as root; DIR=place, PKG=./config, ONLY=demo)
+	@DIR='$(DIR)' PKG='$(PKG)' RUN='$(RUN)' ONLY='$(ONLY)' SUITE='$(SUITE)' MIRROR='$(MIRROR)' KEEP='$(KEEP)' GO='$(GO)' test/bare/run
 
 race: export CGO_ENABLED := 1
 race: servers ## all tests under the race detector, but for that of memory, of which the detector takes most itself
@@ -53,4 +56,4 @@ servers: ## install the servers that tests and demo use, in .servers/ (the first
 	$(GO) run ./test/servers/cmd/servers install
 
 clean: ## remove what make made, servers and their data included
-	rm -rf $(BIN) .servers
+	rm -rf $(BIN) "$$(readlink .servers/elsewhere)" .servers

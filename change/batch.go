@@ -11,7 +11,24 @@ type Position struct {
 	// ResourceVersion: every change up to and including it is in the log. Empty while the first list is running.
 	ResourceVersion string    `json:"resourceVersion"`
 	Time            time.Time `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
+	// Ended says that the stream has ended, and how; empty while it lives.
+	Ended Ended `json:"ended,omitempty"`
 }
+
+// Ended is how a stream ended.
+type Ended string
+
+const (
+	// EndedRemoved: its resource was removed from the API, and the log has the deletion of each object. The position is
+	// forgotten: should the resource come back, it is a new stream.
+	EndedRemoved Ended = "removed"
+	// EndedDeselected: it is not selected any more. Position and inventory are kept, for when it is selected again.
+	EndedDeselected Ended = "deselected"
+)
+
+// UnknownVersion is the position of a stream whose objects are in the log, while nobody knows any more up to where that is
+// complete. No API server gives it to anything.
+const UnknownVersion = "0"
 
 // Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the
 // positions that they move to. A sink makes it durable as a whole or not at all.

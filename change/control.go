@@ -9,7 +9,12 @@ const (
 	ControlSnapshotEnd   = "snapshot-end"   // it ended: Objects were read
 	ControlLayout        = "layout"         // the number of slots has changed: from here on other streams may belong to the slot
 	ControlGap           = "gap"            // a watch could not deliver From..To: what was done about it
-	ControlError         = "error"          // a stream cannot go on for now: Cause says why
+	// A stream ended: Cause says why. Deselected, it is complete up to ResourceVersion; removed, all its objects were deleted.
+	ControlStreamEnd    = "stream-end"
+	ControlStreamResume = "stream-resume" // one that was deselected is selected again, and goes on from ResourceVersion
+	// The API server refuses a stream, again and again: Cause says why, SinceMs since when. It is complete up to ResourceVersion.
+	ControlStreamError     = "stream-error"
+	ControlStreamRecovered = "stream-recovered" // the API server answers it again
 )
 
 // Control is one record of the control topic: what a consumer needs to tell a quiet stream from a broken one.
@@ -17,10 +22,12 @@ const (
 type Control struct {
 	Type    string `json:"type"`
 	Cluster string `json:"cluster"`
-	Slot    int    `json:"slot"`
-	Epoch   int64  `json:"epoch"`
-	Batch   uint64 `json:"batch"`
-	TimeMs  int64  `json:"ts_ms"`
+	// ClusterUID tells two clusters of one name apart.
+	ClusterUID string `json:"clusterUID,omitempty"`
+	Slot       int    `json:"slot"`
+	Epoch      int64  `json:"epoch"`
+	Batch      uint64 `json:"batch"`
+	TimeMs     int64  `json:"ts_ms"`
 
 	// batch
 	Changes   int        `json:"changes,omitempty"`
@@ -37,7 +44,9 @@ type Control struct {
 	Objects *int `json:"objects,omitempty"`
 
 	Gap *Gap `json:"gap,omitempty"`
-	// error, gap: why
+	// stream-error, stream-recovered: since when the stream was refused
+	SinceMs int64 `json:"since_ms,omitempty"`
+	// why
 	Cause string `json:"cause,omitempty"`
 }
 

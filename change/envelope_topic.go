@@ -11,6 +11,9 @@ const maxTopic = 249
 // Topic names the topic of a resource: "<prefix>.pods", "<prefix>.deployments.apps".
 func Topic(prefix string, r Resource) string { return legalTopic(prefix + "." + r.ID()) }
 
+// TopicOf names the topic of a stream of which only the id is known.
+func TopicOf(prefix, stream string) string { return Topic(prefix, ResourceOf(stream)) }
+
 // ControlTopic names the topic that tells how far the log is complete.
 func ControlTopic(prefix string) string { return legalTopic(prefix + ".control") }
 

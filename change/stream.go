@@ -60,6 +60,19 @@ func (s *Stream) As(r Resource) *Stream {
 	return NewStream(r, s.Namespace, s.LabelSelector, s.FieldSelector)
 }
 
+// ParseStream takes an id apart. The version, the kind and the scope of the resource are not known from it.
+func ParseStream(id string) *Stream {
+	collection, selectors, _ := strings.Cut(id, "?")
+	name, namespace, _ := strings.Cut(collection, "@")
+	r := Resource{}
+	r.Plural, r.Group, _ = strings.Cut(name, ".")
+	labels := ""
+	if rest, ok := strings.CutPrefix(selectors, "labels="); ok { // no label selector has a & in it
+		labels, selectors, _ = strings.Cut(rest, "&")
+	}
+	return NewStream(r, namespace, labels, strings.TrimPrefix(selectors, "fields="))
+}
+
 // StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.
 func StreamFromID(id string) *Stream {
 	return &Stream{id: id, fields: appendResource(nil, &Resource{})}

@@ -30,6 +30,11 @@ func CompareEpochs(have, mine int64) error {
 	return nil
 }
 
+// NotEndedError: a stream that lives can't be forgotten.
+type NotEndedError struct{ Stream string }
+
+func (e *NotEndedError) Error() string { return "stream " + e.Stream + " has not ended" }
+
 // HeldError: the slot's lease is still running.
 type HeldError struct {
 	Slot  int

@@ -40,7 +40,8 @@ type Store interface {
 
 	// Position gives where a stream stands; ok is false for a stream never seen.
 	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
-	// Streams gives the positions of all streams known.
+	// Streams gives the positions of all streams known, by name. One whose first list was broken off has objects, and no
+	// position: it is given with an empty resourceVersion.
 	Streams(ctx context.Context) ([]change.Position, error)
 
 	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
@@ -49,7 +50,7 @@ type Store interface {
 	// without a body, is absent.
 	Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error)
 
-	// Commit moves everything at once, or fails and moves nothing.
+	// Commit moves everything at once, or fails and moves nothing. A position that is change.EndedRemoved is forgotten.
 	Commit(ctx context.Context, c Commit) error
 	// Check fails with ErrFenced when the slot's epoch is higher, and with ErrBehind when the store does not have the
 	// epoch or the batch: what was read from it before may then be older than what is in the log.
@@ -60,6 +61,26 @@ type Store interface {
 	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
 
 	Redactions
+
+	// Forget drops the position and the objects of a stream that has ended; *NotEndedError for any other. ErrFenced as for
+	// Commit.
+	Forget(ctx context.Context, slot int, epoch int64, stream string) error
+
+	// RaiseEpoch gives the slot an epoch above another, which the log has seen already: it was written with a checkpoint
+	// that is lost, or newer than this one. ErrFenced when the slot's epoch is not the one given.
+	RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (int64, error)
+
+	// A checkpoint that is lost, or too old, is rebuilt from the log: Clear, then a number of pages, then Rebuilt. Until
+	// that the slot stays new (SlotState.New), so that whoever is interrupted begins again. All three fail with ErrFenced
+	// as Commit does.
+
+	// Clear drops positions and inventory of those streams of the cluster that mine picks.
+	Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error
+	// PutPage adds to the inventory, or takes from it. Pages are numbered from 0; ErrBehind when one is missing.
+	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []StreamCommit) error
+	// Rebuilt ends it after so many pages, and puts the slot where the commit says: that needs not follow anything, and its
+	// offsets are all that the slot has. ErrBehind when a page is missing.
+	Rebuilt(ctx context.Context, pages int, c Commit) error
 
 	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
 	// it grows by the hour and not by the load.
@@ -81,6 +102,7 @@ type SlotState struct {
 	Epoch   int64
 	Seq     uint64         // of the last batch committed; 0 for a new slot
 	Offsets change.Offsets // where each partition stood after it
+	New     bool           // nothing was committed yet, nor Rebuilt since the last Forget: what the log has is not known here
 }
 
 // Object is one live object of the inventory.

@@ -194,6 +194,7 @@ func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
 	account := clientset(t, kube.UserConfig(kube.Address, token))
 
 	expected := []string{
+		"get customresourcedefinitions.apiextensions.k8s.io", "get apiservices.apiregistration.k8s.io",
 		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
 		"list apiservices.apiregistration.k8s.io", "watch apiservices.apiregistration.k8s.io",
 		// every user's: what may I do, and who am I (system:basic-user)

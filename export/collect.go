@@ -126,7 +126,10 @@ func (b *collected) add(item *source.Item, weight int64) {
 		b.batch.Malformed = append(b.batch.Malformed, *item.Raw)
 		b.bytes += int64(len(item.Raw.Bytes))
 	}
-	if item.Version != "" {
+	switch {
+	case item.Position != nil:
+		b.positions[item.Stream] = *item.Position
+	case item.Version != "":
 		b.positions[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
 	}
 }

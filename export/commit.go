@@ -72,6 +72,10 @@ func (c *committer) prepare(b *collected) *change.Batch {
 	batch.Slot, batch.Epoch, batch.Seq = c.slot, c.epoch, c.seq+1
 	for _, p := range b.positions {
 		batch.Positions = append(batch.Positions, p)
+		if p.Ended != "" || p.ResourceVersion == "" {
+			delete(c.watermarks, p.Stream)
+			continue
+		}
 		if p.Time.Sub(c.watermarks[p.Stream]) < c.watermark/2 {
 			continue
 		}

@@ -6,10 +6,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/sinks"
 	"kubecdc/source"
@@ -94,7 +96,10 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 		return nil, err
 	}
 	selected, unknown := source.Select(config.Resources, served)
-	if unknown = parts.Client.Missing(ctx, unknown); len(unknown) > 0 {
+	if unknown, err = notBegun(ctx, parts, parts.Client.Missing(ctx, unknown)); err != nil {
+		return nil, err
+	}
+	if len(unknown) > 0 {
 		return nil, source.Unknown(unknown, served)
 	}
 	for _, doubt := range config.Doubts(served) {
@@ -102,6 +107,17 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Client.Host(), "resources", len(selected))
 	return discovery, nil
+}
+
+// notBegun leaves out of the unknown patterns those that the checkpoint has streams of: what was removed is still to be told.
+func notBegun(ctx context.Context, parts *Parts, unknown []source.Pattern) ([]source.Pattern, error) {
+	if len(unknown) == 0 {
+		return nil, nil
+	}
+	streams, err := parts.Store.Streams(ctx)
+	return slices.DeleteFunc(unknown, func(p source.Pattern) bool {
+		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ParseStream(s.Stream).Resource) })
+	}), err
 }
 
 // share works on this replica's share of the slots. When the layout is changed while it holds none, it waits until

@@ -34,7 +34,7 @@ func (s *slot) verify(ctx context.Context, epoch int64, err error) error {
 			err = errors.Join(told, err)
 		}
 	}
-	if now, ask := s.parts.Leases.Heartbeat(ctx, s.config.Owner, 0); ask == nil && now.Slots[s.number] == s.config.Owner {
+	if now, ask := s.parts.Leases.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration); ask == nil && now.Slots[s.number] == s.config.Owner {
 		return in(PartCheckpoint, fmt.Errorf("%v; but it is this process that has acquired slot %d once more, by a request that was held up", err, s.number))
 	}
 	return err

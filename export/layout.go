@@ -32,8 +32,8 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 		var other *otherLayoutError
 		wait := retry.NextBackOff()
 		switch {
-		case err == nil:
-			return nil
+		case err == nil || isForeign(err):
+			return err
 		case errors.As(err, &other):
 			wait = min(wait, config.LeaseDuration/4)
 			parts.Observer.Standing(Standing{Replicas: len(other.members), Standby: err.Error()})
@@ -129,27 +129,25 @@ func (r *relayout) open(ctx context.Context, n int, fail context.CancelCauseFunc
 		return err
 	}
 	r.opened = append(r.opened, o)
+	open := o.slot.open
+	if n >= r.from && !o.state.New {
+		open = o.openUnused
+	}
+	if o.log, err = o.openRaised(ctx, &o.state, open); err != nil {
+		return err
+	}
 	go o.renew(ctx, o.state.Epoch, fail)
-	if n >= r.from {
-		return o.openUnused(ctx)
-	}
-	var lost *sinks.LostTailError
-	o.log, lost, err = o.slot.open(ctx, &o.state)
-	if err == nil && lost != nil && !lost.TailRead && !lost.All { // no session follows that would compare
-		err = o.rewrite(ctx, &o.state, o.log, lost, nil)
-	}
-	return err
+	return nil
 }
 
 // openUnused opens a slot that no stream belongs to: what it may have lost concerns nobody.
-func (o *openedSlot) openUnused(ctx context.Context) error {
-	log, _, err := o.parts.Sink.Open(ctx, o.number, o.state.Epoch, sinks.Durable{Seq: o.state.Seq, Offsets: o.state.Offsets})
-	o.log = log
+func (o *openedSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
+	log, _, err := o.parts.Sink.Open(ctx, o.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	var lost *sinks.LostTailError
 	if err != nil && !(errors.As(err, &lost) && log != nil) {
-		return fmt.Errorf("open the log of slot %d: %w", o.number, err)
+		return nil, fmt.Errorf("open the log of slot %d: %w", o.number, err)
 	}
-	return nil
+	return log, nil
 }
 
 // begin writes the first record of each slot of the new layout. Its checkpoint takes over where all data partitions

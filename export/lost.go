@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -12,23 +11,48 @@ import (
 	"kubecdc/sinks"
 )
 
-// noteLost notes what the log has lost of what was written before the checkpoint.
-func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
-	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All, "written again", lost.Gone)
-	switch {
-	case lost.All:
-		return s.rewrite(ctx, state, log, lost, nil)
-	case len(lost.Gone) > 0:
-		return s.rewrite(ctx, state, log, lost, lost.Gone)
+// reconcile makes the checkpoint fit the log that was opened: it is rebuilt where it does not know what the log has, and what
+// the log has lost is noted.
+func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
+	if lost != nil && lost.All {
+		return s.noteLost(ctx, state, log, lost)
+	}
+	var more *sinks.LostTailError
+	if state.New || lost != nil && !lost.TailRead {
+		why := &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
+		if lost != nil {
+			why = lost
+		}
+		var err error
+		if more, err = s.rebuildFrom(ctx, log, state, why); err != nil {
+			return err
+		}
+	}
+	for _, l := range []*sinks.LostTailError{lost, more} {
+		if l == nil || l.Gone == nil {
+			continue
+		}
+		if err := s.noteLost(ctx, state, log, l); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// rewrite makes this slot's streams of the resources (nil: all) be written again from the start, by a snapshot. The
+// noteLost notes what the log has lost of what was written before the checkpoint.
+func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
+	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All)
+	if lost.All {
+		return s.rewrite(ctx, state, log, lost, nil)
+	}
+	return s.rewrite(ctx, state, log, lost, lost.Gone)
+}
+
+// rewrite makes this slot's streams of the resources that are gone (nil: all) be written again from the start, by a snapshot. The
 // gap records come first, so that nobody takes the snapshot for news. Until the offsets of what is left are in the
 // checkpoint the loss will be found, and all of this be done, again.
-func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, resources []string) error {
-	positions, err := s.positionsOf(ctx, resources)
+func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, gone func(change.Resource) bool) error {
+	positions, err := s.positionsOf(ctx, gone)
 	if err != nil {
 		return err
 	}
@@ -36,8 +60,11 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 	var streams []string
 	for _, p := range positions {
 		streams = append(streams, p.Stream)
+		if p.ResourceVersion == "" || p.Ended != "" {
+			continue // its first list goes on; or will begin when it is selected again
+		}
 		controls = append(controls, change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: lost.Reason,
-			Gap: &change.Gap{ID: change.GapID(p.Stream, "0"), From: "0", To: p.ResourceVersion,
+			Gap: &change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion), From: change.UnknownVersion, To: p.ResourceVersion,
 				Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}})
 	}
 	return s.commitControls(ctx, state, log, controls, lost.Offsets, func() error {
@@ -45,12 +72,11 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 	})
 }
 
-// positionsOf gives the positions of this slot's streams of the resources; nil means all.
-func (s *slot) positionsOf(ctx context.Context, resources []string) ([]change.Position, error) {
+// positionsOf gives the positions of this slot's streams whose resources are among those; nil means all.
+func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool) ([]change.Position, error) {
 	all, err := s.parts.Store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool {
-		end := strings.IndexAny(p.Stream+"?", "@?")
-		return slotOf(p.Stream, s.config.Slots) != s.number || resources != nil && !slices.Contains(resources, p.Stream[:end])
+		return slotOf(p.Stream, s.config.Slots) != s.number || among != nil && !among(change.ParseStream(p.Stream).Resource)
 	}), err
 }
 

@@ -13,12 +13,16 @@ type Observer interface {
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)
+	// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known.
+	StreamDoubt(stream string, err error)
 	// StreamsKnown says that StreamAdded was called for all streams of a slot that are there now.
 	StreamsKnown(slot int)
 	// Standing follows every look at the other replicas.
 	Standing(s Standing)
 	// SlotHeld says that a slot is owned by this process now, or no more.
 	SlotHeld(slot int, epoch int64, held bool)
+	// Rebuilding says how many records of how many a slot has read to rebuild its checkpoint; of 0 when that has ended.
+	Rebuilding(slot int, done, of int64)
 	// Buffering gives a function that tells, whenever it is asked, how many items and bytes a slot has read and not yet
 	// made durable; nil when the slot holds nothing any more.
 	Buffering(slot int, fill func() (items, bytes int64))

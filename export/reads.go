@@ -34,6 +34,12 @@ func (r *reads) Position(ctx context.Context, stream string) (change.Position, b
 	return p, ok, in(PartCheckpoint, err)
 }
 
+func (r *reads) Streams(ctx context.Context) ([]change.Position, error) {
+	all, err := r.store.Streams(ctx)
+	r.note()
+	return all, in(PartCheckpoint, err)
+}
+
 func (r *reads) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.note()

@@ -23,6 +23,7 @@ type slot struct {
 	parts  Parts
 	hub    *hub
 	log    *slog.Logger
+	rivals rivals
 }
 
 func newSlot(number int, config Config, parts Parts, h *hub) *slot {
@@ -38,7 +39,7 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err):
+		case isFenced(err), isForeign(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isTaken(err):
 			s.log.Debug("the slot is not free any more", "reason", err)
@@ -72,26 +73,24 @@ func (s *slot) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer s.release(state.Epoch)
-	var log sinks.Log
-	var lost *sinks.LostTailError
+	defer func() { s.release(state.Epoch) }()
+	log, err := s.openRaised(ctx, &state, s.open)
+	if err != nil {
+		return s.verify(ctx, state.Epoch, err)
+	}
+	defer log.Close()
 	var contents *contents
 	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
-		if log, lost, err = s.open(ctx, &state); err == nil {
-			contents, err = s.settleContents(ctx, state.Epoch)
-		}
+		contents, err = s.settleContents(ctx, state.Epoch)
 		return err
 	})
-	if log != nil {
-		defer log.Close()
-	}
 	if err != nil {
 		return s.verify(ctx, state.Epoch, err)
 	}
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, lost, contents))
+	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, contents))
 }
 
 // acquire takes the slot, if it is free.
@@ -106,23 +105,23 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	return state, nil
 }
 
-// open fences the earlier owners in the sink, moves the checkpoint over what they left there, and notes what the sink
-// has lost.
-func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, *sinks.LostTailError, error) {
-	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+// open fences the earlier owners in the sink, moves the checkpoint over what they left there, or rebuilds it, and notes what
+// the sink has lost.
+func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
+	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
 	var lost *sinks.LostTailError
 	if err != nil && !(errors.As(err, &lost) && log != nil) {
-		return nil, nil, in(PartSink, err)
+		return nil, in(PartSink, err)
 	}
 	err = s.rollForward(ctx, state, recovered)
-	if err == nil && lost != nil {
-		err = s.noteLost(ctx, state, log, lost)
+	if err == nil {
+		err = s.reconcile(ctx, state, log, lost)
 	}
 	if err != nil {
 		log.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return log, lost, nil
+	return log, nil
 }
 
 // rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
@@ -142,7 +141,7 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch
 // that is being gathered is committed too, within the shutdown timeout.
-func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, contents *contents) error {
+func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, contents *contents) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
@@ -155,7 +154,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	s.parts.Observer.Buffering(s.number, q.fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	r := &reads{store: s.parts.Store}
-	streams := newStreams(s, q, r, contents, lost, stopReading)
+	streams := newStreams(s, q, r, contents, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
 	stopped := make(chan struct{})

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"kubecdc/change"
-	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
@@ -16,14 +15,15 @@ type streams struct {
 	queue    *queue
 	reads    *reads
 	contents *contents
-	lost     *sinks.LostTailError
 	fail     context.CancelCauseFunc
 	running  map[string]*source.Stream
+	left     map[string]change.Position // of the checkpoint, not selected, and not settled yet (left.go); nil: not read yet
+	doubts   map[string]string          // what is said of streams now
 	wg       sync.WaitGroup
 }
 
-func newStreams(s *slot, q *queue, r *reads, c *contents, lost *sinks.LostTailError, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, contents: c, lost: lost, fail: fail, running: map[string]*source.Stream{}}
+func newStreams(s *slot, q *queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -33,10 +33,15 @@ func (x *streams) run(ctx context.Context) {
 	for {
 		select {
 		case selection := <-updates:
-			x.apply(ctx, selection)
+			if err := x.apply(ctx, selection); err != nil && ctx.Err() == nil {
+				x.fail(err)
+			}
 		case <-ctx.Done():
 			x.wg.Wait()
 			for id := range x.running {
+				x.slot.parts.Observer.StreamRemoved(id)
+			}
+			for id := range x.left {
 				x.slot.parts.Observer.StreamRemoved(id)
 			}
 			return
@@ -44,8 +49,8 @@ func (x *streams) run(ctx context.Context) {
 	}
 }
 
-// apply starts what is new, and tells running streams what the API server serves now.
-func (x *streams) apply(ctx context.Context, selection source.Selection) {
+// apply starts what is new, tells running streams what the API server serves now, and settles what is left of others.
+func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 	wanted := map[string]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range x.slot.config.streamsOf(r) {
@@ -56,30 +61,35 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) {
 			if running := x.running[s.ID()]; running != nil {
 				running.SetResource(&s.Resource)
 			} else {
-				x.start(ctx, s)
+				x.work(ctx, x.add(s))
 			}
+			x.doubt(s.ID(), selection.Doubt(r))
 		}
 	}
 	for id, running := range x.running {
 		if !wanted[id] && !selection.Unsure[running.Group()] {
 			running.SetResource(nil)
+			x.doubt(id, nil)
 		}
 	}
 	x.slot.parts.Observer.StreamsKnown(x.slot.number)
+	return x.settle(ctx, selection, wanted)
 }
 
-func (x *streams) start(ctx context.Context, s *change.Stream) {
+// add prepares a stream.
+func (x *streams) add(s *change.Stream) *source.Stream {
 	parts := x.slot.parts
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
-	if x.lost != nil && !x.lost.TailRead {
-		options.Distrust = x.lost.Reason
-	}
 	parts.Observer.StreamAdded(s.ID())
 	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
+	return running
+}
+
+func (x *streams) work(ctx context.Context, running *source.Stream) {
 	x.wg.Go(func() {
-		err := x.contents.settle(ctx, s.ID())
+		err := x.contents.settle(ctx, running.ID())
 		if err == nil {
 			err = running.Run(ctx)
 		}

@@ -30,6 +30,8 @@ func (e *Exporter) StreamAdded(stream string) {
 	e.Progress.Expect(stream)
 }
 
+func (e *Exporter) StreamDoubt(stream string, err error) { e.Health.StreamDoubt(stream, err) }
+
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 
 func (e *Exporter) Standing(s export.Standing) {
@@ -87,13 +89,18 @@ func (e *Exporter) Committed(c export.Committed) {
 		e.Metrics.Position(p)
 	}
 	for _, m := range c.Batch.Malformed {
-		e.Metrics.DeadLetter(resourceOf(m.Stream))
+		e.Metrics.DeadLetter(change.ResourceOf(m.Stream).ID())
 	}
 	for _, control := range c.Batch.Controls {
 		if control.Type == change.ControlGap && control.Gap != nil {
 			e.Metrics.Gap(control.Gap.Complete)
 		}
 	}
+}
+
+func (e *Exporter) Rebuilding(slot int, done, of int64) {
+	e.Health.SlotRebuilding(slot, done, of)
+	e.Progress.Rebuild(slot, done, of)
 }
 
 func (e *Exporter) Buffering(slot int, fill func() (items, bytes int64)) {

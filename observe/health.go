@@ -35,6 +35,7 @@ type slotHealth struct {
 	held  bool
 	known bool   // its streams
 	owner string // another replica
+	doing string // what it does before it is held; empty for nothing in particular
 	part  string // that err comes from; empty: the slot itself
 	err   *trouble
 }
@@ -44,6 +45,7 @@ type streamHealth struct {
 	since   time.Time // when the state was entered
 	settled bool
 	err     *trouble
+	doubt   *trouble // whether its resource was removed is not known
 }
 
 // NewHealth expects the given slots to be held.
@@ -72,6 +74,15 @@ func (h *Health) SlotProblem(slot int, part string, err error) {
 		return
 	}
 	s.err, s.part = h.trouble(s.err, err), part
+}
+
+// SlotRebuilding says how far the rebuild of the slot's checkpoint is; of 0 ends it.
+func (h *Health) SlotRebuilding(slot int, done, of int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.slot(slot).doing = ""; of > 0 {
+		h.slot(slot).doing = fmt.Sprintf("its checkpoint is being rebuilt from the log: %d of %d records read", done, of)
+	}
 }
 
 func (h *Health) slot(number int) *slotHealth {
@@ -128,6 +139,28 @@ func (h *Health) StreamAdded(id string) {
 	if h.streams[id] == nil {
 		h.streams[id] = &streamHealth{state: "new", since: h.now()}
 	}
+}
+
+// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known. Of one that is
+// not read nothing else is expected.
+func (h *Health) StreamDoubt(id string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.streams[id]
+	switch {
+	case s == nil && err == nil:
+		return
+	case s == nil:
+		s = &streamHealth{state: "unsettled", since: h.now(), settled: true}
+		h.streams[id] = s
+	case err == nil && s.state == "unsettled":
+		delete(h.streams, id)
+	}
+	if err == nil {
+		s.doubt = nil
+		return
+	}
+	s.doubt = h.trouble(s.doubt, err)
 }
 
 // Forget drops a stream that is watched no more.
@@ -227,6 +260,8 @@ func (h *Health) reportSlots(r *Report) {
 			continue
 		case s.held:
 			w.Problem, w.Blocks = "its streams are not known yet", true
+		case s.doing != "":
+			w.Problem = s.doing
 		case s.owner == "":
 			w.Problem = "not held yet"
 		case !w.Blocks:
@@ -249,12 +284,15 @@ func (h *Health) reportStreams(r *Report) {
 	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
 		s := h.streams[id]
 		r.Streams.All++
+		if s.doubt != nil {
+			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: s.doubt.text, Since: s.doubt.since})
+		}
 		switch {
 		case s.err != nil:
 			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: s.err.text, Since: s.err.since})
 		case !s.settled:
 			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: "no position yet: " + s.state, Since: s.since, Blocks: true})
-		default:
+		case s.doubt == nil:
 			r.Streams.OK++
 		}
 	}

@@ -3,7 +3,6 @@ package observe
 import (
 	"net/http"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -104,19 +103,11 @@ func (m *Metrics) Batch(b *change.Batch) {
 		counts[kind{c.Stream, c.Op}]++
 	}
 	for k, n := range counts {
-		m.changes.WithLabelValues(resourceOf(k.stream.ID()), k.op.String()).Add(float64(n))
+		m.changes.WithLabelValues(change.ResourceOf(k.stream.ID()).ID(), k.op.String()).Add(float64(n))
 	}
 	m.batches.WithLabelValues(strconv.Itoa(b.Slot)).Inc()
 	m.batchChanges.Observe(float64(len(b.Changes)))
 	m.batchBytes.Observe(float64(size))
-}
-
-// resourceOf gives the resource of a stream's id: "pods" of "pods@shop?labels=app=web".
-func resourceOf(stream string) string {
-	if end := strings.IndexAny(stream, "@?"); end >= 0 {
-		return stream[:end]
-	}
-	return stream
 }
 
 // Commit notes how long a stage of a commit took: StageSink or StageCheckpoint.
@@ -125,7 +116,13 @@ func (m *Metrics) Commit(stage string, took time.Duration) {
 }
 
 // Position notes how far a stream is complete in the log; its lag is the time since then.
-func (m *Metrics) Position(p change.Position) { m.lag.set(p.Stream, p.Time) }
+func (m *Metrics) Position(p change.Position) {
+	if p.Ended != "" {
+		m.lag.drop(p.Stream)
+		return
+	}
+	m.lag.set(p.Stream, p.Time)
+}
 
 // StreamState notes what a stream is doing now.
 func (m *Metrics) StreamState(stream, state string) {

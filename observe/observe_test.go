@@ -96,6 +96,29 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	expect(false, "slot 0: dial postgres://***@h/d: refused")
 }
 
+// That it is not known whether a resource was removed is listed, and takes nothing out of service.
+func TestADoubtIsListedUntilItIsSettled(t *testing.T) {
+	e, s := observed(t, 0)
+	e.SlotHeld(0, 1, true)
+	e.StreamAdded("pods")
+	e.StreamsKnown(0)
+	e.StreamState("pods", source.StateWatching, "", nil)
+	e.StreamDoubt("widgets.example.com", errors.New("get CRDs"))
+	e.StreamDoubt("pods", errors.New("not shown"))
+	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	e.StreamDoubt("pods", nil)
+	e.StreamDoubt("widgets.example.com", nil)
+	e.StreamDoubt("never heard of", nil)
+	if ready, wrong := readyz(t, s); !ready || wrong != "" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	if r := e.Health.Report(); r.Streams.OK != 1 || r.Streams.All != 1 {
+		t.Errorf("streams %+v", r.Streams)
+	}
+}
+
 func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 	e, s := observed(t, 0, 1)
 	e.SlotHeld(1, 1, true)

@@ -9,12 +9,15 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// Progress shows how far the first snapshots are: a bar on a terminal, a log line now and then elsewhere.
+// Progress shows how far the first snapshots are, and rebuilds of the checkpoint: a bar on a terminal. Elsewhere there is a
+// log line now and then; those about a rebuild are written by who does it.
 type Progress struct {
 	mu      sync.Mutex
 	out     io.Writer // the terminal; nil for none
 	log     *slog.Logger
 	bar     *progressbar.ProgressBar
+	rebuilt map[int]*count    // by slot
+	drawn   time.Time         // when their bar was drawn last
 	running map[string]*count // by stream
 	count   count             // of streams that are done
 	started time.Time
@@ -31,7 +34,7 @@ const sayEvery = 5 * time.Second
 
 // NewProgress draws on the terminal out, or logs where out is nil.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[string]*count{}}
+	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[string]*count{}, rebuilt: map[int]*count{}}
 }
 
 // LogTo says where the lines go; for a logger that writes through Writer it can only be said afterwards.
@@ -39,6 +42,28 @@ func (p *Progress) LogTo(log *slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.log = log
+}
+
+// Rebuild says how many records of how many a slot has read; of 0 when that has ended.
+func (p *Progress) Rebuild(slot int, done, of int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if of == 0 {
+		if delete(p.rebuilt, slot); len(p.rebuilt) == 0 && p.started.IsZero() {
+			p.takeAway()
+		}
+		return
+	}
+	p.rebuilt[slot] = &count{done: done, total: of}
+	if p.out == nil || !p.started.IsZero() || time.Since(p.drawn) < 100*time.Millisecond {
+		return
+	}
+	p.drawn = time.Now()
+	var sum count
+	for _, c := range p.rebuilt {
+		sum.done, sum.total = sum.done+c.done, sum.total+c.total
+	}
+	p.show("rebuilding the checkpoint", "records", sum)
 }
 
 // Expect says that a stream is about to start, perhaps with a first list.
@@ -56,6 +81,7 @@ func (p *Progress) Begin(stream string) {
 	defer p.mu.Unlock()
 	if p.started.IsZero() {
 		p.started, p.said = time.Now(), time.Now()
+		p.takeAway()
 	}
 	if p.running[stream] == nil {
 		p.running[stream] = &count{}
@@ -110,16 +136,20 @@ func (p *Progress) end(stream string, counts bool) {
 
 // finish takes the bar away, and gives what there is to say.
 func (p *Progress) finish() func() {
-	if p.bar != nil {
-		_ = p.bar.Clear()
-		p.bar = nil
-	}
+	p.takeAway()
 	if p.started.IsZero() {
 		return func() {} // all streams resumed
 	}
 	log, objects, took := p.log, p.count.done, time.Since(p.started).Round(time.Millisecond)
 	p.count, p.started = count{}, time.Time{}
 	return func() { log.Info("snapshot complete", "objects", objects, "took", took.String()) }
+}
+
+func (p *Progress) takeAway() {
+	if p.bar != nil {
+		_ = p.bar.Clear()
+		p.bar = nil
+	}
 }
 
 func (p *Progress) sum() count {
@@ -131,12 +161,13 @@ func (p *Progress) sum() count {
 	return s
 }
 
-// draw keeps the bar's end one beyond the sum: a bar that is full ends for good, and streams may yet begin.
-func (p *Progress) draw() {
-	s := p.sum()
+func (p *Progress) draw() { p.show("snapshot", "objects", p.sum()) }
+
+// show keeps the bar's end one beyond the sum: a bar that is full ends for good, and streams may yet begin.
+func (p *Progress) show(what, of string, s count) {
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(s.total+1, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription("snapshot"),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("objects"),
+		p.bar = progressbar.NewOptions64(s.total+1, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(what),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(of),
 			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	p.bar.ChangeMax64(s.total + 1)

@@ -5,6 +5,7 @@ package sinks
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"kubecdc/change"
 )
@@ -13,6 +14,32 @@ import (
 // checkpoint can tell; or the sink has given this one up. The log must be opened anew.
 var ErrFenced = errors.New("the sink has fenced this writer of the slot")
 
+// NewerEpochError: the slot's log was opened with this epoch, or a newer one, already. Either another owner has taken the
+// slot over, and then the checkpoint says so; or the checkpoint that gave the epoch is not the one that the log was written
+// with, or an older state of it, and has to give a higher one. Nothing was written.
+type NewerEpochError struct {
+	Slot  int
+	Epoch int64 // the newest that the log has seen
+}
+
+func (e *NewerEpochError) Error() string {
+	return fmt.Sprintf("the log of slot %d was opened with epoch %d already", e.Slot, e.Epoch)
+}
+
+// OtherClusterError: what the log has under the cluster's name was written for another cluster. Nothing was written.
+type OtherClusterError struct {
+	Log     string // where it is
+	Cluster string // the name
+	Stored  string // the identity of the cluster that the log is of
+	Found   string // and of this one
+	Setting string // that names the log
+}
+
+func (e *OtherClusterError) Error() string {
+	return fmt.Sprintf("%s has the log of another cluster named %q, with uid %s, and this API server's is %s: set KUBECDC_CLUSTER "+
+		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
+}
+
 // Sink is a destination. It is safe for concurrent use; each slot opens a Log of its own.
 type Sink interface {
 	// Open fences every earlier owner of the slot, and then reads what they made durable after the batch
@@ -20,7 +47,10 @@ type Sink interface {
 	// emits them again. Of a recovered change only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
 	// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
 	// A *LostTailError comes with a log that is open and fit to write to, and with the batches that could be read.
+	// Before it writes anything it gives *OtherClusterError or *NewerEpochError, if that is so.
 	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
+	// Meet gives *OtherClusterError where Open would. It writes nothing.
+	Meet(ctx context.Context, slot int, from Durable) error
 	// Identity names the log: two sinks that write to the same one have the same identity, and no other has. A
 	// checkpoint tells of one log only.
 	Identity(ctx context.Context) (string, error)
@@ -33,6 +63,8 @@ type Log interface {
 	// Write makes the batch durable, all or nothing, and says where its records landed.
 	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
+	// Past finds out what the log has of streams, up to where Open came. It may have to read much.
+	Past(ctx context.Context, wanted Wanted) (*Past, error)
 	// Close ends the log without writing anything.
 	Close() error
 }
@@ -41,6 +73,36 @@ type Log interface {
 type Durable struct {
 	Seq     uint64
 	Offsets change.Offsets
+	// New: the checkpoint does not know what the log has. Nothing is recovered batch by batch; see Past.
+	New bool
+}
+
+// Wanted says what of the log a checkpoint is rebuilt from.
+type Wanted struct {
+	Stream func(id string) bool
+	Bodies bool // else After of what is folded is empty
+}
+
+// Past is what a log has of some streams: all that a checkpoint needs to go on from where the log ends, whoever wrote it,
+// and over how many slots the streams were spread.
+type Past struct {
+	Seq     uint64 // of the slot's last batch; 0: the log has none, or does not tell any more
+	Epoch   int64  // of the newest owner before
+	Offsets change.Offsets
+	// Positions are the newest of each stream. One of a stream whose first list has not ended is empty.
+	Positions []change.Position
+	Records   int64 // about so many are to be read
+	// Fold reads the last state of every live object: creates it, or updates it, or deletes what it told before. Changes are
+	// as those of Recovered, valid until visit returns; progress is told now and then.
+	Fold func(ctx context.Context, visit func(*change.Change) error, progress func(Folded)) (Folded, error)
+	// Lost is what the log has lost of these streams; nil for nothing.
+	Lost *LostTailError
+}
+
+// Folded says how far Fold is.
+type Folded struct {
+	Records int64 // read; at the end as many as there are, whether they were wanted or not
+	Bytes   int64 // of those that were wanted
 }
 
 // Recovered is a batch read back from the sink.
@@ -53,12 +115,12 @@ type Recovered struct {
 // more, or what stood before it is gone (retention, a topic deleted or made anew).
 type LostTailError struct {
 	Reason string
-	// TailRead: nothing is missing after the checkpoint. Otherwise every stream of the slot must be listed again and
-	// compared with the inventory.
+	// TailRead: nothing is missing after the checkpoint. Otherwise what the log has of the slot's streams is another state
+	// than the checkpoint's, which must be rebuilt (Log.Past).
 	TailRead bool
-	// Gone names the resources (change.Resource.ID) whose earlier records are not in the log any more: their
-	// streams must be written again from the start.
-	Gone []string
+	// Gone says of a resource whether its earlier records are not in the log any more: its streams must be written again
+	// from the start. nil: of none. (Asked by resource, since the name of a topic can't be turned back into one.)
+	Gone func(change.Resource) bool
 	// All: it is so of all resources.
 	All bool
 	// Offsets is where the partitions of those stand now, to be checkpointed once that is noted.

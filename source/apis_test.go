@@ -31,7 +31,7 @@ func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			want := preferred(t, config)
 			d := source.NewDiscovery(must[*source.Client](t)(source.NewClient(config)))
-			patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{"*", "things." + group}))
+			patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{"*", "secrets", "things." + group}))
 			var got []string
 			var unknown []source.Pattern
 			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {

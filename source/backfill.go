@@ -30,8 +30,10 @@ type backfill struct {
 	listed    int64  // objects in the list at to
 	floor     uint64 // the oldest revision that can still be read: from, unless the server has compacted it
 	parallel  int
+	foreign   bool // kept by an aggregated server (foreign.go)
 	explained *explained
 
+	floors sync.Mutex // one at a time looks for a new floor
 	mu     sync.Mutex
 	lives  map[string][]*life // by key
 	ended  []*life            // lives that end somewhere in the gap: where, is not known yet
@@ -85,24 +87,36 @@ func (b *backfill) run(ctx context.Context, changed []object, gone []string) err
 
 // findFloor finds the oldest revision that the server still has, from on.
 func (b *backfill) findFloor(ctx context.Context) error {
-	lo, hi := b.from, b.to
-	for at := lo; lo < hi; at = lo + (hi-lo)/2 {
-		size, err := b.history.size(ctx, "", at)
+	size, err := b.history.size(ctx, "", b.from)
+	switch {
+	case isGone(err):
+		b.floor, err = b.oldest(ctx, b.from+1)
+		b.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", b.floor))
+	case errors.Is(err, errNoCount):
+		b.floor, err = b.from, nil
+	case err == nil && size != int64(b.index.len()):
+		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was broken off", errNotRecoverable, b.index.len(), size)
+	default:
+		b.floor = b.from
+	}
+	return err
+}
+
+// oldest is the oldest revision from lo on that the server still has.
+func (b *backfill) oldest(ctx context.Context, lo uint64) (uint64, error) {
+	for hi := b.to; lo < hi; {
+		at := lo + (hi-lo)/2
+		_, err := b.history.size(ctx, "", at)
 		switch {
 		case isGone(err):
 			lo = at + 1
 		case err != nil && !errors.Is(err, errNoCount):
-			return err
-		case at == b.from && err == nil && size != int64(b.index.len()):
-			return fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was broken off", errNotRecoverable, b.index.len(), size)
+			return 0, err
 		default:
 			hi = at
 		}
 	}
-	if b.floor = lo; lo > b.from {
-		b.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", lo))
-	}
-	return nil
+	return lo, nil
 }
 
 func (b *backfill) incomplete(reason string) {
@@ -115,14 +129,23 @@ func (b *backfill) incomplete(reason string) {
 
 // compacted notes that the server compacted while we were reading: what lies at or below revision is lost. If that
 // is all of the gap, only a new list can help.
-func (b *backfill) compacted(revision uint64) error {
+func (b *backfill) compacted(ctx context.Context, revision uint64) error {
+	b.floors.Lock()
+	defer b.floors.Unlock()
+	if revision < b.lowest() {
+		return nil // another reader has found out
+	}
 	if revision >= b.to {
 		return fmt.Errorf("%w: the server compacted all of it while it was read", errNotRecoverable)
 	}
 	b.incomplete(fmt.Sprintf("the server compacted its history up to revision %d or later while it was read", revision))
+	oldest, err := b.oldest(ctx, revision+1)
+	if err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.floor = max(b.floor, revision+1)
+	b.floor = oldest
 	return nil
 }
 
@@ -166,5 +189,5 @@ func (b *backfill) end(l *life, alive, absent uint64) {
 // explain notes that a change of this collection at the revision is known.
 func (b *backfill) explain(revision uint64) {
 	b.explained.add(revision)
-	b.claims.add(revision, b.history.stream.ID())
+	b.claims.add(revision, b.history.stream)
 }

@@ -88,7 +88,7 @@ func (b *backfill) takeCensus(ctx context.Context) error {
 func (b *backfill) count(ctx context.Context, c *census, r uint64) error {
 	n, err := b.history.size(ctx, "", r)
 	if isGone(err) {
-		return b.compacted(r)
+		return b.compacted(ctx, r)
 	}
 	if err != nil {
 		return err

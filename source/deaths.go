@@ -23,7 +23,7 @@ func (b *backfill) buryAll(ctx context.Context) error {
 			return err
 		}
 	}
-	for {
+	for last := -1; ; {
 		for len(b.ended) > 0 {
 			ended := b.ended
 			b.ended = nil
@@ -34,6 +34,12 @@ func (b *backfill) buryAll(ctx context.Context) error {
 		if b.census == nil {
 			return nil
 		}
+		open := len(b.census.open(b.lowest(), b.to))
+		if open == last { // every look for strangers must explain a death, or it would go on for ever
+			b.incomplete(fmt.Sprintf("%d deletions belong to nobody whom the server can name", open))
+			return nil
+		}
+		last = open
 		found, err := b.lookForStrangers(ctx)
 		if err != nil || !found {
 			return err
@@ -92,7 +98,7 @@ func (b *backfill) rollCall(ctx context.Context, at uint64) (map[identity]bool, 
 		return nil
 	})
 	if isGone(err) {
-		return nil, b.compacted(at)
+		return nil, b.compacted(ctx, at)
 	}
 	return names, err
 }
@@ -230,7 +236,7 @@ func (b *backfill) bisect(ctx context.Context, l *life, lo, hi uint64) (uint64, 
 func (b *backfill) exists(ctx context.Context, l *life, at uint64) (bool, error) {
 	o, exists, err := b.history.objectAt(ctx, l.key, at)
 	if isGone(err) {
-		if hopeless := b.compacted(at); hopeless != nil {
+		if hopeless := b.compacted(ctx, at); hopeless != nil {
 			return false, hopeless
 		}
 	}

@@ -92,6 +92,11 @@ type Selection struct {
 	Resources []change.Resource
 	// Unsure are groups that could not be read: what was selected of them before still stands.
 	Unsure map[string]bool
+
+	client   *Client
+	patterns []Pattern
+	served   Served
+	doubts   map[string]error // of resources that are in Resources though discovery does not show them (removal.go)
 }
 
 // Follow calls changed with the selection now and then whenever it may have changed, until the context ends. It
@@ -124,11 +129,11 @@ func (d *Discovery) Follow(ctx context.Context, patterns []Pattern, poll time.Du
 			continue
 		}
 		selected, _ := Select(patterns, served)
-		selected, sure := removals.keep(ctx, selected)
-		if !sure && len(again) == 0 {
+		selected, doubts := removals.keep(ctx, selected)
+		if passing(doubts) && len(again) == 0 {
 			again = settle[len(settle)-1:]
 		}
-		changed(Selection{Resources: selected, Unsure: served.failed})
+		changed(Selection{Resources: selected, Unsure: served.failed, client: d.client, patterns: patterns, served: served, doubts: doubts})
 	}
 }
 
@@ -156,17 +161,15 @@ func watchTrigger(ctx context.Context, client *Client, stream *change.Stream, ki
 		return err
 	}
 	defer w.close()
-	for {
-		e, err := w.next()
-		if err != nil {
+	for e := (event{}); ; { // at first too: what changed before the watch was open was not seen
+		if e.kind != "BOOKMARK" {
+			select {
+			case kick <- struct{}{}:
+			default:
+			}
+		}
+		if e, err = w.next(); err != nil {
 			return err
-		}
-		if e.kind == "BOOKMARK" {
-			continue
-		}
-		select {
-		case kick <- struct{}{}:
-		default:
 		}
 	}
 }

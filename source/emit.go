@@ -42,6 +42,9 @@ func (s *Stream) moved(version string) {
 		return
 	}
 	s.cursor = version
+	if change.CompareVersions(s.held, version) <= 0 {
+		s.held = ""
+	}
 	if s.listing == nil {
 		s.position = version
 	}

@@ -27,6 +27,19 @@ func isInvalid(err error) bool {
 	return apierrors.IsBadRequest(err) || apierrors.IsInvalid(err) || apierrors.IsNotAcceptable(err)
 }
 
+// errUnsupported: the server gives no resourceVersions that are numbers, or no uids, so neither an order nor a deletion
+// can be told (an aggregated API server with a store of its own may be so). Nothing of the resource can be exported, and
+// that is for its server to change: it is said once, and tried again rarely. The other streams go on.
+var errUnsupported = errors.New("this resource can't be exported")
+
+// errNameless: an object without a name is none.
+var errNameless = errors.New("its metadata has no name")
+
+// isUnreadable: an answer that is no list, or has an object that can't be read. To ask again is no use.
+func isUnreadable(err error) bool {
+	return errors.Is(err, errMalformed) || errors.Is(err, errNameless) || errors.Is(err, errUnsupported)
+}
+
 // errBehind: the server seems to be older than the log. It is asked again before anything is concluded.
 var errBehind = errors.New("the server seems to be behind the log")
 

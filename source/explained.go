@@ -4,18 +4,18 @@ import "sync"
 
 // explained knows, of a gap (from, to], at which revisions the collection can't have changed in a way that is not
 // known yet. A revision writes one key, so a revision at which a change is known, of this collection or of another
-// one, holds no other: no read need ever be made for it, and an object that stands at a revision stands the same at
-// the one before if that is explained. (Only the expiry of a lease deletes several keys at one revision, and only
-// Events have leases: for them nothing is ever explained.)
+// one of the same resource (claims.go), holds no other: no read need ever be made for it, and an object that stands at a
+// revision stands the same at the one before if that is explained. (Only the expiry of a lease deletes several keys at one
+// revision, and only Events have leases. Of an aggregated server nothing is known. For both nothing is ever explained.)
 type explained struct {
-	mu     sync.Mutex
-	from   uint64
-	below  []uint32 // below[i]: of revision from+i, how far down to look next; itself while it is not explained
-	leased bool
+	mu    sync.Mutex
+	from  uint64
+	below []uint32 // below[i]: of revision from+i, how far down to look next; itself while it is not explained
+	never bool     // a revision may write several keys
 }
 
-func newExplained(from, to uint64, leased bool) *explained {
-	x := &explained{from: from, below: make([]uint32, to-from+1), leased: leased}
+func newExplained(from, to uint64, never bool) *explained {
+	x := &explained{from: from, below: make([]uint32, to-from+1), never: never}
 	for i := range x.below {
 		x.below[i] = uint32(i)
 	}
@@ -26,7 +26,7 @@ func newExplained(from, to uint64, leased bool) *explained {
 func (x *explained) add(revision uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if i := revision - x.from; !x.leased && revision > x.from && x.below[i] == uint32(i) {
+	if i := revision - x.from; !x.never && revision > x.from && x.below[i] == uint32(i) {
 		x.below[i] = uint32(i - 1)
 	}
 }

@@ -16,22 +16,27 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	if err := s.caughtUp(ctx); err != nil {
 		return s.state, err
 	}
-	seconds := watchSeconds(s.options, rand.Float64())
+	seconds := watchSeconds(s.options, s.bookmarks, rand.Float64())
 	started, events := time.Now(), 0
+	s.bookmarked = false
 	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
 		defer w.close()
-		events, err = s.events(ctx, w)
+		if err = s.answered(ctx); err == nil {
+			events, err = s.events(ctx, w)
+		}
 	}
-	lasted := time.Since(started)
+	lasted, whole := time.Since(started), time.Duration(seconds)*time.Second*9/10
+	if events > 0 {
+		s.silence = silence{}
+	}
 	switch {
 	case isGone(err):
 		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
-	case errors.Is(err, io.EOF) && lasted >= time.Duration(seconds)*time.Second*9/10:
-		s.client = s.shared
-		if events == 0 { // a server that has seen no change since its start sends no bookmark; a consistent read wakes it
-			return s.enter(StateVerifying, "the watch ran into its timeout and said nothing"), nil
-		}
+	case errors.Is(err, io.EOF) && events == 0 && lasted >= min(whole, longSilence):
+		return s.silent(ctx)
+	case errors.Is(err, io.EOF) && lasted >= whole:
+		s.client, s.bookmarks = s.shared, s.bookmarked
 		return s.enter(StateWatching, "the watch ran into its timeout"), nil
 	case errors.Is(err, io.EOF) && (events > 0 || lasted > time.Second):
 		s.observer.Reconnected(s.ID(), "the server ended the watch")
@@ -43,9 +48,12 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 
 // events handles what the watch delivers, until it ends.
 func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
-	for ; ; n++ {
+	for {
 		e, err := w.next()
 		if err == nil {
+			if !s.repeats(&e) {
+				n++
+			}
 			err = s.handle(ctx, e)
 		}
 		if err == nil {
@@ -60,13 +68,21 @@ func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
 // expired answers a 410: first by a fresh connection, which may reach another API server that still holds the
 // position, then by a list.
 func (s *Stream) expired() State {
-	if s.fresh < s.options.FreshTries && s.renewClient() {
-		s.fresh++
-		return s.enter(StateWatching, "410: the same position on a fresh connection")
+	tries := s.options.FreshTries
+	if s.silence.differs { // each takes a whole watch
+		tries = min(tries, 1)
 	}
-	s.fresh = 0
+	if s.fresh < tries && s.renewClient() {
+		s.fresh++
+		return s.enter(StateWatching, "the same position on a fresh connection: "+s.reason)
+	}
 	s.log.Warn("relist", "reason", s.reason, "position", s.position)
-	s.observer.Reconnected(s.ID(), "relist: 410")
+	if s.silence.differs {
+		s.observer.Reconnected(s.ID(), "relist: the watch is silent")
+	} else {
+		s.observer.Reconnected(s.ID(), "relist: 410")
+	}
+	s.fresh, s.silence = 0, silence{}
 	if s.listing != nil { // while it caught up with a list
 		s.listing.restart()
 		return s.enter(StateListing, "the list begins again: "+s.reason)
@@ -106,6 +122,7 @@ func (s *Stream) handle(ctx context.Context, e event) error {
 		if err != nil {
 			return s.sendMalformed(ctx, e.line, err)
 		}
+		s.bookmarks, s.bookmarked = true, true
 		if err := s.confirm(ctx, b.version); err != nil {
 			return err
 		}
@@ -128,25 +145,31 @@ func (s *Stream) alive() {
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.
 func (s *Stream) handleObject(ctx context.Context, e event) error {
 	o := e.object
-	if err := o.check(true); err != nil {
+	if err := o.check(true); errors.Is(err, errUnsupported) && s.index.len() == 0 {
+		return err // not one object of the resource was ever fit
+	} else if err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
 	old := s.index.compare(&o)
-	if old.exists && !old.older {
-		return s.advance(ctx, o.version)
+	if e.kind == "DELETED" {
+		return s.handleDeleted(ctx, &o, old)
 	}
-	switch {
-	case e.kind == "DELETED" && !old.exists:
-		return s.advance(ctx, o.version)
-	case e.kind == "DELETED" && old.same:
-		return s.send(ctx, s.change(change.Delete, &o), o.version)
-	case e.kind == "DELETED": // of another object than the one under this name: that one is newer
+	if old.exists && !old.older {
 		return s.advance(ctx, o.version)
 	}
 	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
 	return s.sendObject(ctx, &o, old, o.version)
+}
+
+// handleDeleted sends a deletion, unless the log has it, or something newer: another object under the name, say.
+func (s *Stream) handleDeleted(ctx context.Context, o *object, old comparison) error {
+	version := s.passed(change.Delete, o.version)
+	if !old.exists || !old.older || !old.same {
+		return s.advance(ctx, version)
+	}
+	return s.send(ctx, s.change(change.Delete, o), version)
 }
 
 // confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,12 +18,15 @@ import (
 
 // history reads a collection's past, revision by revision, while the server still has it: until etcd is compacted,
 // every five minutes by default. All reads are resourceVersionMatch=Exact, which no cache may answer with another
-// revision (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions).
+// revision (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). A server that does not know
+// the parameter ignores it in silence, so every answer is checked: the list has the resourceVersion that was asked for,
+// and no object is newer.
 type history struct {
 	client       *Client
 	stream       *change.Stream
 	metadataOnly bool
 	redactor     *redact.Redactor
+	foreign      bool // kept by an aggregated server (foreign.go)
 	limiter      *rate.Limiter
 	requests     atomic.Int64
 }
@@ -38,24 +40,27 @@ const countPages = 4
 // size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
 func (h *history) size(ctx context.Context, namespace string, revision uint64) (int64, error) {
-	n, version := int64(0), strconv.FormatUint(revision, 10)
-	p, err := h.page(ctx, namespace, exactParams(h.stream, version, 1), acceptListMeta, func([]byte) error { n++; return nil })
+	n, at := int64(0), strconv.FormatUint(revision, 10)
+	if h.foreign {
+		return h.countNames(ctx, namespace, at)
+	}
+	p, err := h.page(ctx, namespace, at, exactParams(h.stream, at, 1), acceptListMeta, func(object) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
 	case p.continueToken == "":
 		return n, nil
 	case p.remaining < 0: // not counted
-		return h.countNames(ctx, namespace, version)
+		return h.countNames(ctx, namespace, at)
 	}
 	return n + p.remaining, nil
 }
 
-func (h *history) countNames(ctx context.Context, namespace, version string) (int64, error) {
+func (h *history) countNames(ctx context.Context, namespace, at string) (int64, error) {
 	n := int64(0)
-	q := exactParams(h.stream, version, 500)
+	q := exactParams(h.stream, at, 500)
 	for range countPages {
-		p, err := h.page(ctx, namespace, q, acceptListMeta, func([]byte) error { n++; return nil })
+		p, err := h.page(ctx, namespace, at, q, acceptListMeta, func(object) error { n++; return nil })
 		if err != nil {
 			return 0, err
 		}
@@ -70,16 +75,19 @@ func (h *history) countNames(ctx context.Context, namespace, version string) (in
 // objectAt is one object as it stood at the revision: a read of one key.
 func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o object, exists bool, err error) {
 	namespace, name := splitKey(key)
-	q := exactParams(h.stream, strconv.FormatUint(revision, 10), 0)
+	at := strconv.FormatUint(revision, 10)
+	q := exactParams(h.stream, at, 0)
 	q.Set("fieldSelector", joinSelectors("metadata.name="+name, h.stream.FieldSelector))
 	accept := acceptJSON
 	if h.metadataOnly {
 		accept = acceptListMeta
 	}
-	_, err = h.page(ctx, namespace, q, accept, func(raw []byte) error {
-		o, err = parseObject(raw)
-		exists = err == nil
-		return err
+	_, err = h.page(ctx, namespace, at, q, accept, func(found object) error {
+		if found.key() != key {
+			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", errNotRecoverable, key, found.key())
+		}
+		o, exists = found, true
+		return nil
 	})
 	if exists {
 		err = o.tell(h.redactor, &h.stream.Resource)
@@ -89,15 +97,10 @@ func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o 
 
 // namesAt calls visit for every object of the collection as it stood at the revision: identities only.
 func (h *history) namesAt(ctx context.Context, namespace string, revision uint64, visit func(object) error) error {
-	q := exactParams(h.stream, strconv.FormatUint(revision, 10), onePage)
+	at := strconv.FormatUint(revision, 10)
+	q := exactParams(h.stream, at, onePage)
 	for {
-		p, err := h.page(ctx, namespace, q, acceptListMeta, func(raw []byte) error {
-			o, err := parseObject(raw)
-			if err != nil {
-				return err
-			}
-			return visit(o)
-		})
+		p, err := h.page(ctx, namespace, at, q, acceptListMeta, visit)
 		if err != nil || p.continueToken == "" {
 			return err
 		}
@@ -105,9 +108,9 @@ func (h *history) namesAt(ctx context.Context, namespace string, revision uint64
 	}
 }
 
-// page makes one request, under the budget. What may pass (429, 5xx, a lost connection) is tried again for a while;
-// nothing is visited twice by that, since a page is collected before it is visited.
-func (h *history) page(ctx context.Context, namespace string, q url.Values, accept string, visit func([]byte) error) (page, error) {
+// page makes one request of what was at a resourceVersion, under the budget. What may pass (429, 5xx, a lost connection)
+// is tried again for a while; nothing is visited twice by that, since a page is collected before it is visited.
+func (h *history) page(ctx context.Context, namespace, at string, q url.Values, accept string, visit func(object) error) (page, error) {
 	if h.stream.Namespace != "" {
 		namespace = h.stream.Namespace
 	}
@@ -126,7 +129,7 @@ func (h *history) page(ctx context.Context, namespace string, q url.Values, acce
 		if after := retryAfter(err); after > 0 {
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		}
-		if isGone(err) || isRefused(err) || isInvalid(err) {
+		if isGone(err) || isRefused(err) || isInvalid(err) || isUnreadable(err) {
 			return p, backoff.Permanent(err)
 		}
 		return p, err
@@ -135,8 +138,20 @@ func (h *history) page(ctx context.Context, namespace string, q url.Values, acce
 	if err != nil {
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}
+	if change.CompareVersions(p.version, at) != 0 {
+		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
+			errNotRecoverable, path, at, p.version)
+	}
 	for _, raw := range items {
-		if err := visit(raw); err != nil {
+		o, err := parseObject(raw)
+		if err == nil && change.CompareVersions(o.version, at) > 0 {
+			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
+				errNotRecoverable, path, at, o.key(), o.version)
+		}
+		if err == nil {
+			err = visit(o)
+		}
+		if err != nil {
 			return p, err
 		}
 	}
@@ -150,38 +165,4 @@ func (h *history) readOnce(ctx context.Context, path string, q url.Values, accep
 	}
 	defer body.Close()
 	return readPage(body, visit)
-}
-
-// Claims are revisions that are known to be changes of some stream's objects. etcd writes one key at a revision
-// (but for the expiry of a lease, which only Events use: many Events at one), so no other stream need look there.
-type Claims struct {
-	mu     sync.Mutex
-	owners map[uint64]string
-	older  map[uint64]string
-}
-
-// claimsKept bounds the memory: so many are remembered at least, twice as many at most.
-const claimsKept = 200_000
-
-func (c *Claims) add(revision uint64, stream string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.owners == nil || len(c.owners) >= claimsKept {
-		c.older, c.owners = c.owners, map[uint64]string{}
-	}
-	c.owners[revision] = stream
-}
-
-// between calls explained for every revision in (from, to] at which another stream's objects changed. The streams
-// of a process have no object in common (each is another resource or namespace), so nothing of this one changed there.
-func (c *Claims) between(from, to uint64, stream string, explained func(revision uint64)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, owners := range []map[uint64]string{c.owners, c.older} {
-		for revision, owner := range owners {
-			if owner != stream && revision > from && revision <= to {
-				explained(revision)
-			}
-		}
-	}
 }

@@ -62,6 +62,9 @@ func (l *ledger) Send(ctx context.Context, item source.Item) error {
 	if item.Version != "" {
 		l.position = item.Version
 	}
+	if item.Position != nil {
+		l.position = item.Position.ResourceVersion
+	}
 	return nil
 }
 

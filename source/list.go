@@ -18,6 +18,16 @@ type page struct {
 	remaining     int64  // how many objects follow this page; -1 when the server does not say (selectors)
 }
 
+// check makes sure that the list's version is one that can be compared. Servers send the metadata before the items, so
+// that nothing is taken from a list without one.
+func (p *page) check() error {
+	if change.ValidVersion(p.version) {
+		return nil
+	}
+	return fmt.Errorf("%w: its API server gives its list the resourceVersion %q, and a number is needed to tell where a watch goes on; "+
+		"leave the resource out of KUBECDC_RESOURCES", errUnsupported, p.version)
+}
+
 // listPage reads one page and hands each item to visit as it comes off the wire: never the page as a whole.
 // The item's bytes are the callee's to keep.
 func (c *Client) listPage(ctx context.Context, s *change.Stream, metadataOnly bool, limit int, continueToken string, visit func(*page, []byte) error) (page, error) {
@@ -57,7 +67,9 @@ func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
 		}
 		switch name.String() {
 		case "metadata":
-			err = p.readMetadata(d)
+			if err = p.readMetadata(d); err == nil {
+				err = p.check()
+			}
 		case "items":
 			err = eachItem(d, func(raw []byte) error { return visit(&p, raw) })
 		default:
@@ -67,10 +79,7 @@ func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
 			return p, fmt.Errorf("read a list: %w", unquoted(err))
 		}
 	}
-	if p.version == "" {
-		return p, fmt.Errorf("read a list: %w: it has no metadata.resourceVersion", errMalformed)
-	}
-	return p, nil
+	return p, p.check()
 }
 
 func expect(d *jsontext.Decoder, kind jsontext.Kind) error {

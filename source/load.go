@@ -21,14 +21,18 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 	if err != nil {
 		return s.state, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
 	}
+	s.index = x
+	if p.Ended != "" {
+		s.ended = &p
+	}
+	if p.ResourceVersion == change.UnknownVersion {
+		s.gap = &change.Gap{ID: change.GapID(s.ID(), change.UnknownVersion), From: change.UnknownVersion}
+		return s.enter(StateListing, "relist: the log does not tell any more how far it is complete"), nil
+	}
 	version := p.ResourceVersion
-	s.index, s.position, s.cursor = x, version, version
+	s.position, s.cursor = version, version
 	if !ok || version == "" {
 		return s.enter(StateListing, "first snapshot"), nil
-	}
-	if s.options.Distrust != "" {
-		s.gap = &change.Gap{ID: change.GapID(s.ID(), version), From: version}
-		return s.enter(StateListing, "relist: "+s.options.Distrust), nil
 	}
 	s.log.Info("resuming", "position", version, "objects", x.len())
 	return s.enter(StateVerifying, "resume at resourceVersion "+version), nil

@@ -112,9 +112,12 @@ func (o *object) check(wellFormed bool) error {
 	if !wellFormed {
 		return fmt.Errorf("read an object: %w", errMalformed)
 	}
-	if o.name == "" || o.uid == "" || !change.ValidVersion(o.version) {
-		return fmt.Errorf("read an object: its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %q)",
-			o.name, o.uid, o.version)
+	if o.name == "" {
+		return fmt.Errorf("read an object: %w", errNameless)
+	}
+	if o.uid == "" || !change.ValidVersion(o.version) {
+		return fmt.Errorf("%w: its API server gives %s the uid %q and the resourceVersion %q, and both a uid and a number are needed "+
+			"to tell what changed, in which order; leave the resource out of KUBECDC_RESOURCES", errUnsupported, o.key(), o.uid, o.version)
 	}
 	return nil
 }

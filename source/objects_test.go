@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,8 +295,10 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	options.MaxBackoff = time.Second
 	startOn(t, k.UserConfig(proxy.Address, "reader-token"), options, l, o)
 	o.awaitError(t, apierrors.IsForbidden)
+	l.awaitRefusals(t, change.ControlStreamError)
 	grant()
 	l.awaitStarted(t)
+	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered)
 	from := position(l)
 	w.run(5)
 	ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
@@ -306,10 +309,58 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	}
 	w.run(10)
 	o.awaitError(t, apierrors.IsForbidden)
+	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError)
+	told := l.refusals()[2]
+	if !strings.Contains(told.Cause, "forbidden") || told.ResourceVersion != fmt.Sprint(position(l)) || told.SinceMs == 0 {
+		t.Errorf("the refusal is told as %+v", told)
+	}
+	o.forget()
+	for range 3 { // more of them are not told
+		o.awaitError(t, apierrors.IsForbidden)
+		o.forget()
+	}
 	grant()
 	want := etcdSays(t, k, from)
 	l.awaitPosition(t, want[len(want)-1][strings.Index(want[len(want)-1], "@")+1:])
 	equalLogs(t, logSays(l.changes), want)
+	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError, change.ControlStreamRecovered)
+}
+
+// refusals are the records that tell of refusals.
+func (l *ledger) refusals() (told []change.Control) {
+	_, controls := l.snapshot()
+	for _, c := range controls {
+		if c.Type == change.ControlStreamError || c.Type == change.ControlStreamRecovered {
+			told = append(told, c)
+		}
+	}
+	return told
+}
+
+// awaitRefusals waits for as many, and demands that they are these.
+func (l *ledger) awaitRefusals(t *testing.T, want ...string) {
+	t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	var got []string
+	for len(got) < len(want) && time.Now().Before(deadline) {
+		l.mu.Lock()
+		moved := l.moved
+		l.mu.Unlock()
+		got = nil
+		for _, c := range l.refusals() {
+			got = append(got, c.Type)
+		}
+		if len(got) >= len(want) {
+			break
+		}
+		select {
+		case <-moved:
+		case <-time.After(time.Until(deadline)):
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("of refusals the log says %q, want %q", got, want)
+	}
 }
 
 func (q *quietObserver) saw(is func(error) bool) bool {

@@ -16,6 +16,8 @@ type Item struct {
 	// Version moves the stream's position: every change up to it has been handed on. Empty: it stays.
 	Version string
 	Time    time.Time
+	// Position is the whole position, in the place of Version and Time: the stream ends, or lives again.
+	Position *change.Position
 }
 
 // Output takes what streams emit. Send blocks while the log is behind; its error ends the stream. What the item points
@@ -43,6 +45,7 @@ const (
 	StateBackfilling State = "backfilling" // recovering what a watch missed
 	StateVerifying   State = "verifying"   // asking whether the server still holds the log's history
 	StateWaiting     State = "waiting"     // backing off after an error
+	StateUnsupported State = "unsupported" // its API server gives no numeric resourceVersions: it can't be exported
 	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )
 

@@ -22,6 +22,14 @@ type Pattern struct {
 	all      bool // "*": every group
 }
 
+// String is the entry as it was written.
+func (p Pattern) String() string {
+	if p.not {
+		return "!" + p.text
+	}
+	return p.text
+}
+
 // ParsePattern reads one entry. A version is told from a group by its form (v1, v2beta1), as kubectl does.
 func ParsePattern(s string) (Pattern, error) {
 	given := s
@@ -87,6 +95,9 @@ func (p Pattern) names(r change.Resource) bool {
 
 // IsSecrets reports whether these are the Secrets of the core group.
 func IsSecrets(r change.Resource) bool { return r.Group == "" && r.Plural == "secrets" }
+
+// Names reports whether the pattern names this one resource, in whatever version.
+func (p Pattern) Names(r change.Resource) bool { return !p.not && !p.wild() && p.names(r) }
 
 // Covers reports whether what the patterns say of a resource holds for it, in whatever version it is read, and also where
 // they name the same objects in another group. A wildcard covers Secrets as well.

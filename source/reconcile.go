@@ -175,6 +175,9 @@ func (l *lister) fresh(version string) error {
 // item sends what one listed object means.
 func (l *lister) item(ctx context.Context, raw []byte) error {
 	o, err := parseObject(raw)
+	if errors.Is(err, errUnsupported) {
+		return err // the list has all of them so, and what it can't tell must not be taken for deleted
+	}
 	if err != nil {
 		return l.stream.sendMalformed(ctx, raw, err)
 	}
@@ -248,19 +251,35 @@ func (l *lister) finish(ctx context.Context, version string) error {
 		}
 		l.deleted++
 	}
-	done := change.Control{Type: change.ControlSnapshotEnd, ResourceVersion: version, Objects: &l.objects}
-	if s.gap != nil {
-		g := l.gap(version)
-		s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
-		done = change.Control{Type: change.ControlGap, ResourceVersion: version, Cause: s.reason, Gap: &g}
-	}
+	end := l.end(version)
 	s.listing = nil // from here on the position moves again
-	if err := s.sendControl(ctx, done, version); err != nil {
+	if err := s.emit(ctx, Item{Control: end, Version: version}); err != nil {
 		s.listing = l
 		return err
 	}
 	s.gap, s.rewound = nil, false
 	return nil
+}
+
+// end is what the log says of the list: nothing, where it is the very state that the log has.
+func (l *lister) end(version string) *change.Control {
+	s := l.stream
+	switch {
+	case s.gap == nil:
+		return &change.Control{Type: change.ControlSnapshotEnd, Stream: s.ID(), ResourceVersion: version, Objects: &l.objects}
+	case l.nothingMissed(version):
+		s.log.Info("nothing was missed", "position", version)
+		return nil
+	}
+	g := l.gap(version)
+	s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
+	return &change.Control{Type: change.ControlGap, Stream: s.ID(), ResourceVersion: version, Cause: s.reason, Gap: &g}
+}
+
+// nothingMissed reports whether the gap is empty: the server is where the log is, and nothing is different.
+func (l *lister) nothingMissed(version string) bool {
+	s := l.stream
+	return version == s.gap.From && l.created+l.updated+l.deleted == 0 && !s.rewound
 }
 
 // gap is the record of what could only be compared.

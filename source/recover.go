@@ -37,6 +37,10 @@ func (s *Stream) backfill(ctx context.Context) (State, error) {
 	if err != nil {
 		return s.state, fmt.Errorf("recover %s from resourceVersion %s: %w", s.ID(), s.position, err)
 	}
+	if b == nil {
+		s.gap = nil
+		return s.enter(StateWatching, "nothing was missed: the server is at the log's position"), s.confirm(ctx, version)
+	}
 	plan := b.plan()
 	g := *s.gap
 	g.To, g.Complete, g.Reason = version, b.reason == "", b.reason
@@ -64,7 +68,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	version, err := s.listIdentities(ctx, func(o object) {
 		listed++
 		old, exists := s.index.get(o.key())
-		ahead = ahead || exists && change.CompareVersions(old.version, s.position) > 0
+		ahead = ahead || exists && change.CompareVersions(old.version, s.told()) > 0
 		back = back || exists && old.uid == o.uid && change.CompareVersions(o.version, old.version) < 0
 		if exists && old.uid == o.uid {
 			s.index.mark(o.key())
@@ -74,10 +78,14 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 			changed = append(changed, o)
 		}
 	})
+	if isUnreadable(err) { // a list hands it to the dead letter, or says why it can't
+		err = fmt.Errorf("%w: %s", errNotRecoverable, err)
+	}
 	if err != nil {
 		return nil, "", err
 	}
-	from, err1 := strconv.ParseUint(s.position, 10, 64)
+	gone := s.index.unseen()
+	from, err1 := strconv.ParseUint(s.told(), 10, 64)
 	to, err2 := strconv.ParseUint(version, 10, 64)
 	switch {
 	case err1 != nil || err2 != nil:
@@ -88,16 +96,25 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 		return nil, "", fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was broken off", errNotRecoverable)
 	case to < from:
 		return nil, "", fmt.Errorf("%w: the server's history went back from %d to %d", errNotRecoverable, from, to)
+	case to == from && len(changed)+len(gone) > 0:
+		return nil, "", fmt.Errorf("%w: the server has another state at the log's own position %d", errNotRecoverable, from)
+	case to == from:
+		return nil, version, nil // nothing was written since
 	case to-from > s.options.Backfill.MaxRevisions:
 		return nil, "", fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", errNotRecoverable, to-from, s.options.Backfill.MaxRevisions)
 	}
+	foreign, err := s.client.foreign(ctx, s.stream.Resource)
+	if err != nil {
+		return nil, "", err
+	}
 	o := s.options.Backfill
-	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, listed: listed, parallel: o.Parallel,
-		lives: map[string][]*life{}, explained: newExplained(from, to, s.stream.Resource.Plural == "events"),
-		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, redactor: s.options.Redactor, limiter: o.Limiter}}
-	o.Claims.between(from, to, s.ID(), b.explained.add)
-	err = b.run(ctx, changed, s.index.unseen())
-	if isInvalid(err) || isRefused(err) {
+	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, listed: listed, parallel: o.Parallel, foreign: foreign,
+		lives: map[string][]*life{}, explained: newExplained(from, to, foreign || leased(s.stream.Resource)),
+		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, redactor: s.options.Redactor,
+			foreign: foreign, limiter: o.Limiter}}
+	o.Claims.between(from, to, s.stream, b.explained.add)
+	err = b.run(ctx, changed, gone)
+	if isInvalid(err) || isRefused(err) || isUnreadable(err) {
 		err = fmt.Errorf("%w: %s", errNotRecoverable, reasonText(err))
 	}
 	return b, version, err
@@ -107,6 +124,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (version string, err error) {
 	token := ""
 	for {
+		last := version
 		p, err := s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(_ *page, raw []byte) error {
 			o, err := parseObject(raw)
 			if err == nil {
@@ -117,9 +135,12 @@ func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (versio
 		if err != nil {
 			return "", err
 		}
+		if version = p.version; last != "" && version != last {
+			return "", fmt.Errorf("%w: the pages of one list have the resourceVersions %s and %s", errNotRecoverable, last, version)
+		}
 		s.alive()
 		if token = p.continueToken; token == "" {
-			return p.version, nil
+			return version, nil
 		}
 	}
 }
@@ -222,5 +243,5 @@ func (s *Stream) replayOne(ctx context.Context, b *backfill, r *recovered) error
 	}
 	c := s.change(r.op, &o)
 	c.Inferred, c.Gap = r.inferred, s.gap.ID
-	return s.send(ctx, c, version)
+	return s.send(ctx, c, s.passed(r.op, version))
 }

@@ -2,7 +2,10 @@ package source
 
 import (
 	"context"
-	"time"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -10,94 +13,167 @@ import (
 )
 
 // A resource that discovery does not show is not yet removed: an API server that has just started shows none of the
-// custom resources for a moment, and answers 404 to their requests. Taking that for a removal would record the
-// deletion of objects that live. So it is asked for what registers the resource: the CRD and the API service, both
-// read from etcd. Only where those may not be read, time decides.
+// custom resources for a moment, and answers 404 to their requests. Taking that for a removal would record the deletion of
+// objects that live. So it is asked for what registers the resource: the CRD and the API services of its group, both
+// consistent reads of etcd. Where one of them can't be read nothing is concluded, however long that takes.
 
-// removalPatience is how long a resource must be missing where its registration can't be read.
-const removalPatience = 2 * time.Minute
+// registration says whether anything stands for a resource in the API server.
+type registration int
 
-// removals remembers what was selected, and since when it is missing.
+const (
+	unclear    registration = iota // it can't be told: the error says why, and what right would help
+	registered                     // a CRD does, or the resource can be listed
+	removed                        // nothing does
+)
+
+// UnsureError says why it can't be told whether a resource was removed.
+type UnsureError struct {
+	Resource string
+	Right    string // that is missing, as "get customresourcedefinitions.apiextensions.k8s.io"; empty: none is
+	Err      error
+}
+
+func (e *UnsureError) Error() string {
+	if e.Right != "" {
+		return fmt.Sprintf("the API server does not show %s; whether it was removed can't be told without the right to %s: grant it "+
+			"(deploy/ has a ClusterRole); until then no deletion is recorded", e.Resource, e.Right)
+	}
+	return fmt.Sprintf("the API server does not show %s, and that it was removed is not known: %v", e.Resource, e.Err)
+}
+
+func (e *UnsureError) Unwrap() error { return e.Err }
+
+// errNotShown: what registers the resource is there; the API server will show it in a moment, or has trouble with it.
+func errNotShown(resource string) error {
+	return &UnsureError{Resource: resource, Err: errors.New("it is registered")}
+}
+
+func unsure(resource, right string, err error) (registration, error) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+		right = ""
+	}
+	return unclear, &UnsureError{resource, right, err}
+}
+
+// RemovalRights are the rights by which a removal is told from a server that does not show a resource for now.
+var RemovalRights = []struct {
+	Verb     string
+	Resource change.Resource
+}{{"get", triggers[0]}, {"list", triggers[1]}}
+
+// registration asks for what stands for the resource; its version does not matter.
+func (c *Client) registration(ctx context.Context, r change.Resource) (registration, error) {
+	id := r.ID()
+	name := r.Plural + "." + r.Group
+	crd := collectionPath(triggers[0], "") + "/" + name
+	_, err := c.read(ctx, crd)
+	switch {
+	case err == nil:
+		return registered, nil
+	case !apierrors.IsNotFound(err):
+		return unsure(id, "get "+triggers[0].ID(), err)
+	case !names(err, name):
+		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
+	}
+	versions, err := c.groupVersions(ctx, r.Group)
+	if err != nil {
+		return unsure(id, "list "+triggers[1].ID(), err)
+	}
+	return c.listed(ctx, r, versions)
+}
+
+// names reports whether a 404 speaks of the object: a server that does not know the path yet, or a proxy, says less.
+func names(err error, name string) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+}
+
+// groupVersions are the versions of a group that an API service stands for. Each is named VERSION.GROUP.
+func (c *Client) groupVersions(ctx context.Context, group string) (versions []string, err error) {
+	all := change.NewStream(triggers[1], "", "", "")
+	for token := ""; ; {
+		p, err := c.listPage(ctx, all, true, 500, token, func(_ *page, raw []byte) error {
+			name, _ := text(member(member(raw, "metadata"), "name"))
+			version, of, _ := strings.Cut(name, ".")
+			if of == group {
+				versions = append(versions, version)
+			}
+			return nil
+		})
+		if err != nil || p.continueToken == "" {
+			return versions, err
+		}
+		token = p.continueToken
+	}
+}
+
+// listed asks for the collection itself, in a group that is served, where no CRD stands for it: it is built in, or another
+// server's. Only a 404 in each version says that it is not there.
+func (c *Client) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
+	for _, version := range versions {
+		r.Version = version
+		_, err := c.listPage(ctx, change.NewStream(r, "", "", ""), true, 1, "", func(*page, []byte) error { return nil })
+		switch {
+		case err == nil || errors.Is(err, errUnsupported):
+			return registered, nil
+		case !apierrors.IsNotFound(err):
+			return unsure(r.ID(), "list "+r.ID(), err)
+		}
+	}
+	return removed, nil
+}
+
+// Missing leaves of the unknown patterns those of which it is not known that something registers them.
+func (c *Client) Missing(ctx context.Context, unknown []Pattern) []Pattern {
+	return slices.DeleteFunc(slices.Clone(unknown), func(p Pattern) bool {
+		found, _ := c.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
+		return found == registered
+	})
+}
+
+// removals remembers what was selected.
 type removals struct {
 	client   *Client
 	selected map[string]change.Resource
-	missing  map[string]time.Time
 }
 
 func newRemovals(client *Client) *removals {
-	return &removals{client: client, selected: map[string]change.Resource{}, missing: map[string]time.Time{}}
+	return &removals{client: client, selected: map[string]change.Resource{}}
 }
 
-// keep adds to the selection what was selected before and is not known to be removed. sure is false when it had to.
-func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, sure bool) {
-	sure = true
+// keep adds to the selection what was selected before and is not known to be removed; doubts says of each resource that
+// was kept, by its id, why.
+func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {
+	doubts = map[string]error{}
 	shown := map[string]bool{}
 	for _, resource := range selected {
 		shown[resource.ID()] = true
 		r.selected[resource.ID()] = resource
-		delete(r.missing, resource.ID())
 	}
 	for id, resource := range r.selected {
-		switch {
-		case shown[id]:
-		case r.removed(ctx, resource):
-			delete(r.selected, id)
-			delete(r.missing, id)
-		default:
-			selected, sure = append(selected, resource), false
-		}
-	}
-	return selected, sure
-}
-
-func (r *removals) removed(ctx context.Context, resource change.Resource) bool {
-	since, ok := r.missing[resource.ID()]
-	if !ok {
-		since = time.Now()
-		r.missing[resource.ID()] = since
-	}
-	registered, known := r.client.registered(ctx, resource.Plural, resource.Group, resource.Version)
-	if known {
-		return !registered
-	}
-	return time.Since(since) > removalPatience
-}
-
-// registered reports whether a CRD or an API service stands for the resource; known is false when that can't be told.
-func (c *Client) registered(ctx context.Context, plural, group, version string) (registered, known bool) {
-	paths := []string{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + plural + "." + group}
-	if version != "" {
-		paths = append(paths, "/apis/apiregistration.k8s.io/v1/apiservices/"+version+"."+group)
-	}
-	for i, path := range paths {
-		_, err := c.read(ctx, path)
-		switch {
-		case err == nil && i == 0:
-			return true, true
-		case err == nil: // the group is served, and the resource is no custom one that is registered
-			return c.listed(ctx, plural, group, version)
-		case !apierrors.IsNotFound(err):
-			return false, false
-		}
-	}
-	return false, true
-}
-
-// listed asks for the collection itself, in a group that is there: only a 404 says that it is not.
-func (c *Client) listed(ctx context.Context, plural, group, version string) (registered, known bool) {
-	stream := change.NewStream(change.Resource{Group: group, Version: version, Plural: plural}, "", "", "")
-	_, err := c.listPage(ctx, stream, true, 1, "", func(*page, []byte) error { return nil })
-	return err == nil, err == nil || apierrors.IsNotFound(err)
-}
-
-// Missing leaves of the unknown patterns those of which it is sure that nothing registers them.
-func (c *Client) Missing(ctx context.Context, unknown []Pattern) []Pattern {
-	var missing []Pattern
-	for _, p := range unknown {
-		if registered, known := c.registered(ctx, p.resource, p.group, p.version); known && registered {
+		if shown[id] {
 			continue
 		}
-		missing = append(missing, p)
+		found, err := r.client.registration(ctx, resource)
+		if found == removed {
+			delete(r.selected, id)
+			continue
+		}
+		if err == nil {
+			err = errNotShown(id)
+		}
+		selected, doubts[id] = append(selected, resource), err
 	}
-	return missing
+	return selected, doubts
+}
+
+// passing reports whether one of the doubts may pass by itself: a missing right does not.
+func passing(doubts map[string]error) bool {
+	for _, err := range doubts {
+		var u *UnsureError
+		if !errors.As(err, &u) || u.Right == "" {
+			return true
+		}
+	}
+	return false
 }

@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"time"
 
 	"kubecdc/change"
 )
@@ -40,21 +41,48 @@ func (s *Stream) adopt(ctx context.Context, want *change.Resource) error {
 		s.log.Info("reading another version", "from", s.stream.Resource.APIVersion(), "to", want.APIVersion())
 		s.stream = s.stream.As(*want)
 	}
+	if s.ended != nil && want != nil {
+		return s.resume(ctx)
+	}
 	return nil
 }
 
-// depart ends the log of a resource that was removed from the API: its objects went with it.
+// resume says that a stream that was deselected goes on.
+func (s *Stream) resume(ctx context.Context) error {
+	at := *s.ended
+	at.Ended = ""
+	if err := s.sendEnd(ctx, change.Control{Type: change.ControlStreamResume, Cause: "it is selected again"}, at); err != nil {
+		return err
+	}
+	s.ended = nil
+	return nil
+}
+
+// depart ends the log of a resource that was removed from the API: its objects went with it. After a crash in the middle
+// the next owner finds the rest of the objects in the inventory, and departs from those.
 func (s *Stream) depart(ctx context.Context) error {
-	s.listing, s.gap, s.rewound = nil, nil, false
+	s.listing, s.gap, s.rewound, s.silence, s.held = nil, nil, false, silence{}, ""
 	s.index.startPass()
 	for _, key := range s.index.unseen() {
 		if err := s.sendDelete(ctx, key, true); err != nil {
 			return err
 		}
 	}
-	s.state = s.enter(StateAbsent, "the resource was removed from the API")
+	const cause = "the resource was removed from the API"
+	end := change.Position{Stream: s.ID(), Time: time.Now(), Ended: change.EndedRemoved}
+	if err := s.sendEnd(ctx, change.Control{Type: change.ControlStreamEnd, Cause: cause}, end); err != nil {
+		return err
+	}
+	s.position, s.cursor, s.ended, s.refusal = "", "", nil, nil
+	s.state = s.enter(StateAbsent, cause)
 	s.log.Info("the resource was removed from the API; its objects are recorded as deleted")
 	return nil
+}
+
+// sendEnd hands on the record of a stream's end, or of its return, with the position that says the same.
+func (s *Stream) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
+	c.Stream, c.ResourceVersion = s.ID(), at.ResourceVersion
+	return s.emit(ctx, Item{Control: &c, Position: &at})
 }
 
 // resourceChanged is closed when SetResource interrupts a pause.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,6 +27,8 @@ type script struct {
 	steps []step
 	seen  []string
 	times []time.Time
+
+	timeouts []int // timeoutSeconds of each request
 }
 
 type step struct {
@@ -33,9 +36,10 @@ type step struct {
 	status int    // 0: 200
 	after  string // Retry-After
 	body   string
-	stay   bool  // the connection stays open and silent
-	cut    bool  // the connection breaks after the body
-	err    error // there is no answer at all
+	lasts  time.Duration // the connection ends as it should, after so long
+	stay   bool          // the connection stays open and silent
+	cut    bool          // the connection breaks after the body
+	err    error         // there is no answer at all
 	doing  func()
 }
 
@@ -72,6 +76,8 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 		st = s.steps[len(s.seen)]
 	}
 	s.seen, s.times = append(s.seen, describe(r)), append(s.times, time.Now())
+	timeout, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
+	s.timeouts = append(s.timeouts, timeout)
 	s.mu.Unlock()
 	if st.doing != nil {
 		st.doing()
@@ -93,6 +99,12 @@ func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func (st step) write(ctx context.Context, w *io.PipeWriter) {
 	_, _ = io.WriteString(w, st.body)
+	if st.lasts > 0 {
+		select {
+		case <-time.After(st.lasts):
+		case <-ctx.Done():
+		}
+	}
 	switch {
 	case st.stay:
 		<-ctx.Done()
@@ -136,15 +148,15 @@ func (s *script) check(t *testing.T) {
 // play runs a stream against the script until the last answer is given and all is quiet, and then looks.
 func play(t *testing.T, l *ledger, options source.Options, steps []step, look func(t *testing.T, s *script)) {
 	t.Helper()
-	playStream(t, change.NewStream(configMaps, "", "", ""), l, options, steps, look)
+	playObserved(t, l, options, &quietObserver{}, steps, look)
 }
 
-func playStream(t *testing.T, stream *change.Stream, l *ledger, options source.Options, steps []step, look func(t *testing.T, s *script)) {
+func playObserved(t *testing.T, l *ledger, options source.Options, o source.Observer, steps []step, look func(t *testing.T, s *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: steps}
 		l.moved = make(chan struct{}) // of this bubble
-		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, &quietObserver{})
+		_, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, options, l, o)
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)
 		}

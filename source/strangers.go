@@ -16,7 +16,7 @@ func (b *backfill) lookForStrangers(ctx context.Context) (found bool, err error)
 		found, err = b.strangersAt(ctx, namespace, at)
 	}
 	if isGone(err) {
-		return true, b.compacted(at) // look elsewhere
+		return true, b.compacted(ctx, at) // look elsewhere
 	}
 	if err == nil && !found {
 		b.incomplete(fmt.Sprintf("at revision %d an unknown object lives, and the names do not tell which", at))

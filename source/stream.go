@@ -31,7 +31,6 @@ type Options struct {
 	StreamingLists string
 	Backfill       *Backfill // nil: off
 	Turns          *Turns    // to list; nil: all at once
-	Distrust       string    // why the position can't be trusted: list and compare first
 }
 
 // DefaultOptions are the production settings.
@@ -48,13 +47,14 @@ func DefaultOptions() Options {
 //	loading → listing             none is: the first snapshot
 //	listing → watching            the list is complete
 //	watching → watching           the watch ran into its timeout; resume from the position, without a list
-//	watching → verifying          the connection ended otherwise
-//	watching → expired            410
+//	watching → verifying          the connection ended otherwise, or the watch said nothing for all its time (silence.go)
+//	watching → expired            410, or it goes on saying nothing of what a list shows
 //	expired → watching            another server still holds the position
 //	expired → backfilling         none does: recover what was missed (recover.go, backfill.go)
 //	backfilling → listing         it can't be recovered
 //	expired → listing             backfill is off: list and compare with the inventory (reconcile.go)
-//	any → absent → listing        the resource is removed from the API, and comes back
+//	any → absent → listing        the resource is removed from the API: the stream ends; it comes back
+//	any → unsupported → the same  its API server gives no versions that can be compared (errors.go); tried again rarely
 //
 // Any error waits with backoff and then repeats the state that it came from; the position is never moved by an
 // error, and every item that was sent is remembered in the index, so a repeated list emits nothing twice.
@@ -73,15 +73,23 @@ type Stream struct {
 	index    *index
 	position string // resourceVersion up to which everything was sent; empty before the first list has ended
 	cursor   string // where the watch goes on: the position, except after an inconsistent list (reconcile.go)
+	held     string // the revision of the last deletion, while more of it may follow (leased.go); else empty
 	fresh    int    // fresh connections tried since the last event
 	gap      *change.Gap
-	current  change.Change // the one that is being sent
-	listing  *lister       // the list that is not complete yet
-	rewound  bool          // the list may take the log back in time
-	doubts   int           // how often in a row the server seemed to be behind the log
-	shared   *Client       // client, unless a fresh one was needed
+	current  change.Change    // the one that is being sent
+	listing  *lister          // the list that is not complete yet
+	ended    *change.Position // with which the stream ended, until the log says that it goes on
+	refusal  *refusal         // nil: the server answers
+	rewound  bool             // the list may take the log back in time
+	doubts   int              // how often in a row the server seemed to be behind the log
+	shared   *Client          // client, unless a fresh one was needed
 	retry    *backoff.ExponentialBackOff
-	failures int // in a row
+	failures int    // in a row
+	rejected string // why the resource can't be exported, as it was logged
+	silence  silence
+
+	bookmarks  bool // the server sends them for this resource
+	bookmarked bool // it did in this watch
 
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
@@ -110,6 +118,9 @@ func (s *Stream) Group() string { return s.group }
 func (s *Stream) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := s.stepOnce(ctx)
+		if isRefused(err) || errors.Is(err, errUnsupported) {
+			err = s.noteRefusal(ctx, err)
+		}
 		var refused *outputError
 		if errors.As(err, &refused) {
 			return refused.err
@@ -168,6 +179,20 @@ func (s *Stream) enter(next State, reason string) State {
 	return next
 }
 
+// unsupportedPause is how long a resource that can't be exported is left alone: what mends it is another version of its
+// API server.
+const unsupportedPause = 10 * time.Minute
+
+// unsupported reports that the resource can't be exported: in the log once, and as the stream's state until it can be.
+func (s *Stream) unsupported(err error) (pause time.Duration) {
+	s.observer.StreamState(s.ID(), StateUnsupported, s.reason, err)
+	if s.rejected != err.Error() {
+		s.rejected = err.Error()
+		s.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error", err)
+	}
+	return unsupportedPause
+}
+
 // pause reports an error and waits: as long as the server asks, or longer each time.
 func (s *Stream) pause(ctx context.Context, err error) {
 	delay := s.retry.NextBackOff()
@@ -181,7 +206,9 @@ func (s *Stream) pause(ctx context.Context, err error) {
 	if errors.Is(err, errSilent) {
 		s.renewClient() // the connection swallows what is sent on it
 	}
-	if isEnd(err) && s.failures == 1 { // connections end; it is no failure until it repeats
+	if errors.Is(err, errUnsupported) {
+		delay = s.unsupported(err)
+	} else if isEnd(err) && s.failures == 1 { // connections end; it is no failure until it repeats
 		s.log.Info("the connection was lost", "state", s.state, "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
 		s.observer.StreamState(s.ID(), StateWaiting, s.reason, err)

@@ -111,7 +111,9 @@ func (l *lister) initial(ctx context.Context, e event) (done bool, err error) {
 func (l *lister) initialObject(ctx context.Context, e event) error {
 	s := l.stream
 	o := e.object
-	if err := o.check(true); err != nil {
+	if err := o.check(true); errors.Is(err, errUnsupported) {
+		return err
+	} else if err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
 	old, exists := s.index.get(o.key())

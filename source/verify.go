@@ -19,7 +19,18 @@ import (
 //  2. The newest object that the log has is read at its own version. If it was another one then, this is another
 //     history. (Where that version is compacted nothing can be told, and the position is then too old to be watched
 //     from, unless by chance.)
+//
+// Where watches end in silence all objects are compared instead (silence.go), which tells more.
 func (s *Stream) verify(ctx context.Context) (State, error) {
+	if s.silence.due() {
+		if err := s.compare(ctx); err != nil {
+			return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
+		}
+		if quietTo := s.silence.quietTo; quietTo != "" {
+			s.doubts = 0
+			return s.enter(StateWatching, "nothing is different at resourceVersion "+quietTo+"; watching once more from "+s.cursor), nil
+		}
+	}
 	p, err := s.client.listPage(ctx, s.stream, true, 1, "", func(*page, []byte) error { return nil })
 	if err != nil {
 		return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
@@ -46,7 +57,10 @@ func (s *Stream) verify(ctx context.Context) (State, error) {
 
 // rewind begins a list that may take the log back in time.
 func (s *Stream) rewind(reason string) State {
-	s.doubts, s.rewound, s.listing = 0, true, nil
+	s.doubts, s.rewound, s.listing, s.silence, s.held = 0, true, nil, silence{}, ""
+	if b := s.options.Backfill; b != nil {
+		b.Claims.forget() // revisions are given out again
+	}
 	if s.gap == nil && s.position != "" {
 		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}
 	}

@@ -39,7 +39,7 @@ func (b *backfill) walk(ctx context.Context, l *life, at, last uint64) error {
 		}
 		o, exists, err := b.history.objectAt(ctx, l.key, at)
 		if isGone(err) {
-			if err := b.compacted(at); err != nil {
+			if err := b.compacted(ctx, at); err != nil {
 				return err
 			}
 			continue
@@ -58,7 +58,7 @@ func (b *backfill) walk(ctx context.Context, l *life, at, last uint64) error {
 			return nil
 		}
 		b.found(l, version, o.raw)
-		if b.census.birth(version) {
+		if !b.foreign && b.census.birth(version) {
 			return b.bear(l, version-1)
 		}
 		at, last = b.explained.highest(version-1), version-1

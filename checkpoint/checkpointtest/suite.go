@@ -59,6 +59,12 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the first key of hashes is kept", hashKey},
 		{"what may not be kept any more is rewritten or forgotten", redactBodies},
 		{"only the owner rewrites what is kept", redactFenced},
+		{"a stream that was removed is forgotten", removed},
+		{"a stream that is not selected keeps its position and objects until it is forgotten", deselected},
+		{"a stream without a position is known by its objects", brokenOff},
+		{"an epoch is raised above another", raiseEpoch},
+		{"a slot is new until it is known what the log has", newUntilKnown},
+		{"a slot is rebuilt page by page", rebuildSlot},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)
@@ -177,7 +183,7 @@ func unbound(t *testing.T, s *suite) {
 func newSlot(t *testing.T, s *suite) {
 	s.bind()
 	state := s.acquire(3, "a")
-	if state.Epoch != 1 || state.Seq != 0 || len(state.Offsets) != 0 {
+	if state.Epoch != 1 || state.Seq != 0 || len(state.Offsets) != 0 || !state.New {
 		t.Fatalf("state is %+v", state)
 	}
 	s.wantPosition("pods", "")

@@ -14,12 +14,12 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-const commitBatch = `select kubecdc.commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`
+const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 // commitTypes are the types of commitBatch's parameters.
 var commitTypes = []uint32{
 	pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Int8OID, pgtype.JSONBOID, pgtype.JSONBOID,
-	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID,
+	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TimestamptzArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID,
 	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID,
 	pgtype.BoolOID,
@@ -69,6 +69,7 @@ func streamNames(c checkpoint.Commit) []string {
 type commitParams struct {
 	cluster, slot, epoch, seq, offsets, positions    []byte
 	positionStreams, positionVersions, positionTimes pgdb.Array
+	positionEnds                                     pgdb.Array
 	deleteStreams, deleteKeys                        pgdb.Array
 	upsertStreams, upsertKeys, upsertUIDs            pgdb.Array
 	upsertVersions, upsertBodies                     pgdb.Array
@@ -92,10 +93,12 @@ func (p *commitParams) fillPositions(list []change.Position, ids map[string]int3
 	p.positionStreams.Reset(pgtype.Int4OID)
 	p.positionVersions.Reset(pgtype.TextOID)
 	p.positionTimes.Reset(pgtype.TimestamptzOID)
+	p.positionEnds.Reset(pgtype.TextOID)
 	for _, at := range list {
 		p.positionStreams.Int32(ids[at.Stream])
 		p.positionVersions.Text(at.ResourceVersion)
 		p.positionTimes.Time(at.Time)
+		p.positionEnds.Text(string(at.Ended))
 	}
 }
 
@@ -139,9 +142,17 @@ func (p *commitParams) body(body []byte) {
 	p.upsertBodies.Append(func(dst []byte) []byte { return pack.Append(dst, body) })
 }
 
-func (p *commitParams) values() [][]byte {
-	return [][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
-		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(),
-		p.deleteStreams.Param(), p.deleteKeys.Param(),
+// pageValues are the parameters of putPage.
+func (p *commitParams) pageValues(page int) [][]byte {
+	return append([][]byte{p.cluster, p.slot, p.epoch, pgdb.AppendInt32(nil, int32(page))}, p.objects()...)
+}
+
+func (p *commitParams) objects() [][]byte {
+	return [][]byte{p.deleteStreams.Param(), p.deleteKeys.Param(),
 		p.upsertStreams.Param(), p.upsertKeys.Param(), p.upsertUIDs.Param(), p.upsertVersions.Param(), p.upsertBodies.Param()}
+}
+
+func (p *commitParams) values() [][]byte {
+	return append([][]byte{p.cluster, p.slot, p.epoch, p.seq, p.offsets, p.positions,
+		p.positionStreams.Param(), p.positionVersions.Param(), p.positionTimes.Param(), p.positionEnds.Param()}, p.objects()...)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,11 +12,11 @@ import (
 
 // Position gives where a stream stands.
 func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
-	const look = `select resource_version, time from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
+	const look = `select resource_version, time, ended from positions join streams on id = stream where cluster = $1 and name = $2`
 	p := change.Position{Stream: stream}
 	err := s.bound()
 	if err == nil {
-		err = s.db.QueryRow(ctx, look, s.cluster.Load(), stream).Scan(&p.ResourceVersion, &p.Time)
+		err = s.db.QueryRow(ctx, look, s.cluster.Load(), stream).Scan(&p.ResourceVersion, &p.Time, &p.Ended)
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
 		return change.Position{}, false, nil
@@ -29,7 +30,9 @@ func (s *Store) Position(ctx context.Context, stream string) (change.Position, b
 
 // Streams gives the positions of all streams known, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
-	const look = `select name, resource_version, time from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1
+	const look = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
+		from streams s left join positions p on p.stream = s.id
+		where cluster = $1 and (p.stream is not null or exists (select from inventory i where i.stream = s.id))
 		order by name collate "C"`
 	positions, err := s.positions(ctx, look)
 	return positions, s.db.Fail("read the positions", err)
@@ -44,8 +47,10 @@ func (s *Store) positions(ctx context.Context, query string) ([]change.Position,
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p change.Position, err error) {
-		err = row.Scan(&p.Stream, &p.ResourceVersion, &p.Time)
-		p.Time = p.Time.UTC()
+		var at *time.Time
+		if err = row.Scan(&p.Stream, &p.ResourceVersion, &at, &p.Ended); at != nil {
+			p.Time = at.UTC()
+		}
 		return p, err
 	})
 }

@@ -44,7 +44,11 @@ func (t *commit) run(c checkpoint.Commit) error {
 	if err := t.movePositions(c.Positions); err != nil {
 		return err
 	}
-	for _, s := range c.Streams {
+	return t.moveObjects(c.Streams)
+}
+
+func (t *commit) moveObjects(streams []checkpoint.StreamCommit) error {
+	for _, s := range streams {
 		if err := t.delete(s); err != nil {
 			return err
 		}
@@ -57,7 +61,7 @@ func (t *commit) run(c checkpoint.Commit) error {
 
 // moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
 func (t *commit) moveSlot(c checkpoint.Commit) error {
-	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2)
+	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2), pages = null
 		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?1 - 1 returning offsets`
 	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
 	var offsets string
@@ -91,14 +95,21 @@ func (t *commit) refused(c checkpoint.Commit) error {
 }
 
 func (t *commit) movePositions(list []change.Position) error {
-	const set = `insert into positions (stream, resource_version, time) values (?, ?, ?)
-		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time`
+	const set = `insert into positions (stream, resource_version, time, ended) values (?, ?, ?, ?)
+		on conflict (stream) do update
+		set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended`
+	const forget = `delete from positions where stream = ?`
 	for _, p := range list {
 		id, err := t.stream(p.Stream)
 		if err != nil {
 			return err
 		}
-		if _, err := t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro()); err != nil {
+		if p.Ended == change.EndedRemoved {
+			_, err = t.tx.ExecContext(t.ctx, forget, id)
+		} else {
+			_, err = t.tx.ExecContext(t.ctx, set, id, p.ResourceVersion, p.Time.UnixMicro(), string(p.Ended))
+		}
+		if err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/kubeapi"
+	"kubecdc/source"
 )
 
 // forbidden asks the API server what of the resources this user may not list or watch.
@@ -33,6 +34,24 @@ func (r *report) forbidden(ctx context.Context, resources []change.Resource) (re
 		}
 	}
 	return refused, nil
+}
+
+// blind asks which of the rights are missing by which a removed resource is told from one that is not shown for now.
+func (r *report) blind(ctx context.Context) (missing []string, err error) {
+	client, err := kubeapi.Group(rest.CopyConfig(r.cluster.REST), authorization.SchemeGroupVersion, authorization.AddToScheme)
+	if err != nil {
+		return nil, err
+	}
+	for _, right := range source.RemovalRights {
+		ok, err := allowed(ctx, client, right.Resource, "", right.Verb)
+		if err != nil {
+			return nil, fmt.Errorf("ask what this user may do: %w", err)
+		}
+		if !ok {
+			missing = append(missing, right.Verb+" "+right.Resource.ID())
+		}
+	}
+	return missing, nil
 }
 
 // namespaces are those that a resource is read in; "" is all of them, or the cluster.

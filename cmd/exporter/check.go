@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/sinks"
 	"kubecdc/source"
@@ -168,6 +169,9 @@ func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
 	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.identity); err != nil {
 		return nil
 	}
+	if err := r.meet(ctx, store, sink); err != nil {
+		return err
+	}
 	if streams, err := store.Streams(ctx); err != nil || len(streams) == 0 {
 		return err
 	}
@@ -184,6 +188,27 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 		return "not exported"
 	}
 	return "exported as " + settings.Records.Secrets
+}
+
+// meet makes sure that what the sink has under the cluster's name is of this cluster. Without a checkpoint the whole log may
+// have to be read for that, once.
+func (r *report) meet(ctx context.Context, store checkpoint.Store, sink sinks.Sink) error {
+	for slot := range r.settings.Slots.Count {
+		from := sinks.Durable{New: true}
+		last, err := store.History(ctx, slot, 1)
+		if err != nil {
+			return err
+		}
+		if len(last) > 0 {
+			from = sinks.Durable{Seq: last[0].Seq, Offsets: last[0].Offsets}
+		} else if slot > 0 {
+			continue
+		}
+		if err := sink.Meet(ctx, slot, from); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // checkResources makes sure that what is to be exported exists and may be listed and watched.
@@ -214,5 +239,13 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if len(forbidden) > 0 {
 		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
 	}
-	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
+	blind, err := r.blind(ctx)
+	if err != nil {
+		return "", err
+	}
+	text := fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected))
+	if len(blind) > 0 {
+		text += "\nnot allowed: " + strings.Join(blind, ", ") + ": the objects of a resource that is removed would not be recorded as deleted"
+	}
+	return text, nil
 }

@@ -8,6 +8,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/sinks"
 	"kubecdc/source"
 )
 
@@ -25,6 +26,7 @@ func exitCode(err error) int {
 	var unknown *source.UnknownError
 	var other *checkpoint.OtherClusterError
 	var log *checkpoint.OtherLogError
+	var foreign *sinks.OtherClusterError
 	switch {
 	case err == nil:
 		return exitOK
@@ -32,9 +34,9 @@ func exitCode(err error) int {
 		return exitFailed
 	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
 		return exitOK
-	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), strings.HasPrefix(err.Error(), "unknown command"):
+	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
-	case errors.Is(err, checkpoint.ErrFenced):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrRival):
 		return exitFenced
 	}
 	return exitFailed

@@ -32,7 +32,7 @@ Exit codes:
   0    done; for run: told to stop, and what was in flight is checkpointed
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT
   2    settings are wrong: each that is wrong is named, with what to do
-  3    fenced: another process took over the slot
+  3    fenced: another process took over the slot, or writes the same log with another checkpoint
   130  ended at once by a second Ctrl-C or SIGTERM; nothing is lost: the next
        start goes on from the checkpoint
 `
@@ -54,7 +54,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newForget(), newVersion())
 	withExitCodes(root)
 	return root
 }

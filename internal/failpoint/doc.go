@@ -1,4 +1,4 @@
-// Package failpoint lets a test kill the process at a named step between receiving an event and committing its
+// Package failpoint lets a test kill, or suspend, the process at a named step between receiving an event and committing its
 // position. Only builds with the tag failpoints have it; in all others Hit is empty and costs nothing.
 package failpoint
 
@@ -13,7 +13,9 @@ const (
 	Written        = "written"         // the sink has committed the batch
 	Committed      = "committed"       // the checkpoint has it too
 	RollingForward = "rolling-forward" // a new owner has read the tail, and is about to commit it
+	Rebuilding     = "rebuilding"      // a page of a rebuild of the checkpoint is about to be written
+	Rebuilt        = "rebuilt"         // all of them are, and the rebuild is about to be ended
 )
 
-// All are the steps that a batch to Kafka passes.
-var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward}
+// All are the steps that a batch to Kafka passes, and those of a rebuild.
+var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}

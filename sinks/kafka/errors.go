@@ -94,7 +94,7 @@ var hints = map[kafka.Error]string{
 	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create where topics are made on demand",
 	kafka.ClusterAuthorizationFailed:         "grant IdempotentWrite on the cluster, and Create where topics are made on demand",
 	kafka.GroupAuthorizationFailed:           "grant access to the coordinator",
-	kafka.TransactionalIDAuthorizationFailed: "grant Describe and Write on the transactional ids PREFIX-CLUSTER-slot-*",
+	kafka.TransactionalIDAuthorizationFailed: "grant Describe and Write on the transactional ids PREFIX-CLUSTER-*",
 	kafka.SASLAuthenticationFailed:           "check the SASL user and password",
 	kafka.UnsupportedSASLMechanism:           "check the SASL mechanism: the broker's listener has not enabled it",
 	kafka.IllegalSASLState:                   "check that the listener wants SASL",

@@ -10,6 +10,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"kubecdc/change"
 )
 
 // fetched is a record read back.
@@ -17,12 +19,21 @@ type fetched struct {
 	offset     int64
 	key, value []byte // value is nil in a tombstone
 	headers    map[string]string
+	control    *change.Control // of a control record, once it is decoded
+	plain      bool            // not of a transaction
 }
 
 // errGone: what was asked for is no longer in the log.
 var errGone = errors.New("no longer in the log")
 
-const fetchBytes = 8 << 20
+// An answer is held in memory, decompressed: so much of it is asked for as that has been neither little nor much so far. A
+// record batch that is larger comes alone.
+const (
+	firstFetch = 128 << 10
+	mostFetch  = 4 << 20
+	fewBytes   = 2 << 20 // of keys and values
+	manyBytes  = 8 << 20
+)
 
 // scan reads one partition from offset first up to and including last, as it was written, and gives visit every
 // record that was committed, in order. A record of a transaction waits for the marker that ends it; one that
@@ -31,8 +42,16 @@ const fetchBytes = 8 << 20
 // The fetch asks for uncommitted records and applies the markers here: asking for committed ones only would wait
 // for the transactions of all other slots on the partition, and a client must filter the aborted ones even then.
 func (c *client) scan(ctx context.Context, s *scanner) error {
-	s.next, s.open = s.first, map[int64][]fetched{}
-	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.first)
+	return c.scanTo(ctx, s, s.last)
+}
+
+// scanTo scans up to an offset; from there the scan may go on later.
+func (c *client) scanTo(ctx context.Context, s *scanner, last int64) error {
+	if s.open == nil {
+		s.next, s.open, s.size = s.first, map[int64][]fetched{}, firstFetch
+	}
+	s.last = last
+	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.next)
 	for s.next <= s.last {
 		err := c.try(ctx, op, func(ctx context.Context) error { return c.scanOnce(ctx, s) })
 		if err != nil {
@@ -52,10 +71,15 @@ type scanner struct {
 	first, last int64
 	committed   bool
 	visit       func(fetched) error
+	wanted      func(*fetched) bool  // by key and headers; nil: all are
+	sight       func(*fetched) error // each record that is wanted, whatever becomes of its transaction; may be nil
 
 	next  int64
 	open  map[int64][]fetched // by producer id: records whose transaction has not ended yet
 	empty bool                // the broker gave nothing
+	read  int64               // records, wanted or not
+	size  int32               // of the next fetch
+	bytes int                 // of keys and values in an answer
 	err   error               // that ends the scan
 }
 
@@ -68,7 +92,9 @@ func (c *client) scanOnce(ctx context.Context, s *scanner) error {
 	if err != nil {
 		return err
 	}
-	s.err = s.read(p.RecordSet.Records, p.HighWatermark)
+	s.bytes = 0
+	s.err = s.take(p.RecordSet.Records, p.HighWatermark)
+	s.resize()
 	if s.err == nil && s.empty {
 		return c.scanNothing(ctx, s, p.HighWatermark)
 	}
@@ -93,10 +119,10 @@ func (c *client) scanNothing(ctx context.Context, s *scanner, end int64) error {
 // fetch asks for what stands from an offset on.
 func (c *client) fetch(ctx context.Context, s *scanner, offset int64) (*fetch.ResponsePartition, error) {
 	m, err := c.roundTrip(ctx, &fetch.Request{
-		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: fetchBytes,
+		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: s.size,
 		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
 		Topics: []fetch.RequestTopic{{Topic: s.topic, Partitions: []fetch.RequestPartition{{
-			Partition: s.partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: fetchBytes,
+			Partition: s.partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: s.size,
 		}}}},
 	})
 	if err != nil {
@@ -113,8 +139,18 @@ func (c *client) fetch(ctx context.Context, s *scanner, offset int64) (*fetch.Re
 	return p, codeError(p.ErrorCode)
 }
 
-// read takes in the record batches of one answer.
-func (s *scanner) read(records protocol.RecordReader, end int64) error {
+// resize chooses the size of the next fetch.
+func (s *scanner) resize() {
+	switch {
+	case s.bytes > manyBytes:
+		s.size = max(s.size/2, firstFetch/8)
+	case s.bytes < fewBytes:
+		s.size = min(s.size*2, mostFetch)
+	}
+}
+
+// take takes in the record batches of one answer.
+func (s *scanner) take(records protocol.RecordReader, end int64) error {
 	stream, ok := records.(*protocol.RecordStream)
 	if !ok || len(stream.Records) == 0 {
 		if s.empty = end <= s.last; !s.empty {
@@ -155,7 +191,7 @@ func (s *scanner) readBatch(b *protocol.RecordBatch) error {
 		if err != nil {
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
 		}
-		f, err := copyRecord(r)
+		f, wanted, err := s.copyRecord(r)
 		if err != nil {
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
 		}
@@ -163,12 +199,29 @@ func (s *scanner) readBatch(b *protocol.RecordBatch) error {
 			continue
 		}
 		s.next = f.offset + 1
-		if b.Attributes.Transactional() && !s.committed {
-			s.open[b.ProducerID] = append(s.open[b.ProducerID], f)
-		} else if err := s.visit(f); err != nil {
+		s.read++
+		if !wanted {
+			continue
+		}
+		f.plain = !b.Attributes.Transactional()
+		if err := s.record(b, f); err != nil {
 			return err
 		}
 	}
+}
+
+// record visits a record, or keeps it until its transaction ends.
+func (s *scanner) record(b *protocol.RecordBatch, f fetched) error {
+	if s.sight != nil {
+		if err := s.sight(&f); err != nil {
+			return err
+		}
+	}
+	if f.plain || s.committed {
+		return s.visit(f)
+	}
+	s.open[b.ProducerID] = append(s.open[b.ProducerID], f)
+	return nil
 }
 
 // readMarker ends a transaction: its records are given to visit or forgotten.
@@ -192,15 +245,28 @@ func (s *scanner) readMarker(b *protocol.ControlBatch) error {
 	return nil
 }
 
-func copyRecord(r *protocol.Record) (fetched, error) {
-	f := fetched{offset: r.Offset, headers: make(map[string]string, len(r.Headers))}
+// copyRecord leaves the value of a record out that is not wanted.
+func (s *scanner) copyRecord(r *protocol.Record) (f fetched, wanted bool, err error) {
+	f = fetched{offset: r.Offset, headers: make(map[string]string, len(r.Headers))}
 	for _, h := range r.Headers {
 		f.headers[h.Key] = string(h.Value)
 	}
-	var err1, err2 error
-	f.key, err1 = readBytes(r.Key)
-	f.value, err2 = readBytes(r.Value)
-	return f, errors.Join(err1, err2)
+	for _, part := range []protocol.Bytes{r.Key, r.Value} {
+		if part != nil {
+			s.bytes += part.Len()
+		}
+	}
+	if f.key, err = readBytes(r.Key); err != nil {
+		return f, false, err
+	}
+	if s.wanted != nil && !s.wanted(&f) {
+		if r.Value != nil {
+			r.Value.Close()
+		}
+		return f, false, nil
+	}
+	f.value, err = readBytes(r.Value)
+	return f, true, err
 }
 
 func readBytes(b protocol.Bytes) ([]byte, error) {

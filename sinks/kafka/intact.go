@@ -80,20 +80,15 @@ func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.O
 }
 
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
-	e := &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone)}
-	var topics []string
-	for _, topic := range slices.Sorted(maps.Keys(gone)) {
-		topics = append(topics, topic)
-		e.Gone = append(e.Gone, strings.TrimPrefix(topic, l.envelope.Prefix+"."))
-	}
-	e.Reason = "deleted, made anew or truncated: " + strings.Join(topics, ", ")
-	return e
+	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
+		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.envelope.Prefix, r)] != nil },
+		Reason: "deleted, made anew or truncated: " + strings.Join(slices.Sorted(maps.Keys(gone)), ", ")}
 }
 
 // ends gives the end of every partition of a topic; nothing where there is no such topic.
 func (c *client) ends(ctx context.Context, topic string) (ends map[int]int64, err error) {
 	err = c.try(ctx, "find the end of "+topic, func(ctx context.Context) error {
-		ends, err = c.askEnds(ctx, topic)
+		ends, err = c.askOffsets(ctx, topic, latest)
 		if noTopic(err) {
 			ends, err = nil, nil
 		}
@@ -102,28 +97,39 @@ func (c *client) ends(ctx context.Context, topic string) (ends map[int]int64, er
 	return ends, err
 }
 
-func (c *client) askEnds(ctx context.Context, topic string) (map[int]int64, error) {
-	const latest = -1
+// starts gives the first offset that each partition of a topic still has.
+func (c *client) starts(ctx context.Context, topic string) (starts map[int]int64, err error) {
+	err = c.try(ctx, "find the start of "+topic, func(ctx context.Context) error {
+		starts, err = c.askOffsets(ctx, topic, earliest)
+		return err
+	})
+	return starts, err
+}
+
+// What can be asked for instead of a time (ListOffsets).
+const latest, earliest = -1, -2
+
+func (c *client) askOffsets(ctx context.Context, topic string, at int64) (map[int]int64, error) {
 	leaders, err := c.leaders(ctx, topic)
 	if err != nil || len(leaders) == 0 {
 		return nil, err
 	}
 	partitions := make([]listoffsets.RequestPartition, len(leaders))
 	for p := range leaders {
-		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: latest}
+		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: at}
 	}
 	m, err := c.roundTrip(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: partitions}}})
 	if err != nil {
 		return nil, err
 	}
-	ends := map[int]int64{}
+	offsets := map[int]int64{}
 	for _, t := range m.(*listoffsets.Response).Topics {
 		for _, p := range t.Partitions {
 			if err := codeError(p.ErrorCode); err != nil {
 				return nil, fmt.Errorf("partition %d: %w", p.Partition, err)
 			}
-			ends[int(p.Partition)] = p.Offset
+			offsets[int(p.Partition)] = p.Offset
 		}
 	}
-	return ends, nil
+	return offsets, nil
 }

@@ -23,7 +23,7 @@ func newConfig(t testing.TB, brokers []string) kafka.Config {
 	t.Helper()
 	return kafka.Config{
 		Brokers: brokers, TopicPrefix: fmt.Sprintf("t%d-%d", time.Now().UnixNano(), prefixes.Add(1)),
-		Cluster: "test", Partitions: 3, Version: "v0-test",
+		Cluster: sinktest.Name, ClusterUID: sinktest.UID, Partitions: 3, Version: "v0-test",
 		Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 }
@@ -53,7 +53,12 @@ func TestContract(t *testing.T) {
 // place is where the configuration writes.
 func place(cfg kafka.Config) sinktest.Place {
 	return sinktest.Place{
-		Connect:     func(t *testing.T) sinks.Sink { return newSink(t, cfg) },
+		Connect: func(t *testing.T) sinks.Sink { return newSink(t, cfg) },
+		Another: func(t *testing.T, cluster, uid string) sinks.Sink {
+			other := cfg
+			other.Cluster, other.ClusterUID = cluster, uid
+			return newSink(t, other)
+		},
 		DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, cfg) },
 	}
 }

@@ -47,6 +47,11 @@ type slotLog struct {
 	headers     []byte
 	tail        []byte
 
+	met     sighting // in the control topic, when the log was opened
+	after   *tail    // what followed the checkpoint; nil where that was new
+	history *history // of the whole cluster; nil until it is needed
+	marked  int64    // the offset of this owner's "open" record
+
 	broken error
 }
 
@@ -172,7 +177,7 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 	key := fmt.Appendf(nil, `{"cluster":%s,"slot":%d}`, mustJSON(l.envelope.Cluster), l.slot)
 	for i := range controls {
 		c := controls[i]
-		c.Cluster, c.Slot, c.Epoch, c.Batch = l.envelope.Cluster, l.slot, l.epoch, l.batch.Seq
+		c.Cluster, c.ClusterUID, c.Slot, c.Epoch, c.Batch = l.envelope.Cluster, l.sink.cfg.ClusterUID, l.slot, l.epoch, l.batch.Seq
 		if c.TimeMs == 0 {
 			c.TimeMs = now
 		}

@@ -35,6 +35,15 @@ func (t *topic) partitionOf(key []byte) *partition {
 	return t.partitions[murmur2.Balance(kafka.Message{Key: key}, t.indexes...)]
 }
 
+// partitionFor is that choice among n partitions.
+func partitionFor(key []byte, n int) int {
+	indexes := make([]int, n)
+	for i := range indexes {
+		indexes[i] = i
+	}
+	return murmur2.Balance(kafka.Message{Key: key}, indexes...)
+}
+
 var murmur2 = kafka.Murmur2Balancer{Consistent: true}
 
 // plainAim is the size to fill a batch to before compression.

@@ -18,7 +18,7 @@ func (s *Sink) Ping(ctx context.Context) error {
 	if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) {
 		return newError(op, err)
 	}
-	p := &producer{client: s.client, txnID: transactionalID(&s.cfg, 0), coordinator: -1}
+	p := &producer{client: s.client, txnID: transactionalID(&s.cfg, s.cfg.ClusterUID, 0), coordinator: -1}
 	// The first use ever makes the coordinator's own topic, which takes a moment.
 	return s.client.try(ctx, "find the coordinator of "+p.txnID, func(ctx context.Context) error {
 		return p.askCoordinator(ctx, func() error { return nil })

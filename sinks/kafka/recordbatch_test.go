@@ -30,7 +30,7 @@ func decode(t *testing.T, set []byte) (*protocol.RecordBatch, []fetched) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := copyRecord(r)
+		f, _, err := (&scanner{}).copyRecord(r)
 		if err != nil {
 			t.Fatal(err)
 		}

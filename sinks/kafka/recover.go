@@ -1,14 +1,11 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
-
-	"github.com/segmentio/kafka-go/protocol/listoffsets"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -24,14 +21,16 @@ const (
 
 // recover reads what earlier owners made durable after the checkpoint: the batch records of the slot up to the
 // mark, and the changes that they speak of.
-func (l *slotLog) recover(ctx context.Context, from sinks.Durable, mark int64) ([]sinks.Recovered, error) {
-	tail, err := l.readTail(ctx, from, mark)
-	if err != nil {
+func (l *slotLog) recover(ctx context.Context) ([]sinks.Recovered, error) {
+	if err := l.sink.client.scanTo(ctx, l.after.scanner, l.marked-1); err != nil {
 		return nil, asLost(err)
 	}
-	recovered := make([]sinks.Recovered, 0, len(tail))
-	for _, t := range tail {
-		r, err := l.readBatch(ctx, &t)
+	if err := cmp.Or(l.newer(), l.after.lost); err != nil {
+		return nil, asLost(err)
+	}
+	recovered := make([]sinks.Recovered, 0, len(l.after.batches))
+	for i := range l.after.batches {
+		r, err := l.readBatch(ctx, &l.after.batches[i])
 		if err != nil {
 			return nil, asLost(err)
 		}
@@ -57,78 +56,77 @@ type tailBatch struct {
 	next int64 // the offset after it
 }
 
-// readTail gives the slot's batch records after the checkpoint, in order and without a hole.
-func (l *slotLog) readTail(ctx context.Context, from sinks.Durable, mark int64) ([]tailBatch, error) {
-	first, err := l.tailStart(ctx, from, mark)
+// tail is what follows the checkpoint: the slot's batch records, in order and without a hole.
+type tail struct {
+	log     *slotLog
+	from    sinks.Durable
+	scanner *scanner
+	seq     uint64 // of the last batch
+	batches []tailBatch
+	changes int   // of all of them
+	lost    error // why they can't be rolled forward one by one
+}
+
+// beginTail reads as far as the topic goes for now.
+func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) (*tail, error) {
+	t := &tail{log: l, from: from, seq: from.Seq}
+	start, err := l.logStart(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var tail []tailBatch
-	changes, seq := 0, from.Seq
-	s := l.controlScan(first, mark-1, func(c *change.Control, offset int64) error {
-		if c.Epoch > l.epoch {
-			return fmt.Errorf("epoch %d has opened slot %d: %w", c.Epoch, l.slot, sinks.ErrFenced)
-		}
-		if c.Type != change.ControlBatch || c.Batch <= from.Seq {
-			return nil
-		}
-		if c.Batch != seq+1 {
-			return gone("batch %d follows batch %d in %s", c.Batch, seq, l.control.topic.name)
-		}
-		seq = c.Batch
-		if changes += c.Changes; changes > maxTail {
-			return gone("the checkpoint is more than %d changes behind the log: too old to go on from", maxTail)
-		}
-		tail = append(tail, tailBatch{*c, offset + 1})
-		return nil
-	})
-	return tail, l.sink.client.scan(ctx, s)
+	first, err := l.tailStart(ctx, from, start, end)
+	if errors.Is(err, errGone) {
+		first, t.lost = start, err
+	} else if err != nil {
+		return nil, err
+	}
+	t.scanner = l.controlScanner(l.control.index, first, t.add)
+	return t, l.sink.client.scanTo(ctx, t.scanner, end-1)
 }
 
-// controlScan visits the slot's own control records.
-func (l *slotLog) controlScan(first, last int64, visit func(*change.Control, int64) error) *scanner {
-	slot := strconv.Itoa(l.slot)
-	return &scanner{topic: l.control.topic.name, partition: l.control.index, first: first, last: last,
-		visit: func(f fetched) error {
-			if f.headers[change.HeaderSlot] != slot {
-				return nil
-			}
-			var c change.Control
-			if err := json.Unmarshal(f.value, &c); err != nil {
-				return fmt.Errorf("decode the control record at offset %d: %w", f.offset, err)
-			}
-			if c.Cluster != l.envelope.Cluster {
-				return nil
-			}
-			return visit(&c, f.offset)
-		}}
+func (t *tail) add(f fetched) error {
+	c := f.control
+	switch {
+	case t.lost != nil || c.Slot != t.log.slot || c.Type != change.ControlBatch || c.Batch <= t.from.Seq:
+	case c.Batch != t.seq+1:
+		t.lost = gone("batch %d follows batch %d in %s", c.Batch, t.seq, t.log.control.topic.name)
+	case t.changes+c.Changes > maxTail:
+		t.lost = gone("the checkpoint is more than %d changes behind the log: too old to go on from", maxTail)
+	default:
+		t.seq, t.changes = c.Batch, t.changes+c.Changes
+		t.batches = append(t.batches, tailBatch{*c, f.offset + 1})
+		return nil
+	}
+	if t.lost != nil {
+		t.batches = nil
+	}
+	return nil
 }
 
 // tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the
-// record before it is the batch record that the checkpoint speaks of: a topic that was deleted and made anew
-// has the same name and may have grown past the offset.
-func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, mark int64) (int64, error) {
-	start, err := l.logStart(ctx)
-	if err != nil {
-		return 0, err
-	}
+// record before it is the batch record that the checkpoint speaks of (or, before the first batch, a mark of this slot): a
+// topic that was deleted and made anew has the same name and may have grown past the offset.
+func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end int64) (int64, error) {
 	next, known := from.Offsets[l.control.topic.name][int(l.control.index)]
 	switch {
 	case !known:
 		return start, nil
+	case start == next+1 && l.sink.cfg.Delivery == ExactlyOnce:
+		return start, nil // all has expired up to the marker that ended that batch's transaction
 	case start > next:
 		return 0, gone("%s/%d starts at offset %d, the checkpoint stands at %d", l.control.topic.name, l.control.index, start, next)
-	case next > mark:
-		return 0, gone("%s/%d ends at offset %d, the checkpoint stands at %d", l.control.topic.name, l.control.index, mark, next)
+	case next > end:
+		return 0, gone("%s/%d ends at offset %d, the checkpoint stands at %d", l.control.topic.name, l.control.index, end, next)
 	case start == next:
 		return next, nil // the record before it has expired
 	}
 	found := false
-	s := l.controlScan(next-1, next-1, func(c *change.Control, _ int64) error {
-		found = c.Type == change.ControlBatch && c.Batch == from.Seq
+	s := l.controlScanner(l.control.index, next-1, func(f fetched) error {
+		c := f.control
+		found = c.Slot == l.slot && c.Batch == from.Seq && (c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
 		return nil
 	})
-	s.committed = true
+	s.committed, s.last = true, next-1
 	if err := l.sink.client.scan(ctx, s); err != nil {
 		return 0, err
 	}
@@ -139,21 +137,9 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, mark int64)
 }
 
 // logStart is the first offset that the control partition still has.
-func (l *slotLog) logStart(ctx context.Context) (start int64, err error) {
-	const earliest = -2
-	name, p := l.control.topic.name, l.control.index
-	err = l.sink.client.try(ctx, "find the start of "+name, func(ctx context.Context) error {
-		m, err := l.sink.client.roundTrip(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
-			Topic: name, Partitions: []listoffsets.RequestPartition{{Partition: p, CurrentLeaderEpoch: -1, Timestamp: earliest}},
-		}}})
-		if err != nil {
-			return err
-		}
-		r := m.(*listoffsets.Response).Topics[0].Partitions[0]
-		start = r.Offset
-		return codeError(r.ErrorCode)
-	})
-	return start, err
+func (l *slotLog) logStart(ctx context.Context) (int64, error) {
+	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
+	return starts[int(l.control.index)], err
 }
 
 // readBatch reads the changes of one batch back.

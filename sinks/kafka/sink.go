@@ -48,20 +48,44 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// Open fences the slot's earlier writers, marks the place in the control topic, and reads back up to the mark.
+// Open sees whose the log is, fences the slot's earlier writers, marks the place in the control topic, and reads back up
+// to the mark.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
 	s.topics.forget()
-	l, err := s.newLog(ctx, slot, epoch)
-	if err != nil {
-		return nil, nil, fmt.Errorf("open slot %d: %w", slot, err)
-	}
-	recovered, err := s.openLog(ctx, l, from)
+	l, recovered, err := s.open(ctx, slot, epoch, from)
 	var lost *sinks.LostTailError
-	if err != nil && !errors.As(err, &lost) {
+	if err == nil || errors.As(err, &lost) {
+		return l, recovered, err
+	}
+	if l != nil && l.producer != nil {
 		l.broken = err
 		l.abandon()
-		return nil, nil, fmt.Errorf("open slot %d: %w", slot, err)
 	}
+	var other *sinks.OtherClusterError
+	if errors.As(err, &other) {
+		return nil, nil, other
+	}
+	return nil, nil, fmt.Errorf("open slot %d: %w", slot, err)
+}
+
+func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, _ []sinks.Recovered, err error) {
+	if l, err = s.newLog(ctx, slot, epoch); err != nil {
+		return nil, nil, err
+	}
+	if err := l.meet(ctx, from); err != nil {
+		return l, nil, err
+	}
+	if from.New { // the checkpoint that was may have known the cluster by another of its ids
+		for _, uid := range s.cfg.ClusterIDs {
+			if _, err := newProducer(ctx, s.client, uid, slot); err != nil {
+				return l, nil, err
+			}
+		}
+	}
+	if l.producer, err = newProducer(ctx, s.client, s.cfg.ClusterUID, slot); err != nil {
+		return l, nil, err
+	}
+	recovered, err := s.openLog(ctx, l, from)
 	return l, recovered, err
 }
 
@@ -77,18 +101,18 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		return nil, err
 	}
 	l.control = t.partitions[slot%len(t.partitions)]
-	l.producer, err = newProducer(ctx, s.client, slot)
-	return l, err
+	return l, nil
 }
 
 // openLog writes the mark and reads back. In at-least-once mode the mark is what fences: the control partition
 // has now seen the newer producer epoch, so no older writer can end a batch any more.
-func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) ([]sinks.Recovered, error) {
-	mark, err := l.mark(ctx, from.Seq)
-	if err != nil {
+func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (recovered []sinks.Recovered, err error) {
+	if l.marked, err = l.mark(ctx, from.Seq); err != nil {
 		return nil, fmt.Errorf("mark the control topic: %w", err)
 	}
-	recovered, err := l.recover(ctx, from, mark)
+	if !from.New {
+		recovered, err = l.recover(ctx)
+	}
 	var tail *sinks.LostTailError
 	if err != nil && !errors.As(err, &tail) {
 		return nil, err

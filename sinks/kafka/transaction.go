@@ -26,8 +26,9 @@ type producer struct {
 	ending        bool  // its end was asked for
 }
 
-func transactionalID(cfg *Config, slot int) string {
-	return fmt.Sprintf("%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, slot)
+// transactionalID is a cluster's own, so that no other of the same name is fenced.
+func transactionalID(cfg *Config, uid string, slot int) string {
+	return fmt.Sprintf("%s-%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, uid, slot)
 }
 
 // newProducer fences every earlier producer of the slot. Its transaction, if one is open, is aborted by the
@@ -35,8 +36,8 @@ func transactionalID(cfg *Config, slot int) string {
 //
 // At-least-once mode has the same identity: without transactions too, a partition refuses an older epoch once
 // it has seen the newer one.
-func newProducer(ctx context.Context, c *client, slot int) (*producer, error) {
-	p := &producer{client: c, txnID: transactionalID(c.cfg, slot), coordinator: -1,
+func newProducer(ctx context.Context, c *client, uid string, slot int) (*producer, error) {
+	p := &producer{client: c, txnID: transactionalID(c.cfg, uid, slot), coordinator: -1,
 		transactional: c.cfg.Delivery == ExactlyOnce}
 	err := c.try(ctx, "fence earlier writers of "+p.txnID, func(ctx context.Context) error {
 		m, err := c.roundTrip(ctx, &initproducerid.Request{

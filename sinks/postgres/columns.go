@@ -68,9 +68,10 @@ func (c *controlColumns) all() []*pgdb.Array {
 	return []*pgdb.Array{&c.time, &c.kind, &c.stream, &c.record}
 }
 
-func (c *controlColumns) fill(controls []change.Control) error {
+func (c *controlColumns) fill(controls []change.Control, uid string) error {
 	reset(c.all(), controlTypes)
 	for i := range controls {
+		controls[i].ClusterUID = uid
 		record, err := json.Marshal(&controls[i])
 		if err != nil {
 			return err

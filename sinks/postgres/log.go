@@ -32,6 +32,7 @@ type slotLog struct {
 	slot    int
 	epoch   int64
 	restart bool // the tail was lost: the first batch starts numbers over
+	at      tail // where it stood when this owner came
 	params  writeParams
 }
 
@@ -95,7 +96,7 @@ func (p *writeParams) fill(l *slotLog, b *change.Batch) (err error) {
 	p.findLast(b.Changes)
 	p.changes.fill(b.Changes, p.last)
 	p.letters.fill(b.Malformed)
-	return p.controls.fill(b.Controls)
+	return p.controls.fill(b.Controls, l.sink.uid)
 }
 
 func (p *writeParams) findLast(changes []change.Change) {

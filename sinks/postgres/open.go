@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,18 +17,23 @@ import (
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
 	at, err := s.fence(ctx, slot, epoch)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil, s.tooOld(ctx, op, slot)
+	var other *sinks.OtherClusterError
+	var newer *sinks.NewerEpochError
+	if errors.As(err, &other) || errors.As(err, &newer) {
+		return nil, nil, err
 	}
 	if err != nil {
 		return nil, nil, s.db.Fail(op, err)
+	}
+	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
+	if from.New {
+		return log, nil, nil
 	}
 	recovered, reason, err := s.recover(ctx, at, from)
 	if err != nil {
 		return nil, nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, slot: slot, epoch: epoch, restart: reason != ""}
-	if reason != "" {
+	if log.restart = reason != ""; log.restart {
 		return log, recovered, &sinks.LostTailError{Reason: reason, All: at.seq < from.Seq}
 	}
 	return log, recovered, nil
@@ -40,25 +46,67 @@ type tail struct {
 	epoch int64  // batches of older epochs were given up
 }
 
-// fence raises the slot's epoch; without a row where it is as high already.
+// fence raises the slot's epoch, unless the tables are another cluster's, or the epoch is as high already.
 func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
-	const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch) values ($1, $2, $3)
-		on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
-		returning seq, tail_epoch`
 	t := tail{slot: slot}
-	err := s.db.QueryRow(ctx, raise, s.cluster, slot, epoch).Scan(&t.seq, &t.epoch)
+	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		if err := s.belong(ctx, tx); err != nil {
+			return err
+		}
+		const raise = `insert into slots as s (cluster, slot, epoch) values ($1, $2, $3)
+			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
+			returning seq, tail_epoch`
+		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch).Scan(&t.seq, &t.epoch)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return s.newer(ctx, tx, slot)
+		}
+		return err
+	})
 	return t, err
 }
 
-// tooOld says who has the slot. It may be nobody: a checkpoint that was made anew, or restored from a backup, counts
-// its epochs from the start.
-func (s *Sink) tooOld(ctx context.Context, op string, slot int) error {
-	var newest int64
-	const look = `select epoch from kubecdc_log.slots where cluster = $1 and slot = $2`
-	if err := s.db.QueryRow(ctx, look, s.cluster, slot).Scan(&newest); err != nil {
-		return s.db.Fail(op, err)
+// newer says which epoch the slot has.
+func (s *Sink) newer(ctx context.Context, tx pgx.Tx, slot int) error {
+	e := &sinks.NewerEpochError{Slot: slot}
+	const look = `select epoch from slots where cluster = $1 and slot = $2`
+	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil {
+		return err
 	}
-	return fmt.Errorf("%s in %s: it was opened with epoch %d already: %w; or, if no other process runs, the checkpoint is "+
-		"not the one that this log was written with: give the cluster another name, or the log another database",
-		op, s.db.Where(), newest, sinks.ErrFenced)
+	return e
+}
+
+// belong notes whose rows the cluster's are, the first time, and then compares.
+func (s *Sink) belong(ctx context.Context, tx pgx.Tx) error {
+	if s.uid == "" {
+		return nil
+	}
+	const note = `insert into clusters (cluster, uid) values ($1, $2) on conflict do nothing`
+	if _, err := tx.Exec(ctx, note, s.cluster, s.uid); err != nil {
+		return err
+	}
+	return s.compare(ctx, tx)
+}
+
+func (s *Sink) compare(ctx context.Context, db interface {
+	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+}) error {
+	var stored string
+	err := db.QueryRow(ctx, `select uid from clusters where cluster = $1`, s.cluster).Scan(&stored)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows), err == nil && (s.uid == "" || stored == s.uid || slices.Contains(s.uids, stored)):
+		return nil
+	case err != nil:
+		return err
+	}
+	return &sinks.OtherClusterError{Log: s.db.Where(), Cluster: s.cluster, Stored: stored, Found: s.uid, Setting: "KUBECDC_SINK_POSTGRES"}
+}
+
+// Meet compares as Open does.
+func (s *Sink) Meet(ctx context.Context, _ int, _ sinks.Durable) error {
+	err := s.compare(ctx, s.db)
+	var other *sinks.OtherClusterError
+	if errors.As(err, &other) {
+		return err
+	}
+	return s.db.Fail("see whose log it is", err)
 }

@@ -23,7 +23,8 @@ func contract(t *testing.T, database func(testing.TB) string) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Place {
 		url := database(t)
 		return sinktest.Place{
-			Connect:     func(t *testing.T) sinks.Sink { return open(t, url, "prod") },
+			Connect:     func(t *testing.T) sinks.Sink { return openAs(t, url, sinktest.Name, sinktest.UID) },
+			Another:     func(t *testing.T, cluster, uid string) sinks.Sink { return openAs(t, url, cluster, uid) },
 			DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, url) },
 		}
 	})
@@ -35,8 +36,7 @@ func malformed(t *testing.T, url string) []change.Malformed {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'prod' and slot = 3",
-		pgx.QueryExecModeExec) // the URL may lead to a pooler
+	rows, _ := conn.Query(t.Context(), "select stream, body as bytes, reason from kubecdc_log.dead_letters where cluster = 'test' and slot = 3")
 	all, err := pgx.CollectRows(rows, pgx.RowToStructByName[change.Malformed])
 	if err != nil {
 		t.Fatal(err)
@@ -44,9 +44,11 @@ func malformed(t *testing.T, url string) []change.Malformed {
 	return all
 }
 
-func open(t testing.TB, url, cluster string) *postgres.Sink {
+func open(t testing.TB, url, cluster string) *postgres.Sink { return openAs(t, url, cluster, "") }
+
+func openAs(t testing.TB, url, cluster, uid string) *postgres.Sink {
 	t.Helper()
-	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: cluster})
+	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: cluster, ClusterUID: uid})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,8 @@ type Config struct {
 type Sink struct {
 	db      *pgdb.DB
 	cluster string
+	uid     string   // of the cluster; empty: it is not compared
+	uids    []string // others that it may be known by
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -46,7 +48,7 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{db: db, cluster: c.Cluster}
+	s := &Sink{db: db, cluster: c.Cluster, uid: c.ClusterUID, uids: c.ClusterIDs}
 	if err := s.checkEncoding(ctx); err != nil {
 		db.Close()
 		return nil, s.db.Fail("open the log", err)

@@ -19,6 +19,8 @@ import (
 type Place struct {
 	// Connect gives a sink that writes to it, each time as a new process would; the suite closes it.
 	Connect func(t *testing.T) sinks.Sink
+	// Another connects as a process that exports another cluster of the same name, or of another name.
+	Another func(t *testing.T, cluster, uid string) sinks.Sink
 	// DeadLetters reads what could not be read, as any other program finds it there.
 	DeadLetters func(t *testing.T) []change.Malformed
 }
@@ -46,6 +48,13 @@ func Run(t *testing.T, fresh Fresh) {
 		{"slots do not see each other", slotsAreSeparate},
 		{"a large batch is recovered whole", largeBatch},
 		{"a cancelled write is all or nothing", cancelled},
+		{"another cluster of the same name is refused, and disturbs nobody", anotherCluster},
+		{"another cluster of the same name is refused in a slot that is new to the log", anotherClusterElsewhere},
+		{"the past of an empty log is empty", emptyPast},
+		{"the past is the last state of each object, whichever slots it was written by", pastOfSlots},
+		{"the past of a stream follows its last list", pastOfLists},
+		{"the past leaves other clusters out", pastOfClusters},
+		{"the past goes on where it ends", goOnFromPast},
 		{"recovery is the same however often it is repeated", recoverTwice},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -132,9 +141,12 @@ func fenceOlder(t *testing.T, w *world) {
 
 func olderCantOpen(t *testing.T, w *world) {
 	w.open(t, slot, 7, sinks.Durable{})
-	_, _, err := w.sink(t).Open(t.Context(), slot, 6, sinks.Durable{})
-	if !errors.Is(err, sinks.ErrFenced) {
-		t.Errorf("opening with an older epoch: error %v, want ErrFenced", err)
+	for _, epoch := range []int64{6, 7} {
+		_, _, err := w.sink(t).Open(t.Context(), slot, epoch, sinks.Durable{})
+		var newer *sinks.NewerEpochError
+		if !errors.As(err, &newer) || newer.Slot != slot || newer.Epoch != 7 {
+			t.Errorf("opening with epoch %d after 7: error %v, want a NewerEpochError that says 7", epoch, err)
+		}
 	}
 }
 

@@ -32,6 +32,13 @@ func (w *world) sink(t *testing.T) sinks.Sink {
 	return s
 }
 
+func (w *world) another(t *testing.T, cluster, uid string) sinks.Sink {
+	t.Helper()
+	s := w.place.Another(t, cluster, uid)
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
 // open takes a slot as a new process does. Earlier owners are neither closed nor told.
 func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
@@ -86,6 +93,7 @@ func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 		Positions: []change.Position{
 			{Stream: "nodes", ResourceVersion: fmt.Sprint(seq * 100), Time: time.UnixMilli(1_700_000_000_000).UTC()},
 			{Stream: "pods", Time: time.UnixMilli(1_700_000_000_001).UTC()},
+			{Stream: "widgets.example.com", Time: time.UnixMilli(1_700_000_000_002).UTC(), Ended: change.EndedRemoved},
 		},
 	}
 }
@@ -113,7 +121,7 @@ func wantPositions(t *testing.T, got, want []change.Position) {
 		return
 	}
 	for i, g := range got {
-		if w := want[i]; g.Stream != w.Stream || g.ResourceVersion != w.ResourceVersion || !g.Time.Equal(w.Time) {
+		if w := want[i]; g.Stream != w.Stream || g.ResourceVersion != w.ResourceVersion || !g.Time.Equal(w.Time) || g.Ended != w.Ended {
 			t.Errorf("recovered position %+v, want %+v", g, w)
 		}
 	}

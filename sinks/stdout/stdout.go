@@ -75,6 +75,9 @@ func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (sinks.Log, []si
 	return &log{s}, nil, nil
 }
 
+// Meet finds nothing: nobody can tell what was written before.
+func (s *Sink) Meet(context.Context, int, sinks.Durable) error { return nil }
+
 // Identity is the same wherever the lines go: nobody can tell.
 func (s *Sink) Identity(context.Context) (string, error) { return "stdout", nil }
 
@@ -109,6 +112,14 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 		return nil, fmt.Errorf("write to stdout: %w", err)
 	}
 	return nil, nil
+}
+
+// Past is empty, as for a log that was never written to.
+func (l *log) Past(context.Context, sinks.Wanted) (*sinks.Past, error) {
+	fold := func(context.Context, func(*change.Change) error, func(sinks.Folded)) (f sinks.Folded, err error) {
+		return
+	}
+	return &sinks.Past{Fold: fold}, nil
 }
 
 func (l *log) Close() error { return nil }

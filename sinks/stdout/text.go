@@ -68,14 +68,19 @@ func (t *textLines) what(c *change.Change) string {
 	return strings.Join(words, " ")
 }
 
+// words are those of control records, as wide as those of changes.
+var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  "}
+
 // control shows what a reader would misread the stream without: gaps, errors, the end of a snapshot.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	at := clock(time.UnixMilli(c.TimeMs))
 	switch c.Type {
 	case change.ControlGap:
 		return t.gap(dst, at, c)
-	case change.ControlError:
-		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint("error  "), c.Stream, c.Cause)
+	case change.ControlStreamError, change.ControlStreamEnd:
+		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint(words[c.Type]), c.Stream, c.Cause)
+	case change.ControlStreamRecovered, change.ControlStreamResume:
+		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: goes on: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:
 		objects := "all"
 		if c.Objects != nil {

@@ -189,7 +189,7 @@ const (
 
 // long are the faults that outlast every timeout. A run begins with one of each.
 var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
-	"all exporters paused beyond timeouts"}
+	"all exporters paused beyond timeouts", "the checkpoint is lost"}
 
 // weights: the slow faults come less often.
 var weights = []struct {
@@ -199,8 +199,7 @@ var weights = []struct {
 	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
-	{"all exporters paused beyond timeouts", 1},
-	{"the checkpoint is lost", 0}, // until it is rebuilt from the log; then among the long ones too
+	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
@@ -273,8 +272,16 @@ func (c *Chaos) pause(exporters ...*Exporter) {
 	}
 }
 
-// loseCheckpoint drops all of the checkpoint while no exporter runs.
+// loseCheckpoint drops all of the checkpoint, and starts the exporters anew.
 func (c *Chaos) loseCheckpoint() {
+	c.dropCheckpoint()
+	for _, r := range c.replicas {
+		r.exporter().Kill()
+	}
+}
+
+// dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended.
+func (c *Chaos) dropCheckpoint() {
 	for _, r := range c.replicas {
 		r.exporter().Signal(syscall.SIGSTOP)
 	}
@@ -283,9 +290,6 @@ func (c *Chaos) loseCheckpoint() {
 	defer conn.Close(context.Background())
 	_, err = conn.Exec(context.Background(), `drop schema kubecdc cascade`)
 	must(c.t, err)
-	for _, r := range c.replicas {
-		r.exporter().Kill()
-	}
 }
 
 func (c *Chaos) disturb(how func(*servers.Proxy)) {
@@ -310,6 +314,12 @@ func (c *Chaos) crossFailpoint(step string, n int, limit time.Duration) bool {
 		dying := first.restartWith("KUBECDC_FAILPOINT", failpoint.Written+":1")
 		next := second.restartWith("KUBECDC_FAILPOINT", step+":1")
 		return c.died(dying, failpoint.Written, limit) && c.died(next, step, limit)
+	}
+	if step == failpoint.Rebuilding || step == failpoint.Rebuilt { // only who finds no checkpoint has one to rebuild
+		c.dropCheckpoint()
+		died := c.died(first.restartWith("KUBECDC_FAILPOINT", step+":1"), step, limit)
+		second.exporter().Kill()
+		return died
 	}
 	e := first.restartWith("KUBECDC_FAILPOINT", fmt.Sprintf("%s:%d", step, n))
 	second.exporter().Kill()

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -9,6 +10,10 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
 	"kubecdc/test/servers"
@@ -46,6 +51,44 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	log = ReadLog(t, w.Kafka.Brokers, w.Prefix) // topics are made while it is awaited
 	wantLossSaid(t, log, w.Prefix+".control", Kinds...)
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0) // as of a new log: from the second snapshot on
+}
+
+// A name that is too long for Kafka is cut, and marked with a hash: the resource can't be read from it. That the topic was
+// lost is said all the same, and all of it is written again.
+func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	long := strings.Repeat("l"+strings.Repeat("o", 50)+"ng.", 3) + "example.com"
+	gadgets := Kind{schema.GroupVersionResource{Group: long, Version: "v1", Resource: "widgets"}, "/registry/" + long + "/widgets/"}
+	installCRD(t, w.Kube.Config, gadgets)
+	w.Prefix = strings.Repeat("p", 100)
+	lost := change.Topic(w.Prefix, change.Resource{Group: long, Plural: "widgets"})
+	if strings.HasSuffix(lost, "example.com") {
+		t.Fatalf("the topic is %s, which has no hash", lost)
+	}
+	api := dynamic.NewForConfigOrDie(w.Kube.Config).Resource(gadgets.GVR).Namespace("default")
+	for i := range 10 {
+		_, err := api.Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": long + "/v1", "kind": "Widget",
+			"metadata": map[string]any{"name": fmt.Sprint("n", i)}}}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	kinds := []Kind{ConfigMaps}
+	writer := w.Writer(t, kinds)
+	env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix, "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps, gadgets}))
+	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
+	deleteTopics(t, w, lost)
+	runFor(t, env, func() { awaitControls(t, w, 2, gadgets.ID(), change.ControlSnapshotEnd) })
+	log := w.Read(t)
+	wantLossSaid(t, log, lost, gadgets)
+	read := map[string]bool{}
+	for _, r := range log.Records {
+		read[r.Key] = read[r.Key] || r.Topic == lost && r.Op == "r"
+	}
+	for i := range 10 {
+		if key := fmt.Sprint("default/n", i); !read[key] {
+			t.Errorf("%s is not in the topic that was made anew", key)
+		}
+	}
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 }
 
 // runFor runs an exporter while do is done.

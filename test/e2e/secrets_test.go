@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -176,17 +174,14 @@ func wildcardTakesNone(t *testing.T, w *World, v *vault) {
 }
 
 // wantChecked runs exporter check.
-func (w *World) wantChecked(t testing.TB, env map[string]string, want ...string) {
+func (w *World) wantChecked(t *testing.T, env map[string]string, want ...string) {
 	t.Helper()
-	check := exec.Command(Binary(t), "check")
-	check.Env = os.Environ()
-	for k, v := range w.With(flat(env)...) {
-		check.Env = append(check.Env, k+"="+v)
+	code, out := runCheck(t, w.With(flat(env)...))
+	if code != 0 {
+		t.Errorf("exporter check ends with %d", code)
 	}
-	out, err := check.CombinedOutput()
-	must(t, err)
 	for _, text := range want {
-		if !strings.Contains(string(out), text) {
+		if !strings.Contains(out, text) {
 			t.Errorf("exporter check does not say %q:\n%s", text, out)
 		}
 	}
@@ -272,7 +267,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 
 // The same with an SQLite file and a pipe: after the change nothing in the file has it, not even where rows were.
 func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
-	k := startKube(t)
+	k := startKube(t, compaction)
 	v := newVault(t, k)
 	path := filepath.Join(t.TempDir(), "c.db")
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "KUBECDC_CLUSTER": "pipe", "KUBECDC_RESOURCES": "secrets",

@@ -28,6 +28,7 @@ var (
 	Deployments = Kind{schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}, "/registry/deployments/"}
 	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
 	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
+	Events      = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "/registry/events/"} // not among them: no watch cache
 	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
 )
 
@@ -41,14 +42,17 @@ func Resources(kinds []Kind) string {
 }
 
 // InstallWidgets installs the custom resource and waits until it can be written.
-func InstallWidgets(t testing.TB, config *rest.Config) {
+func InstallWidgets(t testing.TB, config *rest.Config) { installCRD(t, config, Widgets) }
+
+// installCRD installs one of widgets, in the kind's group.
+func installCRD(t testing.TB, config *rest.Config, kind Kind) {
 	t.Helper()
 	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 	crd := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-		"metadata": map[string]any{"name": "widgets.example.com"},
+		"metadata": map[string]any{"name": kind.ID()},
 		"spec": map[string]any{
-			"group": "example.com", "scope": "Namespaced",
+			"group": kind.GVR.Group, "scope": "Namespaced",
 			"names": map[string]any{"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"},
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}},
@@ -58,11 +62,22 @@ func InstallWidgets(t testing.TB, config *rest.Config) {
 		t.Fatal(err)
 	}
 	Await(t, 30*time.Second, "the CRD to be served", func() (bool, error) {
-		_, err := dynamic.NewForConfigOrDie(config).Resource(Widgets.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
+		_, err := dynamic.NewForConfigOrDie(config).Resource(kind.GVR).Namespace("default").List(context.Background(), metav1.ListOptions{})
 		if apierrors.IsNotFound(err) {
 			return false, nil
 		}
 		return err == nil, err
+	})
+}
+
+// RemoveWidgets removes the custom resource, its objects with it, and waits until both are gone.
+func RemoveWidgets(t testing.TB, config *rest.Config) {
+	t.Helper()
+	crds := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	must(t, crds.Delete(context.Background(), "widgets.example.com", metav1.DeleteOptions{}))
+	Await(t, 60*time.Second, "the CRD to be gone", func() (bool, error) {
+		_, err := crds.Get(context.Background(), "widgets.example.com", metav1.GetOptions{})
+		return apierrors.IsNotFound(err), nil
 	})
 }
 
@@ -112,6 +127,9 @@ func (w *Writer) one() {
 	ns, name := writeNamespaces[w.random.IntN(len(writeNamespaces))], fmt.Sprintf("n%d", w.random.IntN(w.Names))
 	key := kind.ID() + " " + ns + "/" + name
 	object := sample(kind, name, int(w.Made.Add(1)), w.Pad)
+	if kind == Events { // it must be about something in its own namespace
+		_ = unstructured.SetNestedField(object.Object, ns, "involvedObject", "namespace")
+	}
 	remove := w.alive[key] && w.random.IntN(4) == 0
 	api := w.client.Resource(kind.GVR).Namespace(ns)
 	w.insist(func(ctx context.Context) error {
@@ -168,6 +186,9 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 		o["apiVersion"], o["kind"], o["data"] = "v1", "ConfigMap", map[string]any{"n": strconv.Itoa(n), "html": "<a href=\"x\">&</a>\u2028"}
 	case Secrets:
 		o["apiVersion"], o["kind"], o["stringData"] = "v1", "Secret", map[string]any{"n": strconv.Itoa(n)}
+	case Events:
+		o["apiVersion"], o["kind"], o["reason"] = "v1", "Event", "Tested"
+		o["involvedObject"] = map[string]any{"kind": "ConfigMap", "namespace": "default", "name": name}
 	case Roles:
 		o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "Role"
 		o["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}

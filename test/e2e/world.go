@@ -37,7 +37,12 @@ func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 // NewPostgresWorld starts servers of the test's own, without Kafka: log and checkpoint are in one database.
 func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	t.Helper()
-	w := &World{Prefix: "e2e", Kube: startKube(t)}
+	return postgresWorld(t, startKube(t, compaction), postgres)
+}
+
+func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.PostgresOptions) *World {
+	t.Helper()
+	w := &World{Prefix: "e2e", Kube: kube}
 	var err error
 	w.Postgres, err = servers.StartPostgres(context.Background(), postgres)
 	must(t, err)
@@ -51,9 +56,13 @@ func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	return w
 }
 
-func startKube(t testing.TB) *servers.Kubernetes {
+// compaction is how often the API servers compact etcd, so that positions that don't move are found out. History stays for
+// that long: no test that demands all of it keeps an exporter away from the API server longer.
+const compaction = time.Minute
+
+func startKube(t testing.TB, compaction time.Duration) *servers.Kubernetes {
 	t.Helper()
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{CompactionInterval: -1})
+	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{CompactionInterval: compaction})
 	must(t, err)
 	t.Cleanup(func() { _ = k.Stop() })
 	return k

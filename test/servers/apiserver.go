@@ -47,6 +47,9 @@ func (a *APIServer) args() []string {
 		// Negative: never.
 		args = append(args, "--etcd-compaction-interval="+max(0, k.opts.CompactionInterval).String())
 	}
+	for _, resource := range k.opts.OwnEtcd {
+		args = append(args, "--etcd-servers-overrides="+resource+"#"+k.second.endpoint)
+	}
 	return append(args, k.opts.APIServerFlags...)
 }
 

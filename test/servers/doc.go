@@ -7,6 +7,8 @@
 // one git-ignored folder at the project root, .servers/ (or the folder named
 // by KUBECDC_SERVERS_DIR); each running server has a folder of its own under
 // .servers/run/, gone when it stops unless KUBECDC_SERVERS_KEEP is set.
+// Root's Postgres runs as another user: where that user can't enter the
+// folder, .servers/elsewhere is a link to where it runs.
 //
 // Every server dies with the process that started it, and can be restarted,
 // killed, frozen behind a Proxy, set back to an older state: that is what the

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -60,10 +61,17 @@ func (i *installer) installKube(ctx context.Context) error {
 	if err != nil || exists(binary) {
 		return err
 	}
-	what := "build kube-apiserver " + kubeVersion + " and etcd from their Go modules (minutes, the first time)"
-	return i.step(what, func() error {
+	var packages int
+	err = i.step("get the Go modules of kube-apiserver "+kubeVersion+" and etcd", func() (err error) {
+		packages, err = toCompile(ctx, source)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return i.step("build kube-apiserver "+kubeVersion+" and etcd (minutes, the first time)", func() error {
 		old, _ := filepath.Glob(filepath.Join(i.dir, "kube-*"))
-		if err := i.build(ctx, source, binary); err != nil {
+		if err := i.build(ctx, source, binary, packages); err != nil {
 			return err
 		}
 		for _, path := range old {
@@ -73,22 +81,41 @@ func (i *installer) installKube(ctx context.Context) error {
 	})
 }
 
-func (i *installer) build(ctx context.Context, source, binary string) error {
+// toCompile downloads the modules that are not there, and counts the packages
+// that are not in Go's build cache. It is the most that will be compiled: of
+// these, the cache may still have some once it is known what they import.
+func toCompile(ctx context.Context, source string) (int, error) {
+	var list, messages strings.Builder
+	cmd := goKube(ctx, source, "list", "-deps", "-f", "{{if .Stale}}{{.ImportPath}}{{end}}")
+	cmd.Stdout, cmd.Stderr = &list, &messages
+	if err := cmd.Run(); err != nil {
+		return 0, fmt.Errorf("list what kube-apiserver is made of, in %s: %w\n%s", source, err, lastLines(messages.String(), tailLines))
+	}
+	return len(strings.Fields(list.String())), nil
+}
+
+func (i *installer) build(ctx context.Context, source, binary string, packages int) error {
 	tmp := binary + ".tmp"
-	args := append([]string{"build", "-v", "-o", tmp}, kubeFlags()...)
-	cmd := exec.CommandContext(ctx, "go", append(args, ".")...)
-	cmd.Dir = source
-	// Without cgo it needs no C compiler and runs wherever it is copied to.
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
-	if err := i.follow(cmd); err != nil {
+	if err := i.follow(goKube(ctx, source, "build", "-v", "-o", tmp), packages); err != nil {
 		return fmt.Errorf("build kube-apiserver in %s: %w", source, err)
 	}
 	return os.Rename(tmp, binary)
 }
 
+// goKube is a go command on kube-apiserver, with the flags that its binary is
+// built with.
+func goKube(ctx context.Context, source, verb string, args ...string) *exec.Cmd {
+	args = slices.Concat([]string{verb}, args, kubeFlags(), []string{"."})
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = source
+	// Without cgo it needs no C compiler and runs wherever it is copied to.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=")
+	return cmd
+}
+
 // follow runs go build -v, which names each package that it has compiled, and
 // tells from time to time how far it has come.
-func (i *installer) follow(cmd *exec.Cmd) error {
+func (i *installer) follow(cmd *exec.Cmd, packages int) error {
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		return err
@@ -97,12 +124,15 @@ func (i *installer) follow(cmd *exec.Cmd) error {
 		return err
 	}
 	var text strings.Builder
-	start, told, packages := time.Now(), time.Now(), 0
-	for lines := bufio.NewScanner(out); lines.Scan(); packages++ {
+	start, told, compiled := time.Now(), time.Now(), 0
+	for lines := bufio.NewScanner(out); lines.Scan(); {
 		fmt.Fprintln(&text, lines.Text())
+		if !strings.Contains(lines.Text(), " ") { // else it is a message
+			compiled++
+		}
 		if time.Since(told) > 20*time.Second {
 			told = time.Now()
-			i.log(fmt.Sprintf("  %d packages compiled after %s, of about 1,500", packages, time.Since(start).Round(time.Second)))
+			i.log(fmt.Sprintf("  %d of at most %d packages compiled after %s", compiled, packages, time.Since(start).Round(time.Second)))
 		}
 	}
 	if err := cmd.Wait(); err != nil {

@@ -28,36 +28,15 @@ func findPostgres(dir string) (*postgresInstall, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &postgresInstall{base: dir, user: user}
-	if !user.canReach(dir) {
-		// E.g. a checkout below /root: its user cannot get there.
-		p.base = filepath.Join(os.TempDir(), "kubecdc-postgres-"+shortHash(dir))
-		if err := claim(p.base); err != nil {
-			return nil, err
-		}
+	p := &postgresInstall{user: user}
+	if p.base, err = postgresBase(dir, user); err != nil {
+		return nil, err
 	}
 	if p.binaries, err = postgresBinaries(p.base); err != nil {
 		return p, err
 	}
 	p.template = filepath.Join(p.base, "postgres-template-"+shortHash(p.binaries))
 	return p, nil
-}
-
-// claim makes a folder in a place where anybody may, and makes sure that it is
-// this user's: what is in it will be run.
-func claim(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("make a folder for Postgres: %w", err)
-	}
-	info, err := os.Lstat(dir)
-	if err != nil {
-		return fmt.Errorf("make a folder for Postgres: %w", err)
-	}
-	stat, ok := info.Sys().(*syscall.Stat_t)
-	if !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
-		return fmt.Errorf("use %s for Postgres: it belongs to someone else", dir)
-	}
-	return nil
 }
 
 func shortHash(text string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:8] }
@@ -92,16 +71,36 @@ var errNoPostgres = errors.New("no Postgres server on this machine: " + howToIns
 func (i *installer) installPostgres(ctx context.Context) error {
 	found, err := findPostgres(i.dir)
 	if errors.Is(err, errNoPostgres) {
-		if err := i.fetchPostgres(ctx, filepath.Join(found.base, fetchedPostgres)); err != nil {
+		if err := i.bringPostgres(ctx, found.base); err != nil {
 			return fmt.Errorf("none installed, and none to be had from Maven Central: %w", err)
 		}
 		found, err = findPostgres(i.dir)
 	}
-	if err != nil || exists(found.template) {
+	if err != nil {
+		return err
+	}
+	if err := noteBase(i.dir, found.base); err != nil || exists(found.template) {
 		return err
 	}
 	return i.step("initdb with "+found.binaries, func() error {
 		return replaceDir(found.template, func(tmp string) error { return found.initdb(ctx, tmp) })
+	})
+}
+
+// bringPostgres fetches Postgres into the folder of all servers, which stays,
+// and copies it to base where that is another one.
+func (i *installer) bringPostgres(ctx context.Context, base string) error {
+	fetched := filepath.Join(i.dir, fetchedPostgres)
+	if !exists(fetched) {
+		if err := i.fetchPostgres(ctx, fetched); err != nil {
+			return err
+		}
+	}
+	if base == i.dir {
+		return nil
+	}
+	return replaceDir(filepath.Join(base, fetchedPostgres), func(tmp string) error {
+		return os.CopyFS(tmp, os.DirFS(fetched))
 	})
 }
 

@@ -24,8 +24,11 @@ type KubernetesOptions struct {
 	CompactionInterval time.Duration
 	APIServerFlags     []string // e.g. --feature-gates=…; the last one wins
 	EtcdFlags          []string
-	Users              []User // besides the admin
-	Keep               bool   // keep the folder after Stop
+	// OwnEtcd are resources that are kept in a second etcd, which has revisions
+	// of its own: as group/resource, such as "/events" or "apps/deployments".
+	OwnEtcd []string
+	Users   []User // besides the admin
+	Keep    bool   // keep the folder after Stop
 }
 
 // User is someone that the API server knows by a bearer token. RBAC decides
@@ -53,8 +56,12 @@ type Kubernetes struct {
 	files    kubeFiles
 	admin    User
 	etcd     *etcd
+	second   *etcd // of opts.OwnEtcd; nil without
 	more     []*APIServer
 	client   *clientv3.Client
+	client2  *clientv3.Client
+	record   *recorder // nil while etcd itself keeps its history
+	record2  *recorder
 }
 
 type kubeFiles struct{ ca, serverCert, serverKey, accountKey, tokens string }
@@ -94,24 +101,29 @@ func newKubernetes(opts KubernetesOptions) (*Kubernetes, error) {
 	if err := k.writeFiles(); err != nil {
 		return nil, err
 	}
-	return k, k.newEtcd()
+	if k.etcd, err = k.newEtcd("etcd"); err != nil {
+		return nil, err
+	}
+	k.EtcdEndpoint = k.etcd.endpoint
+	if len(opts.OwnEtcd) > 0 {
+		k.second, err = k.newEtcd("etcd-2")
+	}
+	return k, err
 }
 
-func (k *Kubernetes) newEtcd() error {
+func (k *Kubernetes) newEtcd(name string) (*etcd, error) {
 	ports, err := freePorts(2)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k.EtcdEndpoint = "http://" + loopback(ports[0])
-	k.etcd = &etcd{
+	return &etcd{
 		binary:   k.binary,
-		dir:      k.instance.path("etcd"),
-		log:      k.instance.path("etcd.log"),
-		endpoint: k.EtcdEndpoint,
+		dir:      k.instance.path(name),
+		log:      k.instance.path(name + ".log"),
+		endpoint: "http://" + loopback(ports[0]),
 		peer:     "http://" + loopback(ports[1]),
 		flags:    k.opts.EtcdFlags,
-	}
-	return nil
+	}, nil
 }
 
 func (k *Kubernetes) writeFiles() error {
@@ -141,18 +153,57 @@ func tokenFile(users []User) string {
 }
 
 func (k *Kubernetes) start(ctx context.Context) (err error) {
-	if err := k.etcd.start(ctx); err != nil {
+	if err := k.startEtcds(ctx); err != nil {
 		return err
 	}
 	if k.client, err = k.etcd.newClient(); err != nil {
 		return err
 	}
+	if k.second != nil {
+		if k.client2, err = k.second.newClient(); err != nil {
+			return err
+		}
+	}
+	k.startRecords()
 	first, err := k.newAPIServer("kube-apiserver")
 	if err != nil {
 		return err
 	}
 	k.API, k.Address, k.Kubeconfig, k.Config = first, first.Address, first.Kubeconfig, first.Config
 	return first.Start(ctx)
+}
+
+func (k *Kubernetes) startEtcds(ctx context.Context) error {
+	if k.second != nil {
+		if err := k.second.start(ctx); err != nil {
+			return err
+		}
+	}
+	return k.etcd.start(ctx)
+}
+
+// startRecords keeps what the API servers' compaction takes from etcd.
+func (k *Kubernetes) startRecords() {
+	k.record.stop()
+	k.record2.stop()
+	if k.opts.CompactionInterval <= 0 {
+		return
+	}
+	k.record = newRecorder(k.client)
+	if k.client2 != nil {
+		k.record2 = newRecorder(k.client2)
+	}
+}
+
+// keeper is the etcd that keeps what lies under the key prefix.
+func (k *Kubernetes) keeper(prefix string) (*clientv3.Client, *recorder) {
+	for _, resource := range k.opts.OwnEtcd {
+		_, name, _ := strings.Cut(resource, "/")
+		if strings.HasPrefix(prefix, "/registry/"+name+"/") {
+			return k.client2, k.record2
+		}
+	}
+	return k.client, k.record
 }
 
 func (k *Kubernetes) newAPIServer(name string) (*APIServer, error) {
@@ -200,6 +251,13 @@ func (k *Kubernetes) Revision(ctx context.Context) (int64, error) {
 	return revision(ctx, k.client)
 }
 
+// RevisionOf is the current one of the etcd that keeps a key prefix, e.g.
+// /registry/events/.
+func (k *Kubernetes) RevisionOf(ctx context.Context, prefix string) (int64, error) {
+	c, _ := k.keeper(prefix)
+	return revision(ctx, c)
+}
+
 // Compact cuts etcd's history below rev, or below the current revision if rev
 // is 0, as an API server's own compactor would. Watches that are behind get
 // 410 when they must go to etcd. Exact reads may be answered from an API
@@ -217,9 +275,14 @@ func (k *Kubernetes) Compact(ctx context.Context, rev int64) error {
 }
 
 // EtcdHistory is every write under a key prefix, e.g. /registry/configmaps/,
-// from a revision up to now, in order.
+// from a revision up to now, in order. It is all there too where an API server
+// compacts etcd (CompactionInterval), though without the values.
 func (k *Kubernetes) EtcdHistory(ctx context.Context, prefix string, from int64) ([]EtcdEvent, error) {
-	return history(ctx, k.client, prefix, from)
+	c, record := k.keeper(prefix)
+	if record != nil {
+		return record.history(ctx, c, prefix, from)
+	}
+	return history(ctx, c, prefix, from)
 }
 
 // SnapshotEtcd copies etcd's data and returns the copy's path, for RestoreEtcd.
@@ -268,9 +331,10 @@ func (k *Kubernetes) servers() []*APIServer {
 }
 
 func (k *Kubernetes) startAll(ctx context.Context) error {
-	if err := k.etcd.start(ctx); err != nil {
+	if err := k.startEtcds(ctx); err != nil {
 		return err
 	}
+	k.startRecords()
 	for _, a := range k.servers() {
 		if err := a.Start(ctx); err != nil {
 			return err
@@ -285,6 +349,9 @@ func (k *Kubernetes) killAll() {
 		a.Kill()
 	}
 	k.KillEtcd()
+	if k.second != nil {
+		k.second.proc.kill()
+	}
 }
 
 // Stop ends all of it, at once, and removes its folder.
@@ -292,8 +359,12 @@ func (k *Kubernetes) Stop() error {
 	if !unregister(k) {
 		return nil
 	}
-	if k.client != nil {
-		k.client.Close()
+	k.record.stop()
+	k.record2.stop()
+	for _, c := range []*clientv3.Client{k.client, k.client2} {
+		if c != nil {
+			c.Close()
+		}
 	}
 	k.killAll()
 	return k.instance.close()

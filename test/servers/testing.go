@@ -20,7 +20,7 @@ import (
 // Ctrl-C.
 //
 //	func TestMain(m *testing.M) { servers.Main(m) }
-func Main(m *testing.M) {
+func Main(m interface{ Run() int }) {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
 	go func() {

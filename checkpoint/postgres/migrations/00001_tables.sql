@@ -22,6 +22,7 @@ create table slots (
   lease_until timestamptz not null,          -- by this server's clock
   seq         bigint not null default 0,     -- the last batch committed
   offsets     jsonb not null default '{}',   -- "topic/partition" -> next offset, after that batch
+  pages       int default 0,                 -- while it is not known what the log has: how many are read back; then null
   primary key (cluster, slot)
 ) with (fillfactor = 50);
 
@@ -36,7 +37,8 @@ create table streams (
 create table positions (
   stream           int primary key references streams,
   resource_version text not null,
-  time             timestamptz not null
+  time             timestamptz not null,
+  ended            text not null default '' -- how, where the stream has ended
 ) with (fillfactor = 50);
 
 -- The last emitted state of every live object. Rows change in place all the time: room is left in each page (HOT
@@ -94,7 +96,7 @@ create table topics (
 -- With in_relaxed it does not wait for the disk.
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
-  position_streams int[], position_versions text[], position_times timestamptz[],
+  position_streams int[], position_versions text[], position_times timestamptz[], position_ends text[],
   delete_streams int[], delete_keys text[],
   upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[],
   in_relaxed boolean
@@ -113,7 +115,7 @@ begin
   if in_relaxed then
     perform set_config('synchronous_commit', 'off', true); -- until the end of this transaction
   end if;
-  update slots set seq = in_seq, offsets = offsets || in_offsets
+  update slots set seq = in_seq, offsets = offsets || in_offsets, pages = null
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_seq - 1
     returning offsets into after_batch;
   if not found then
@@ -127,9 +129,13 @@ begin
       set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
         positions = c.positions || excluded.positions, offsets = excluded.offsets;
 
-  insert into positions as p (stream, resource_version, time)
-    select * from unnest(position_streams, position_versions, position_times)
-    on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time;
+  insert into positions as p (stream, resource_version, time, ended)
+    select * from unnest(position_streams, position_versions, position_times, position_ends)
+    on conflict (stream) do update
+      set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended;
+  if 'removed' = any (position_ends) then
+    delete from positions where stream = any (position_streams) and ended = 'removed';
+  end if;
 
   if cardinality(delete_keys) > 0 then
     delete from inventory i using unnest(delete_streams, delete_keys) as d (stream, key)
@@ -145,6 +151,37 @@ begin
   return 'ok';
 end
 $$;
+
+-- put_page is a page of a rebuild. It answers as commit_batch does.
+-- +goose StatementBegin
+create function put_page(
+  in_cluster int, in_slot int, in_epoch bigint, in_page int,
+  delete_streams int[], delete_keys text[],
+  upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[]
+) returns text
+language plpgsql
+set work_mem = '64MB'
+set enable_hashjoin = off
+set enable_mergejoin = off
+as $$
+declare
+  have bigint;
+begin
+  update slots set pages = pages + 1 where cluster = in_cluster and slot = in_slot and epoch = in_epoch and pages = in_page;
+  if not found then
+    select epoch into have from slots where cluster = in_cluster and slot = in_slot;
+    return case when have > in_epoch then 'fenced' else 'behind' end;
+  end if;
+  delete from inventory i using unnest(delete_streams, delete_keys) as d (stream, key)
+    where i.stream = d.stream and i.key = d.key;
+  insert into inventory as i (stream, key, uid, resource_version, body)
+    select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
+    on conflict (stream, key) do update
+      set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+  return 'ok';
+end
+$$;
+-- +goose StatementEnd
 
 -- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
 -- would read and sort all the rest for each page.
@@ -163,10 +200,8 @@ $$;
 -- take_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
 -- has none. clock_timestamp() and not now(): it may have waited for another one.
 create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
-returns table (epoch bigint, seq bigint, offsets jsonb)
-language plpgsql
-set search_path = kubecdc
-as $$
+returns table (epoch bigint, seq bigint, offsets jsonb, is_new boolean)
+language plpgsql as $$
 begin
   perform from layouts l where l.cluster = in_cluster and in_layout in (0, l.slots) for share;
   if not found and in_layout <> 0 then
@@ -178,7 +213,7 @@ begin
     on conflict (cluster, slot) do update
       set epoch = s.epoch + 1, owner = excluded.owner, lease_until = clock_timestamp() + in_ttl
       where s.owner = excluded.owner or s.lease_until <= clock_timestamp()
-    returning s.epoch, s.seq, s.offsets;
+    returning s.epoch, s.seq, s.offsets, s.pages is not null;
 end
 $$;
 

@@ -18,6 +18,7 @@ create table slots (
   lease_until integer not null,              -- all times are microseconds since 1970
   seq         integer not null default 0,    -- the last batch committed
   offsets     text not null default '{}',    -- {"topic":{"partition":next offset}}, after that batch
+  pages       integer default 0,             -- while it is not known what the log has: how many are read back; then null
   primary key (cluster, slot)
 ) strict, without rowid;
 
@@ -32,7 +33,8 @@ create table streams (
 create table positions (
   stream           integer primary key references streams,
   resource_version text not null,
-  time             integer not null
+  time             integer not null,
+  ended            text not null default '' -- how, where the stream has ended
 ) strict;
 
 -- The last emitted state of every live object. Text is compared bytewise, as etcd's lists are ordered. The body is

@@ -5,6 +5,11 @@ set local search_path = kubecdc_log;
 -- Bodies are of type json, not jsonb: it keeps the API server's text byte for byte, and takes what jsonb refuses,
 -- such as \u0000. Cast to jsonb for its operators and indexes, e.g. (after::jsonb) @> '{"spec":{"replicas":3}}'.
 
+create table clusters (
+  cluster text primary key, -- its name, as in all other tables
+  uid     text not null     -- what tells it from all others of that name: no other may write under it
+);
+
 create table slots (
   cluster    text not null,
   slot       int not null,
@@ -69,6 +74,7 @@ create table objects (
   uid              text not null,
   resource_version text not null,
   time             timestamptz not null,
+  stream           text not null,        -- that told it last
   body             json not null,
   primary key (cluster, api_group, resource, namespace, name)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
@@ -173,11 +179,11 @@ begin
         and o.resource = c.resource and o.namespace = c.namespace and o.name = c.name
   )
   insert into objects as o
-    select in_cluster, api_group, resource, namespace, name, api_version, kind, uid, resource_version, time, after
+    select in_cluster, api_group, resource, namespace, name, api_version, kind, uid, resource_version, time, stream, after
     from c where c.op <> 'd' and c.is_last
     on conflict (cluster, api_group, resource, namespace, name) do update
       set api_version = excluded.api_version, kind = excluded.kind, uid = excluded.uid,
-        resource_version = excluded.resource_version, time = excluded.time, body = excluded.body;
+        resource_version = excluded.resource_version, time = excluded.time, stream = excluded.stream, body = excluded.body;
   return 'ok';
 end
 $$;

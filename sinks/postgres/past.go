@@ -1,0 +1,105 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Past reads the positions from the batches, and the objects from the table of that name.
+func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, error) {
+	f := &folder{log: l, wanted: wanted}
+	p := &sinks.Past{Seq: l.at.seq, Epoch: l.epoch - 1, Fold: f.fold}
+	positions, err := l.standings(ctx)
+	if err == nil {
+		err = f.find(ctx, p)
+	}
+	if err != nil {
+		return nil, l.sink.db.Fail(fmt.Sprintf("find out what the log has of slot %d's streams", l.slot), err)
+	}
+	for _, at := range positions {
+		if wanted.Stream(at.Stream) {
+			p.Positions = append(p.Positions, at)
+		}
+	}
+	return p, nil
+}
+
+// newest: a stream's last position, whichever slot it was in. It is empty from the start of its first list to the end, and
+// from when it is to be written anew. The clock is this server's, one for all slots.
+const newest = `select distinct on (stream) stream, version, moved, coalesce(ended, '') from (
+	select p.stream, p."resourceVersion" as version, p.time as moved, p.ended, b.time as written, 1 as rank
+	from batches b, json_to_recordset(b.positions) as p (stream text, "resourceVersion" text, time timestamptz, ended text)
+	where b.cluster = $1
+union all
+	select c.stream, '', c.time, null, case c.type when '` + change.ControlSnapshotBegin + `' then '-infinity' else b.time end, 0
+	from control c join batches b on (b.cluster, b.slot, b.epoch, b.seq) = (c.cluster, c.slot, c.epoch, c.batch)
+	where c.cluster = $1 and (c.type = '` + change.ControlSnapshotBegin + `'
+		or c.type = '` + change.ControlGap + `' and c.record->'gap'->>'from' = '` + change.UnknownVersion + `')
+) as moves order by stream, written desc, rank desc`
+
+func (l *slotLog) standings(ctx context.Context) ([]change.Position, error) {
+	rows, err := l.sink.db.Query(ctx, newest, l.sink.cluster)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p change.Position, err error) {
+		var moved time.Time
+		err = row.Scan(&p.Stream, &p.ResourceVersion, &moved, &p.Ended)
+		p.Time = moved.UTC()
+		return p, err
+	})
+}
+
+// folder reads the table objects, which is folded already.
+type folder struct {
+	log     *slotLog
+	wanted  sinks.Wanted
+	streams []string
+}
+
+func (f *folder) find(ctx context.Context, p *sinks.Past) error {
+	const look = `select stream, count(*) from objects where cluster = $1 group by stream`
+	rows, err := f.log.sink.db.Query(ctx, look, f.log.sink.cluster)
+	if err != nil {
+		return err
+	}
+	var stream string
+	var count int64
+	_, err = pgx.ForEachRow(rows, []any{&stream, &count}, func() error {
+		if f.wanted.Stream(stream) {
+			f.streams = append(f.streams, stream)
+			p.Records += count
+		}
+		return nil
+	})
+	return err
+}
+
+// fold visits the rows as they come off the wire.
+func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded)) (folded sinks.Folded, err error) {
+	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
+		from objects where cluster = $1 and stream = any ($2)`
+	rows, err := f.log.sink.db.Query(ctx, look, f.log.sink.cluster, f.streams, f.wanted.Bodies)
+	if err != nil {
+		return folded, f.log.sink.db.Fail("read the objects", err)
+	}
+	var stream string
+	c := change.Change{Op: change.Create}
+	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		if c.Stream == nil || c.Stream.ID() != stream {
+			c.Stream = change.StreamFromID(stream)
+		}
+		folded.Records++
+		folded.Bytes += int64(len(c.After))
+		progress(folded)
+		return visit(&c)
+	})
+	return folded, err
+}

@@ -1,0 +1,60 @@
+package e2e
+
+import (
+	"errors"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Events have no watch cache in the API server. While they are quiet, other resources are written, and etcd is compacted
+// past where their stream was: the log goes on saying that it is complete, and has no gap.
+func TestQuietEventsOutliveCompaction(t *testing.T) {
+	w := postgresWorld(t, startKube(t, 15*time.Second), servers.PostgresOptions{})
+	kinds := []Kind{Events, ConfigMaps}
+	w.Env["KUBECDC_RESOURCES"] = Resources(kinds)
+	both, others := w.Writer(t, kinds), w.Writer(t, []Kind{Roles})
+	both.Run(30)
+	e := StartExporter(t, "exporter", w.Env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, both, kinds)
+	quiet, err := w.Kube.Revision(t.Context())
+	must(t, err)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { others.Until(stop, 5); close(done) }()
+	Await(t, 90*time.Second, "etcd to be compacted", func() (bool, error) {
+		_, err := w.Kube.Etcd().Get(t.Context(), "x", clientv3.WithRev(quiet))
+		return errors.Is(err, rpctypes.ErrCompacted), nil
+	})
+	close(stop)
+	<-done
+	Await(t, 60*time.Second, "the events to be confirmed after that", func() (bool, error) {
+		for _, c := range w.Read(t).Controls {
+			for _, p := range c.Positions {
+				if p.Stream == Events.ID() && change.CompareVersions(p.ResourceVersion, strconv.FormatInt(quiet, 10)) > 0 {
+					return true, nil
+				}
+			}
+		}
+		return false, nil
+	})
+	both.Run(30)
+	log := w.AwaitComplete(t, both, kinds)
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	for _, c := range log.Controls {
+		if c.Type == change.ControlGap {
+			t.Errorf("gap record %+v, want none", *c.Gap)
+		}
+	}
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+}

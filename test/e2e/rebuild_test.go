@@ -1,0 +1,350 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+const rebuilding = "the checkpoint is lost or older than the log"
+
+// The checkpoint's tables are dropped while the exporter is stopped, and the cluster goes on: the log is all that is left.
+// In the second round the API server is restarted too, so that its watches are too old; in the third the rebuild is killed
+// at its first page, later, and at its end; in the fourth an old backup of the checkpoint is restored, and what follows it
+// in the control topic has expired.
+func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	w.Env["KUBECDC_SLOTS"] = "2"
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	runFor(t, w.Env, func() { writer.Run(200); w.AwaitComplete(t, writer, Kinds) })
+
+	dropCheckpoint(t, w)
+	writer.Run(150)
+	afterRebuild(t, w, writer, w.Env)
+
+	dropCheckpoint(t, w)
+	w.Kube.API.Kill()
+	must(t, w.Kube.API.Start(context.Background()))
+	writer.Run(100)
+	afterRebuild(t, w, writer, w.Env)
+
+	dropCheckpoint(t, w)
+	writer.Run(100)
+	for _, step := range []string{failpoint.Rebuilding + ":1", failpoint.Rebuilt + ":1", failpoint.Rebuilt + ":2"} {
+		killedAt(t, w.Env, step)
+	}
+	afterRebuild(t, w, writer, w.Env)
+
+	must(t, w.Postgres.Backup(context.Background()))
+	var expired []change.Control
+	runFor(t, w.Env, func() {
+		writer.Run(100)
+		expired = w.AwaitComplete(t, writer, Kinds).Controls
+		expireControl(t, w)
+		writer.Run(100)
+		w.AwaitComplete(t, writer, Kinds)
+	})
+	must(t, w.Postgres.Restore(context.Background()))
+	writer.Run(100)
+	afterRebuild(t, w, writer, w.Env)
+	log := w.Read(t)
+	log.Controls = append(expired, log.Controls...)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
+	wantNoGapButRecovered(t, log)
+}
+
+// afterRebuild starts an exporter, which must rebuild the checkpoint and go on, and stops it.
+func afterRebuild(t *testing.T, w *World, writer *Writer, env map[string]string) {
+	t.Helper()
+	e := StartExporter(t, "after the loss", env)
+	e.AwaitReady(t)
+	writer.Run(50)
+	w.AwaitComplete(t, writer, Kinds)
+	e.wantLogged(t, rebuilding)
+	e.wantLogged(t, "the checkpoint is rebuilt")
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Fatalf("the exit code is %d", code)
+	}
+}
+
+// wantNoGapButRecovered demands that nothing was given up.
+func wantNoGapButRecovered(t *testing.T, log *Log) {
+	t.Helper()
+	for _, c := range log.Controls {
+		if c.Gap != nil && !c.Gap.Complete {
+			t.Errorf("a gap of %s from %s to %s is not complete: %s", c.Stream, c.Gap.From, c.Gap.To, c.Gap.Reason)
+		}
+	}
+}
+
+func dropCheckpoint(t *testing.T, w *World) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
+	must(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(), `drop schema kubecdc cascade`)
+	must(t, err)
+}
+
+// expireControl takes away what the control topic holds, as its retention does.
+func expireControl(t *testing.T, w *World) {
+	t.Helper()
+	a := admin(t, w)
+	ends, err := a.ListEndOffsets(context.Background(), w.Prefix+".control")
+	must(t, err)
+	_, err = a.DeleteRecords(context.Background(), ends.Offsets())
+	must(t, err)
+}
+
+// The same with an SQLite file, which is removed as with an emptyDir, and all but the last records of the control topic
+// expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
+func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	path := filepath.Join(t.TempDir(), "checkpoint.db")
+	env := w.With("KUBECDC_CHECKPOINT", "sqlite:"+path)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	for range 2 {
+		runFor(t, env, func() { writer.Run(150); w.AwaitComplete(t, writer, Kinds) })
+		for _, suffix := range []string{"", "-wal", "-shm"} {
+			if err := os.Remove(path + suffix); err != nil && suffix == "" {
+				t.Fatal(err)
+			}
+		}
+		writer.Run(100)
+		afterRebuild(t, w, writer, env)
+	}
+	log := w.Read(t)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
+	wantNoGapButRecovered(t, log)
+
+	must(t, os.Remove(path))
+	expireControl(t, w)
+	writer.Run(100)
+	afterRebuild(t, w, writer, env)
+	log = w.Read(t)
+	v := &Verdict{}
+	for _, kind := range Kinds {
+		v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
+		said := false
+		for _, c := range log.Controls {
+			said = said || c.Gap != nil && c.Stream == kind.ID() && c.Gap.From == "0" && !c.Gap.Complete
+		}
+		if !said {
+			t.Errorf("no gap record says that it is not known how far %s was complete", kind.ID())
+		}
+	}
+	v.Demand(t, 0)
+}
+
+func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	w.Env["KUBECDC_SLOTS"] = "2"
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	runFor(t, w.Env, func() { writer.Run(200); w.AwaitComplete(t, writer, Kinds) })
+	for _, step := range []string{"", failpoint.Rebuilding + ":1", failpoint.Rebuilt + ":2"} {
+		dropCheckpoint(t, w)
+		writer.Run(150)
+		if step != "" {
+			killedAt(t, w.Env, step)
+		}
+		afterRebuild(t, w, writer, w.Env)
+	}
+	log := w.Read(t)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
+	wantNoGapButRecovered(t, log)
+	wantObjects(t, w, Kinds)
+}
+
+// Two clusters of one name on one Kafka: the second is refused, in words, by run and check, and the topics are as before.
+// The first was asleep meanwhile, so that nothing else was written, and goes on as if nothing had been.
+func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	other := startKube(t, compaction)
+	InstallWidgets(t, other.Config)
+	NewWriter(t, other.Config, 1, Kinds).Fill(10)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "60s"))
+	e.AwaitReady(t)
+	writer.Run(100)
+	w.AwaitComplete(t, writer, Kinds)
+	e.Signal(syscall.SIGSTOP)
+	before := offsetsOf(t, w)
+
+	second := w.With("KUBECONFIG", other.Kubeconfig, "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "second.db"))
+	uids := []string{uidOf(t, w.Kube), uidOf(t, other)}
+	for range 2 {
+		s := StartExporter(t, "the second cluster's", second)
+		if code := s.Wait(t, 30*time.Second); code != 2 {
+			t.Errorf("the second cluster's exporter exits with %d, want 2", code)
+		}
+		s.wantLogged(t, "another cluster named", uids[0], uids[1], "KUBECDC_CLUSTER", "KUBECDC_KAFKA_TOPIC_PREFIX")
+	}
+	check := exec.Command(Binary(t), "check")
+	check.Env = os.Environ()
+	for k, v := range second {
+		check.Env = append(check.Env, k+"="+v)
+	}
+	out, err := check.CombinedOutput()
+	if text := string(out); err == nil || !strings.Contains(text, uids[0]) || !strings.Contains(text, uids[1]) {
+		t.Errorf("check says %v\n%s", err, out)
+	}
+	if after := offsetsOf(t, w); after != before {
+		t.Errorf("the topics are\n%s\nand were\n%s", after, before)
+	}
+
+	e.Signal(syscall.SIGCONT)
+	writer.Run(100)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("the first cluster's exporter exits with %d", code)
+	}
+	if strings.Contains(e.Tail(1<<20), "starting over") {
+		t.Error("the first cluster's exporter was disturbed")
+	}
+}
+
+// offsetsOf says where each partition of the world's topics ends: what is not appended to is as it was.
+func offsetsOf(t *testing.T, w *World) string {
+	t.Helper()
+	ends, err := admin(t, w).ListEndOffsets(context.Background(), topicsOf(t, w)...)
+	must(t, err)
+	var lines []string
+	ends.Each(func(o kadm.ListedOffset) {
+		lines = append(lines, fmt.Sprintf("%s/%d ends at %d", o.Topic, o.Partition, o.Offset))
+	})
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+func uidOf(t *testing.T, k *servers.Kubernetes) string {
+	t.Helper()
+	namespaces := dynamic.NewForConfigOrDie(k.Config).Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"})
+	system, err := namespaces.Get(context.Background(), "kube-system", metav1.GetOptions{})
+	must(t, err)
+	return string(system.GetUID())
+}
+
+// Two exporters of one cluster with a checkpoint each: they fence each other, until one says why and ends.
+func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	folder := t.TempDir()
+	var both [2]*Exporter
+	for i := range both {
+		both[i] = StartExporter(t, fmt.Sprint("exporter ", i), w.With("KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(folder, fmt.Sprint(i))))
+		both[i].AwaitReady(t)
+	}
+	ended := 0
+	Await(t, 90*time.Second, "one of the two to end", func() (bool, error) {
+		writer.Run(5)
+		select {
+		case <-both[0].Done():
+			return true, nil
+		case <-both[1].Done():
+			ended = 1
+			return true, nil
+		default:
+			return false, nil
+		}
+	})
+	if code := both[ended].Wait(t, time.Second); code != 3 {
+		t.Errorf("it exits with %d, want 3", code)
+	}
+	both[ended].wantLogged(t, "exports the same cluster to the same log with another checkpoint")
+	writer.Run(100)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}
+
+// A log of 100,000 objects of 1 KB, each written twice, is folded by a process that stays below 100 MB, and five times as
+// many objects as in another log cost it next to nothing.
+func TestARebuildTakesLittleMemory(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
+	peak := func(objects int) int64 {
+		w.Env["KUBECDC_KAFKA_TOPIC_PREFIX"] = fmt.Sprint("objects-", objects)
+		fillLog(t, w, objects)
+		e := StartExporter(t, fmt.Sprint(objects, " objects"), w.With("KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")))
+		Await(t, 120*time.Second, "the checkpoint to be rebuilt", func() (bool, error) {
+			select {
+			case <-e.Done():
+				return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
+			default:
+				return strings.Contains(e.Tail(1<<20), "the checkpoint is rebuilt"), nil
+			}
+		})
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
+		must(t, err)
+		_, after, _ := strings.Cut(string(status), "VmHWM:")
+		kilobytes, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
+		must(t, err)
+		for line := range strings.SplitSeq(e.Tail(1<<20), "\n") {
+			if strings.Contains(line, "the checkpoint is rebuilt") {
+				t.Log(line)
+			}
+		}
+		e.Kill()
+		return kilobytes * 1024
+	}
+	small, large := peak(20_000), peak(100_000)
+	t.Logf("peak RSS %.1f MB with 20,000 objects, %.1f MB with 100,000", float64(small)/1e6, float64(large)/1e6)
+	if large > 100e6 || large-small > 20e6 {
+		t.Error("that is more than 100 MB, or grows with the objects")
+	}
+}
+
+// fillLog writes what an exporter would have written.
+func fillLog(t *testing.T, w *World, objects int) {
+	t.Helper()
+	sink, err := kafka.New(kafka.Config{Brokers: w.Kafka.Brokers, TopicPrefix: w.Env["KUBECDC_KAFKA_TOPIC_PREFIX"], Partitions: 3,
+		Cluster: w.Env["KUBECDC_CLUSTER"], ClusterUID: uidOf(t, w.Kube)})
+	must(t, err)
+	defer sink.Close()
+	log, _, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	must(t, err)
+	defer log.Close()
+	stream := change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}, "", "", "")
+	filler := strings.Repeat("abcdefgh ", 100)
+	for seq, n := uint64(1), 0; n < 2*objects; seq++ {
+		b := &change.Batch{Epoch: 1, Seq: seq, Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: "1", Time: time.Now()}}}
+		for ; len(b.Changes) < 2000; n++ {
+			name, version := fmt.Sprint("object-", n%objects), fmt.Sprint(1000+n)
+			b.Changes = append(b.Changes, change.Change{Stream: stream, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
+				ResourceVersion: version, Time: time.Now(),
+				After: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":%q},"data":{"k":"%d %s"}}`, name, version, n, filler)})
+		}
+		_, err := log.Write(t.Context(), b)
+		must(t, err)
+	}
+}

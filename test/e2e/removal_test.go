@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// controlsOf are the control records of some types about one stream, in their order.
+func (l *Log) controlsOf(stream string, types ...string) (found []change.Control) {
+	for _, c := range l.Controls {
+		for _, kind := range types {
+			if c.Stream == stream && c.Type == kind {
+				found = append(found, c)
+			}
+		}
+	}
+	return found
+}
+
+func awaitControls(t *testing.T, w *World, n int, stream string, types ...string) *Log {
+	t.Helper()
+	var log *Log
+	Await(t, 60*time.Second, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
+		log = w.Read(t)
+		return len(log.controlsOf(stream, types...)) >= n, nil
+	})
+	return log
+}
+
+// A CRD is removed while no exporter runs, and those that come after are killed in the middle of telling so: each object
+// ends once, with a tombstone, the stream ends once, and when the CRD is back it is a new stream.
+func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	kinds := []Kind{ConfigMaps, Widgets}
+	writer := w.Writer(t, kinds)
+	writer.Fill(60)
+	env := w.With("KUBECDC_SLOTS", "2", "KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10")
+	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
+	alive := len(w.Read(t).ByKey(w.Prefix, Widgets))
+
+	RemoveWidgets(t, w.Kube.Config)
+	for _, step := range []string{failpoint.Received + ":25", failpoint.Written + ":2", failpoint.RollingForward + ":1", failpoint.Committed + ":2"} {
+		killedAt(t, env, step)
+	}
+	runFor(t, env, func() { awaitControls(t, w, 1, Widgets.ID(), change.ControlStreamEnd) })
+	log := w.Read(t)
+	wantAllDeleted(t, w, log, alive)
+	if ends := log.controlsOf(Widgets.ID(), change.ControlStreamEnd); len(ends) != 1 || !strings.Contains(ends[0].Cause, "removed from the API") {
+		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
+	}
+
+	InstallWidgets(t, w.Kube.Config)
+	writer.Fill(5)
+	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
+	log = w.Read(t)
+	if begins := log.controlsOf(Widgets.ID(), change.ControlSnapshotBegin); len(begins) != 2 {
+		t.Errorf("the resource that is back does not begin with a snapshot: %+v", begins)
+	}
+	Judge(t, w.Kube, log, w.Prefix, []Kind{ConfigMaps}).Demand(t, 0)
+	(&Verdict{}).finalState(t, w.Kube, Widgets, log.ByKey(w.Prefix, Widgets))
+}
+
+// wantAllDeleted demands of every widget one deletion, marked as inferred, that has the last state as its before, and a
+// tombstone, as the last records of its key.
+func wantAllDeleted(t *testing.T, w *World, log *Log, want int) {
+	t.Helper()
+	byKey := log.ByKey(w.Prefix, Widgets)
+	if len(byKey) != want || want == 0 {
+		t.Errorf("the log has %d widgets, want %d", len(byKey), want)
+	}
+	for key, records := range byKey {
+		n := len(records)
+		if n < 3 || records[n-1].Op != "" || records[n-2].Op != "d" || !records[n-2].Inferred {
+			t.Errorf("%s does not end with a deletion and a tombstone: %+v", key, records)
+			continue
+		}
+		if string(records[n-2].Before) != string(records[n-3].After) {
+			t.Errorf("%s: the deletion's before is %s", key, records[n-2].Before)
+		}
+	}
+	v := &Verdict{}
+	for key, records := range byKey {
+		v.inOrder(Widgets, key, records, map[string]bool{}, 0)
+	}
+	v.Demand(t, 0)
+}
+
+// forgetStreams runs exporter forget.
+func forgetStreams(t *testing.T, env map[string]string, streams ...string) (code int, out string) {
+	t.Helper()
+	c := exec.Command(Binary(t), append([]string{"forget"}, streams...)...)
+	c.Env = append(os.Environ(), "KUBECDC_LISTEN=off")
+	for k, v := range env {
+		c.Env = append(c.Env, k+"="+v)
+	}
+	text, err := c.CombinedOutput()
+	if c.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return c.ProcessState.ExitCode(), string(text)
+}
+
+// A resource is not selected any more: the log says so, once. Selected again it goes on, and what happened meanwhile is
+// told with its own revisions. Forgotten, it begins anew.
+func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	kinds := []Kind{ConfigMaps, Roles}
+	writer := w.Writer(t, kinds)
+	writer.Fill(20)
+	both, one := w.With("KUBECDC_RESOURCES", Resources(kinds)), w.With("KUBECDC_RESOURCES", Resources([]Kind{Roles}))
+	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
+	for range 2 {
+		writer.Run(40)
+		runFor(t, one, func() {
+			awaitControls(t, w, 1, ConfigMaps.ID(), change.ControlStreamEnd)
+			w.AwaitComplete(t, writer, []Kind{Roles})
+		})
+	}
+	log := w.Read(t)
+	ends := log.controlsOf(ConfigMaps.ID(), change.ControlStreamEnd)
+	if len(ends) != 1 || !strings.Contains(ends[0].Cause, "KUBECDC_RESOURCES is "+Roles.ID()) || ends[0].ResourceVersion == "" {
+		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
+	}
+	runFor(t, both, func() {
+		if code, out := forgetStreams(t, both, ConfigMaps.ID()); code != 2 || !strings.Contains(out, "has not ended") {
+			t.Errorf("a stream that lives is forgotten: %d, %s", code, out)
+		}
+		w.AwaitComplete(t, writer, kinds)
+	})
+	log = w.Read(t)
+	if resumed := log.controlsOf(ConfigMaps.ID(), change.ControlStreamResume); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
+		t.Errorf("the stream ended at %s, and goes on: %+v", ends[0].ResourceVersion, resumed)
+	}
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+
+	runFor(t, one, func() {
+		awaitControls(t, w, 2, ConfigMaps.ID(), change.ControlStreamEnd)
+		if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 1 || !strings.Contains(out, "stop all of them") {
+			t.Errorf("a stream of a slot that is held is forgotten: %d, %s", code, out)
+		}
+	})
+	if code, out := forgetStreams(t, one); code != 0 || !strings.Contains(out, ConfigMaps.ID()) || strings.Contains(out, Roles.ID()) {
+		t.Errorf("exporter forget lists, with %d:\n%s", code, out)
+	}
+	if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 0 {
+		t.Errorf("exporter forget: %d, %s", code, out)
+	}
+	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
+	if begins := w.Read(t).controlsOf(ConfigMaps.ID(), change.ControlSnapshotBegin); len(begins) != 2 {
+		t.Errorf("after it was forgotten the stream does not begin anew: %+v", begins)
+	}
+}
