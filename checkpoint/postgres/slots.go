@@ -14,7 +14,7 @@ import (
 
 // take is one statement, so that of two owners who come at once only one gets the slot: see take_slot in the
 // migrations.
-const take = `select epoch, seq, offsets, is_new from take_slot($1, $2, $3, $4, $5)`
+const take = `select epoch, seq, offsets, is_new from kubecdc.take_slot($1, $2, $3, $4, $5)`
 
 // Acquire takes the slot under a new epoch, unless another owner's lease runs.
 func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {

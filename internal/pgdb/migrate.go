@@ -91,12 +91,24 @@ func (m *migration) run(ctx context.Context, file string, version int) error {
 	if err != nil {
 		return err
 	}
-	if _, err := m.tx.Conn().PgConn().Exec(ctx, string(text)).ReadAll(); err != nil { // many statements
+	here := "set local search_path = " + pgx.Identifier{m.Schema}.Sanitize() + ";\n"
+	if _, err := m.tx.Conn().PgConn().Exec(ctx, here+string(text)+fixFunctions).ReadAll(); err != nil { // many statements
 		return err
 	}
 	_, err = m.tx.Exec(ctx, "insert into "+m.table()+" (version) values ($1)", version)
 	return err
 }
+
+// fixFunctions: what runs a function may have any search_path.
+const fixFunctions = `
+do $$
+declare f regprocedure;
+begin
+  for f in select oid from pg_proc where pronamespace = current_schema()::regnamespace loop
+    execute format('alter function %s set search_path = %I', f, current_schema());
+  end loop;
+end
+$$`
 
 // number gives 1 for migrations/00001_tables.sql.
 func number(file string) (int, error) {

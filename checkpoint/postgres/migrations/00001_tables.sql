@@ -1,6 +1,4 @@
--- Run in one transaction, by internal/pgdb. Whatever runs a statement later names the schema: a session's search_path may
--- be anything, and behind a pooler each transaction may have another session.
-set local search_path = kubecdc;
+-- Run by internal/pgdb in one transaction, with this schema as its search_path; each function keeps that search_path.
 
 create table clusters (
   id       int generated always as identity primary key,
@@ -102,7 +100,6 @@ create function commit_batch(
   in_relaxed boolean
 ) returns text
 language plpgsql
-set search_path = kubecdc
 set work_mem = '64MB'       -- the arrays, as rows
 set enable_hashjoin = off   -- deletes by key: never a scan of the whole inventory,
 set enable_mergejoin = off  -- whatever it held when this plan was made
@@ -153,7 +150,6 @@ end
 $$;
 
 -- put_page is a page of a rebuild. It answers as commit_batch does.
--- +goose StatementBegin
 create function put_page(
   in_cluster int, in_slot int, in_epoch bigint, in_page int,
   delete_streams int[], delete_keys text[],
@@ -181,14 +177,12 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd
 
 -- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
 -- would read and sort all the rest for each page.
 create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
 returns table (key text, uid text, resource_version text)
 language sql stable
-set search_path = kubecdc
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
@@ -224,9 +218,7 @@ $$;
 create function relayout(
   in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[], in_seqs bigint[]
 ) returns text
-language plpgsql
-set search_path = kubecdc
-as $$
+language plpgsql as $$
 begin
   perform from layouts where cluster = in_cluster and slots = from_slots for update;
   if not found then

@@ -1,6 +1,4 @@
--- Run in one transaction, by internal/pgdb. Whatever runs a statement later names the schema: a session's search_path may
--- be anything, and behind a pooler each transaction may have another session.
-set local search_path = kubecdc_log;
+-- Run by internal/pgdb in one transaction, with this schema as its search_path; each function keeps that search_path.
 
 -- Bodies are of type json, not jsonb: it keeps the API server's text byte for byte, and takes what jsonb refuses,
 -- such as \u0000. Cast to jsonb for its operators and indexes, e.g. (after::jsonb) @> '{"spec":{"replicas":3}}'.
@@ -138,7 +136,6 @@ create function write_batch(
   control_time timestamptz[], control_type text[], control_stream text[], control_record json[]
 ) returns text
 language plpgsql
-set search_path = kubecdc_log
 set work_mem = '64MB'       -- the arrays, as rows
 set enable_hashjoin = off   -- objects are found by key, never by a scan,
 set enable_mergejoin = off  -- whatever the table held when this plan was made
