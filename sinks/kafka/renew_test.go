@@ -7,9 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kgo"
-
 	"kubecdc/config"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
@@ -39,25 +36,11 @@ func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 	mustDo(t, broker.Recertify(t.Context(), time.Now().Add(time.Hour)))
 	mustWrite(t, log, two)
 
-	setPassword(t, broker, "another-pw")
+	mustDo(t, broker.ChangePassword(t.Context(), "another-pw"))
 	mustDo(t, os.WriteFile(passwordFile, []byte("another-pw"), 0o600))
 	broker.Proxy.Drop()
 	mustWrite(t, log, three)
 	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), one, two, three)
-}
-
-// setPassword changes it on the broker, for logins by SCRAM.
-func setPassword(t *testing.T, broker *servers.Kafka, password string) {
-	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(broker.Brokers...))
-	mustDo(t, err)
-	defer client.Close()
-	altered, err := kadm.NewClient(client).AlterUserSCRAMs(t.Context(), nil,
-		[]kadm.UpsertSCRAM{{User: servers.KafkaUser, Mechanism: kadm.ScramSha512, Iterations: 4096, Password: password}})
-	mustDo(t, err)
-	for _, a := range altered {
-		mustDo(t, a.Err)
-	}
 }
 
 // What is wrong with a certificate is said in words, and over as soon as it is renewed.
