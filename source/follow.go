@@ -28,6 +28,9 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 		}
 	}
 	lasted, whole := time.Since(started), time.Duration(seconds)*time.Second*9/10
+	if s.silence.compared && lasted < time.Duration(seconds)*time.Second { // it may have ended before the list
+		s.silence.broken()
+	}
 	quiet := events == 0 || s.silence.compared
 	if events > 0 || lasted > time.Second {
 		s.relists = 0

@@ -48,6 +48,9 @@ func (s *Stream) look(ctx context.Context, lasts time.Duration) *look {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if ctx.Err() == nil && !s.bookmarks && time.Since(l.last) >= lead {
+			// It must be over while the watch is surely open: what came and went between its end and the list would be lost.
+			ctx, cancel := context.WithDeadline(ctx, l.at.Add(lead/2))
+			defer cancel()
 			l.compare(ctx)
 		}
 	}()
