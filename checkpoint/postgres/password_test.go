@@ -17,6 +17,19 @@ import (
 
 // A password that was changed is read from its file at the next connect; until then the error says what to do.
 func TestAChangedPasswordIsReadAnew(t *testing.T) {
+	t.Run("from the setting's file", func(t *testing.T) {
+		changePassword(t, "read KUBECDC_CHECKPOINT_PASSWORD_FILE", func(file, u string) postgres.Config {
+			return postgres.Config{URL: u, PasswordFile: file}
+		})
+	})
+	t.Run("from a file as libpq has them", func(t *testing.T) {
+		changePassword(t, "password", func(file, u string) postgres.Config { // a missing one is no error to libpq
+			return postgres.Config{URL: u + "&passfile=" + url.QueryEscape(file)}
+		})
+	})
+}
+
+func changePassword(t *testing.T, missing string, config func(file, url string) postgres.Config) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
 	if err != nil {
 		t.Fatal(err)
@@ -28,11 +41,14 @@ func TestAChangedPasswordIsReadAnew(t *testing.T) {
 	database := servers.Database(t)
 	exec(t, "grant create on database "+quotedName(t, database)+" to "+role.Sanitize())
 	file := filepath.Join(t.TempDir(), "password")
-	write(t, file, "secret-pw-1\n")
+	settings := config(file, with(t, database, func(u *url.URL) { u.Host, u.User = proxy.Address, url.User(role[0]) }))
+	line := "" // in the format of libpq's files
+	if settings.PasswordFile == "" {
+		line = "*:*:*:*:"
+	}
+	write(t, file, line+"secret-pw-1\n")
 
-	store, err := postgres.Open(t.Context(), postgres.Config{PasswordFile: file, URL: with(t, database, func(u *url.URL) {
-		u.Host, u.User = proxy.Address, url.User(role[0])
-	})})
+	store, err := postgres.Open(t.Context(), settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,10 +68,10 @@ func TestAChangedPasswordIsReadAnew(t *testing.T) {
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	if err := acquire(); !strings.Contains(errorText(err), "read KUBECDC_CHECKPOINT_PASSWORD_FILE") {
+	if err := acquire(); !strings.Contains(errorText(err), missing) {
 		t.Errorf("without the file: %v", err)
 	}
-	write(t, file, "secret-pw-2\n")
+	write(t, file, line+"secret-pw-2\n")
 	if err := acquire(); err != nil {
 		t.Errorf("with the new password: %v", err)
 	}

@@ -151,6 +151,12 @@ func isTrustError(err error) bool {
 	return errors.As(err, &refused) || errors.As(err, &verify) || errors.As(err, &authority) || errors.As(err, &header)
 }
 
+// notLetIn: a connection was refused for its certificate or login, before any request.
+func notLetIn(err error) bool {
+	return isTrustError(err) || errors.Is(err, kafka.SASLAuthenticationFailed) ||
+		errors.Is(err, kafka.UnsupportedSASLMechanism) || errors.Is(err, kafka.IllegalSASLState)
+}
+
 // Error is a request that failed for good.
 type Error struct {
 	Op   string // what was tried, on what
