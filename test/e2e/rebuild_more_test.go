@@ -131,3 +131,27 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 		restarted.Kill()
 	}
 }
+
+// A cluster's log began under its CA, since its uid could not be read. The right is granted, and the checkpoint lost: it is
+// the same cluster. When both the right and the checkpoint are lost nobody can tell, and that is what is said.
+func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	a := newAccount(t, w.Kube)
+	kinds := []Kind{ConfigMaps}
+	env := w.With("KUBECONFIG", a.kubeconfig, "KUBECDC_RESOURCES", ConfigMaps.ID())
+	writer := w.Writer(t, kinds)
+	runFor(t, env, func() { writer.Run(50); w.AwaitComplete(t, writer, kinds) })
+	dropCheckpoint(t, w)
+	a.grant(true)
+	writer.Run(50)
+	runFor(t, env, func() { writer.Run(50); w.AwaitComplete(t, writer, kinds) })
+	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
+
+	dropCheckpoint(t, w)
+	a.grant(false)
+	e := StartExporter(t, "without right and checkpoint", env)
+	if code := e.Wait(t, 30*time.Second); code != 2 {
+		t.Errorf("the exit code is %d, want 2", code)
+	}
+	e.wantLogged(t, "nobody can tell", uidOf(t, w.Kube), "grant get on namespace kube-system")
+}
