@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -93,6 +94,7 @@ func (p *pastServer) list(version string, exact bool, name string, one bool) str
 			items = append(items, obj(o))
 		}
 	}
+	slices.Sort(items)
 	meta := fmt.Sprintf(`"resourceVersion":"%d"`, shown)
 	if p.lie == "composite versions" {
 		meta = fmt.Sprintf(`"resourceVersion":"%d/1"`, shown)

@@ -185,6 +185,7 @@ const unsupportedPause = 10 * time.Minute
 
 // unsupported reports that the resource can't be exported: in the log once, and as the stream's state until it can be.
 func (s *Stream) unsupported(err error) (pause time.Duration) {
+	err = fmt.Errorf("%s can't be exported, since it can't be told what changed, in which order: leave it out of KUBECDC_RESOURCES: %w", s.stream.Resource.ID(), err)
 	s.observer.StreamState(s.ID(), StateUnsupported, s.reason, err)
 	if s.rejected != err.Error() {
 		s.rejected = err.Error()

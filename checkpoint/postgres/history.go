@@ -18,7 +18,7 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 }
 
 func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	const look = `select epoch, seq, time, positions, offsets from checkpoints
+	const look = `select epoch, seq, time, positions, offsets from kubecdc.checkpoints
 		where cluster = $1 and slot = $2 order by seq desc limit $3`
 	if err := s.bound(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 
 // Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
-	const prune = `delete from checkpoints c using slots s
+	const prune = `delete from kubecdc.checkpoints c using kubecdc.slots s
 		where c.cluster = $1 and c.time <= now() - $2::interval
 		  and s.cluster = c.cluster and s.slot = c.slot and c.seq < s.seq`
 	err := s.bound()

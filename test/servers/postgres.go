@@ -116,6 +116,7 @@ func (p *Postgres) args() []string {
 		"port":                    strconv.Itoa(portOf(p.Address)),
 		"unix_socket_directories": "",
 		"max_connections":         "200",
+		"search_path":             "nowhere", // a statement that does not name its schema fails, whatever the role is called
 	}
 	if p.opts.NoFsync {
 		settings["fsync"], settings["full_page_writes"] = "off", "off"
