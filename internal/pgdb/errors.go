@@ -17,7 +17,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err)}
 }
 
 // hints: https://www.postgresql.org/docs/current/errcodes-appendix.html. An entry of two letters stands for all
@@ -32,8 +32,16 @@ var hints = map[string]string{
 	"28":    "check user and password, in the URL or in the file of the password, and pg_hba.conf",
 	"3D000": "create the database, or correct its name in the URL",
 	"42501": "the user needs the right to create a schema in the database, or to own the schema",
-	"42P01": "a table is missing: was the schema dropped? Restart to make it anew",
-	"3F000": "the schema is missing: was it dropped? Restart to make it anew",
+	"23503": "a row is missing that was there: were the tables emptied?",
+	"42883": "a function is missing: was the schema dropped?",
+	"42P01": "a table is missing: was the schema dropped?",
+	"3F000": "the schema is missing: was it dropped?",
+}
+
+// gone: what was there when the database was opened was dropped or emptied since.
+func gone(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "23503" || pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "3F000")
 }
 
 // poolerHints: a pooler's own errors have no code that tells them apart. They are PgBouncer's, by a part of their text.
