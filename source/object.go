@@ -2,6 +2,8 @@ package source
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"kubecdc/change"
 	"kubecdc/redact"
@@ -137,7 +139,16 @@ func (o *object) tell(redactor *redact.Redactor, r *change.Resource) error {
 type lackingError struct{ name, uid, version string }
 
 func (e *lackingError) Error() string {
-	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %q)", e.name, e.uid, e.version)
+	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %s)", e.name, e.uid, quoteVersion(e.version))
+}
+
+// quoteVersion quotes what stands in the place of a resourceVersion, if it looks at all like one: nothing else of an object
+// is to get into an error.
+func quoteVersion(version string) string {
+	if strings.Trim(version, "0123456789/:.,_-") != "" {
+		return fmt.Sprintf("of %d bytes", len(version))
+	}
+	return strconv.Quote(version)
 }
 
 func (e *lackingError) Is(target error) bool {

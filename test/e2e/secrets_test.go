@@ -315,7 +315,7 @@ func (e *Exporter) awaitLine(t testing.TB, version string) {
 func TestSecretsAreNotInThePostgresSink(t *testing.T) {
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	v := newVault(t, w.Kube)
-	g := newGatewayOf(t, w.Kube, "secrets", `{"type":"ADDED","object":{"metadata":{"name":"x"},"data":{"a":"`+string(theCanary)+`"}}}`+"\n")
+	g := newGatewayOf(t, w.Kube, "secrets", `{"type":"ADDED","object":{"metadata":{},"data":{"a":"`+string(theCanary)+`"}}}`+"\n")
 	v.put("a", 3)
 	e := StartExporter(t, "with Postgres", w.With("KUBECONFIG", g.kubeconfig, "KUBECDC_SECRETS", "hash", "KUBECDC_RESOURCES", "secrets",
 		"KUBECDC_SECRETS_KEY", "a key of this test alone"))
