@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/dberror"
 )
 
 // ErrFenced: another owner has acquired the slot, since the store has a higher epoch of it; whatever this process still
@@ -17,6 +18,9 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 // forgot has to be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too:
 // no Commit is tried twice, so the database forgot an epoch, and gave it to another owner again.
 var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
+
+// ErrGone: the store's tables were dropped or emptied since it was opened. It is to be opened, and bound, anew.
+var ErrGone = dberror.ErrGone
 
 // CompareEpochs says what the epoch that a store has of a slot (0: it does not know the slot) means to the owner of epoch
 // mine: nil, ErrFenced or ErrBehind.

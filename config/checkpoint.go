@@ -15,6 +15,7 @@ import (
 func (l *loader) checkCheckpoint() {
 	const name = "KUBECDC_CHECKPOINT"
 	loc := l.c.Checkpoint.Location.Reveal()
+	l.checkPostgresPassword(name, l.c.Checkpoint.Location, l.c.Checkpoint.PasswordFile)
 	switch {
 	case loc == "":
 		if _, err := stateFolder(); err != nil {

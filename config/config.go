@@ -42,8 +42,9 @@ type Source struct {
 
 // Sink says where the log is written.
 type Sink struct {
-	Kind     string `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
-	Postgres DSN    `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	Kind         string `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
+	Postgres     DSN    `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	PasswordFile string `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File that holds the password for KUBECDC_SINK_POSTGRES, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/sink-password"`
 }
 
 // Kafka says how the Kafka sink connects and writes.
@@ -58,7 +59,7 @@ type Kafka struct {
 	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send; larger ones go to the dead-letter topic with a stub in their place. Default: what the broker allows (message.max.bytes)." example:"1MiB"`
 
 	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
-	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the authorities to trust. Default: the system's." example:"/etc/kafka/ca.crt"`
+	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the authorities to trust. Default: the system's. This file and the next two are read anew for each connection." example:"/etc/kafka/ca.crt"`
 	TLSCert       string `env:"KUBECDC_KAFKA_TLS_CERT" help:"PEM file of the client certificate." example:"/etc/kafka/tls.crt"`
 	TLSKey        string `env:"KUBECDC_KAFKA_TLS_KEY" help:"PEM file of the client certificate's key." example:"/etc/kafka/tls.key"`
 	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
@@ -67,13 +68,14 @@ type Kafka struct {
 	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"How to log in. Default: no login." example:"SCRAM-SHA-512"`
 	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"User to log in as." example:"kubecdc"`
 	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"Password to log in with. Other users of the machine can see flags: prefer the environment or a file."`
-	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File that holds the password, in place of KUBECDC_KAFKA_SASL_PASSWORD." example:"/etc/kafka/password"`
+	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File that holds the password, in place of KUBECDC_KAFKA_SASL_PASSWORD. It is read at each login, so it may be renewed." example:"/etc/kafka/password"`
 }
 
 // Checkpoint says where progress is kept.
 type Checkpoint struct {
-	Location  DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is kept: postgres://USER@HOST/DB, or sqlite:PATH for one process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
-	Retention time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept."`
+	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is kept: postgres://USER@HOST/DB, or sqlite:PATH for one process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
+	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File that holds the password for a Postgres checkpoint, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/checkpoint-password"`
+	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept."`
 }
 
 // Records says what records hold.

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"strings"
+	"time"
 )
 
 // topicPrefix: Kafka allows 249 of these characters in a topic's name; the resource and group must fit too.
@@ -41,7 +41,7 @@ func (l *loader) checkTLS(k *Kafka) {
 		}
 	}
 	if _, err := authorities(k.TLSCA); err != nil {
-		l.add("KUBECDC_KAFKA_TLS_CA", err.Error(), "name a PEM file that this user can read")
+		l.add("KUBECDC_KAFKA_TLS_CA", plain(err), "name a PEM file that this user can read")
 	}
 	switch {
 	case k.TLSCert != "" && k.TLSKey == "":
@@ -49,8 +49,11 @@ func (l *loader) checkTLS(k *Kafka) {
 	case k.TLSCert == "" && k.TLSKey != "":
 		l.add("KUBECDC_KAFKA_TLS_CERT", "not set, but there is a key", "name the PEM file of its certificate")
 	case k.TLSCert != "":
-		if _, err := tls.LoadX509KeyPair(k.TLSCert, k.TLSKey); err != nil {
+		if pair, err := tls.LoadX509KeyPair(k.TLSCert, k.TLSKey); err != nil {
 			l.add("KUBECDC_KAFKA_TLS_CERT", err.Error(), "name PEM files of a certificate and its key that this user can read")
+		} else if until := pair.Leaf.NotAfter; until.Before(time.Now()) {
+			l.warn("KUBECDC_KAFKA_TLS_CERT: the certificate has expired at " + until.UTC().Format(time.RFC3339) +
+				"; a new one in its place is read at the next connection")
 		}
 	}
 	if k.TLSInsecure {
@@ -59,7 +62,9 @@ func (l *loader) checkTLS(k *Kafka) {
 }
 
 func (l *loader) checkSASL(k *Kafka) {
-	l.readPasswordFile(k)
+	if k.SASLPasswordFile != "" {
+		l.checkSASLPasswordFile(k)
+	}
 	if k.SASLMechanism == "" {
 		for _, name := range []string{"KUBECDC_KAFKA_SASL_USERNAME", "KUBECDC_KAFKA_SASL_PASSWORD", "KUBECDC_KAFKA_SASL_PASSWORD_FILE"} {
 			if l.set(name) {
@@ -74,7 +79,7 @@ func (l *loader) checkSASL(k *Kafka) {
 	if k.SASLUsername == "" {
 		l.add("KUBECDC_KAFKA_SASL_USERNAME", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it to the user to log in as")
 	}
-	if k.SASLPassword == "" && !l.bad["KUBECDC_KAFKA_SASL_PASSWORD_FILE"] {
+	if k.SASLPassword == "" && k.SASLPasswordFile == "" {
 		l.add("KUBECDC_KAFKA_SASL_PASSWORD", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it, or name a file in KUBECDC_KAFKA_SASL_PASSWORD_FILE")
 	}
 	if k.SASLMechanism == "PLAIN" && !bool(k.TLS) {
@@ -82,28 +87,17 @@ func (l *loader) checkSASL(k *Kafka) {
 	}
 }
 
-// readPasswordFile puts the file's text in place of the password.
-func (l *loader) readPasswordFile(k *Kafka) {
+func (l *loader) checkSASLPasswordFile(k *Kafka) {
 	const name = "KUBECDC_KAFKA_SASL_PASSWORD_FILE"
-	if k.SASLPasswordFile == "" {
-		return
-	}
 	if k.SASLPassword != "" {
 		l.add(name, "set together with KUBECDC_KAFKA_SASL_PASSWORD", "leave one of the two out")
 		return
 	}
-	text, err := os.ReadFile(k.SASLPasswordFile)
-	password := strings.TrimRight(string(text), "\r\n")
-	switch {
-	case err != nil:
-		l.add(name, plain(err), "name a file that this user can read")
-	case password == "":
-		l.add(name, "the file is empty", "write the password into it")
-	}
-	k.SASLPassword = Secret(password)
+	l.checkPasswordFile(name, k.SASLPasswordFile)
 }
 
-// TLSConfig gives what to dial with, or nil where TLS is off.
+// TLSConfig gives what to dial with, or nil where TLS is off. It reads the files: call it for each connection, since they
+// may be renewed.
 func (k *Kafka) TLSConfig() (*tls.Config, error) {
 	if !k.TLS {
 		return nil, nil
@@ -130,7 +124,7 @@ func authorities(file string) (*x509.CertPool, error) {
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
-		return nil, errors.New(plain(err))
+		return nil, err
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(pem) {

@@ -70,6 +70,7 @@ func (l *loader) checkSink() {
 		l.add("KUBECDC_SINK_POSTGRES", "not set, but KUBECDC_SINK is postgres", "set it to postgres://USER@HOST/DB")
 	}
 	l.checkPostgres("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres)
+	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
 	for _, s := range all {
 		owner := ownerOf(s)
 		if owner != "" && owner != kind && l.set(s.Env) && !l.bad["KUBECDC_SINK"] {
@@ -83,7 +84,7 @@ func ownerOf(s *Setting) string {
 	switch {
 	case strings.HasPrefix(s.Env, "KUBECDC_KAFKA_"):
 		return "kafka"
-	case s.Env == "KUBECDC_SINK_POSTGRES":
+	case strings.HasPrefix(s.Env, "KUBECDC_SINK_POSTGRES"):
 		return "postgres"
 	}
 	return ""

@@ -85,7 +85,7 @@ func (b *balancer) round(ctx, slots context.Context) error {
 	cancel()
 	var layout *checkpoint.LayoutError
 	switch {
-	case errors.As(err, &layout):
+	case errors.As(err, &layout), isGone(err):
 		return err
 	case err != nil:
 		b.silent(ctx, err)

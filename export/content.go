@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"kubecdc/change"
@@ -62,6 +63,18 @@ func (c *Config) Doubts(served source.Served) (lines []string) {
 		patterns []source.Pattern
 	}{{"KUBECDC_RESOURCES", source.LeftOut(c.Resources)}, {"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly}, {"KUBECDC_REDACT", hidden}} {
 		lines = append(lines, source.Doubt(s.setting, source.Idle(s.patterns, served), served)...)
+	}
+	return append(lines, c.outOfNamespaces(served)...)
+}
+
+// outOfNamespaces says which resources are named, but left out since they are in no namespace.
+func (c *Config) outOfNamespaces(served source.Served) (lines []string) {
+	selected, _ := source.Select(c.Resources, served)
+	for _, r := range selected {
+		named := slices.ContainsFunc(c.Resources, func(p source.Pattern) bool { return p.Names(r) })
+		if named && len(c.StreamsOf(r)) == 0 {
+			lines = append(lines, "KUBECDC_RESOURCES: "+r.ID()+" is left out: it is cluster-scoped, and KUBECDC_NAMESPACES is set")
+		}
 	}
 	return lines
 }

@@ -102,6 +102,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	if len(unknown) > 0 {
 		return nil, source.Unknown(unknown, served)
 	}
+	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	for _, doubt := range config.Doubts(served) {
 		parts.Log.Warn(doubt)
 	}

@@ -32,7 +32,7 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 		var other *otherLayoutError
 		wait := retry.NextBackOff()
 		switch {
-		case err == nil || isForeign(err):
+		case err == nil || isForeign(err) || isGone(err):
 			return err
 		case errors.As(err, &other):
 			wait = min(wait, config.LeaseDuration/4)

@@ -39,7 +39,7 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err), isForeign(err):
+		case isFenced(err), isForeign(err), isGone(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isTaken(err):
 			s.log.Debug("the slot is not free any more", "reason", err)
@@ -60,6 +60,9 @@ func (s *slot) run(ctx context.Context) error {
 		}
 	}
 }
+
+// isGone: the checkpoint is to be opened anew.
+func isGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
 
 // isTaken: another replica holds the slot, or there is another layout. The balancer sees to it.
 func isTaken(err error) bool {

@@ -53,7 +53,7 @@ func (x *streams) run(ctx context.Context) {
 func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 	wanted := map[string]bool{}
 	for _, r := range selection.Resources {
-		for _, s := range x.slot.config.streamsOf(r) {
+		for _, s := range x.slot.config.StreamsOf(r) {
 			if slotOf(s.ID(), x.slot.config.Slots) != x.slot.number {
 				continue
 			}
@@ -99,10 +99,14 @@ func (x *streams) work(ctx context.Context, running *source.Stream) {
 	})
 }
 
-// streamsOf are the streams of one resource: one, or one a namespace.
-func (c *Config) streamsOf(r change.Resource) (all []*change.Stream) {
-	if !r.Namespaced || len(c.Namespaces) == 0 {
+// StreamsOf are the streams of one resource: one, or one a namespace. A cluster-scoped resource is in no namespace: where
+// only some are exported it has no stream.
+func (c *Config) StreamsOf(r change.Resource) (all []*change.Stream) {
+	if len(c.Namespaces) == 0 {
 		return []*change.Stream{change.NewStream(r, "", c.LabelSelector, c.FieldSelector)}
+	}
+	if !r.Namespaced {
+		return nil
 	}
 	for _, ns := range c.Namespaces {
 		all = append(all, change.NewStream(r, ns, c.LabelSelector, c.FieldSelector))

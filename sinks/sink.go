@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"kubecdc/change"
 )
@@ -36,6 +37,12 @@ type OtherClusterError struct {
 }
 
 func (e *OtherClusterError) Error() string {
+	const ca = "ca-sha256:"
+	if strings.HasPrefix(e.Found, ca) && !strings.HasPrefix(e.Stored, ca) {
+		return fmt.Sprintf("%s has the log of the cluster named %q with uid %s, and nobody can tell whether this is it: this API server "+
+			"is known by its CA alone (%s), and the checkpoint does not know the uid: grant get on namespace kube-system (again), or, if it "+
+			"is another cluster, set KUBECDC_CLUSTER to a name of its own; nothing was written", e.Log, e.Cluster, e.Stored, e.Found)
+	}
 	return fmt.Sprintf("%s has the log of another cluster named %q, with uid %s, and this API server's is %s: set KUBECDC_CLUSTER "+
 		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
 }

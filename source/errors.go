@@ -30,7 +30,7 @@ func isInvalid(err error) bool {
 // errUnsupported: the server gives no resourceVersions that are numbers, or no uids, so neither an order nor a deletion
 // can be told (an aggregated API server with a store of its own may be so). Nothing of the resource can be exported, and
 // that is for its server to change: it is said once, and tried again rarely. The other streams go on.
-var errUnsupported = errors.New("this resource can't be exported")
+var errUnsupported = errors.New("its API server gives no numeric resourceVersion")
 
 // errNameless: an object without a name is none.
 var errNameless = errors.New("its metadata has no name")

@@ -19,22 +19,27 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	seconds := watchSeconds(s.options, s.bookmarks, rand.Float64())
 	started, events := time.Now(), 0
 	s.bookmarked = false
+	suspected := s.silence.differs
 	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
 		defer w.close()
 		if err = s.answered(ctx); err == nil {
-			events, err = s.events(ctx, w)
+			events, err = s.events(ctx, w, s.look(ctx, time.Duration(seconds)*time.Second))
 		}
 	}
 	lasted, whole := time.Since(started), time.Duration(seconds)*time.Second*9/10
-	if events > 0 {
-		s.silence = silence{}
+	if s.silence.compared && lasted < time.Duration(seconds)*time.Second { // it may have ended before the list
+		s.silence.broken()
+	}
+	quiet := events == 0 || s.silence.compared
+	if events > 0 || lasted > time.Second {
+		s.relists = 0
 	}
 	switch {
 	case isGone(err):
 		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
-	case errors.Is(err, io.EOF) && events == 0 && lasted >= min(whole, longSilence):
-		return s.silent(ctx)
+	case errors.Is(err, io.EOF) && quiet && lasted >= min(whole, longSilence):
+		return s.silent(ctx, suspected)
 	case errors.Is(err, io.EOF) && lasted >= whole:
 		s.client, s.bookmarks = s.shared, s.bookmarked
 		return s.enter(StateWatching, "the watch ran into its timeout"), nil
@@ -47,18 +52,23 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 }
 
 // events handles what the watch delivers, until it ends.
-func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
+func (s *Stream) events(ctx context.Context, w *watcher, look *look) (n int, err error) {
+	defer look.stop()
 	for {
 		e, err := w.next()
-		if err == nil {
+		if err != nil {
+			return n, err
+		}
+		err = look.aside(func() error {
 			if !s.repeats(&e) {
 				n++
+				s.silence.broken()
 			}
-			err = s.handle(ctx, e)
-		}
-		if err == nil {
-			err = s.caughtUp(ctx)
-		}
+			if err := s.handle(ctx, e); err != nil {
+				return err
+			}
+			return s.caughtUp(ctx)
+		})
 		if err != nil {
 			return n, err
 		}
@@ -67,8 +77,9 @@ func (s *Stream) events(ctx context.Context, w *watcher) (n int, err error) {
 
 // expired answers a 410: first by a fresh connection, which may reach another API server that still holds the
 // position, then by a list.
-func (s *Stream) expired() State {
+func (s *Stream) expired(ctx context.Context) State {
 	tries := s.options.FreshTries
+	s.compacted = s.compacted || s.silence.watches > 0
 	if s.silence.differs { // each takes a whole watch
 		tries = min(tries, 1)
 	}
@@ -76,6 +87,7 @@ func (s *Stream) expired() State {
 		s.fresh++
 		return s.enter(StateWatching, "the same position on a fresh connection: "+s.reason)
 	}
+	s.restrain(ctx)
 	s.log.Warn("relist", "reason", s.reason, "position", s.position)
 	if s.silence.differs {
 		s.observer.Reconnected(s.ID(), "relist: the watch is silent")
@@ -94,6 +106,20 @@ func (s *Stream) expired() State {
 		return s.enter(StateBackfilling, s.reason)
 	}
 	return s.enter(StateListing, "relist: "+s.reason)
+}
+
+// restrain waits, longer each time, where the watch after a relist is told 410 again at once: no list helps against that,
+// and the API server is not to be asked as fast as it answers.
+func (s *Stream) restrain(ctx context.Context) {
+	if s.relists++; s.relists == 1 {
+		return
+	}
+	delay := min(200*time.Millisecond<<min(s.relists-2, 20), s.options.MaxBackoff)
+	s.log.Warn("the watch expired again at once", "times", s.relists, "relist in", delay)
+	select {
+	case <-ctx.Done():
+	case <-time.After(delay):
+	}
 }
 
 // renewClient makes the next requests on connections of their own, until a watch has run its whole time there.

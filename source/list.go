@@ -24,8 +24,7 @@ func (p *page) check() error {
 	if change.ValidVersion(p.version) {
 		return nil
 	}
-	return fmt.Errorf("%w: its API server gives its list the resourceVersion %q, and a number is needed to tell where a watch goes on; "+
-		"leave the resource out of KUBECDC_RESOURCES", errUnsupported, p.version)
+	return fmt.Errorf("%w: the list's is %q", errUnsupported, p.version)
 }
 
 // listPage reads one page and hands each item to visit as it comes off the wire: never the page as a whole.

@@ -112,12 +112,8 @@ func (o *object) check(wellFormed bool) error {
 	if !wellFormed {
 		return fmt.Errorf("read an object: %w", errMalformed)
 	}
-	if o.name == "" {
-		return fmt.Errorf("read an object: %w", errNameless)
-	}
-	if o.uid == "" || !change.ValidVersion(o.version) {
-		return fmt.Errorf("%w: its API server gives %s the uid %q and the resourceVersion %q, and both a uid and a number are needed "+
-			"to tell what changed, in which order; leave the resource out of KUBECDC_RESOURCES", errUnsupported, o.key(), o.uid, o.version)
+	if o.name == "" || o.uid == "" || !change.ValidVersion(o.version) {
+		return fmt.Errorf("read an object: %w", &lackingError{o.name, o.uid, o.version})
 	}
 	return nil
 }
@@ -134,6 +130,18 @@ func (o *object) tell(redactor *redact.Redactor, r *change.Resource) error {
 	}
 	o.raw = o.withType(r)
 	return nil
+}
+
+// lackingError: an object without one of the three. Without a name it is no object (errNameless); without the others it
+// may be one that can't be followed (errUnsupported).
+type lackingError struct{ name, uid, version string }
+
+func (e *lackingError) Error() string {
+	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %q)", e.name, e.uid, e.version)
+}
+
+func (e *lackingError) Is(target error) bool {
+	return target == errNameless && e.name == "" || target == errUnsupported && e.name != ""
 }
 
 // withType returns the object's bytes with kind and apiVersion in front, as watch events have them: the items of

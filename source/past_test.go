@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -24,6 +27,7 @@ type pastServer struct {
 	lie     string // see the tests
 	secret  bool   // APIServices may not be read
 	watched bool
+	expires bool // each watch is told 410
 
 	mu       sync.Mutex
 	requests int
@@ -62,7 +66,7 @@ func (p *pastServer) RoundTrip(r *http.Request) (*http.Response, error) {
 		return answer(403, failure(403, "Forbidden"))
 	case strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
 		return answer(200, `{"kind":"APIService","spec":{"service":{"name":"other","namespace":"default"}}}`)
-	case q.Get("watch") != "" && !p.watched:
+	case q.Get("watch") != "" && (!p.watched || p.expires):
 		p.watched = true
 		return answer(410, gone(""))
 	case q.Get("watch") != "" || p.requests > 2000:
@@ -93,6 +97,7 @@ func (p *pastServer) list(version string, exact bool, name string, one bool) str
 			items = append(items, obj(o))
 		}
 	}
+	slices.Sort(items)
 	meta := fmt.Sprintf(`"resourceVersion":"%d"`, shown)
 	if p.lie == "composite versions" {
 		meta = fmt.Sprintf(`"resourceVersion":"%d/1"`, shown)
@@ -153,6 +158,26 @@ func TestAForeignStoreHidesNothingFromAGap(t *testing.T) {
 				t.Errorf("the log says %q and %+v: x came and went", told, gap)
 			}
 			t.Logf("%s; complete %v %s", says(l), gap.Complete, gap.Reason)
+		})
+	}
+}
+
+// Lists don't help against a server that answers each watch with 410: it is not asked as fast as it can answer.
+func TestAServerThatAlwaysAnswers410IsSpared(t *testing.T) {
+	for _, lie := range []string{"", "ignores exact"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &pastServer{now: 140, lie: lie, expires: true, writes: []write{{90, "a a 90", false}, {95, "b b 95", false}, {110, "a a 110", false}}}
+			l := resumed("100", "a a 90", "b b 95")
+			l.moved = make(chan struct{}) // of this bubble
+			options := testOptions()
+			options.StreamingLists = source.StreamingOff
+			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
+			time.Sleep(10 * time.Second)
+			_ = stop()
+			if p.requests > 200 {
+				t.Errorf("%d requests in 10 s", p.requests)
+			}
+			t.Logf("%q: %d requests in 10 s, position %s", lie, p.requests, l.position)
 		})
 	}
 }

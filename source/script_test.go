@@ -151,12 +151,23 @@ func play(t *testing.T, l *ledger, options source.Options, steps []step, look fu
 	playObserved(t, l, options, &quietObserver{}, steps, look)
 }
 
+// playEvents is for a stream of Events.
+func playEvents(t *testing.T, l *ledger, steps []step, look func(t *testing.T, s *script)) {
+	t.Helper()
+	playStream(t, l, change.NewStream(eventsResource, "", "", ""), plain(), &quietObserver{}, steps, look)
+}
+
 func playObserved(t *testing.T, l *ledger, options source.Options, o source.Observer, steps []step, look func(t *testing.T, s *script)) {
+	t.Helper()
+	playStream(t, l, change.NewStream(configMaps, "", "", ""), options, o, steps, look)
+}
+
+func playStream(t *testing.T, l *ledger, stream *change.Stream, options source.Options, o source.Observer, steps []step, look func(t *testing.T, s *script)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: steps}
 		l.moved = make(chan struct{}) // of this bubble
-		_, stop := startOn(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, options, l, o)
+		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, o)
 		for i := 0; !s.done() && i < 3600; i++ {
 			time.Sleep(time.Second)
 		}

@@ -23,6 +23,8 @@ import (
 //  3. So the watch still goes on from P, not from L. It begins when L is past, so it delivers at once what happened
 //     before L. Where it ends in silence too, after all its time, nothing did: the position moves to L. 2. again.
 //
+// Where the server compacts faster than that, 3. comes too late: look.go lists earlier.
+//
 // What remains: an object that lived and died between P and L, and a watch that is stuck on its server, twice, for all its
 // time, and then ends as if all were well. (etcd's client ends a watch whose member is cut off from the others; a stuck
 // watch cache would have to be without bookmarks.) What an object became is not passed over even then: 2 sees it.
@@ -36,6 +38,7 @@ type silence struct {
 	watches  int    // in a row
 	quietTo  string // a list at this version was the same as the index; the watch that follows has to say nothing too
 	differs  bool   // the last list was not the same
+	compared bool   // the list was made while the last watch was open (look.go)
 	listed   time.Time
 	listTook time.Duration
 }
@@ -48,9 +51,9 @@ const (
 	listPause = 2 * time.Minute
 )
 
-// silent takes note of a watch that ended in silence.
-func (s *Stream) silent(ctx context.Context) (State, error) {
-	if s.silence.differs {
+// silent takes note of a watch that ended in silence. suspected: a list before it showed what it did not tell.
+func (s *Stream) silent(ctx context.Context, suspected bool) (State, error) {
+	if suspected {
 		return s.enter(StateExpired, "the watch from resourceVersion "+s.cursor+" says nothing of changes that a list shows"), nil
 	}
 	s.client, s.bookmarks = s.shared, false
@@ -66,10 +69,22 @@ func (s *Stream) silent(ctx context.Context) (State, error) {
 			return s.state, err
 		}
 	}
-	if rest := min(listShare*s.silence.listTook, listPause); time.Since(s.silence.listed) < rest {
+	if s.silence.compared {
+		s.silence.compared = false
+		return s.enter(StateWatching, "the watch said nothing, and a list in its time tells how far"), nil
+	}
+	if s.silence.resting() {
 		return s.enter(StateWatching, "the watch said nothing; the collection is large and was compared a moment ago"), nil
 	}
 	return s.enter(StateVerifying, "the watch ran into its timeout and said nothing"), nil
+}
+
+// broken forgets what was found out in silence, but for how long a list takes.
+func (x *silence) broken() { *x = silence{listed: x.listed, listTook: x.listTook} }
+
+// resting reports whether the last list was too long a one for the next to follow already.
+func (x *silence) resting() bool {
+	return time.Since(x.listed) < min(listShare*x.listTook, listPause)
 }
 
 // due reports whether a list has to tell if anything happened.
@@ -83,6 +98,9 @@ func (s *Stream) compare(ctx context.Context) error {
 		same = same && ok && known.uid == o.uid && known.version == o.version
 		n++
 	})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	s.silence.listed, s.silence.listTook = time.Now(), time.Since(started)
 	switch {
 	case isUnreadable(err) && !errors.Is(err, errUnsupported): // it stands in the dead letter, and not in the index

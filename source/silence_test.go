@@ -82,6 +82,42 @@ func TestSilenceMovesThePositionOnlyOnceAWatchHasConfirmedIt(t *testing.T) {
 	})
 }
 
+// Of Events it is known that there are no bookmarks: the list is made while the watch is open, so the next one begins
+// where the list was, and the server may compact what is before that.
+func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
+	a := "a a 90"
+	stays := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a)} }
+	l := resumed("100", a)
+	playEvents(t, l, steps(holds("100", a), []step{
+		silentWatch("100"), stays("200"),
+		{want: "watch rv=200", lasts: aWatch, doing: func() { expectPosition(t, l, "200") }}, stays("300"),
+		{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and is silent from then on
+		{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
+		{want: "watch rv=400", body: deleted("x x 420"), stay: true},
+	}), func(t *testing.T, _ *script) {
+		expect(t, l, "c x@310 d x@420", "400") // the position waits: more may have expired at 420
+		if all := gaps(l.controls); len(all) > 0 {
+			t.Errorf("gap records %+v, want none", all)
+		}
+	})
+}
+
+// What the list shows the watch has a whole time more to tell; then its silence is a gap.
+func TestAnOpenWatchOfEventsThatIsSilentOfWhatAListShows(t *testing.T) {
+	a := "a a 90"
+	differs := step{want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}
+	l := resumed("100", a)
+	playEvents(t, l, steps(holds("100", a), []step{silentWatch("100"), differs, silentWatch("100"),
+		{want: "list limit=2", body: listed("300", "", a, "b b 150")},
+		{want: "watch rv=300", stay: true},
+	}), func(t *testing.T, _ *script) {
+		expect(t, l, "c b@150?", "300")
+		if all := gaps(l.controls); len(all) != 1 || all[0].Complete || all[0].From != "100" {
+			t.Errorf("gap records %+v, want one that is not complete", all)
+		}
+	})
+}
+
 func expectPosition(t *testing.T, l *ledger, want string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

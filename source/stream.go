@@ -88,7 +88,9 @@ type Stream struct {
 	warned   warnings
 	rejected string // why the resource can't be exported, as it was logged
 	silence  silence
+	relists  int // in a row, with no watch between that delivered
 
+	compacted  bool // the server compacted a position that did not move in silence (look.go)
 	bookmarks  bool // the server sends them for this resource
 	bookmarked bool // it did in this watch
 
@@ -164,7 +166,7 @@ func (s *Stream) step(ctx context.Context) (State, error) {
 	case StateWatching:
 		return s.watch(ctx)
 	case StateExpired:
-		return s.expired(), nil
+		return s.expired(ctx), nil
 	case StateBackfilling:
 		return s.backfill(ctx)
 	case StateAbsent:
@@ -186,6 +188,7 @@ const unsupportedPause = 10 * time.Minute
 
 // unsupported reports that the resource can't be exported: in the log once, and as the stream's state until it can be.
 func (s *Stream) unsupported(err error) (pause time.Duration) {
+	err = fmt.Errorf("%s can't be exported, since it can't be told what changed, in which order: leave it out of KUBECDC_RESOURCES: %w", s.stream.Resource.ID(), err)
 	s.observer.StreamState(s.ID(), StateUnsupported, s.reason, err)
 	if s.rejected != err.Error() {
 		s.rejected = err.Error()

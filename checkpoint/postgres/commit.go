@@ -14,7 +14,7 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-const commitBatch = `select commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
+const commitBatch = `select kubecdc.commit_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)`
 
 // commitTypes are the types of commitBatch's parameters.
 var commitTypes = []uint32{

@@ -20,11 +20,11 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 
 // lookHistory begins at the complete row that the oldest wanted one is folded from.
 const lookHistory = `
-with wanted as (select second from checkpoints where cluster = $1 and slot = $2 order by second desc limit $3),
+with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2 order by second desc limit $3),
   oldest as (select min(second) as second from wanted)
 select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
-from checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= (
-  select max(b.second) from checkpoints b
+from kubecdc.checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= (
+  select max(b.second) from kubecdc.checkpoints b
   where b.cluster = $1 and b.slot = $2 and b.complete and b.second <= (select second from oldest))
 order by c.second`
 
@@ -57,21 +57,21 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 const prune = `
 with keep as (
   select s.slot, coalesce(
-    (select c.second from checkpoints c where c.cluster = s.cluster and c.slot = s.slot
+    (select c.second from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot
       and c.second >= date_trunc('second', now() - $2::interval) and c.time > now() - $2::interval order by c.second limit 1),
-    (select max(c.second) from checkpoints c where c.cluster = s.cluster and c.slot = s.slot)) as second
-  from slots s where s.cluster = $1),
+    (select max(c.second) from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot)) as second
+  from kubecdc.slots s where s.cluster = $1),
 whole as (
   select k.slot, k.second, coalesce(jsonb_object_agg(o.key, o.value order by c.second) filter (where o.key is not null), '{}') as offsets
   from keep k
-  join checkpoints c on c.cluster = $1 and c.slot = k.slot and c.second <= k.second and c.second >= (
-    select max(b.second) from checkpoints b where b.cluster = $1 and b.slot = k.slot and b.complete and b.second <= k.second)
+  join kubecdc.checkpoints c on c.cluster = $1 and c.slot = k.slot and c.second <= k.second and c.second >= (
+    select max(b.second) from kubecdc.checkpoints b where b.cluster = $1 and b.slot = k.slot and b.complete and b.second <= k.second)
   left join jsonb_each(c.offsets) o on true
   group by k.slot, k.second),
 completed as (
-  update checkpoints c set offsets = w.offsets || c.offsets, complete = true from whole w
+  update kubecdc.checkpoints c set offsets = w.offsets || c.offsets, complete = true from whole w
   where c.cluster = $1 and c.slot = w.slot and c.second = w.second and not c.complete)
-delete from checkpoints c using keep k where c.cluster = $1 and c.slot = k.slot and c.second < k.second`
+delete from kubecdc.checkpoints c using keep k where c.cluster = $1 and c.slot = k.slot and c.second < k.second`
 
 // Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {

@@ -38,7 +38,7 @@ func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpo
 
 // No key is empty, so every key comes after "".
 func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version from inventory_page($1, $2, $3, $4)` // see the migrations
+	const look = `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
 	if err != nil {
 		return nil, err
@@ -62,8 +62,8 @@ func (s *Store) Bodies(ctx context.Context, stream string, keys []string) (map[s
 }
 
 func (s *Store) bodies(ctx context.Context, stream string, keys []string, into map[string][]byte) error {
-	const look = `select key, body from inventory
-		where stream = (select id from streams where cluster = $1 and name = $2) and key = any ($3) and body is not null`
+	const look = `select key, body from kubecdc.inventory
+		where stream = (select id from kubecdc.streams where cluster = $1 and name = $2) and key = any ($3) and body is not null`
 	if err := s.bound(); err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-const lookSlots = `select slots from layouts where cluster = $1`
+const lookSlots = `select slots from kubecdc.layouts where cluster = $1`
 
 // Slots gives the number of slots, which is the one wanted where there was none.
 func (s *Store) Slots(ctx context.Context, want int) (int, error) {
@@ -28,7 +28,7 @@ func (s *Store) slotsOr(ctx context.Context, want int) (have int, err error) {
 	if err := s.bound(); err != nil {
 		return have, err
 	}
-	const note = `insert into layouts (cluster, slots) values ($1, $2) on conflict do nothing`
+	const note = `insert into kubecdc.layouts (cluster, slots) values ($1, $2) on conflict do nothing`
 	if _, err = s.db.Exec(ctx, note, s.cluster.Load(), want); err == nil {
 		err = s.db.QueryRow(ctx, lookSlots, s.cluster.Load()).Scan(&have)
 	}
@@ -71,7 +71,7 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 }
 
 func (s *Store) relayout(ctx context.Context, r checkpoint.Relayout) (answer string, err error) {
-	const change = `select relayout($1, $2, $3, $4, $5, $6)` // see the migrations
+	const change = `select kubecdc.relayout($1, $2, $3, $4, $5, $6)` // see the migrations
 	if err := s.bound(); err != nil {
 		return "", err
 	}

@@ -8,7 +8,7 @@ import (
 
 // BindLog notes the log the first time, and refuses another one later.
 func (s *Store) BindLog(ctx context.Context, log string) error {
-	const note = `update clusters set log = coalesce(log, $2) where id = $1 returning name, log`
+	const note = `update kubecdc.clusters set log = coalesce(log, $2) where id = $1 returning name, log`
 	err := s.bound()
 	var cluster, stored string
 	if err == nil {
@@ -25,7 +25,7 @@ func (s *Store) BindLog(ctx context.Context, log string) error {
 
 // PinPartitions keeps the first number, unless the topic was made anew or has fewer now.
 func (s *Store) PinPartitions(ctx context.Context, topic string, found int, anew bool) (use int, err error) {
-	const pin = `insert into topics as t (cluster, name, partitions) values ($1, $2, $3)
+	const pin = `insert into kubecdc.topics as t (cluster, name, partitions) values ($1, $2, $3)
 		on conflict (cluster, name) do update
 			set partitions = case when $4 then excluded.partitions else least(t.partitions, excluded.partitions) end
 		returning partitions`

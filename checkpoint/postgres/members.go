@@ -12,16 +12,16 @@ import (
 // own changes: the owner itself is added.
 const beat = `
 with note as (
-  insert into members (cluster, owner, alive_until) values ($1, $2, clock_timestamp() + $3::interval)
+  insert into kubecdc.members (cluster, owner, alive_until) values ($1, $2, clock_timestamp() + $3::interval)
   on conflict (cluster, owner) do update set alive_until = excluded.alive_until
 ), dead as (
-  delete from members m using (
-    select owner from members where cluster = $1 and alive_until < clock_timestamp() and owner <> $2 for update skip locked
+  delete from kubecdc.members m using (
+    select owner from kubecdc.members where cluster = $1 and alive_until < clock_timestamp() and owner <> $2 for update skip locked
   ) d where m.cluster = $1 and m.owner = d.owner
 )
 select $2, null::int union all
-select owner, null from members where cluster = $1 and alive_until >= clock_timestamp() and owner <> $2 union all
-select owner, slot from slots where cluster = $1 and lease_until > clock_timestamp()`
+select owner, null from kubecdc.members where cluster = $1 and alive_until >= clock_timestamp() and owner <> $2 union all
+select owner, slot from kubecdc.slots where cluster = $1 and lease_until > clock_timestamp()`
 
 // Heartbeat says that the owner lives, and who else does.
 func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
@@ -60,6 +60,6 @@ func (s *Store) beat(ctx context.Context, owner string, ttl time.Duration) (chec
 
 // Leave forgets the owner.
 func (s *Store) Leave(ctx context.Context, owner string) error {
-	_, err := s.db.Exec(ctx, `delete from members where cluster = $1 and owner = $2`, s.cluster.Load(), owner)
+	_, err := s.db.Exec(ctx, `delete from kubecdc.members where cluster = $1 and owner = $2`, s.cluster.Load(), owner)
 	return s.db.Fail("leave the replicas", err)
 }

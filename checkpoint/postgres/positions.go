@@ -12,7 +12,7 @@ import (
 
 // Position gives where a stream stands.
 func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
-	const look = `select resource_version, time, ended from positions join streams on id = stream where cluster = $1 and name = $2`
+	const look = `select resource_version, time, ended from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
 	p := change.Position{Stream: stream}
 	err := s.bound()
 	if err == nil {
@@ -31,8 +31,8 @@ func (s *Store) Position(ctx context.Context, stream string) (change.Position, b
 // Streams gives the positions of all streams known, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
 	const look = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
-		from streams s left join positions p on p.stream = s.id
-		where cluster = $1 and (p.stream is not null or exists (select from inventory i where i.stream = s.id))
+		from kubecdc.streams s left join kubecdc.positions p on p.stream = s.id
+		where cluster = $1 and (p.stream is not null or exists (select from kubecdc.inventory i where i.stream = s.id))
 		order by name collate "C"`
 	positions, err := s.positions(ctx, look)
 	return positions, s.db.Fail("read the positions", err)

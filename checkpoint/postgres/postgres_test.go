@@ -15,6 +15,11 @@ func TestContract(t *testing.T) {
 	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.Database(t)) })
 }
 
+// A pooler by transaction keeps nothing of a session from one statement to the next.
+func TestContractBehindAPooler(t *testing.T) {
+	checkpointtest.Run(t, func(t *testing.T) checkpoint.Store { return open(t, servers.PooledDatabase(t)) })
+}
+
 func open(t testing.TB, url string) *postgres.Store {
 	t.Helper()
 	store, err := postgres.Open(t.Context(), postgres.Config{URL: url})

@@ -14,7 +14,7 @@ import (
 
 // RaiseEpoch gives the slot a higher epoch.
 func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (raised int64, err error) {
-	const raise = `update slots set epoch = greatest(epoch, $4) + 1 where cluster = $1 and slot = $2 and epoch = $3 returning epoch`
+	const raise = `update kubecdc.slots set epoch = greatest(epoch, $4) + 1 where cluster = $1 and slot = $2 and epoch = $3 returning epoch`
 	err = s.db.QueryRow(ctx, raise, s.cluster.Load(), slot, epoch, above).Scan(&raised)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = s.notOwned(ctx, slot, epoch)
@@ -34,14 +34,14 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 	}
 	owned := true
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `update slots set pages = 0 where cluster = $1 and slot = $2 and epoch = $3`, s.cluster.Load(), slot, epoch)
+		tag, err := tx.Exec(ctx, `update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2 and epoch = $3`, s.cluster.Load(), slot, epoch)
 		if owned = err != nil || tag.RowsAffected() > 0; err != nil || !owned {
 			return err
 		}
-		if _, err = tx.Exec(ctx, `delete from positions where stream = any ($1)`, ids); err != nil {
+		if _, err = tx.Exec(ctx, `delete from kubecdc.positions where stream = any ($1)`, ids); err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, `delete from inventory where stream = any ($1)`, ids)
+		_, err = tx.Exec(ctx, `delete from kubecdc.inventory where stream = any ($1)`, ids)
 		return err
 	})
 	if err == nil && !owned {
@@ -54,7 +54,7 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Query(ctx, `select id, name from streams where cluster = $1`, s.cluster.Load())
+	rows, err := s.db.Query(ctx, `select id, name from kubecdc.streams where cluster = $1`, s.cluster.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 	return ids, err
 }
 
-const putPage = `select put_page($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
+const putPage = `select kubecdc.put_page($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
 
 var pageTypes = []uint32{
 	pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Int4OID,
@@ -127,7 +127,7 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 // rebuilt gives pgx.ErrNoRows where the slot has not the epoch, or not all pages.
 func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[string]int32) error {
 	cluster := s.cluster.Load()
-	const move = `update slots set seq = $4, offsets = $5, pages = null where cluster = $1 and slot = $2 and epoch = $3 and pages = $6`
+	const move = `update kubecdc.slots set seq = $4, offsets = $5, pages = null where cluster = $1 and slot = $2 and epoch = $3 and pages = $6`
 	tag, err := tx.Exec(ctx, move, cluster, c.Slot, c.Epoch, int64(c.Seq), flatten(c.Offsets), pages)
 	if err != nil {
 		return err
@@ -135,15 +135,15 @@ func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.
 	if tag.RowsAffected() == 0 {
 		return pgx.ErrNoRows
 	}
-	const note = `insert into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+	const note = `insert into kubecdc.checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
 		select $1, $2, greatest(date_trunc('second', now()), max(second)), now(), $3, $4, $5, $6, true
-		from checkpoints where cluster = $1 and slot = $2
+		from kubecdc.checkpoints where cluster = $1 and slot = $2
 		on conflict (cluster, slot, second) do update set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
 		positions = excluded.positions, offsets = excluded.offsets, complete = true`
 	if _, err := tx.Exec(ctx, note, cluster, c.Slot, c.Epoch, int64(c.Seq), positions.Encode(c.Positions), flatten(c.Offsets)); err != nil {
 		return err
 	}
-	const set = `insert into positions (stream, resource_version, time, ended) values ($1, $2, $3, $4)
+	const set = `insert into kubecdc.positions (stream, resource_version, time, ended) values ($1, $2, $3, $4)
 		on conflict (stream) do update set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended`
 	for _, p := range c.Positions {
 		if _, err := tx.Exec(ctx, set, ids[p.Stream], p.ResourceVersion, p.Time, p.Ended); err != nil {

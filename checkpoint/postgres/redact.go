@@ -12,7 +12,7 @@ import (
 
 // HashKey keeps the first key.
 func (s *Store) HashKey(ctx context.Context, offered []byte) (key []byte, err error) {
-	const note = `update clusters set hash_key = coalesce(hash_key, $2) where id = $1 returning hash_key`
+	const note = `update kubecdc.clusters set hash_key = coalesce(hash_key, $2) where id = $1 returning hash_key`
 	if err = s.bound(); err == nil {
 		err = s.db.QueryRow(ctx, note, s.cluster.Load(), offered).Scan(&key)
 	}
@@ -29,7 +29,7 @@ func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Query(ctx, `select name, redacted from streams where cluster = $1`, s.cluster.Load())
+	rows, err := s.db.Query(ctx, `select name, redacted from kubecdc.streams where cluster = $1`, s.cluster.Load())
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +82,7 @@ func (r *redaction) run(ctx context.Context) error {
 		return err
 	}
 	return r.own(ctx, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, `update streams set redacted = $2 where id = $1`, r.id, r.Rules)
+		_, err := tx.Exec(ctx, `update kubecdc.streams set redacted = $2 where id = $1`, r.id, r.Rules)
 		return err
 	})
 }
@@ -90,7 +90,7 @@ func (r *redaction) run(ctx context.Context) error {
 // own runs a transaction in which the slot has no other owner.
 func (r *redaction) own(ctx context.Context, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, r.store.db, func(tx pgx.Tx) error {
-		const own = `select from slots where cluster = $1 and slot = $2 and epoch = $3 for share`
+		const own = `select from kubecdc.slots where cluster = $1 and slot = $2 and epoch = $3 for share`
 		tag, err := tx.Exec(ctx, own, r.store.cluster.Load(), r.slot, r.epoch)
 		if r.fenced = err == nil && tag.RowsAffected() == 0; err != nil || r.fenced {
 			return err
@@ -103,7 +103,7 @@ func (r *redaction) own(ctx context.Context, do func(pgx.Tx) error) error {
 const redactPage = 100
 
 func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last string, more bool, err error) {
-	const look = `select key, body from inventory where stream = $1 and key > $2 and body is not null order by key limit $3`
+	const look = `select key, body from kubecdc.inventory where stream = $1 and key > $2 and body is not null order by key limit $3`
 	rows, err := tx.Query(ctx, look, r.id, after, redactPage)
 	if err != nil {
 		return "", false, err
@@ -128,7 +128,7 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 		return nil
 	})
 	if err == nil && len(keys) > 0 {
-		const set = `update inventory i set body = n.body from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
+		const set = `update kubecdc.inventory i set body = n.body from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
 		_, err = tx.Exec(ctx, set, r.id, keys, bodies)
 	}
 	return last, n == redactPage, err

@@ -14,7 +14,7 @@ import (
 
 // take is one statement, so that of two owners who come at once only one gets the slot: see take_slot in the
 // migrations.
-const take = `select epoch, seq, offsets, is_new from take_slot($1, $2, $3, $4, $5)`
+const take = `select epoch, seq, offsets, is_new from kubecdc.take_slot($1, $2, $3, $4, $5)`
 
 // Acquire takes the slot under a new epoch, unless another owner's lease runs.
 func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
@@ -42,7 +42,7 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 		return err
 	}
 	e := &checkpoint.HeldError{Slot: slot}
-	const look = `select owner, lease_until from slots where cluster = $1 and slot = $2`
+	const look = `select owner, lease_until from kubecdc.slots where cluster = $1 and slot = $2`
 	if err := s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&e.Owner, &e.Until); err != nil {
 		return s.db.Fail(fmt.Sprintf("see who holds slot %d", slot), err)
 	}
@@ -67,7 +67,7 @@ func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) er
 
 // look gives what the store has of a slot: zeros where it does not know it.
 func (s *Store) look(ctx context.Context, slot int) (epoch int64, seq uint64, err error) {
-	const look = `select epoch, seq from slots where cluster = $1 and slot = $2`
+	const look = `select epoch, seq from kubecdc.slots where cluster = $1 and slot = $2`
 	err = s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&epoch, &seq)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = nil
@@ -86,7 +86,7 @@ func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 }
 
 func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, ttl time.Duration) error {
-	const set = `update slots set lease_until = clock_timestamp() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
+	const set = `update kubecdc.slots set lease_until = clock_timestamp() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
 	tag, err := s.db.Exec(ctx, set, s.cluster.Load(), slot, epoch, ttl)
 	if err != nil {
 		return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)

@@ -18,16 +18,16 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// DefaultSchema holds the tables, unless Config says another.
-const DefaultSchema = "kubecdc"
+// schema holds the tables; it is made when it does not exist. Every statement names it.
+const schema = "kubecdc"
 
 // maxConns: commits of several slots run side by side, and a lease must never wait behind them all.
 const maxConns = 8
 
 // Config says where the tables are.
 type Config struct {
-	URL    string // as libpq reads it: postgres://user:password@host:port/database?…
-	Schema string // DefaultSchema when empty; made when it does not exist
+	URL          string // as libpq reads it: postgres://user:password@host:port/database?…
+	PasswordFile string // read at each connect, in place of a password in the URL; empty: none
 	// Relaxed commits do not wait for Postgres' disk (synchronous_commit=off): a crash of Postgres may take back the
 	// last ones, never a part of one and never one before another. It is for sinks whose log tells them again; the
 	// next commit then fails with checkpoint.ErrBehind. Leases and epochs are never relaxed, and what was committed
@@ -48,11 +48,8 @@ var _ checkpoint.Store = (*Store)(nil)
 
 // Open connects and brings the schema up to date.
 func Open(ctx context.Context, c Config) (*Store, error) {
-	if c.Schema == "" {
-		c.Schema = DefaultSchema
-	}
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, Schema: c.Schema, Migrations: migrations,
-		Setting: "KUBECDC_CHECKPOINT", MaxConns: maxConns})
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile,
+		Schema: schema, Migrations: migrations, Setting: "KUBECDC_CHECKPOINT", MaxConns: maxConns})
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +78,11 @@ func (s *Store) streamIDs(ctx context.Context, names []string) (map[string]int32
 }
 
 func (s *Store) makeStreams(ctx context.Context, names []string, ids map[string]int32) error {
-	const note = `insert into streams (cluster, name) select distinct $1::int, unnest($2::text[]) on conflict do nothing`
+	const note = `insert into kubecdc.streams (cluster, name) select distinct $1::int, unnest($2::text[]) on conflict do nothing`
 	if _, err := s.db.Exec(ctx, note, s.cluster.Load(), names); err != nil {
 		return err
 	}
-	rows, err := s.db.Query(ctx, `select name, id from streams where cluster = $1 and name = any ($2)`, s.cluster.Load(), names)
+	rows, err := s.db.Query(ctx, `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`, s.cluster.Load(), names)
 	if err != nil {
 		return err
 	}

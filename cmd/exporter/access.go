@@ -8,12 +8,13 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/export"
 	"kubecdc/internal/kubeapi"
 	"kubecdc/source"
 )
 
 // forbidden asks the API server what of the resources this user may not list or watch.
-func (r *report) forbidden(ctx context.Context, resources []change.Resource) (refused []string, err error) {
+func (r *report) forbidden(ctx context.Context, plan export.Config, resources []change.Resource) (refused []string, err error) {
 	config := rest.CopyConfig(r.cluster.REST)
 	config.QPS, config.Burst = 200, 200 // two short questions a resource
 	client, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
@@ -21,14 +22,14 @@ func (r *report) forbidden(ctx context.Context, resources []change.Resource) (re
 		return nil, err
 	}
 	for _, resource := range resources {
-		for _, namespace := range r.namespaces(resource) {
+		for _, stream := range plan.StreamsOf(resource) {
 			for _, verb := range []string{"list", "watch"} {
-				ok, err := allowed(ctx, client, resource, namespace, verb)
+				ok, err := allowed(ctx, client, resource, stream.Namespace, verb)
 				if err != nil {
 					return nil, fmt.Errorf("ask what this user may do: %w", err)
 				}
 				if !ok {
-					refused = append(refused, verb+" "+change.NewStream(resource, namespace, "", "").ID())
+					refused = append(refused, verb+" "+change.NewStream(resource, stream.Namespace, "", "").ID())
 				}
 			}
 		}
@@ -52,18 +53,6 @@ func (r *report) blind(ctx context.Context) (missing []string, err error) {
 		}
 	}
 	return missing, nil
-}
-
-// namespaces are those that a resource is read in; "" is all of them, or the cluster.
-func (r *report) namespaces(resource change.Resource) []string {
-	chosen := r.settings.Source.Namespaces
-	switch {
-	case len(chosen) == 0:
-		return []string{""}
-	case !resource.Namespaced:
-		return nil
-	}
-	return chosen
 }
 
 func allowed(ctx context.Context, client rest.Interface, r change.Resource, namespace, verb string) (bool, error) {

@@ -232,7 +232,8 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if len(unknown) > 0 {
 		return "", source.Unknown(unknown, served)
 	}
-	forbidden, err := r.forbidden(ctx, selected)
+	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
+	forbidden, err := r.forbidden(ctx, plan, selected)
 	if err != nil {
 		return "", err
 	}

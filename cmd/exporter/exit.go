@@ -32,12 +32,12 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
-	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
-		return exitOK
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrRival):
 		return exitFenced
+	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
+		return exitOK
 	}
 	return exitFailed
 }

@@ -104,6 +104,8 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("x: %w", context.Canceled), exitOK},
 		{errors.Join(export.ErrShutdownTimeout, context.Canceled), exitFailed},
 		{fmt.Errorf("x: %w", checkpoint.ErrFenced), exitFenced},
+		{errors.Join(checkpoint.ErrFenced, context.Canceled), exitFenced}, // one slot's end stops the others
+		{errors.Join(&sinks.OtherClusterError{}, context.Canceled), exitSettings},
 		{fmt.Errorf("x: %w", sinks.ErrFenced), exitFailed}, // whether another process has taken over the checkpoint says
 	} {
 		if got := exitCode(c.err); got != c.code {

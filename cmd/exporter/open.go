@@ -29,7 +29,8 @@ func openStore(ctx context.Context, c *config.Config, cluster *target) (store ch
 		return store, "sqlite:" + path, err
 	}
 	// What Postgres forgets in a crash, Kafka's log tells again.
-	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(), Relaxed: c.Sink.Kind == "kafka"})
+	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
+		PasswordFile: c.Checkpoint.PasswordFile, Relaxed: c.Sink.Kind == "kafka"})
 	return store, c.Checkpoint.Location.String(), err
 }
 
@@ -63,24 +64,25 @@ func openSink(ctx context.Context, c *config.Config, cluster *target, help sinkH
 	case "stdout":
 		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
-	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), Cluster: cluster.Cluster,
+	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
 		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs()})
 }
 
 func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	k := &c.Kafka
-	tls, err := k.TLSConfig()
-	if err != nil {
-		return nil, err
-	}
-	return kafka.New(kafka.Config{
+	settings := kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
 		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
-		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor, TLS: tls,
+		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		Logger: help.log, Observer: help.watch, Pin: help.pin,
-		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername, Password: k.SASLPassword.Reveal()},
-	})
+		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
+			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},
+	}
+	if k.TLS {
+		settings.TLS = k.TLSConfig
+	}
+	return kafka.New(settings)
 }
 
 // describeSink says where changes go, in words that may be shown.

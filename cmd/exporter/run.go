@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/observe"
@@ -72,7 +74,7 @@ func within(ctx context.Context, limit time.Duration, work func() error) error {
 	}
 }
 
-// exportTo opens both ends and runs between them.
+// exportTo exports, also over the loss of a checkpoint.
 func exportTo(ctx context.Context, settings *config.Config, cluster *target, watch *observe.Exporter, log *slog.Logger) error {
 	plan, err := exportConfig(settings)
 	if err != nil {
@@ -82,6 +84,25 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *target, wat
 		return err
 	}
 	plan.Cluster = cluster.Cluster
+	for {
+		err := exportOnce(ctx, settings, plan, cluster, watch, log)
+		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
+			return err
+		}
+		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it anew", "in", reopenAfter.String(), "error", err)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(reopenAfter):
+		}
+	}
+}
+
+// reopenAfter leaves time to whoever is at work on the database.
+const reopenAfter = time.Second
+
+// exportOnce opens both ends and runs between them, until one is to be opened anew.
+func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target, watch *observe.Exporter, log *slog.Logger) error {
 	store, where, err := openStore(ctx, settings, cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)

@@ -2,7 +2,13 @@
 // package says; it knows no driver.
 package dberror
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrGone: tables that were there when the database was opened are not any more, or are empty.
+var ErrGone = errors.New("the tables are gone, or were emptied")
 
 // Error is a failed call: what was tried, on which database, why it failed and what the user can do.
 type Error struct {
@@ -10,6 +16,7 @@ type Error struct {
 	Where string // the database, without the password, or the file
 	Err   error
 	Hint  string // what the user can do; empty when there is nothing to say
+	Gone  bool   // it is an ErrGone
 }
 
 func (e *Error) Error() string {
@@ -21,3 +28,6 @@ func (e *Error) Error() string {
 }
 
 func (e *Error) Unwrap() error { return e.Err }
+
+// Is makes it an ErrGone.
+func (e *Error) Is(target error) bool { return e.Gone && target == ErrGone }

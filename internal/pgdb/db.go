@@ -18,7 +18,7 @@ import (
 // connectTimeout bounds one attempt to connect, unless the URL says connect_timeout.
 const connectTimeout = 10 * time.Second
 
-// DB is a pool of connections whose search_path is one schema.
+// DB is a pool of connections. Statements name the schema: it is in no connection's search_path.
 type DB struct {
 	*pgxpool.Pool
 	where string
@@ -26,11 +26,12 @@ type DB struct {
 
 // Options say which database, and which schema in it.
 type Options struct {
-	URL        string // postgres://user:password@host:port/database?…, as libpq reads it
-	Schema     string // made when it does not exist
-	Migrations fs.FS  // goose's SQL files, in the folder migrations
-	Setting    string // the name of the setting that URL was given in, for error texts
-	MaxConns   int32  // unless the URL says pool_max_conns
+	URL          string // postgres://user:password@host:port/database?…, as libpq reads it
+	PasswordFile string // read at each connect, in place of the URL's password; empty: none
+	Schema       string // made when it does not exist
+	Migrations   fs.FS  // SQL files by number, in the folder migrations
+	Setting      string // the name of the setting that URL was given in, for error texts; the file's is SETTING_PASSWORD_FILE
+	MaxConns     int32  // unless the URL says pool_max_conns
 }
 
 // Open connects and brings the schema up to date. The password is in none of its errors.
@@ -40,7 +41,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 		return nil, err
 	}
 	db := &DB{where: where(config.ConnConfig, o.Schema)}
-	if err := migrate(ctx, config.ConnConfig, o); err != nil {
+	if err := db.prepare(ctx, config.ConnConfig, o); err != nil {
 		return nil, db.Fail("bring the schema up to date", err)
 	}
 	if db.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
@@ -49,27 +50,27 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return db, nil
 }
 
+// prepare brings the schema up to date, and chooses how the pool's connections run statements. A pooler that hands out
+// its connections by the transaction may not know on the next one what was prepared on this one: behind it each statement
+// is sent whole.
+func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) error {
+	conn, err := first(ctx, config, o)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	if err := migrate(ctx, conn, o); err != nil {
+		return err
+	}
+	between, err := pooled(ctx, conn)
+	if between && config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {
+		config.DefaultQueryExecMode = pgx.QueryExecModeCacheDescribe
+	}
+	return err
+}
+
 // Where names the database and the schema, without the password.
 func (db *DB) Where() string { return db.where }
-
-func parse(o Options) (*pgxpool.Config, error) {
-	config, err := pgxpool.ParseConfig(o.URL)
-	if err != nil {
-		return nil, &urlError{setting: o.Setting, err: err}
-	}
-	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
-		config.ConnConfig.ConnectTimeout = connectTimeout
-	}
-	params := config.ConnConfig.RuntimeParams
-	params["search_path"] = pgx.Identifier{o.Schema}.Sanitize()
-	if params["application_name"] == "" {
-		params["application_name"] = "kubecdc"
-	}
-	if n := int32(o.MaxConns); n > config.MaxConns {
-		config.MaxConns = n
-	}
-	return config, nil
-}
 
 func where(c *pgx.ConnConfig, schema string) string {
 	host := c.Host

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strings"
 	"syscall"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,7 +17,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: err, Hint: hint(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err)}
 }
 
 // hints: https://www.postgresql.org/docs/current/errcodes-appendix.html. An entry of two letters stands for all
@@ -28,16 +29,38 @@ var hints = map[string]string{
 	"53300": "raise max_connections, or lower pool_max_conns in the URL",
 	"57014": "statement_timeout of this user or database is too short",
 	"58030": "the database server has trouble with its disk: see its log",
-	"28":    "check user and password in the URL, and pg_hba.conf",
+	"28":    "check user and password, in the URL or in the file of the password, and pg_hba.conf",
 	"3D000": "create the database, or correct its name in the URL",
 	"42501": "the user needs the right to create a schema in the database, or to own the schema",
-	"42P01": "a table is missing: was the schema dropped? Restart to make it anew",
-	"3F000": "the schema is missing: was it dropped? Restart to make it anew",
+	"23503": "a row is missing that was there: were the tables emptied?",
+	"42883": "a function is missing: was the schema dropped?",
+	"42P01": "a table is missing: was the schema dropped?",
+	"3F000": "the schema is missing: was it dropped?",
+}
+
+// gone: what was there when the database was opened was dropped or emptied since.
+func gone(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "23503" || pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "3F000")
+}
+
+// poolerHints: a pooler's own errors have no code that tells them apart. They are PgBouncer's, by a part of their text.
+var poolerHints = []struct{ text, hint string }{
+	{"unsupported startup parameter", "the pooler in between lets no session choose this: take it out of the URL, or set it for " +
+		"the role or database in Postgres, or name it in PgBouncer's ignore_startup_parameters"},
+	{"statement pooling mode", "the pooler in between must pool by transaction or by session (PgBouncer's pool_mode), not by statement"},
+	{"query_wait_timeout", "the pooler in between has no connection to Postgres free: raise its pool size, or see whether Postgres runs"},
+	{"prepared statement", "a pooler that was not there at the start? Restart the exporter, or put default_query_exec_mode=exec in the URL"},
 }
 
 func hint(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
+		for _, p := range poolerHints {
+			if strings.Contains(pg.Message, p.text) {
+				return p.hint
+			}
+		}
 		if text, ok := hints[pg.Code]; ok {
 			return text
 		}

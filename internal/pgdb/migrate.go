@@ -2,12 +2,12 @@ package pgdb
 
 import (
 	"context"
-	"database/sql"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/lock"
 
 	"kubecdc/internal/schema"
 )
@@ -15,44 +15,103 @@ import (
 // The advisory lock that one process holds while it makes or changes a schema: "kubecdc" as a number.
 const migrationLock = 0x6b756265636463
 
-// migrate makes the schema and brings its tables up to date, one process at a time.
-func migrate(ctx context.Context, config *pgx.ConnConfig, o Options) error {
-	db := stdlib.OpenDB(*config)
-	defer db.Close()
-	if err := createSchema(ctx, db, o.Schema); err != nil {
-		return err
-	}
-	locker, err := lock.NewPostgresSessionLocker(lock.WithLockID(migrationLock), lock.WithLockTimeout(1, 120))
-	if err != nil {
-		return err
-	}
-	provider, err := schema.Provider(goose.DialectPostgres, db, o.Migrations, goose.WithSessionLocker(locker))
-	if err != nil {
-		return err
-	}
-	return schema.Up(ctx, provider)
+// migration is one connection's work of bringing a schema up to date. All of it is one transaction: either it is all there
+// or nothing, and it needs nothing of a session that a pooler (PgBouncer) would not keep. That is why goose is not used here
+// as it is for SQLite: it locks by session.
+type migration struct {
+	Options
+	tx pgx.Tx
 }
 
-// createSchema looks first, because "create schema if not exists" wants the right to create one even when there is
-// nothing to create.
-func createSchema(ctx context.Context, db *sql.DB, schema string) error {
-	tx, err := db.BeginTx(ctx, nil)
+// migrate makes the schema and its tables, or brings them up to date, one process at a time.
+func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
+	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
+			return err
+		}
+		m := &migration{o, tx}
+		version, err := m.version(ctx)
+		if err != nil {
+			return err
+		}
+		return m.up(ctx, version)
+	})
+}
+
+// table says which files were run.
+func (m *migration) table() string { return pgx.Identifier{m.Schema, "migrations"}.Sanitize() }
+
+// version is 0 for a schema that was just made. Each step looks first, since "if not exists" wants the right to create a
+// thing even where it is there.
+func (m *migration) version(ctx context.Context) (version int, err error) {
+	if err := m.unless(ctx, "select from pg_namespace where nspname = $1", m.Schema,
+		"create schema "+pgx.Identifier{m.Schema}.Sanitize()); err != nil {
+		return 0, err
+	}
+	if err := m.unless(ctx, "select from pg_tables where tablename = 'migrations' and schemaname = $1", m.Schema,
+		"create table "+m.table()+" (version int primary key, run_at timestamptz not null default now())"); err != nil {
+		return 0, err
+	}
+	err = m.tx.QueryRow(ctx, "select coalesce(max(version), 0) from "+m.table()).Scan(&version)
+	return version, err
+}
+
+// unless runs a statement where a query finds nothing.
+func (m *migration) unless(ctx context.Context, query, arg, statement string) error {
+	found, err := m.tx.Exec(ctx, query, arg)
+	if err == nil && found.RowsAffected() == 0 {
+		_, err = m.tx.Exec(ctx, statement)
+	}
+	return err
+}
+
+// up runs the files that were not run yet, in the order of their numbers.
+func (m *migration) up(ctx context.Context, version int) error {
+	files, err := fs.Glob(m.Migrations, "migrations/*.sql")
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback()
-	if _, err := tx.ExecContext(ctx, "select pg_advisory_xact_lock($1)", migrationLock+1); err != nil {
-		return err
-	}
-	var exists bool
-	const look = "select exists (select from pg_namespace where nspname = $1)"
-	if err := tx.QueryRowContext(ctx, look, schema).Scan(&exists); err != nil {
-		return err
-	}
-	if !exists {
-		if _, err := tx.ExecContext(ctx, "create schema "+pgx.Identifier{schema}.Sanitize()); err != nil {
-			return err
+	known := 0
+	for _, file := range files { // Glob sorts them
+		if known, err = number(file); err == nil && known > version {
+			err = m.run(ctx, file, known)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
 		}
 	}
-	return tx.Commit()
+	if version > known {
+		return schema.Newer(version, known)
+	}
+	return nil
+}
+
+func (m *migration) run(ctx context.Context, file string, version int) error {
+	text, err := fs.ReadFile(m.Migrations, file)
+	if err != nil {
+		return err
+	}
+	here := "set local search_path = " + pgx.Identifier{m.Schema}.Sanitize() + ";\n"
+	if _, err := m.tx.Conn().PgConn().Exec(ctx, here+string(text)+fixFunctions).ReadAll(); err != nil { // many statements
+		return err
+	}
+	_, err = m.tx.Exec(ctx, "insert into "+m.table()+" (version) values ($1)", version)
+	return err
+}
+
+// fixFunctions: what runs a function may have any search_path.
+const fixFunctions = `
+do $$
+declare f regprocedure;
+begin
+  for f in select oid from pg_proc where pronamespace = current_schema()::regnamespace loop
+    execute format('alter function %s set search_path = %I', f, current_schema());
+  end loop;
+end
+$$`
+
+// number gives 1 for migrations/00001_tables.sql.
+func number(file string) (int, error) {
+	digits, _, _ := strings.Cut(strings.TrimPrefix(file, "migrations/"), "_")
+	return strconv.Atoi(digits)
 }

@@ -1,4 +1,5 @@
-// Package schema brings the tables of a database up to date from embedded SQL files, by goose.
+// Package schema brings the tables of an SQLite database up to date from embedded SQL files, by goose. Postgres' are
+// brought up to date by internal/pgdb.
 package schema
 
 import (
@@ -31,9 +32,14 @@ func Up(ctx context.Context, p *goose.Provider) error {
 		return err
 	}
 	if current > known {
-		return fmt.Errorf("the tables are of version %d, made by a newer release, and this one knows up to version %d: "+
-			"run the newer release", current, known)
+		return Newer(int(current), int(known))
 	}
 	_, err = p.Up(ctx)
 	return err
+}
+
+// Newer is the error about tables that were made by a release that knows more files than this one.
+func Newer(current, known int) error {
+	return fmt.Errorf("the tables are of version %d, made by a newer release, and this one knows up to version %d: "+
+		"run the newer release", current, known)
 }

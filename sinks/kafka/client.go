@@ -39,7 +39,7 @@ func newClient(cfg *Config) (*client, error) {
 	}
 	c := &client{cfg: cfg, addr: kafka.TCP(cfg.Brokers...), stuck: map[*retrier]bool{}}
 	c.transport = &kafka.Transport{
-		ClientID: cfg.ClientID, TLS: cfg.TLS, SASL: mechanism,
+		ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism,
 		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
 	}
 	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport}

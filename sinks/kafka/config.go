@@ -9,10 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go/sasl"
-	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
@@ -52,7 +48,7 @@ type Config struct {
 	// RequestTimeout is how long to wait for one answer before asking again. Default 20 seconds.
 	RequestTimeout time.Duration
 
-	TLS  *tls.Config // nil: plaintext
+	TLS  func() (*tls.Config, error) // called for each connection, so that its files may be renewed; nil: plaintext
 	SASL SASL
 
 	Logger   *slog.Logger   // default slog.Default()
@@ -68,6 +64,8 @@ type SASL struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
 	Username  string
 	Password  string
+
+	PasswordFile string // in place of Password; read at each login, so that it may be renewed
 }
 
 // String keeps the password out of logs.
@@ -136,18 +134,4 @@ func (c *Config) Validate() error {
 	_, err = c.SASL.mechanism()
 	bad(err == nil, "SASL: %v", err)
 	return errors.Join(errs...)
-}
-
-func (s SASL) mechanism() (sasl.Mechanism, error) {
-	switch strings.ToUpper(s.Mechanism) {
-	case "":
-		return nil, nil
-	case "PLAIN":
-		return plain.Mechanism{Username: s.Username, Password: s.Password}, nil
-	case "SCRAM-SHA-256":
-		return scram.Mechanism(scram.SHA256, s.Username, s.Password)
-	case "SCRAM-SHA-512":
-		return scram.Mechanism(scram.SHA512, s.Username, s.Password)
-	}
-	return nil, fmt.Errorf("mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", s.Mechanism)
 }

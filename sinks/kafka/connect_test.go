@@ -47,7 +47,9 @@ func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 			c.Brokers, c.SASL.Mechanism = broker.TLSBrokers, "PLAIN"
 			c.TLS = trust(t, broker.CACertFile)
 		}, "SASL"},
-		"unknown authority": {func(c *kafka.Config) { c.Brokers, c.SASL, c.TLS = broker.TLSBrokers, kafka.SASL{}, &tls.Config{} }, "authority"},
+		"unknown authority": {func(c *kafka.Config) {
+			c.Brokers, c.SASL, c.TLS = broker.TLSBrokers, kafka.SASL{}, func() (*tls.Config, error) { return &tls.Config{}, nil }
+		}, "authority"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := newConfig(t, broker.SASLBrokers)
@@ -69,13 +71,13 @@ func TestPingEndsAtOnce(t *testing.T) {
 	}
 }
 
-func trust(t *testing.T, file string) *tls.Config {
+func trust(t *testing.T, file string) func() (*tls.Config, error) {
 	t.Helper()
 	pem, err := os.ReadFile(file)
 	mustDo(t, err)
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	return &tls.Config{RootCAs: pool}
+	return func() (*tls.Config, error) { return &tls.Config{RootCAs: pool}, nil }
 }
 
 func TestSettingsAreChecked(t *testing.T) {

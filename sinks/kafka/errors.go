@@ -143,11 +143,18 @@ func judge(err error) verdict {
 
 func isTrustError(err error) bool {
 	var (
+		refused   *CertificateError
 		verify    *tls.CertificateVerificationError
 		authority x509.UnknownAuthorityError
 		header    tls.RecordHeaderError
 	)
-	return errors.As(err, &verify) || errors.As(err, &authority) || errors.As(err, &header)
+	return errors.As(err, &refused) || errors.As(err, &verify) || errors.As(err, &authority) || errors.As(err, &header)
+}
+
+// notLetIn: a connection was refused for its certificate or login, before any request.
+func notLetIn(err error) bool {
+	return isTrustError(err) || errors.Is(err, kafka.SASLAuthenticationFailed) ||
+		errors.Is(err, kafka.UnsupportedSASLMechanism) || errors.Is(err, kafka.IllegalSASLState)
 }
 
 // Error is a request that failed for good.
@@ -178,7 +185,13 @@ func hintFor(err error) string {
 	if errors.As(err, &code) {
 		return hints[code]
 	}
+	var cert *CertificateError
+	var file *fileError
 	switch {
+	case errors.As(err, &file):
+		return "put it in order: it is read anew for each connection"
+	case errors.As(err, &cert):
+		return "renew the certificate, or check the clocks and the authorities that each side trusts: files are read anew for each connection"
 	case isTrustError(err):
 		return "check the TLS settings: the authority, the server name, and whether the listener speaks TLS"
 	case errors.Is(err, context.DeadlineExceeded):

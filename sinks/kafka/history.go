@@ -63,6 +63,12 @@ func (h *history) readTo(ctx context.Context, ends map[int]int64) error {
 	return nil
 }
 
+// used reports whether there is anything before this owner's mark. A control topic that is empty may have been made anew,
+// beside data topics that were not.
+func (h *history) used() bool {
+	return slices.ContainsFunc(h.scanners, func(s *scanner) bool { return s.read > 0 })
+}
+
 // note takes in a committed record of the cluster.
 func (h *history) note(c *change.Control, partition int32, offset int64) {
 	if time.Since(h.said) > sayEvery {

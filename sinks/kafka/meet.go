@@ -34,6 +34,7 @@ func (l *slotLog) meet(ctx context.Context, from sinks.Durable) error {
 // sighting is what the control records tell that were seen, whether they are committed or not.
 type sighting struct {
 	epoch int64 // the newest of the slot
+	own   bool  // one of the cluster's own has come
 }
 
 // newer gives the error for a slot that had an owner with this epoch, or a newer one.
@@ -48,10 +49,18 @@ func (l *slotLog) newer() error {
 func (l *slotLog) controlScanner(partition int32, first int64, visit func(fetched) error) *scanner {
 	own := fmt.Appendf(nil, `{"cluster":%s,"slot":`, mustJSON(l.envelope.Cluster))
 	return &scanner{topic: l.control.topic.name, partition: partition, first: first, last: first - 1,
-		wanted: func(f *fetched) bool { return bytes.HasPrefix(f.key, own) }, sight: l.sight, visit: visit}
+		wanted: func(f *fetched) bool { return bytes.HasPrefix(f.key, own) }, sight: l.sight,
+		visit: func(f fetched) error {
+			if !l.sink.owns(f.control.ClusterUID) {
+				return nil
+			}
+			return visit(f)
+		}}
 }
 
-// sight decodes a record, and refuses that of another cluster.
+// sight decodes a record, and refuses that of another cluster. Of two clusters that come at once each may have written its
+// mark before it could see the other's: the log is of the one whose mark is first, and the other's, which no batch follows,
+// means nothing.
 func (l *slotLog) sight(f *fetched) error {
 	f.control = new(change.Control)
 	if err := json.Unmarshal(f.value, f.control); err != nil {
@@ -59,9 +68,13 @@ func (l *slotLog) sight(f *fetched) error {
 	}
 	c := f.control
 	if !l.sink.owns(c.ClusterUID) {
+		if c.Type == change.ControlOpen && l.met.own {
+			return nil
+		}
 		return &sinks.OtherClusterError{Log: "Kafka's " + l.control.topic.name, Cluster: c.Cluster, Stored: c.ClusterUID,
 			Found: l.sink.cfg.ClusterUID, Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 	}
+	l.met.own = true
 	if c.Slot == l.slot {
 		l.met.epoch = max(l.met.epoch, c.Epoch)
 	}

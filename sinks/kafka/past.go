@@ -86,8 +86,8 @@ type foldPart struct {
 // find takes those topics in which a stream is, or may be, that is wanted: one whose streams all are known to be others' is
 // left out.
 func (f *folder) find(ctx context.Context, p *sinks.Past) error {
-	if f.history.whole && len(f.history.slots) == 0 {
-		return nil // the cluster was never here
+	if f.history.whole && len(f.history.slots) == 0 && f.history.used() {
+		return nil // others write here, and the cluster never did
 	}
 	topics, err := f.topics(ctx)
 	if err != nil {

@@ -79,6 +79,8 @@ func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) 
 		first, t.lost = start, err
 	} else if err != nil {
 		return nil, err
+	} else if first > start {
+		l.met.own = true // the checkpoint has batches before this
 	}
 	t.scanner = l.controlScanner(l.control.index, first, t.add)
 	return t, l.sink.client.scanTo(ctx, t.scanner, end-1)

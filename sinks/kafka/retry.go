@@ -57,6 +57,9 @@ func (r *retrier) pause(ctx context.Context, err error) error {
 	case v == relearn && !(noTopic(err) && time.Since(r.since) > topicPatience):
 		r.forget()
 	default:
+		if notLetIn(err) {
+			r.forget() // the view of the cluster would repeat this error for up to metadataTTL
+		}
 		return newError(r.op, err)
 	}
 	r.tries++

@@ -12,14 +12,14 @@ import (
 	"kubecdc/sinks"
 )
 
-const writeBatch = `select write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+const writeBatch = `select kubecdc_log.write_batch($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
 	$19, $20, $21, $22, $23, $24, $25, $26)`
 
 // writeBatchAndLetters does the same for a batch in which there is something malformed.
 const writeBatchAndLetters = `with written as (
 	` + writeBatch + ` as answer
 ), letters as (
-	insert into dead_letters (cluster, slot, epoch, batch, n, time, stream, reason, body)
+	insert into kubecdc_log.dead_letters (cluster, slot, epoch, batch, n, time, stream, reason, body)
 		select $1, $2, $3, $4, n, clock_timestamp(), stream, reason, body
 		from unnest($27::text[], $28::text[], $29::bytea[]) with ordinality as l (stream, reason, body, n)
 		where (select answer from written) = 'ok'

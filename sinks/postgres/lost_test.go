@@ -96,16 +96,6 @@ func wantLost(t *testing.T, err error, reason string) {
 	}
 }
 
-func TestALogOfAnotherCheckpointSaysSo(t *testing.T) {
-	sink := open(t, servers.Database(t), "prod")
-	defer sink.Close()
-	openLog(t, sink, 40)
-	_, _, err := sink.Open(t.Context(), 0, 1, sinks.Durable{})
-	if !errors.Is(err, sinks.ErrFenced) || !strings.Contains(err.Error(), "not the one that this log was written with") {
-		t.Fatalf("error is %v", err)
-	}
-}
-
 // An owner that stops, or loses its network, in the middle of sending a batch must not keep the next one out.
 func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)

@@ -53,7 +53,7 @@ func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
 		if err := s.belong(ctx, tx); err != nil {
 			return err
 		}
-		const raise = `insert into slots as s (cluster, slot, epoch) values ($1, $2, $3)
+		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch) values ($1, $2, $3)
 			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
 			returning seq, tail_epoch`
 		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch).Scan(&t.seq, &t.epoch)
@@ -68,7 +68,7 @@ func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
 // newer says which epoch the slot has.
 func (s *Sink) newer(ctx context.Context, tx pgx.Tx, slot int) error {
 	e := &sinks.NewerEpochError{Slot: slot}
-	const look = `select epoch from slots where cluster = $1 and slot = $2`
+	const look = `select epoch from kubecdc_log.slots where cluster = $1 and slot = $2`
 	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (s *Sink) belong(ctx context.Context, tx pgx.Tx) error {
 	if s.uid == "" {
 		return nil
 	}
-	const note = `insert into clusters (cluster, uid) values ($1, $2) on conflict do nothing`
+	const note = `insert into kubecdc_log.clusters (cluster, uid) values ($1, $2) on conflict do nothing`
 	if _, err := tx.Exec(ctx, note, s.cluster, s.uid); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ func (s *Sink) compare(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }) error {
 	var stored string
-	err := db.QueryRow(ctx, `select uid from clusters where cluster = $1`, s.cluster).Scan(&stored)
+	err := db.QueryRow(ctx, `select uid from kubecdc_log.clusters where cluster = $1`, s.cluster).Scan(&stored)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows), err == nil && (s.uid == "" || stored == s.uid || slices.Contains(s.uids, stored)):
 		return nil

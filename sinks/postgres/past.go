@@ -34,11 +34,11 @@ func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, e
 // from when it is to be written anew. The clock is this server's, one for all slots.
 const newest = `select distinct on (stream) stream, version, moved, coalesce(ended, '') from (
 	select p.stream, p."resourceVersion" as version, p.time as moved, p.ended, b.time as written, 1 as rank
-	from batches b, json_to_recordset(b.positions) as p (stream text, "resourceVersion" text, time timestamptz, ended text)
+	from kubecdc_log.batches b, json_to_recordset(b.positions) as p (stream text, "resourceVersion" text, time timestamptz, ended text)
 	where b.cluster = $1
 union all
 	select c.stream, '', c.time, null, case c.type when '` + change.ControlSnapshotBegin + `' then '-infinity' else b.time end, 0
-	from control c join batches b on (b.cluster, b.slot, b.epoch, b.seq) = (c.cluster, c.slot, c.epoch, c.batch)
+	from kubecdc_log.control c join kubecdc_log.batches b on (b.cluster, b.slot, b.epoch, b.seq) = (c.cluster, c.slot, c.epoch, c.batch)
 	where c.cluster = $1 and (c.type = '` + change.ControlSnapshotBegin + `'
 		or c.type = '` + change.ControlGap + `' and c.record->'gap'->>'from' = '` + change.UnknownVersion + `')
 ) as moves order by stream, written desc, rank desc`
@@ -64,7 +64,7 @@ type folder struct {
 }
 
 func (f *folder) find(ctx context.Context, p *sinks.Past) error {
-	const look = `select stream, count(*) from objects where cluster = $1 group by stream`
+	const look = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
 	rows, err := f.log.sink.db.Query(ctx, look, f.log.sink.cluster)
 	if err != nil {
 		return err
@@ -84,7 +84,7 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 // fold visits the rows as they come off the wire.
 func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded)) (folded sinks.Folded, err error) {
 	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
-		from objects where cluster = $1 and stream = any ($2)`
+		from kubecdc_log.objects where cluster = $1 and stream = any ($2)`
 	rows, err := f.log.sink.db.Query(ctx, look, f.log.sink.cluster, f.streams, f.wanted.Bodies)
 	if err != nil {
 		return folded, f.log.sink.db.Fail("read the objects", err)

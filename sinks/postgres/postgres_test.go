@@ -14,9 +14,14 @@ import (
 
 func TestMain(m *testing.M) { servers.Main(m) }
 
-func TestContract(t *testing.T) {
+func TestContract(t *testing.T) { contract(t, servers.Database) }
+
+// A pooler by transaction keeps nothing of a session from one statement to the next.
+func TestContractBehindAPooler(t *testing.T) { contract(t, servers.PooledDatabase) }
+
+func contract(t *testing.T, database func(testing.TB) string) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Place {
-		url := servers.Database(t)
+		url := database(t)
 		return sinktest.Place{
 			Connect:     func(t *testing.T) sinks.Sink { return openAs(t, url, sinktest.Name, sinktest.UID) },
 			Another:     func(t *testing.T, cluster, uid string) sinks.Sink { return openAs(t, url, cluster, uid) },

@@ -50,7 +50,7 @@ type stored struct {
 }
 
 func (s *Sink) batchesAfter(ctx context.Context, at tail, seq uint64) ([]stored, error) {
-	const look = `select epoch, seq, changes, positions from batches
+	const look = `select epoch, seq, changes, positions from kubecdc_log.batches
 		where cluster = $1 and slot = $2 and epoch >= $3 and seq > $4 order by epoch, seq`
 	rows, err := s.db.Query(ctx, look, s.cluster, at.slot, at.epoch, int64(seq))
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Sink) changesOf(ctx context.Context, at tail, from uint64, batches []st
 	for i, b := range batches {
 		recovered[i].Batch = change.Batch{Slot: at.slot, Epoch: b.epoch, Seq: b.seq, Positions: b.positions}
 	}
-	const look = `select batch, stream, op, namespace, name, uid, resource_version, after from changes
+	const look = `select batch, stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch >= $3 and batch > $4 and batch <= $5 order by epoch, batch, n`
 	rows, err := s.db.Query(ctx, look, s.cluster, at.slot, at.epoch, int64(from), int64(batches[len(batches)-1].seq))
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// DefaultSchema holds the tables, unless Config says another. It is not the checkpoint's: both may be in one
+// schema holds the tables; it is made when it does not exist. Every statement names it. It is not the checkpoint's: both may be in one
 // database.
-const DefaultSchema = "kubecdc_log"
+const schema = "kubecdc_log"
 
 // maxConns: slots write side by side.
 const maxConns = 8
 
 // Config says where the tables are, and of which cluster they tell.
 type Config struct {
-	URL        string   // as libpq reads it: postgres://user:password@host:port/database?…
-	Schema     string   // DefaultSchema when empty; made when it does not exist
-	Cluster    string   // the column cluster of all rows; several clusters can share the tables
-	ClusterUID string   // what tells the cluster from all others of that name; it never changes
-	ClusterIDs []string // all that it may be known by: what names one of them is this cluster's too
+	URL          string   // as libpq reads it: postgres://user:password@host:port/database?…
+	PasswordFile string   // read at each connect, in place of a password in the URL; empty: none
+	Cluster      string   // the column cluster of all rows; several clusters can share the tables
+	ClusterUID   string   // what tells the cluster from all others of that name; it never changes
+	ClusterIDs   []string // all that it may be known by: what names one of them is this cluster's too
 }
 
 // Sink is a sinks.Sink.
@@ -43,11 +43,8 @@ var _ sinks.Sink = (*Sink)(nil)
 
 // Open connects and brings the schema up to date.
 func Open(ctx context.Context, c Config) (*Sink, error) {
-	if c.Schema == "" {
-		c.Schema = DefaultSchema
-	}
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, Schema: c.Schema, Migrations: migrations,
-		Setting: "KUBECDC_SINK_POSTGRES", MaxConns: maxConns})
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile,
+		Schema: schema, Migrations: migrations, Setting: "KUBECDC_SINK_POSTGRES", MaxConns: maxConns})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,9 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -186,4 +189,25 @@ func TestErrorsSayWhereAndWhatToDo(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "KUBECDC_SINK_POSTGRES") || strings.Contains(err.Error(), "secret-pw") {
 		t.Errorf("error is %v", err)
 	}
+}
+
+func TestThePasswordIsReadFromItsFile(t *testing.T) {
+	with, err := url.Parse(servers.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := with.User.Password()
+	with.User = url.User(with.User.Username())
+	config := postgres.Config{URL: with.String(), Cluster: "prod", PasswordFile: filepath.Join(t.TempDir(), "password")}
+	if _, err := postgres.Open(t.Context(), config); err == nil || !strings.Contains(err.Error(), "read KUBECDC_SINK_POSTGRES_PASSWORD_FILE") {
+		t.Errorf("without the file the error is %v", err)
+	}
+	if err := os.WriteFile(config.PasswordFile, []byte(password+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	sink, err := postgres.Open(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sink.Close()
 }

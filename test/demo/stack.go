@@ -39,7 +39,7 @@ func installStack(ctx context.Context, s *screen) (*stack, error) {
 	if err := keepTemporariesIn(filepath.Join(dir, "tmp")); err != nil {
 		return nil, err
 	}
-	missing, err := servers.Install(ctx, func(line string) { s.note("%s", line) })
+	missing, err := servers.Install(ctx, func(line string) { s.note("%s", line) }, servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
 	if err != nil {
 		return nil, fmt.Errorf("install the servers: %w", err)
 	}

@@ -16,15 +16,16 @@ const howToInstall = "run `go run ./test/servers/cmd/servers install`"
 // Missing says what this machine lacks: one sentence for each server that
 // could not be installed, with the way to fix it. Empty strings: all is there.
 type Missing struct {
-	Kafka    string
-	Postgres string
+	Kafka     string
+	Postgres  string
+	PgBouncer string
 }
 
 // Any tells whether something is missing.
 func (m Missing) Any() bool { return m != Missing{} }
 
 func (m Missing) String() string {
-	return strings.TrimSpace(m.Kafka + "\n" + m.Postgres)
+	return strings.TrimSpace(m.Kafka + "\n" + m.Postgres + "\n" + m.PgBouncer)
 }
 
 // Part is one of the servers.
@@ -35,6 +36,7 @@ const (
 	KubernetesPart Part = "kubernetes"
 	KafkaPart      Part = "kafka"
 	PostgresPart   Part = "postgres"
+	PgBouncerPart  Part = "pgbouncer" // for tests alone
 )
 
 // Install makes the servers ready to start: all of them, or the parts named.
@@ -67,12 +69,14 @@ type installer struct {
 
 func (i *installer) install(ctx context.Context, parts []Part) (missing Missing, err error) {
 	if len(parts) == 0 {
-		parts = []Part{PostgresPart, KafkaPart, KubernetesPart}
+		parts = []Part{PostgresPart, PgBouncerPart, KafkaPart, KubernetesPart}
 	}
 	for _, part := range parts {
 		switch part {
 		case PostgresPart:
 			missing.Postgres = reason("Postgres", i.installPostgres(ctx))
+		case PgBouncerPart:
+			missing.PgBouncer = reason("PgBouncer", i.installPgBouncer(ctx))
 		case KafkaPart:
 			missing.Kafka = reason("Kafka", i.installKafka(ctx))
 		case KubernetesPart:

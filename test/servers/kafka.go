@@ -17,6 +17,7 @@ type KafkaOptions struct {
 	Properties      map[string]string // more server.properties; they win
 	SASL            bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
 	TLS             bool              // adds an SSL listener
+	Guarded         bool              // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
 	Keep            bool              // keep the folder after Stop
 }
 
@@ -47,6 +48,7 @@ type Kafka struct {
 	home     string
 	instance *instance
 	keystore string
+	ca       *authority
 	id       int    // of the node; the first one is the controller
 	control  string // the controller's address
 	behind   string // the listener that Proxy leads to
@@ -117,29 +119,6 @@ func (k *Kafka) listen() error {
 	}
 	k.ProxiedBrokers = []string{k.Proxy.Address}
 	return nil
-}
-
-// certify makes the broker's key store: one PEM file with key and certificate.
-func (k *Kafka) certify() error {
-	if !k.opts.TLS {
-		return nil
-	}
-	ca, err := newAuthority(k.Dir)
-	if err != nil {
-		return err
-	}
-	k.CACertFile = ca.certFile()
-	if k.ClientCertFile, k.ClientKeyFile, err = ca.issue("client"); err != nil {
-		return err
-	}
-	certFile, keyFile, err := ca.issue("kafka")
-	if err != nil {
-		return err
-	}
-	cert, err1 := os.ReadFile(certFile)
-	key, err2 := os.ReadFile(keyFile)
-	k.keystore = k.instance.path("keystore.pem")
-	return errors.Join(err1, err2, os.WriteFile(k.keystore, append(key, cert...), 0o600))
 }
 
 // Start starts the broker after a kill or stop, with the data it had.

@@ -16,10 +16,14 @@ func (k *Kafka) properties() map[string]string {
 	all := kafkaBasics(k.instance.path("data"), k.control)
 	k.addListeners(all)
 	if k.opts.SASL {
-		addSASL(all)
+		addSASL(all, "sasl")
 	}
 	if k.opts.TLS {
-		k.addTLS(all)
+		k.addTLS(all, "tls", "requested")
+	}
+	if k.opts.Guarded {
+		addSASL(all, "proxied")
+		k.addTLS(all, "proxied", "required")
 	}
 	if n := k.opts.MessageMaxBytes; n > 0 {
 		all["message.max.bytes"] = strconv.Itoa(n)
@@ -70,26 +74,32 @@ func (k *Kafka) addListeners(all map[string]string) {
 	}
 	all["listeners"] = strings.Join(listeners, ",")
 	all["advertised.listeners"] = strings.Join(advertised, ",")
+	proxied := "PLAINTEXT"
+	if k.opts.Guarded {
+		proxied = "SASL_SSL"
+	}
 	all["listener.security.protocol.map"] =
-		"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:PLAINTEXT,SASL:SASL_PLAINTEXT,TLS:SSL"
+		"CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,PROXIED:" + proxied + ",SASL:SASL_PLAINTEXT,TLS:SSL"
 }
 
-func addSASL(all map[string]string) {
-	all["listener.name.sasl.sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
-	all["listener.name.sasl.plain.sasl.jaas.config"] = fmt.Sprintf(
+func addSASL(all map[string]string, listener string) {
+	prefix := "listener.name." + listener
+	all[prefix+".sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
+	all[prefix+".plain.sasl.jaas.config"] = fmt.Sprintf(
 		"%splain.PlainLoginModule required user_%s=%q;", jaas, KafkaUser, KafkaPassword)
 	for _, mechanism := range []string{"scram-sha-256", "scram-sha-512"} {
 		// Its users are in the formatted data folder: see formatKafka.
-		all["listener.name.sasl."+mechanism+".sasl.jaas.config"] = jaas + "scram.ScramLoginModule required;"
+		all[prefix+"."+mechanism+".sasl.jaas.config"] = jaas + "scram.ScramLoginModule required;"
 	}
 }
 
-func (k *Kafka) addTLS(all map[string]string) {
-	all["listener.name.tls.ssl.keystore.type"] = "PEM"
-	all["listener.name.tls.ssl.keystore.location"] = k.keystore
-	all["listener.name.tls.ssl.truststore.type"] = "PEM"
-	all["listener.name.tls.ssl.truststore.location"] = k.CACertFile
-	all["listener.name.tls.ssl.client.auth"] = "requested"
+func (k *Kafka) addTLS(all map[string]string, listener, clients string) {
+	prefix := "listener.name." + listener + ".ssl."
+	all[prefix+"keystore.type"] = "PEM"
+	all[prefix+"keystore.location"] = k.keystore
+	all[prefix+"truststore.type"] = "PEM"
+	all[prefix+"truststore.location"] = k.CACertFile
+	all[prefix+"client.auth"] = clients
 }
 
 func writeProperties(path string, all map[string]string) error {

@@ -45,14 +45,19 @@ func newAuthority(dir string) (*authority, error) {
 func (a *authority) certFile() string { return filepath.Join(a.dir, "ca.crt") }
 
 // issue writes <name>.crt and <name>.key, good for a server on the loopback
-// addresses and for a client.
+// addresses and for a client, for a month.
 func (a *authority) issue(name string) (certFile, keyFile string, err error) {
+	return a.issueUntil(name, certificate(name).NotAfter)
+}
+
+func (a *authority) issueUntil(name string, end time.Time) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(a.dir, name+".crt"), filepath.Join(a.dir, name+".key")
 	key, err := writeKey(keyFile)
 	if err != nil {
 		return "", "", err
 	}
 	template := certificate(name)
+	template.NotAfter = end
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	template.DNSNames = []string{"localhost"}

@@ -116,6 +116,7 @@ func (p *Postgres) args() []string {
 		"port":                    strconv.Itoa(portOf(p.Address)),
 		"unix_socket_directories": "",
 		"max_connections":         "200",
+		"search_path":             "public", // without "$user": the role is called as a schema is, and statements must name theirs
 	}
 	if p.opts.NoFsync {
 		settings["fsync"], settings["full_page_writes"] = "off", "off"

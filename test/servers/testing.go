@@ -20,7 +20,7 @@ import (
 // Ctrl-C.
 //
 //	func TestMain(m *testing.M) { servers.Main(m) }
-func Main(m *testing.M) {
+func Main(m interface{ Run() int }) {
 	interrupted := make(chan os.Signal, 1)
 	signal.Notify(interrupted, syscall.SIGINT, syscall.SIGTERM)
 	go func() {
@@ -47,6 +47,15 @@ var (
 		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
 	})
 )
+
+// sharedPgBouncer pools by transaction, as managed databases do.
+var sharedPgBouncer = sync.OnceValues(func() (*PgBouncer, error) {
+	p, err := sharedPostgres()
+	if err != nil {
+		return nil, err
+	}
+	return StartPgBouncer(context.Background(), p, "transaction")
+})
 
 // Kube is the one cluster of this test process. Tests that break it start
 // their own with StartKubernetes. The package needs a TestMain: see Main.
@@ -85,8 +94,22 @@ func Namespace(t testing.TB) string {
 // the test ends, and returns its URL.
 func Database(t testing.TB) string {
 	t.Helper()
-	p, name := SharedPostgres(t), UniqueName()
-	url, err := p.CreateDatabase(t.Context(), name)
+	p := SharedPostgres(t)
+	return p.URLAt(p.Address, database(t, p))
+}
+
+// PooledDatabase is Database by way of a real PgBouncer that pools by
+// transaction.
+func PooledDatabase(t testing.TB) string {
+	t.Helper()
+	p := SharedPostgres(t)
+	return p.URLAt(shared(t, "PgBouncer", sharedPgBouncer).Address, database(t, p))
+}
+
+func database(t testing.TB, p *Postgres) (name string) {
+	t.Helper()
+	name = UniqueName()
+	_, err := p.CreateDatabase(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -95,7 +118,7 @@ func Database(t testing.TB) string {
 			t.Error(err)
 		}
 	})
-	return url
+	return name
 }
 
 // UniqueName is a name that nothing else has: good for namespaces, topics and

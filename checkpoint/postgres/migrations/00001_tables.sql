@@ -1,4 +1,4 @@
--- +goose Up
+-- Run by internal/pgdb in one transaction, with this schema as its search_path; each function keeps that search_path.
 
 create table clusters (
   id       int generated always as identity primary key,
@@ -94,7 +94,6 @@ create table topics (
 -- It answers ok; fenced, when the slot has a newer epoch; or behind, when it has an older one, or none, or the batch does
 -- not follow the slot's last.
 -- With in_relaxed it does not wait for the disk.
--- +goose StatementBegin
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
   position_streams int[], position_versions text[], position_times timestamptz[], position_ends text[],
@@ -160,10 +159,8 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd
 
 -- put_page is a page of a rebuild. It answers as commit_batch does.
--- +goose StatementBegin
 create function put_page(
   in_cluster int, in_slot int, in_epoch bigint, in_page int,
   delete_streams int[], delete_keys text[],
@@ -191,11 +188,9 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd
 
 -- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
 -- would read and sort all the rest for each page.
--- +goose StatementBegin
 create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
 returns table (key text, uid text, resource_version text)
 language sql stable
@@ -206,11 +201,9 @@ as $$
     where i.stream = (select s.id from streams s where s.cluster = in_cluster and s.name = in_stream) and i.key > in_after
     order by i.key limit in_limit
 $$;
--- +goose StatementEnd
 
 -- take_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
 -- has none. clock_timestamp() and not now(): it may have waited for another one.
--- +goose StatementBegin
 create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
 returns table (epoch bigint, seq bigint, offsets jsonb, is_new boolean)
 language plpgsql as $$
@@ -228,13 +221,11 @@ begin
     returning s.epoch, s.seq, s.offsets, s.pages is not null;
 end
 $$;
--- +goose StatementEnd
 
 -- relayout is one statement, so that no lock is held for a client that may stop in the middle. Whoever acquires a slot
 -- reads the layout "for share": before this update, and then the epoch is not the expected one, or after it.
 -- It answers ok; layout, when the number of slots is not from_slots; fenced, when a slot has a newer epoch than expected;
 -- or behind, when a slot does not have the epoch, or the batch, expected.
--- +goose StatementBegin
 create function relayout(
   in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[], in_seqs bigint[]
 ) returns text
@@ -259,4 +250,3 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd

@@ -1,4 +1,4 @@
--- +goose Up
+-- Run by internal/pgdb in one transaction, with this schema as its search_path; each function keeps that search_path.
 
 -- Bodies are of type json, not jsonb: it keeps the API server's text byte for byte, and takes what jsonb refuses,
 -- such as \u0000. Cast to jsonb for its operators and indexes, e.g. (after::jsonb) @> '{"spec":{"replicas":3}}'.
@@ -113,7 +113,6 @@ create table identity (
 insert into identity default values;
 
 -- lz4 is much cheaper than the default, but not in every build.
--- +goose StatementBegin
 do $$
 begin
   alter table changes alter column before set compression lz4, alter column after set compression lz4;
@@ -122,14 +121,12 @@ exception when feature_not_supported or invalid_parameter_value or syntax_error 
   null;
 end
 $$;
--- +goose StatementEnd
 
 -- write_batch is a whole batch in one statement, so that it takes one round trip however much it holds, and so that
 -- no lock is held while the rest of it is still on its way from a client that may stop in the middle.
 -- It answers ok; fenced, when the slot has a newer epoch; or stale, when the batch is not newer than the slot's.
 -- in_restart: the batches after the checkpoint were given up, and numbers start over from the checkpoint's.
 -- change_last: whether the change is the last one of its object in the batch.
--- +goose StatementBegin
 create function write_batch(
   in_cluster text, in_slot int, in_epoch bigint, in_seq bigint, in_restart boolean, in_positions json,
   change_time timestamptz[], change_op text[], change_api_version text[], change_group text[], change_kind text[],
@@ -187,4 +184,3 @@ begin
   return 'ok';
 end
 $$;
--- +goose StatementEnd

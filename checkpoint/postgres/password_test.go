@@ -1,0 +1,92 @@
+package postgres_test
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/test/servers"
+)
+
+// A password that was changed is read from its file at the next connect; until then the error says what to do.
+func TestAChangedPasswordIsReadAnew(t *testing.T) {
+	t.Run("from the setting's file", func(t *testing.T) {
+		changePassword(t, "read KUBECDC_CHECKPOINT_PASSWORD_FILE", func(file, u string) postgres.Config {
+			return postgres.Config{URL: u, PasswordFile: file}
+		})
+	})
+	t.Run("from a file as libpq has them", func(t *testing.T) {
+		changePassword(t, "password", func(file, u string) postgres.Config { // a missing one is no error to libpq
+			return postgres.Config{URL: u + "&passfile=" + url.QueryEscape(file)}
+		})
+	})
+}
+
+func changePassword(t *testing.T, missing string, config func(file, url string) postgres.Config) {
+	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	role := pgx.Identifier{servers.UniqueName()}
+	exec(t, "create role "+role.Sanitize()+" login password 'secret-pw-1'")
+	t.Cleanup(func() { exec(t, "drop role "+role.Sanitize()) })
+	database := servers.Database(t)
+	exec(t, "grant create on database "+quotedName(t, database)+" to "+role.Sanitize())
+	file := filepath.Join(t.TempDir(), "password")
+	settings := config(file, with(t, database, func(u *url.URL) { u.Host, u.User = proxy.Address, url.User(role[0]) }))
+	line := "" // in the format of libpq's files
+	if settings.PasswordFile == "" {
+		line = "*:*:*:*:"
+	}
+	write(t, file, line+"secret-pw-1\n")
+
+	store, err := postgres.Open(t.Context(), settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	checkpointtest.Bind(t, store, "prod", "uid")
+	acquire := func() error { _, err := store.Acquire(t.Context(), 0, "a", time.Minute); return err }
+
+	exec(t, "alter role "+role.Sanitize()+" password 'secret-pw-2'")
+	proxy.Drop()
+	err = acquire()
+	for strings.Contains(errorText(err), "reset by peer") { // a connection that was idle
+		err = acquire()
+	}
+	if !strings.Contains(errorText(err), "in the file of the password") || strings.Contains(errorText(err), "secret-pw") {
+		t.Errorf("with the old password: %v", err)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := acquire(); !strings.Contains(errorText(err), missing) {
+		t.Errorf("without the file: %v", err)
+	}
+	write(t, file, line+"secret-pw-2\n")
+	if err := acquire(); err != nil {
+		t.Errorf("with the new password: %v", err)
+	}
+}
+
+func write(t *testing.T, file, text string) {
+	t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

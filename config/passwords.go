@@ -1,0 +1,41 @@
+package config
+
+import (
+	"net/url"
+	"os"
+	"strings"
+)
+
+// checkPasswordFile reads the file of a password, which is read again at each login: it may be renewed meanwhile.
+func (l *loader) checkPasswordFile(name, file string) {
+	text, err := os.ReadFile(file)
+	switch {
+	case err != nil:
+		l.add(name, plain(err), "name a file that this user can read")
+	case strings.TrimRight(string(text), "\r\n") == "":
+		l.add(name, "the file is empty", "write the password into it")
+	}
+}
+
+// checkPostgresPassword checks the file that goes with the URL of a Postgres database.
+func (l *loader) checkPostgresPassword(of string, d DSN, file string) {
+	name := of + "_PASSWORD_FILE"
+	if file == "" {
+		return
+	}
+	u, err := url.Parse(d.Reveal())
+	switch {
+	case err != nil: // said of the URL
+	case !strings.HasPrefix(u.Scheme, "postgres"):
+		l.add(name, "set, but "+of+" names no Postgres database", "set "+of+"=postgres://USER@HOST/DB, or leave it out")
+	case passwordIn(u):
+		l.add(name, "set, but the URL in "+of+" has a password too", "leave one of the two out")
+	default:
+		l.checkPasswordFile(name, file)
+	}
+}
+
+func passwordIn(u *url.URL) bool {
+	_, set := u.User.Password()
+	return set || u.Query().Has("password")
+}

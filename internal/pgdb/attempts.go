@@ -1,0 +1,43 @@
+package pgdb
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// attempts is a failed connection, told by those of its attempts that say why.
+type attempts struct {
+	err  error // all of them
+	told []error
+}
+
+func (a *attempts) Error() string {
+	return "connect: " + strings.Join(strings.Split(errors.Join(a.told...).Error(), "\n"), "; ")
+}
+
+func (a *attempts) Unwrap() error { return a.err }
+
+// furthest leaves out the attempts with TLS that a server without TLS refused: with sslmode=prefer, the default, an attempt
+// without TLS follows, which got further.
+func furthest(err error) error {
+	var connect *pgconn.ConnectError
+	if !errors.As(err, &connect) {
+		return err
+	}
+	all, ok := connect.Unwrap().(interface{ Unwrap() []error })
+	if !ok {
+		return err
+	}
+	told := slices.DeleteFunc(slices.Clone(all.Unwrap()), refusedTLS)
+	if len(told) == 0 {
+		told = all.Unwrap()
+	}
+	return &attempts{err: err, told: told}
+}
+
+func refusedTLS(err error) bool {
+	return strings.Contains(err.Error(), "server refused TLS connection")
+}

@@ -1,0 +1,85 @@
+package pgdb
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// parse reads the URL. No search_path is sent: poolers refuse it as a start-up parameter, or forget it, and then tables
+// would be looked for, and made, in public. Statements name the schema.
+func parse(o Options) (*pgxpool.Config, error) {
+	config, err := pgxpool.ParseConfig(o.URL)
+	if err != nil {
+		return nil, &urlError{setting: o.Setting, err: err}
+	}
+	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {
+		config.ConnConfig.ConnectTimeout = connectTimeout
+	}
+	params := config.ConnConfig.RuntimeParams
+	delete(params, "search_path")
+	if params["application_name"] == "" {
+		params["application_name"] = "kubecdc"
+	}
+	if n := int32(o.MaxConns); n > config.MaxConns {
+		config.MaxConns = n
+	}
+	config.BeforeConnect = o.renew
+	return config, nil
+}
+
+// renew reads anew, for each connection, what may have been changed since the start: the password's file, and the files
+// that the URL names (passfile, sslcert, sslkey, sslrootcert).
+func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
+	fresh, err := pgconn.ParseConfig(o.URL)
+	if err != nil {
+		return o.unreadable(err)
+	}
+	c.Password, c.TLSConfig, c.Fallbacks = fresh.Password, fresh.TLSConfig, fresh.Fallbacks
+	if o.PasswordFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(o.PasswordFile)
+	if err != nil {
+		return fmt.Errorf("read %s_PASSWORD_FILE: %w", o.Setting, err)
+	}
+	if c.Password = strings.TrimRight(string(text), "\r\n"); c.Password == "" {
+		return fmt.Errorf("read %s_PASSWORD_FILE: %s is empty", o.Setting, o.PasswordFile)
+	}
+	return nil
+}
+
+// unreadable: the URL could be read once, so it is one of its files.
+func (o Options) unreadable(err error) error {
+	var file *fs.PathError
+	if errors.As(err, &file) {
+		return fmt.Errorf("read a file that the URL in %s names: %w", o.Setting, file)
+	}
+	return fmt.Errorf("the certificates that the URL in %s names can't be read: sslcert, sslkey or sslrootcert", o.Setting)
+}
+
+// first makes a connection outside the pool. It prepares no statement, since it is not known yet whether it leads to a
+// pooler.
+func first(ctx context.Context, config *pgx.ConnConfig, o Options) (*pgx.Conn, error) {
+	config = config.Copy()
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	if err := o.renew(ctx, config); err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, config)
+}
+
+// pooled tells whether there is a pooler in between: then the process that was named when the connection was made is not
+// the one that answers.
+func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	var pid uint32
+	err := conn.QueryRow(ctx, "select pg_backend_pid()").Scan(&pid)
+	return pid != conn.PgConn().PID(), err
+}

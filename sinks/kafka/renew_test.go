@@ -1,0 +1,78 @@
+package kafka_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/config"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// guarded is a broker that demands certificate and login, and a configuration that has both in files.
+func guarded(t *testing.T) (broker *servers.Kafka, cfg kafka.Config, passwordFile string) {
+	t.Helper()
+	broker = startKafka(t, servers.KafkaOptions{Guarded: true})
+	settings := &config.Kafka{TLS: true, TLSCA: broker.CACertFile, TLSCert: broker.ClientCertFile, TLSKey: broker.ClientKeyFile}
+	passwordFile = filepath.Join(t.TempDir(), "password")
+	mustDo(t, os.WriteFile(passwordFile, []byte(servers.KafkaPassword+"\n"), 0o600))
+	cfg = newConfig(t, broker.ProxiedBrokers)
+	cfg.TLS = settings.TLSConfig
+	cfg.SASL = kafka.SASL{Mechanism: "SCRAM-SHA-512", Username: servers.KafkaUser, PasswordFile: passwordFile}
+	return broker, cfg, passwordFile
+}
+
+// Authority, certificates and password are all replaced, and a sink that was open before goes on without a restart.
+func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
+	broker, cfg, passwordFile := guarded(t)
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	one, two, three := lives(1, 20, 4), lives(2, 20, 4), lives(3, 20, 4)
+	mustWrite(t, log, one)
+
+	mustDo(t, broker.Recertify(t.Context(), time.Now().Add(time.Hour)))
+	mustWrite(t, log, two)
+
+	mustDo(t, broker.ChangePassword(t.Context(), "another-pw"))
+	mustDo(t, os.WriteFile(passwordFile, []byte("another-pw"), 0o600))
+	broker.Proxy.Drop()
+	mustWrite(t, log, three)
+	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), one, two, three)
+}
+
+// What is wrong with a certificate is said in words, and over as soon as it is renewed.
+func TestExpiredCertificatesAreNamed(t *testing.T) {
+	broker, cfg, passwordFile := guarded(t)
+	past := time.Now().Add(-time.Minute)
+	good := time.Now().Add(time.Hour)
+	expired := "expired at " + past.UTC().Format(time.RFC3339)
+
+	mustDo(t, newSink(t, cfg).Ping(t.Context()))
+	mustDo(t, broker.CertifyClient(past))
+	wantRefusal(t, cfg, "refuses the client certificate (KUBECDC_KAFKA_TLS_CERT): CN=client", expired)
+	mustDo(t, broker.CertifyClient(good))
+	mustDo(t, newSink(t, cfg).Ping(t.Context()))
+
+	mustDo(t, broker.Recertify(t.Context(), past))
+	wantRefusal(t, cfg, "'s certificate: CN=kafka", expired)
+	mustDo(t, broker.Recertify(t.Context(), good))
+	mustDo(t, newSink(t, cfg).Ping(t.Context()))
+
+	mustDo(t, os.Remove(passwordFile))
+	wantRefusal(t, cfg, "read KUBECDC_KAFKA_SASL_PASSWORD_FILE", "put it in order")
+	mustDo(t, os.Remove(broker.CACertFile))
+	wantRefusal(t, cfg, "read KUBECDC_KAFKA_TLS_CA", "put it in order")
+}
+
+func wantRefusal(t *testing.T, cfg kafka.Config, want ...string) {
+	t.Helper()
+	err := newSink(t, cfg).Ping(t.Context())
+	for _, w := range want {
+		if err == nil || !strings.Contains(err.Error(), w) {
+			t.Errorf("Ping = %v, want %q", err, w)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// mechanism is how connections log in; nil: not at all.
+func (s SASL) mechanism() (sasl.Mechanism, error) {
+	m, err := s.with(s.Password)
+	if err != nil || m == nil || s.PasswordFile == "" {
+		return m, err
+	}
+	return passwordFile{m, s}, nil
+}
+
+func (s SASL) with(password string) (sasl.Mechanism, error) {
+	switch strings.ToUpper(s.Mechanism) {
+	case "":
+		return nil, nil
+	case "PLAIN":
+		return plain.Mechanism{Username: s.Username, Password: password}, nil
+	case "SCRAM-SHA-256":
+		return scram.Mechanism(scram.SHA256, s.Username, password)
+	case "SCRAM-SHA-512":
+		return scram.Mechanism(scram.SHA512, s.Username, password)
+	}
+	return nil, fmt.Errorf("mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", s.Mechanism)
+}
+
+// passwordFile is a mechanism that reads the password at each login.
+type passwordFile struct {
+	sasl.Mechanism
+	login SASL
+}
+
+// Start begins a login.
+func (p passwordFile) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	text, err := os.ReadFile(p.login.PasswordFile)
+	if err != nil {
+		return nil, nil, &fileError{fmt.Errorf("read KUBECDC_KAFKA_SASL_PASSWORD_FILE: %w", err)}
+	}
+	password := strings.TrimRight(string(text), "\r\n")
+	if password == "" {
+		return nil, nil, &fileError{errors.New("read KUBECDC_KAFKA_SASL_PASSWORD_FILE: the file is empty")}
+	}
+	m, err := p.login.with(password)
+	if err != nil {
+		return nil, nil, &fileError{fmt.Errorf("use the password in KUBECDC_KAFKA_SASL_PASSWORD_FILE: %w", err)}
+	}
+	return m.Start(ctx)
+}

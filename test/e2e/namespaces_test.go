@@ -1,0 +1,54 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Where only some namespaces are exported, resources that are in none are left out: by run as by check, and what was
+// exported of them before ends with a record that says so.
+func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	kinds := []Kind{ConfigMaps}
+	writer := w.Writer(t, kinds)
+	writer.Fill(10)
+	all := w.With("KUBECDC_RESOURCES", "configmaps,namespaces")
+	runFor(t, all, func() { w.AwaitComplete(t, writer, kinds) })
+	before := len(namespaceRecords(w.Read(t), w.Prefix))
+	if before == 0 {
+		t.Fatal("there is no record of namespaces to begin with")
+	}
+
+	one := w.With("KUBECDC_RESOURCES", "configmaps,namespaces", "KUBECDC_NAMESPACES", "default")
+	code, out := runCheck(t, one)
+	if code != 0 || !strings.Contains(out, "1 to export") || !strings.Contains(out, "namespaces is left out") {
+		t.Errorf("exporter check ends with %d and says\n%s", code, out)
+	}
+	runFor(t, one, func() {
+		log := awaitControls(t, w, 1, "namespaces", change.ControlStreamEnd)
+		if cause := log.controlsOf("namespaces", change.ControlStreamEnd)[0].Cause; !strings.Contains(cause, "KUBECDC_NAMESPACES is default") {
+			t.Errorf("the stream has ended because of %q", cause)
+		}
+		installCRD(t, w.Kube.Config, Widgets) // a change of what is served: the selection is made again
+		awaitControls(t, w, 1, "configmaps@default", change.ControlSnapshotEnd)
+		log = w.Read(t)
+		if after := len(namespaceRecords(log, w.Prefix)); after != before {
+			t.Errorf("there are %d records of namespaces, and were %d", after, before)
+		}
+		if resumed := log.controlsOf("namespaces", change.ControlStreamResume); len(resumed) > 0 {
+			t.Errorf("the stream goes on: %+v", resumed)
+		}
+	})
+}
+
+func namespaceRecords(log *Log, prefix string) (found []Record) {
+	for _, r := range log.Records {
+		if r.Resource(prefix) == "namespaces" {
+			found = append(found, r)
+		}
+	}
+	return found
+}

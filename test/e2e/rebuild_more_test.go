@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/test/servers"
+)
+
+// The checkpoint's tables are emptied, and then dropped, under an exporter that runs: it makes them anew, and rebuilds what
+// they held.
+func TestACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	w.Env["KUBECDC_SLOTS"] = "2"
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	e := StartExporter(t, "an exporter", w.Env)
+	e.AwaitReady(t)
+	writer.Run(100)
+	w.AwaitComplete(t, writer, Kinds)
+	for i, loss := range []func(){func() { emptyCheckpoint(t, w) }, func() { dropCheckpoint(t, w) }} {
+		loss()
+		writer.Run(100)
+		w.AwaitComplete(t, writer, Kinds)
+		if n := strings.Count(e.Tail(1<<20), "the checkpoint is rebuilt"); n < 2*(i+1) {
+			t.Errorf("%d rebuilds of a slot after %d losses", n, i+1)
+		}
+	}
+	e.wantLogged(t, "dropped or emptied while the exporter ran")
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("the exit code is %d", code)
+	}
+	log := w.Read(t)
+	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0)
+	wantNoGapButRecovered(t, log)
+}
+
+func emptyCheckpoint(t *testing.T, w *World) {
+	t.Helper()
+	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
+	must(t, err)
+	defer conn.Close(context.Background())
+	_, err = conn.Exec(context.Background(), `truncate kubecdc.clusters cascade`)
+	must(t, err)
+}
+
+// The checkpoint is lost together with a data topic, and then with the control topic. What is left in the data topics is
+// known again, so that what was deleted meanwhile is told; and the log says what it does not know.
+func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	runFor(t, w.Env, func() { writer.Run(100); w.AwaitComplete(t, writer, Kinds) })
+	for _, topic := range []string{w.Prefix + "." + ConfigMaps.ID(), w.Prefix + ".control"} {
+		dropCheckpoint(t, w)
+		deleteTopics(t, w, topic)
+		said := Kinds
+		if topic != w.Prefix+".control" {
+			said = []Kind{ConfigMaps}
+		}
+		writer.Run(200)
+		runFor(t, w.Env, func() { writer.Run(50); w.AwaitComplete(t, writer, Kinds) })
+		log, v := w.Read(t), &Verdict{}
+		for _, kind := range Kinds {
+			v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
+		}
+		v.Demand(t, 0)
+		for _, kind := range said {
+			if !saysUnknown(log, kind) {
+				t.Errorf("%s and the checkpoint are lost: no gap record says that it is not known how far %s was complete", topic, kind.ID())
+			}
+		}
+	}
+}
+
+func saysUnknown(log *Log, kind Kind) bool {
+	for _, c := range log.Controls {
+		if c.Gap != nil && c.Stream == kind.ID() && c.Gap.From == "0" && !c.Gap.Complete {
+			return true
+		}
+	}
+	return false
+}
+
+// Two clusters of one name come at the same moment, to a Kafka that has nothing of either, so that neither can see the
+// other's log before it writes: one of them is refused, the other goes on, also after a restart.
+func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	other := startKube(t, compaction)
+	InstallWidgets(t, w.Kube.Config)
+	InstallWidgets(t, other.Config)
+	for round := range 3 {
+		env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", fmt.Sprint("twins", round), "KUBECDC_SLOTS", "2")
+		var envs [2]map[string]string
+		var both [2]*Exporter
+		for i, kube := range []*servers.Kubernetes{w.Kube, other} {
+			envs[i] = with(with(env, "KUBECONFIG", kube.Kubeconfig), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+			both[i] = StartExporter(t, fmt.Sprint("exporter ", i), envs[i])
+		}
+		refused := 0
+		Await(t, 60*time.Second, "one of the two to end", func() (bool, error) {
+			select {
+			case <-both[0].Done():
+				return true, nil
+			case <-both[1].Done():
+				refused = 1
+				return true, nil
+			default:
+				return false, nil
+			}
+		})
+		if code := both[refused].Wait(t, time.Second); code != 2 {
+			t.Errorf("round %d: the one that is refused exits with %d:\n%s", round, code, both[refused].Tail(1000))
+		}
+		both[refused].wantLogged(t, "another cluster named", uidOf(t, w.Kube), uidOf(t, other))
+		left := both[1-refused]
+		left.AwaitReady(t)
+		left.Kill()
+		restarted := StartExporter(t, "the other, restarted", envs[1-refused])
+		restarted.AwaitReady(t)
+		restarted.Kill()
+	}
+}
+
+// A cluster's log began under its CA, since its uid could not be read. The right is granted, and the checkpoint lost: it is
+// the same cluster. When both the right and the checkpoint are lost nobody can tell, and that is what is said.
+func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
+	w := NewWorld(t, servers.KafkaOptions{})
+	a := newAccount(t, w.Kube)
+	kinds := []Kind{ConfigMaps}
+	env := w.With("KUBECONFIG", a.kubeconfig, "KUBECDC_RESOURCES", ConfigMaps.ID())
+	writer := w.Writer(t, kinds)
+	runFor(t, env, func() { writer.Run(50); w.AwaitComplete(t, writer, kinds) })
+	dropCheckpoint(t, w)
+	a.grant(true)
+	writer.Run(50)
+	runFor(t, env, func() { writer.Run(50); w.AwaitComplete(t, writer, kinds) })
+	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
+
+	dropCheckpoint(t, w)
+	a.grant(false)
+	e := StartExporter(t, "without right and checkpoint", env)
+	if code := e.Wait(t, 30*time.Second); code != 2 {
+		t.Errorf("the exit code is %d, want 2", code)
+	}
+	e.wantLogged(t, "nobody can tell", uidOf(t, w.Kube), "grant get on namespace kube-system")
+}
