@@ -21,7 +21,7 @@ type idleServer struct{ requests atomic.Int64 }
 
 func (f *idleServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	f.requests.Add(1)
-	body := io.Reader(http.NoBody)
+	var body io.Reader
 	q := r.URL.Query()
 	if q.Get("watch") == "" {
 		version := q.Get("resourceVersion")
