@@ -165,7 +165,9 @@ func (s *Stream) handle(ctx context.Context, e event) error {
 func (s *Stream) alive() {
 	s.fresh = 0
 	s.retry.Reset()
-	s.failures = 0
+	if s.failures > 0 {
+		s.failures, s.warned = 0, warnings{}
+	}
 }
 
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.

@@ -84,7 +84,8 @@ type Stream struct {
 	doubts   int              // how often in a row the server seemed to be behind the log
 	shared   *Client          // client, unless a fresh one was needed
 	retry    *backoff.ExponentialBackOff
-	failures int    // in a row
+	failures int // in a row
+	warned   warnings
 	rejected string // why the resource can't be exported, as it was logged
 	silence  silence
 	relists  int // in a row, with no watch between that delivered
@@ -215,7 +216,9 @@ func (s *Stream) pause(ctx context.Context, err error) {
 		s.log.Info("the connection was lost", "state", s.state, "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
 		s.observer.StreamState(s.ID(), StateWaiting, s.reason, err)
-		s.log.Warn("will try again", "state", s.state, "in", delay.Round(time.Millisecond), "error", err)
+		if due, muted := s.warned.due(err); due {
+			s.log.Warn("will try again", "state", s.state, "in", delay.Round(time.Millisecond), "error", err, "not logged since", muted)
+		}
 	}
 	select {
 	case <-ctx.Done():

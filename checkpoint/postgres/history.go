@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/fold"
 	"kubecdc/checkpoint/internal/positions"
 )
 
@@ -17,37 +18,63 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return history, s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
+// lookHistory begins at the complete row that the oldest wanted one is folded from.
+const lookHistory = `
+with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2 order by second desc limit $3),
+  oldest as (select min(second) as second from wanted)
+select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
+from kubecdc.checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= (
+  select max(b.second) from kubecdc.checkpoints b
+  where b.cluster = $1 and b.slot = $2 and b.complete and b.second <= (select second from oldest))
+order by c.second`
+
 func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	const look = `select epoch, seq, time, positions, offsets from kubecdc.checkpoints
-		where cluster = $1 and slot = $2 order by seq desc limit $3`
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Query(ctx, look, s.cluster.Load(), slot, limit)
+	rows, err := s.db.Query(ctx, lookHistory, s.cluster.Load(), slot, limit)
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (checkpoint.Checkpoint, error) {
-		c := checkpoint.Checkpoint{Slot: slot}
-		var offsets flatOffsets
-		var moved []byte
-		err := row.Scan(&c.Epoch, &c.Seq, &c.Time, &moved, &offsets)
-		if err == nil {
+	var all fold.Fold
+	c := checkpoint.Checkpoint{Slot: slot}
+	var moved []byte
+	var offsets flatOffsets
+	var wanted bool
+	_, err = pgx.ForEachRow(rows, []any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() (err error) {
+		c.Time = c.Time.UTC()
+		if c.Offsets, err = offsets.nested(); err == nil && wanted {
 			c.Positions, err = positions.Decode(moved)
 		}
-		if err == nil {
-			c.Offsets, err = offsets.nested()
-		}
-		c.Time = c.Time.UTC()
-		return c, err
+		all.Add(c, wanted)
+		offsets = nil // a map that is scanned into keeps what it has
+		return err
 	})
+	return all.NewestFirst(), err
 }
+
+// prune makes the oldest row that it keeps complete. What a commit adds to that row meanwhile wins.
+const prune = `
+with keep as (
+  select s.slot, coalesce(
+    (select c.second from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot
+      and c.second >= date_trunc('second', now() - $2::interval) and c.time > now() - $2::interval order by c.second limit 1),
+    (select max(c.second) from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot)) as second
+  from kubecdc.slots s where s.cluster = $1),
+whole as (
+  select k.slot, k.second, coalesce(jsonb_object_agg(o.key, o.value order by c.second) filter (where o.key is not null), '{}') as offsets
+  from keep k
+  join kubecdc.checkpoints c on c.cluster = $1 and c.slot = k.slot and c.second <= k.second and c.second >= (
+    select max(b.second) from kubecdc.checkpoints b where b.cluster = $1 and b.slot = k.slot and b.complete and b.second <= k.second)
+  left join jsonb_each(c.offsets) o on true
+  group by k.slot, k.second),
+completed as (
+  update kubecdc.checkpoints c set offsets = w.offsets || c.offsets, complete = true from whole w
+  where c.cluster = $1 and c.slot = w.slot and c.second = w.second and not c.complete)
+delete from kubecdc.checkpoints c using keep k where c.cluster = $1 and c.slot = k.slot and c.second < k.second`
 
 // Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
-	const prune = `delete from kubecdc.checkpoints c using kubecdc.slots s
-		where c.cluster = $1 and c.time <= now() - $2::interval
-		  and s.cluster = c.cluster and s.slot = c.slot and c.seq < s.seq`
 	err := s.bound()
 	if err == nil {
 		_, err = s.db.Exec(ctx, prune, s.cluster.Load(), age)

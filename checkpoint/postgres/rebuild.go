@@ -135,9 +135,11 @@ func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.
 	if tag.RowsAffected() == 0 {
 		return pgx.ErrNoRows
 	}
-	const note = `insert into kubecdc.checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets)
-		values ($1, $2, date_trunc('second', now()), now(), $3, $4, $5, $6) on conflict (cluster, slot, second) do update
-		set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq, positions = excluded.positions, offsets = excluded.offsets`
+	const note = `insert into kubecdc.checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+		select $1, $2, greatest(date_trunc('second', now()), max(second)), now(), $3, $4, $5, $6, true
+		from kubecdc.checkpoints where cluster = $1 and slot = $2
+		on conflict (cluster, slot, second) do update set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
+		positions = excluded.positions, offsets = excluded.offsets, complete = true`
 	if _, err := tx.Exec(ctx, note, cluster, c.Slot, c.Epoch, int64(c.Seq), positions.Encode(c.Positions), flatten(c.Offsets)); err != nil {
 		return err
 	}

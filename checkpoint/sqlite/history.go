@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/fold"
 	"kubecdc/checkpoint/internal/positions"
 )
 
@@ -17,47 +18,59 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return history, s.fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
-func (s *Store) history(ctx context.Context, slot, limit int) (all []checkpoint.Checkpoint, err error) {
-	const look = `select slot, epoch, seq, time, positions, offsets from checkpoints
-		where cluster = ? and slot = ? order by seq desc limit ?`
+// lookHistory begins at the complete row that the oldest wanted one is folded from.
+const lookHistory = `
+with wanted as (select second from checkpoints where cluster = ?1 and slot = ?2 order by second desc limit ?3),
+  oldest as (select min(second) as second from wanted)
+select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
+from checkpoints c where c.cluster = ?1 and c.slot = ?2 and c.second >= (
+  select max(b.second) from checkpoints b
+  where b.cluster = ?1 and b.slot = ?2 and b.complete and b.second <= (select second from oldest))
+order by c.second`
+
+func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, look, s.cluster.Load(), slot, limit)
+	rows, err := s.db.QueryContext(ctx, lookHistory, s.cluster.Load(), slot, limit)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
+	var all fold.Fold
 	for rows.Next() {
-		c, err := scanCheckpoint(rows)
+		c, wanted, err := scanRow(rows)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, c)
+		c.Slot = slot
+		all.Add(c, wanted)
 	}
-	return all, rows.Err()
+	return all.NewestFirst(), rows.Err()
 }
 
-func scanCheckpoint(rows *sql.Rows) (c checkpoint.Checkpoint, err error) {
+func scanRow(rows *sql.Rows) (c checkpoint.Checkpoint, wanted bool, err error) {
 	var micros int64
 	var moved, offsets []byte
-	if err := rows.Scan(&c.Slot, &c.Epoch, &c.Seq, &micros, &moved, &offsets); err != nil {
-		return c, err
+	if err := rows.Scan(&c.Epoch, &c.Seq, &micros, &moved, &offsets, &wanted); err != nil {
+		return c, wanted, err
 	}
 	c.Time = time.UnixMicro(micros).UTC()
-	if c.Positions, err = positions.Decode(moved); err != nil {
-		return c, err
+	if wanted {
+		if c.Positions, err = positions.Decode(moved); err != nil {
+			return c, wanted, err
+		}
 	}
-	return c, json.Unmarshal(offsets, &c.Offsets)
+	return c, wanted, json.Unmarshal(offsets, &c.Offsets)
 }
 
 // Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
-	const prune = `delete from checkpoints as c where c.cluster = ?1 and c.time <= ?2
-		and c.seq < (select seq from slots where cluster = c.cluster and slot = c.slot)`
 	err := s.bound()
 	if err == nil {
-		_, err = s.db.ExecContext(ctx, prune, s.cluster.Load(), time.Now().Add(-age).UnixMicro())
+		err = s.inTx(ctx, func(tx *sql.Tx) error {
+			return (&pruning{tx: tx, ctx: ctx, cluster: s.cluster.Load(), until: time.Now().Add(-age)}).run()
+		})
 	}
 	return s.fail("prune the history", err)
 }

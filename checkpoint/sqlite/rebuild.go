@@ -144,7 +144,7 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 		if err := t.page(c.Slot, c.Epoch, pages, `seq = ?5, offsets = ?6, pages = null`, int64(c.Seq), string(offsets)); err != nil {
 			return err
 		}
-		if err := t.note(c, string(offsets)); err != nil {
+		if err := t.noteWhole(c, offsets); err != nil {
 			return err
 		}
 		return t.movePositions(c.Positions)

@@ -1,6 +1,8 @@
 // Package stdout writes the changes to a terminal or a pipe: to look at a cluster, and to try kubecdc out. It is
 // not durable: nothing is recovered and nobody is fenced, so the lines of a batch that was written but not yet
 // checkpointed are written again after a crash; and what the reader of the pipe had not read is gone.
+//
+// On a pipe each line is a JSON object. A change has op; a control record and what could not be read have type, and no op.
 package stdout
 
 import (
@@ -25,7 +27,7 @@ type Format string
 // The formats.
 const (
 	Auto Format = ""     // Text on a terminal, JSON elsewhere
-	JSON Format = "json" // the envelope's value, one change a line
+	JSON Format = "json" // the envelope's value, one change a line; control records likewise
 	Text Format = "text" // one short line a change, coloured where the terminal has colours
 )
 
@@ -95,23 +97,34 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 	s := l.sink
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.controls(b, false)
 	var line []byte
-	for i := range b.Controls {
-		line = s.lines.control(line[:0], &b.Controls[i])
-		s.out.Write(line) // its error is kept until Flush
-	}
 	for i := range b.Malformed {
 		line = s.lines.malformed(line[:0], &b.Malformed[i])
-		s.out.Write(line)
+		s.out.Write(line) // its error is kept until Flush
 	}
 	for i := range b.Changes {
 		line = s.lines.change(line[:0], &b.Changes[i])
 		s.out.Write(line)
 	}
+	s.controls(b, true)
 	if err := s.out.Flush(); err != nil {
 		return nil, fmt.Errorf("write to stdout: %w", err)
 	}
 	return nil, nil
+}
+
+// controls writes the control records of a batch that end something, which stand after its changes, or the others. Only a
+// terminal or a pipe has one order for all: what is told of an end holds of all lines before it.
+func (s *Sink) controls(b *change.Batch, ends bool) {
+	var line []byte
+	for _, c := range b.Controls {
+		if isEnd := c.Type == change.ControlSnapshotEnd || c.Type == change.ControlStreamEnd; isEnd == ends {
+			c.Slot, c.Epoch, c.Batch = b.Slot, b.Epoch, b.Seq
+			line = s.lines.control(line[:0], &c)
+			s.out.Write(line)
+		}
+	}
 }
 
 // Past is empty, as for a log that was never written to.
@@ -131,7 +144,17 @@ func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 	return append(j.envelope.AppendValue(dst, c), '\n')
 }
 
-func (j *jsonLines) control(dst []byte, _ *change.Control) []byte { return dst }
+// control shows what Kafka's readers would see as the value of a record of the control topic. What only tells how far the log
+// is (batch, watermark) or who writes it (open, layout) is left out.
+func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
+	switch c.Type {
+	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlLayout:
+		return dst
+	}
+	c.Cluster = j.envelope.Cluster
+	text, _ := json.Marshal(c) // strings and numbers always can be
+	return append(append(dst, text...), '\n')
+}
 
 // malformed has the bytes as text where they are text, else in base64.
 func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {

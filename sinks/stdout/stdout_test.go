@@ -48,10 +48,10 @@ func TestText(t *testing.T) {
 			{Type: change.ControlGap, Stream: "pods", TimeMs: update().Time.UnixMilli(), Gap: &change.Gap{From: "1", To: "5", Recovered: 3, Reason: "compacted"}},
 		},
 	})
-	want := `03:04:05 pods: 7 objects read, now watching from 9
-03:04:05 gap     pods from 1 to 5: 3 recovered, 0 inferred, NOT complete: compacted
+	want := `03:04:05 gap     pods from 1 to 5: 3 recovered, 0 inferred, NOT complete: compacted
 03:04:05 updated deployments.apps default/web (12) extra, spec.paused, spec.replicas, status.ready
 03:04:05 deleted deployments.apps default/a   (12) [inferred]
+03:04:05 pods: 7 objects read, now watching from 9
 `
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -86,6 +86,42 @@ func TestPipeGetsJSON(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(lines[0]), &record); err != nil || record.Op != "u" || record.Source["db"] != "prod" {
 		t.Errorf("record %+v, %v", record, err)
+	}
+}
+
+// A reader of the pipe learns what the control topic tells of completeness, on lines with type and without op; ends stand
+// after the changes that they close.
+func TestPipeGetsControlRecords(t *testing.T) {
+	objects := 1
+	got := show(t, JSON, &change.Batch{Slot: 0, Epoch: 3, Seq: 9, Changes: []change.Change{update()}, Controls: []change.Control{
+		{Type: change.ControlOpen}, {Type: change.ControlSnapshotBegin, Stream: "pods"},
+		{Type: change.ControlSnapshotEnd, Stream: "pods", ResourceVersion: "12", Objects: &objects, TimeMs: 5},
+		{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{ID: "pods:1", From: "1", To: "5", Reason: "compacted"}},
+		{Type: change.ControlStreamError, Stream: "pods", Cause: "forbidden"}, {Type: change.ControlStreamRecovered, Stream: "pods"},
+		{Type: change.ControlStreamEnd, Stream: "nodes"}, {Type: change.ControlStreamResume, Stream: "nodes"},
+		{Type: change.ControlWatermark, Stream: "pods"}, {Type: change.ControlBatch},
+	}})
+	var kinds []string
+	for _, text := range strings.Split(strings.TrimSpace(got), "\n") {
+		var line struct {
+			Op, Type, Cluster, Stream string
+			Epoch                     int64
+			Batch                     uint64
+			Gap                       *change.Gap
+		}
+		if err := json.Unmarshal([]byte(text), &line); err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if line.Op == "" && (line.Cluster != "prod" || line.Stream == "" || line.Epoch != 3 || line.Batch != 9) {
+			t.Errorf("a control record is told as %s", text)
+		}
+		if line.Type == change.ControlGap && (line.Gap == nil || line.Gap.Complete || line.Gap.Reason != "compacted") {
+			t.Errorf("the gap is told as %s", text)
+		}
+		kinds = append(kinds, line.Op+line.Type)
+	}
+	if all := strings.Join(kinds, " "); all != "snapshot-begin gap stream-error stream-recovered stream-resume u snapshot-end stream-end" {
+		t.Errorf("the lines are %s", all)
 	}
 }
 

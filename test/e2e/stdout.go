@@ -22,7 +22,8 @@ type line struct {
 	Type, Stream, Reason, Text string
 }
 
-// ParseLines reads what KUBECDC_SINK=stdout wrote to a pipe as if it were topics; malformed has the other lines.
+// ParseLines reads what KUBECDC_SINK=stdout wrote to a pipe as if it were topics; malformed has the lines of what could
+// not be read.
 func ParseLines(t testing.TB, out []byte, prefix string) (log *Log, malformed []line) {
 	t.Helper()
 	log = &Log{}
@@ -34,11 +35,16 @@ func ParseLines(t testing.TB, out []byte, prefix string) (log *Log, malformed []
 		}
 		var l line
 		must(t, json.Unmarshal(scanner.Bytes(), &l))
-		if l.Type != "" {
+		switch l.Type {
+		case "":
+			log.Records = append(log.Records, withTombstone(l.record(t, prefix))...)
+		case "malformed":
 			malformed = append(malformed, l)
-			continue
+		default:
+			var c change.Control
+			must(t, json.Unmarshal(scanner.Bytes(), &c))
+			log.Controls = append(log.Controls, c)
 		}
-		log.Records = append(log.Records, withTombstone(l.record(t, prefix))...)
 	}
 	return log, malformed
 }

@@ -52,16 +52,18 @@ create table inventory (
         toast.autovacuum_vacuum_scale_factor = 0.05);
 alter table inventory alter column body set storage external; -- it is compressed already
 
--- The history: the last checkpoint of each second, so that it grows by the hour and not by the load.
+-- The history: the last checkpoint of each second, so that it grows by the hour and not by the load. A row holds only what
+-- moved in its second, and is folded when it is read. The first one of each hour, and the oldest that is kept, are complete.
 create table checkpoints (
   cluster   int not null,
   slot      int not null,
-  second    timestamptz not null,
+  second    timestamptz not null, -- never goes back, as a clock may
   time      timestamptz not null,
   epoch     bigint not null,
   seq       bigint not null,
-  positions jsonb not null, -- stream -> position, of those that moved in this second
-  offsets   jsonb not null, -- of all partitions, after the batch
+  positions jsonb not null,   -- stream -> position, of those that moved in this second
+  offsets   jsonb not null,   -- after the batch: of the partitions that moved in this second
+  complete  boolean not null, -- or of all
   primary key (cluster, slot, second)
 );
 
@@ -108,6 +110,8 @@ declare
   after_batch jsonb;
   have bigint;
   time_now timestamptz := clock_timestamp();
+  last_second timestamptz;
+  first_of_hour boolean;
 begin
   if in_relaxed then
     perform set_config('synchronous_commit', 'off', true); -- until the end of this transaction
@@ -120,11 +124,18 @@ begin
     return case when have > in_epoch then 'fenced' else 'behind' end;
   end if;
 
-  insert into checkpoints as c (cluster, slot, second, time, epoch, seq, positions, offsets)
-    values (in_cluster, in_slot, date_trunc('second', time_now), time_now, in_epoch, in_seq, in_positions, after_batch)
-    on conflict (cluster, slot, second) do update
-      set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
-        positions = c.positions || excluded.positions, offsets = excluded.offsets;
+  select second into last_second from checkpoints
+    where cluster = in_cluster and slot = in_slot order by second desc limit 1;
+  if last_second >= date_trunc('second', time_now) then
+    update checkpoints set time = time_now, epoch = in_epoch, seq = in_seq,
+        positions = positions || in_positions, offsets = offsets || in_offsets
+      where cluster = in_cluster and slot = in_slot and second = last_second;
+  else
+    first_of_hour := last_second is null or last_second < date_trunc('hour', time_now);
+    insert into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+      values (in_cluster, in_slot, date_trunc('second', time_now), time_now, in_epoch, in_seq, in_positions,
+        case when first_of_hour then after_batch else in_offsets end, first_of_hour);
+  end if;
 
   insert into positions as p (stream, resource_version, time, ended)
     select * from unnest(position_streams, position_versions, position_times, position_ends)

@@ -48,16 +48,18 @@ create table inventory (
   primary key (stream, key)
 ) strict;
 
--- The history: the last checkpoint of each second, so that it grows by the hour and not by the load.
+-- The history: the last checkpoint of each second, so that it grows by the hour and not by the load. A row holds only what
+-- moved in its second, and is folded when it is read. The first one of each hour, and the oldest that is kept, are complete.
 create table checkpoints (
   cluster   integer not null,
   slot      integer not null,
-  second    integer not null, -- since 1970
+  second    integer not null, -- since 1970; never goes back, as a clock may
   time      integer not null,
   epoch     integer not null,
   seq       integer not null,
-  positions text not null, -- stream -> position, of those that moved in this second
-  offsets   text not null, -- of all partitions, after the batch
+  positions text not null,    -- stream -> position, of those that moved in this second
+  offsets   text not null,    -- after the batch: of the partitions that moved in this second
+  complete  integer not null, -- or of all
   primary key (cluster, slot, second)
 ) strict, without rowid;
 

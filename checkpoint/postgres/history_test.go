@@ -1,0 +1,44 @@
+package postgres_test
+
+import (
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/servers"
+)
+
+// A row of the history takes as much room as moved in its second, not as there are partitions. The first of the next hour
+// is complete, so that no read has to go further back.
+func TestHistoryCostsWhatMoved(t *testing.T) {
+	url := servers.Database(t)
+	store := open(t, url)
+	defer store.Close()
+	checkpointtest.CommitManyPartitions(t, store)
+	db, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	var most, least int
+	const look = `select max(pg_column_size(c.*)), min(pg_column_size(c.*)) from kubecdc.checkpoints c`
+	if err := db.QueryRow(t.Context(), look).Scan(&most, &least); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a row with 720 partitions: %d bytes; of a second in which 10 moved: %d", most, least)
+	if least*5 > most {
+		t.Errorf("a second in which 10 of 720 partitions moved takes %d bytes, all of them %d", least, most)
+	}
+	if _, err := db.Exec(t.Context(), `update kubecdc.checkpoints set second = second - interval '1 hour'`); err != nil {
+		t.Fatal(err)
+	}
+	checkpointtest.CommitManyMore(t, store)
+	var next int
+	if err := db.QueryRow(t.Context(), `select pg_column_size(c.*) from kubecdc.checkpoints c order by second desc limit 1`).Scan(&next); err != nil {
+		t.Fatal(err)
+	}
+	if next < most*9/10 {
+		t.Errorf("the first row of an hour takes %d bytes, a complete one %d", next, most)
+	}
+}
