@@ -253,7 +253,11 @@ func TestHistoryThatWentBackIsComparedAndSaid(t *testing.T) {
 		{want: "list continue=next limit=2", body: listed("905", "", "c q 870", "f f 901")},
 		{want: "watch rv=905", body: modified("b b 910"), stay: true},
 	}, func(t *testing.T, _ *script) {
-		expect(t, l, "u b@880? d c@990? c c@870? c f@901? d d@995? d e@20? u b@910", "910")
+		deletions := "d d@995? d e@20?" // in any order: they are of two objects
+		if strings.Contains(says(l), "d e@20? d d@995?") {
+			deletions = "d e@20? d d@995?"
+		}
+		expect(t, l, "u b@880? d c@990? c c@870? c f@901? "+deletions+" u b@910", "910")
 		g := onlyGap(t, l)
 		if g.From != "1000" || g.To != "905" || g.Complete || !strings.Contains(g.Reason, "history went backwards") {
 			t.Errorf("gap record %+v, want one that says that history went backwards", g)

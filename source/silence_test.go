@@ -21,7 +21,7 @@ import (
 var eventsResource = change.Resource{Version: "v1", Plural: "events", Kind: "Event", Namespaced: true}
 
 func event(name string) *corev1.Event {
-	return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: name}, InvolvedObject: corev1.ObjectReference{Namespace: "default", Name: "x"},
+	return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: name}, InvolvedObject: corev1.ObjectReference{Namespace: "quiet", Name: "x"},
 		Reason: "Tested", Message: name}
 }
 
@@ -29,13 +29,16 @@ func event(name string) *corev1.Event {
 // where the stream of events is: it moves on all the same, and there is never a gap.
 func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 	k := ownKubernetes(t, servers.KubernetesOptions{CompactionInterval: -1})
-	api := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Events("default")
+	client := kubernetes.NewForConfigOrDie(k.Config).CoreV1()
+	quiet := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet"}} // the API server has events of its own in default
+	must[*corev1.Namespace](t)(client.Namespaces().Create(t.Context(), quiet, metav1.CreateOptions{}))
+	api := client.Events("quiet")
 	must[*corev1.Event](t)(api.Create(t.Context(), event("old"), metav1.CreateOptions{}))
 	w := newWriter(t, k.Config, 12, []string{"default"})
 	l, o := newLedger(), &quietObserver{}
 	options := testOptions()
 	options.Watermark = time.Second
-	startStream(t, k.Config, change.NewStream(eventsResource, "", "", ""), options, l, o)
+	startStream(t, k.Config, change.NewStream(eventsResource, "quiet", "", ""), options, l, o)
 	l.awaitStarted(t)
 	for range 3 {
 		w.run(10)
