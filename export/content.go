@@ -135,14 +135,28 @@ func (s *slot) rewriteOf(stream string) rewrite {
 	}
 }
 
+// rewrites is rewriteOf, worked out once for each stream. It is for one goroutine.
+func (s *slot) rewrites() func(stream string) rewrite {
+	known := map[string]rewrite{}
+	return func(stream string) rewrite {
+		r, ok := known[stream]
+		if !ok {
+			r = s.rewriteOf(stream)
+			known[stream] = r
+		}
+		return r
+	}
+}
+
 // redact makes a batch that was read back from the log, where another owner may have told more, what may be kept now.
 func (s *slot) redact(b *change.Batch) {
+	rewriteOf := s.rewrites()
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		if c.After == nil {
 			continue
 		}
-		if hide := s.rewriteOf(c.Stream.ID()); hide != nil {
+		if hide := rewriteOf(c.Stream.ID()); hide != nil {
 			c.After = hide(c.Key(), c.After)
 		}
 	}

@@ -28,6 +28,7 @@ type rebuild struct {
 	lost   *sinks.LostTailError
 	mine   func(stream string) bool
 	before []change.Position // that the checkpoint had
+	hides  func(stream string) rewrite
 
 	page    map[string]map[string]*checkpoint.Object // stream → key → what is left of it; nil: deleted
 	count   int
@@ -42,7 +43,7 @@ type rebuild struct {
 // rebuildFrom leaves out the streams whose records are gone: they are written again (lost.go). It gives what else the log
 // has lost of these streams, as it turned out.
 func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
-	r := &rebuild{slot: s, state: state, lost: lost, page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{}, started: time.Now(), said: time.Now()}
+	r := &rebuild{slot: s, state: state, lost: lost, hides: s.rewrites(), page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{}, started: time.Now(), said: time.Now()}
 	r.mine = func(stream string) bool {
 		return slotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
 	}
@@ -111,8 +112,8 @@ func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 		r.page[stream][c.Key()] = nil
 	} else {
 		body := c.After
-		if rewrite := r.rewriteOf(stream); rewrite != nil && body != nil {
-			body = rewrite(c.Key(), body) // the log may tell more than may be kept now
+		if hide := r.hides(stream); hide != nil && body != nil {
+			body = hide(c.Key(), body) // the log may tell more than may be kept now
 		}
 		r.page[stream][c.Key()] = &checkpoint.Object{Key: c.Key(), UID: c.UID, ResourceVersion: c.ResourceVersion, Body: body}
 	}

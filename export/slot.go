@@ -184,7 +184,7 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
-		c.befores = newBefores(r, s.rewriteOf, s.config.BodyCacheBytes)
+		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)
 	}
 	for b := q.next(ctx, stopped); b != nil; b = q.next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

@@ -28,13 +28,21 @@ var commitTypes = []uint32{
 // Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	answer, err := s.commit(ctx, c)
+	if err == nil && answer == "ok" {
+		return nil
+	}
+	return s.answered(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), answer, err)
+}
+
+// answered is what the answer of one of the functions in the migrations means.
+func (s *Store) answered(op, answer string, err error) error {
 	switch {
 	case err != nil:
-		return s.db.Fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
+		return s.db.Fail(op, err)
 	case answer == "fenced":
-		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrFenced)
+		return fmt.Errorf("%s: %w", op, checkpoint.ErrFenced)
 	case answer == "behind":
-		return fmt.Errorf("commit batch %d of slot %d: %w", c.Seq, c.Slot, checkpoint.ErrBehind)
+		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
 	}
 	return nil
 }

@@ -55,16 +55,12 @@ func (s *Store) sameLayout(ctx context.Context) error {
 func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 	op := fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To)
 	answer, err := s.relayout(ctx, r)
-	switch {
-	case err != nil:
-		return s.db.Fail(op, err)
-	case answer == "fenced":
-		return checkpoint.ErrFenced
-	case answer == "behind":
-		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
-	case answer == "layout":
+	if err == nil && answer == "layout" {
 		have, err := s.slotsOr(ctx, r.To)
 		return errors.Join(err, &checkpoint.LayoutError{Want: r.From, Have: have})
+	}
+	if err := s.answered(op, answer, err); err != nil {
+		return err
 	}
 	s.slots.Store(int32(r.To))
 	return nil

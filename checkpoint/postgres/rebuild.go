@@ -81,15 +81,7 @@ var pageTypes = []uint32{
 func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
 	op := fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot)
 	answer, err := s.putPage(ctx, slot, epoch, page, streams)
-	switch {
-	case err != nil:
-		return s.db.Fail(op, err)
-	case answer == "fenced":
-		return checkpoint.ErrFenced
-	case answer == "behind":
-		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
-	}
-	return nil
+	return s.answered(op, answer, err)
 }
 
 func (s *Store) putPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) (answer string, err error) {
