@@ -18,7 +18,7 @@ func TestACrashBetweenDeletionsOfOneRevisionLosesNone(t *testing.T) {
 	k := ownKubernetes(t, servers.KubernetesOptions{APIServerFlags: []string{"--event-ttl=20s"}})
 	api := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Events("default")
 	for i := range 5 {
-		must[*corev1.Event](t)(api.Create(t.Context(), event(fmt.Sprint("e", i)), metav1.CreateOptions{}))
+		must[*corev1.Event](t)(api.Create(t.Context(), event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))
 	}
 	l := newLedger()
 	stream := change.NewStream(eventsResource, "", "", "")

@@ -20,8 +20,8 @@ import (
 
 var eventsResource = change.Resource{Version: "v1", Plural: "events", Kind: "Event", Namespaced: true}
 
-func event(name string) *corev1.Event {
-	return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: name}, InvolvedObject: corev1.ObjectReference{Namespace: "quiet", Name: "x"},
+func event(namespace, name string) *corev1.Event {
+	return &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: name}, InvolvedObject: corev1.ObjectReference{Namespace: namespace, Name: "x"},
 		Reason: "Tested", Message: name}
 }
 
@@ -33,7 +33,7 @@ func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 	quiet := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet"}} // the API server has events of its own in default
 	must[*corev1.Namespace](t)(client.Namespaces().Create(t.Context(), quiet, metav1.CreateOptions{}))
 	api := client.Events("quiet")
-	must[*corev1.Event](t)(api.Create(t.Context(), event("old"), metav1.CreateOptions{}))
+	must[*corev1.Event](t)(api.Create(t.Context(), event("quiet", "old"), metav1.CreateOptions{}))
 	w := newWriter(t, k.Config, 12, []string{"default"})
 	l, o := newLedger(), &quietObserver{}
 	options := testOptions()
@@ -46,7 +46,7 @@ func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 		l.awaitPosition(t, strconv.FormatInt(now, 10))
 		ok(t, k.Compact(context.Background(), now))
 	}
-	must[*corev1.Event](t)(api.Create(t.Context(), event("short"), metav1.CreateOptions{}))
+	must[*corev1.Event](t)(api.Create(t.Context(), event("quiet", "short"), metav1.CreateOptions{}))
 	ok(t, api.Delete(t.Context(), "short", metav1.DeleteOptions{}))
 	l.awaitLog(t, "r old", "c short", "d short")
 	_, controls := l.snapshot()

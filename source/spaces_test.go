@@ -68,7 +68,7 @@ func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
 			ok(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
 		}
 		w.one()
-		must[*corev1.Event](t)(events.Create(ctx, event(fmt.Sprint("e", i)), metav1.CreateOptions{}))
+		must[*corev1.Event](t)(events.Create(ctx, event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))
 	}
 	if a, b := rev(inFirst), rev(inSecond); max(a-b, b-a) > 20 {
 		t.Fatalf("the etcds are at revisions %d and %d: too far apart to be taken for one another", a, b)

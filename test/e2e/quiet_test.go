@@ -20,7 +20,7 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 	w := postgresWorld(t, startKube(t, 15*time.Second), servers.PostgresOptions{})
 	kinds := []Kind{Events, ConfigMaps}
 	w.Env["KUBECDC_RESOURCES"] = Resources(kinds)
-	delete(w.Env, "KUBECDC_WATERMARK_INTERVAL") // so a watch lasts half a minute
+	w.Env["KUBECDC_WATERMARK_INTERVAL"] = "20s" // a watch lasts longer than compaction takes to come round
 	both, others := w.Writer(t, kinds), w.Writer(t, []Kind{Roles})
 	both.Run(30)
 	e := StartExporter(t, "exporter", w.Env)
