@@ -48,6 +48,9 @@ type Parts struct {
 	Sink     sinks.Sink
 	Observer Observer
 	Log      *slog.Logger
+
+	stalls *stalls
+	reach  *reach
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -63,6 +66,10 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		return nil
 	})
 	group.Go(func() error {
+		parts.reach.probe(ctx, parts.Sink)
+		return nil
+	})
+	group.Go(func() error {
 		prune(ctx, parts, config.HistoryRetention)
 		return nil
 	})
@@ -72,6 +79,8 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 
 // bindLog makes sure that the sink is the log that the checkpoint tells of.
 func bindLog(ctx context.Context, parts *Parts) error {
+	wait := parts.stalls.begin(PartSink, "say which log it is")
+	defer wait.end()
 	identity, err := parts.Sink.Identity(ctx)
 	if err != nil {
 		return err
@@ -84,6 +93,8 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
+	parts.stalls = newStalls(parts.Observer, parts.Log)
+	parts.reach = newReach(config.LeaseDuration, parts.stalls)
 	if err := bindLog(ctx, parts); err != nil {
 		return nil, err
 	}
