@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -135,11 +136,9 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonInternalError
 }
 
+// snippet is the beginning of a body, on one line.
 func snippet(body []byte) string {
-	if len(body) > 300 {
-		body = body[:300]
-	}
-	return string(body)
+	return strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")
 }
 
 // collectionPath is the URL path of a stream's collection.
