@@ -30,7 +30,8 @@ exporter run --help explains every setting.`
 const exitCodes = `
 Exit codes:
   0    done; for run: told to stop, and what was in flight is checkpointed
-  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT
+  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
+       within KUBECDC_START_TIMEOUT
   2    settings are wrong: each that is wrong is named, with what to do
   3    fenced: another process took over the slot, or writes the same log with another checkpoint
   130  ended at once by a second Ctrl-C or SIGTERM; nothing is lost: the next

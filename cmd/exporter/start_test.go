@@ -96,8 +96,8 @@ func (s *started) wantWaiting(t *testing.T, says ...string) {
 	}
 }
 
-// wantEnd sends SIGTERM, and demands that the process ends at once.
-func (s *started) wantEnd(t *testing.T) {
+// wantEnd sends SIGTERM, and demands that the process ends at once, with this exit code.
+func (s *started) wantEnd(t *testing.T, code int) {
 	t.Helper()
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func (s *started) wantEnd(t *testing.T) {
 	select {
 	case state := <-ended:
 		t.Logf("%s, %s after SIGTERM", state, time.Since(told).Round(time.Millisecond))
-		if state.ExitCode() != exitOK {
+		if state.ExitCode() != code {
 			t.Errorf("exit code %d", state.ExitCode())
 		}
 	case <-time.After(2 * time.Second):
@@ -212,7 +212,7 @@ func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 		s := start(t, "run", c.kubeconfig, c.settings...)
 		all[name] = func(t *testing.T) {
 			s.wantWaiting(t, c.says...)
-			s.wantEnd(t)
+			s.wantEnd(t, exitOK)
 		}
 	}
 	all.run(t)
@@ -223,7 +223,7 @@ func TestAStartThatIsNotToWaitSaysWhatItWaitedFor(t *testing.T) {
 	all := processes{}
 	server, plugin := kubeconfig(t, hanging(t), "", ""), kubeconfig(t, identified(t), "", sleepingPlugin)
 	for _, c := range []struct{ name, command, kubeconfig, says string }{
-		{"run, the API server", "run", server, "not started within 1s (KUBECDC_START_TIMEOUT): waited for the API server to say which cluster it is at 127.0.0.1:"},
+		{"run, the API server", "run", server, "not started within 1s (KUBECDC_START_TIMEOUT): waited for the API server to say which cluster it is (127.0.0.1:"},
 		{"run, a credential plugin", "run", plugin, "the kubeconfig's credential plugin sleep has not ended yet"},
 		{"check, the API server", "check", server, "it took the request, and has not answered yet"},
 		{"check, a credential plugin", "check", plugin, "the kubeconfig's credential plugin sleep has not ended yet"},
@@ -233,6 +233,15 @@ func TestAStartThatIsNotToWaitSaysWhatItWaitedFor(t *testing.T) {
 		all[c.name] = func(t *testing.T) { s.wantFailure(t, c.says) }
 	}
 	all.run(t)
+}
+
+// A check that is told to stop has not passed.
+func TestSIGTERMEndsACheckAtOnce(t *testing.T) {
+	asked := make(chan bool, 1)
+	server := answering(t, func(_ http.ResponseWriter, r *http.Request) { asked <- true; <-r.Context().Done() })
+	s := start(t, "check", kubeconfig(t, server.URL, "", ""))
+	<-asked
+	s.wantEnd(t, exitFailed)
 }
 
 // What waiting does not mend ends run at once, without a limit too.
@@ -292,7 +301,7 @@ func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
 			if strings.Contains(s.output(), "secret") {
 				t.Error("the proxy's password is in the log")
 			}
-			s.wantEnd(t)
+			s.wantEnd(t, exitOK)
 		}
 	}
 	all.run(t)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"regexp"
 	"sync/atomic"
 	"time"
 
@@ -27,7 +28,7 @@ func (s Step) what() string {
 	if s.At == "" {
 		return s.For
 	}
-	return s.For + " at " + s.At
+	return s.For + " (" + s.At + ")"
 }
 
 // silence says that there is no answer, and how far the attempt is.
@@ -160,6 +161,7 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 			w.over(err)
 			return err
 		}
+		w.failed = true
 		w.say(err.Error())
 		if err := w.pause(ctx, err); err != nil {
 			return err
@@ -182,6 +184,7 @@ type waiting struct {
 	retry   *backoff.ExponentialBackOff
 	timeout <-chan time.Time
 	reason  string
+	failed  bool // an attempt did, so the reason is more than silence
 	said    time.Time
 }
 
@@ -201,9 +204,13 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 		case err := <-a.ended:
 			return a.judge(ctx, err)
 		case <-look.C:
-			w.say(w.step.silence())
+			if !w.failed || time.Since(w.said) >= sayEvery {
+				w.say(w.step.silence())
+			}
 		case <-w.timeout:
-			w.reason = w.step.silence()
+			if !w.failed {
+				w.reason = w.step.silence()
+			}
 			return w.late()
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -229,13 +236,18 @@ func (w *waiting) pause(ctx context.Context, err error) error {
 
 func (w *waiting) late() error { return &TimeoutError{Limit: w.limit, Step: w.step, Reason: w.reason} }
 
+// ownPort is this side of a connection, which is another one each time.
+var ownPort = regexp.MustCompile(`\S+->`)
+
 // say tells what is waited for, and why: in the log when the reason changes, and each minute.
 func (w *waiting) say(reason string) {
-	if reason == w.reason && time.Since(w.said) < sayEvery {
+	known := ownPort.ReplaceAllString(reason, "") == ownPort.ReplaceAllString(w.reason, "")
+	w.reason = reason
+	w.tell(&waitError{step: w.step, reason: reason})
+	if known && time.Since(w.said) < sayEvery {
 		return
 	}
-	w.reason, w.said = reason, time.Now()
-	w.tell(&waitError{step: w.step, reason: reason})
+	w.said = time.Now()
 	w.log.Warn("waiting for "+w.step.For, "at", w.step.At, "reason", reason)
 }
 

@@ -51,7 +51,7 @@ func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 		if text := log.String(); strings.Count(text, "waiting for the server") != 3 || strings.Count(text, "no longer") != 1 {
 			t.Errorf("the log is\n%s", text)
 		}
-		if got := strings.Join(*told, "; "); !strings.Contains(got, "waiting for the server at here:1: ask: no 503") || !strings.HasSuffix(got, "<nil>") {
+		if got := strings.Join(*told, "; "); !strings.Contains(got, "waiting for the server (here:1): ask: no 503") || !strings.HasSuffix(got, "<nil>") {
 			t.Errorf("told: %s", got)
 		}
 	})
@@ -91,8 +91,25 @@ func TestAnAttemptThatEndsAtItsLimitIsRepeated(t *testing.T) {
 			<-ctx.Done()
 			return &url.Error{Op: "Get", URL: "https://here", Err: ctx.Err()}
 		})
-		if err != nil || asked != 11 || !strings.Contains(log.String(), "waited 20s for the server at here:1") {
+		if err != nil || asked != 11 || !strings.Contains(log.String(), "waited 20s for the server (here:1)") {
 			t.Errorf("asked %d times: %v\n%s", asked, err, log)
+		}
+	})
+}
+
+// A reason that differs only in this side's port is the same, and so is a silence between two failures.
+func TestAReasonIsToldOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, log, _ := waiting(50 * time.Second)
+		port := 40000
+		err := s.Do(t.Context(), step, func(context.Context) error {
+			port++
+			time.Sleep(5 * time.Second)
+			return &url.Error{Op: "Get", Err: &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 6443}, Err: syscall.ECONNRESET}}
+		})
+		var late *startup.TimeoutError
+		if n := strings.Count(log.String(), "waiting for"); !errors.As(err, &late) || n != 2 || !strings.Contains(err.Error(), "connection reset") {
+			t.Errorf("told %d times, and then %v\n%s", n, err, log)
 		}
 	})
 }
