@@ -102,9 +102,12 @@ func TestAReasonIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting(50 * time.Second)
 		port := 40000
-		err := s.Do(t.Context(), step, func(context.Context) error {
+		err := s.Do(t.Context(), step, func(ctx context.Context) error {
 			port++
-			time.Sleep(5 * time.Second)
+			select {
+			case <-ctx.Done():
+			case <-time.After(5 * time.Second):
+			}
 			return &url.Error{Op: "Get", Err: &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 6443}, Err: syscall.ECONNRESET}}
 		})
 		var late *startup.TimeoutError
