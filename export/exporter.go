@@ -100,17 +100,24 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	})
 }
 
-// selection asks what the patterns select of what is served; unknown are those that name nothing, now or ever.
-func selection(ctx context.Context, config *Config, parts *Parts, d *source.Discovery) (served source.Served, selected []change.Resource, unknown []source.Pattern, err error) {
-	err = parts.step(ctx, "the API server to say what it serves", parts.Client.Host(), func(ctx context.Context) (err error) {
-		if served, err = d.Served(ctx); err != nil {
+// selection is what the patterns select of what is served; unknown are those that name nothing, now or before.
+type selection struct {
+	served   source.Served
+	selected []change.Resource
+	unknown  []source.Pattern
+}
+
+func selectServed(ctx context.Context, config *Config, parts *Parts, d *source.Discovery) (*selection, error) {
+	var s selection
+	err := parts.step(ctx, "the API server to say what it serves", parts.Client.Host(), func(ctx context.Context) (err error) {
+		if s.served, err = d.Served(ctx); err != nil {
 			return err
 		}
-		selected, unknown = source.Select(config.Resources, served)
-		unknown, err = notBegun(ctx, parts, parts.Client.Missing(ctx, unknown))
+		s.selected, s.unknown = source.Select(config.Resources, s.served)
+		s.unknown, err = notBegun(ctx, parts, parts.Client.Missing(ctx, s.unknown))
 		return err
 	})
-	return served, selected, unknown, err
+	return &s, err
 }
 
 // prepare makes sure that this is the log of the checkpoint and that the resources exist.
@@ -122,15 +129,15 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 		return nil, err
 	}
 	discovery := source.NewDiscovery(parts.Client)
-	served, selected, unknown, err := selection(ctx, config, parts, discovery)
+	s, err := selectServed(ctx, config, parts, discovery)
 	if err != nil {
 		return nil, err
 	}
-	if len(unknown) > 0 {
-		return nil, source.Unknown(unknown, served)
+	if len(s.unknown) > 0 {
+		return nil, source.Unknown(s.unknown, s.served)
 	}
-	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
-	for _, doubt := range config.Doubts(served) {
+	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
+	for _, doubt := range config.Doubts(s.served) {
 		parts.Log.Warn(doubt)
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Client.Host(), "resources", len(selected))

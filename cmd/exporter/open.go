@@ -20,7 +20,7 @@ import (
 )
 
 // openStore opens the checkpoint, and says where it is in words that may be shown.
-func openStore(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target) (store checkpoint.Store, where string, err error) {
+func openStore(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target) (_ checkpoint.Store, where string, _ error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
 		return nil, "", err
@@ -29,6 +29,7 @@ func openStore(ctx context.Context, start *startup.Steps, c *config.Config, clus
 	if path != "" {
 		step.At, step.Limit = "sqlite:"+path, 0 // one that was written by an older release is written anew
 	}
+	var store checkpoint.Store // not to be touched after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		store, err = openStoreAt(ctx, c, path)
 		return err
@@ -72,9 +73,10 @@ type sinkHelp struct {
 }
 
 // openSink prepares the destination.
-func openSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target, help sinkHelp) (sink sinks.Sink, err error) {
+func openSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	step := startup.Step{For: "the sink", At: sinkAddress(c), Limit: openLimit}
-	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
+	var sink sinks.Sink
+	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		sink, err = openSinkOf(ctx, c, cluster, help)
 		return err
 	})

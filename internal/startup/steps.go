@@ -146,7 +146,7 @@ func (e *TimeoutError) Error() string {
 }
 
 // Do tries a step until it succeeds or fails for good (Passing), ctx ends, or the start's time is over. It never makes a second
-// attempt beside one that hangs.
+// attempt beside one that hangs. After an error an attempt may still run: what it sets is not to be touched then.
 func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) error) error {
 	if s == nil {
 		return do(ctx)
