@@ -90,15 +90,13 @@ type usageError struct{ text string }
 func (e *usageError) Error() string { return e.text }
 
 func flagError(c *cobra.Command, err error) error {
-	text := err.Error()
+	text, hint := err.Error(), ""
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := config.Nearest(name, names); near != "" {
-			text += "; did you mean --" + near + "?"
-		}
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		hint = config.DidYouMean("--"+name, names)
 	}
-	return &usageError{text + "\nexporter " + c.Name() + " --help explains all"}
+	return &usageError{text + "\n" + hint + "exporter " + c.Name() + " --help explains all"}
 }
 
 // execute runs one command line and gives the exit code.
