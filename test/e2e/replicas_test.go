@@ -140,7 +140,7 @@ func cutOffFromKafka(t *testing.T, w *World, proxied map[string]string, slots *l
 		t.Errorf("a replica without Kafka said so after %s, and was without slots after %s", named, took)
 	}
 	cut.wantLogged(t, "the slots are given back to the other replicas")
-	if wrong := late.Wrong(); late.Ready() || !strings.Contains(wrong, "waiting for: say which log it is") {
+	if wrong := late.Wrong(); late.Ready() || !strings.Contains(wrong, "the sink to say which log it is") {
 		t.Errorf("what is cut off from the start says: %s", wrong)
 	}
 	late.Kill()
