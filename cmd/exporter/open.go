@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -74,7 +75,7 @@ func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, er
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
 		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
-		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
+		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		Logger: help.log, Observer: help.watch, Pin: help.pin,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},
