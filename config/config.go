@@ -42,9 +42,10 @@ type Source struct {
 
 // Sink says where the log is written.
 type Sink struct {
-	Kind         string `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
-	Postgres     DSN    `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	PasswordFile string `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File that holds the password for KUBECDC_SINK_POSTGRES, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/sink-password"`
+	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
+	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change stays in the tables changes, batches and control, which are partitioned by the time at which they were written: what is older is dropped, a partition (a day, a week or four weeks) at a time. The current state of each object stays in the table objects. The user must own the tables." example:"720h"`
+	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File that holds the password for KUBECDC_SINK_POSTGRES, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/sink-password"`
 }
 
 // Kafka says how the Kafka sink connects and writes.

@@ -66,7 +66,7 @@ func openSink(ctx context.Context, c *config.Config, cluster *target, help sinkH
 		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
 	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
-		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs()})
+		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.log})
 }
 
 func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
