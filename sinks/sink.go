@@ -6,10 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 )
+
+// Forever is how long a log keeps every change that drops none.
+const Forever = time.Duration(math.MaxInt64)
 
 // ErrFenced: the sink takes no more from this writer of the slot. A newer owner may have opened the log, which only the
 // checkpoint can tell; or the sink has given this one up. The log must be opened anew.
