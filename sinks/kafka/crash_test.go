@@ -1,11 +1,11 @@
 package kafka_test
 
 import (
-	"errors"
 	"testing"
 
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
@@ -122,14 +122,15 @@ func TestLostTail(t *testing.T) {
 			known := mustWrite(t, log, lives(1, 10, 4))
 			mustWrite(t, log, lives(2, 10, 4))
 			lose(t, cfg, r)
-			log, recovered, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
-			var lost *sinks.LostTailError
-			if !errors.As(err, &lost) || recovered != nil {
-				t.Fatalf("Open = %d recovered, error %v; want a LostTailError", len(recovered), err)
+			opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+			mustDo(t, err)
+			recovered, lost, err := sinktest.Tail(t.Context(), opened)
+			if err != nil || lost == nil || lost.TailRead || recovered != nil {
+				t.Fatalf("%d recovered, lost %+v, error %v", len(recovered), lost, err)
 			}
 			b := lives(2, 10, 4)
 			b.Epoch = 2
-			mustWrite(t, log, b) // the log is fit to go on
+			mustWrite(t, opened.Log, b) // the log is fit to go on
 		})
 	}
 }

@@ -11,32 +11,33 @@ import (
 	"kubecdc/sinks"
 )
 
-// Open takes the slot: first it fences earlier owners, in a transaction of its own, which waits for a batch that is
-// just being written; then it reads what they wrote after the checkpoint. Where that can't be read any more it gives
-// the log with *sinks.LostTailError, and with the batches that can be read up to there.
-func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
+// Open takes the slot: it fences earlier owners, in a transaction of its own, which waits for a batch that is just being
+// written.
+func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
 	at, err := s.fence(ctx, slot, epoch)
 	var other *sinks.OtherClusterError
 	var newer *sinks.NewerEpochError
 	if errors.As(err, &other) || errors.As(err, &newer) {
-		return nil, nil, err
+		return nil, err
 	}
 	if err != nil {
-		return nil, nil, s.db.Fail(op, err)
+		return nil, s.db.Fail(op, err)
 	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
-	if from.New {
-		return log, nil, nil
+	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
+	switch {
+	case from.New:
+	case at.seq < from.Seq:
+		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or "+
+			"restored from a backup?", at.seq, from.Seq)
+		opened.Lost.All = true
+	default:
+		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+			return log.readTail(ctx, from.Seq, visit)
+		}
 	}
-	recovered, reason, err := s.recover(ctx, at, from)
-	if err != nil {
-		return nil, nil, s.db.Fail(op, err)
-	}
-	if log.restart = reason != ""; log.restart {
-		return log, recovered, &sinks.LostTailError{Reason: reason, All: at.seq < from.Seq}
-	}
-	return log, recovered, nil
+	return opened, nil
 }
 
 // tail says where a slot's log stands.

@@ -24,7 +24,12 @@ type World struct {
 // NewWorld starts servers of the test's own: it will break them.
 func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
-	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	return kafkaWorld(t, startKube(t, compaction), kafka)
+}
+
+func kafkaWorld(t testing.TB, kube *servers.Kubernetes, kafka servers.KafkaOptions) *World {
+	t.Helper()
+	w := postgresWorld(t, kube, servers.PostgresOptions{})
 	var err error
 	w.Kafka, err = servers.StartKafka(context.Background(), kafka)
 	must(t, err)
