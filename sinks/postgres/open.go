@@ -50,20 +50,24 @@ type tail struct {
 // fence raises the slot's epoch, unless the tables are another cluster's, or the epoch is as high already.
 func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
 	t := tail{slot: slot}
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err := s.db.Soon(ctx, 0, func(ctx context.Context) error { return s.raise(ctx, &t, epoch) })
+	return t, err
+}
+
+func (s *Sink) raise(ctx context.Context, t *tail, epoch int64) error {
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if err := s.belong(ctx, tx); err != nil {
 			return err
 		}
 		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch) values ($1, $2, $3)
 			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
 			returning seq, tail_epoch`
-		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch).Scan(&t.seq, &t.epoch)
+		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch).Scan(&t.seq, &t.epoch)
 		if errors.Is(err, pgx.ErrNoRows) {
-			return s.newer(ctx, tx, slot)
+			return s.newer(ctx, tx, t.slot)
 		}
 		return err
 	})
-	return t, err
 }
 
 // newer says which epoch the slot has.

@@ -17,22 +17,23 @@ func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.R
 	at := stored{epoch: l.at.epoch} // before the first batch of that epoch
 	streams := map[string]*change.Stream{}
 	for seq := from + 1; seq <= l.at.seq; seq++ {
-		op := fmt.Sprintf("read batch %d of slot %d back", seq, l.slot)
-		var err error
-		if at, err = l.batchAfter(ctx, at, from); errors.Is(err, pgx.ErrNoRows) || err == nil && at.seq != seq {
+		var changes []change.Change
+		err := l.sink.db.Soon(ctx, 0, func(ctx context.Context) (err error) {
+			if at, err = l.batchAfter(ctx, at, from); err == nil && at.seq == seq {
+				changes, err = l.changesOf(ctx, at, streams)
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, pgx.ErrNoRows) || err == nil && at.seq != seq:
 			return l.lost("batch %d is missing", seq)
+		case err != nil:
+			return l.sink.db.Fail(fmt.Sprintf("read batch %d of slot %d back", seq, l.slot), err)
+		case len(changes) != at.changes:
+			return l.lost("batch %d has %d of its %d changes", seq, len(changes), at.changes)
 		}
-		if err != nil {
-			return l.sink.db.Fail(op, err)
-		}
-		r := sinks.Recovered{Batch: change.Batch{Slot: l.slot, Epoch: at.epoch, Seq: seq, Positions: at.positions}}
-		if r.Batch.Changes, err = l.changesOf(ctx, at, streams); err != nil {
-			return l.sink.db.Fail(op, err)
-		}
-		if n := len(r.Batch.Changes); n != at.changes {
-			return l.lost("batch %d has %d of its %d changes", seq, n, at.changes)
-		}
-		if err := visit(&r); err != nil {
+		b := change.Batch{Slot: l.slot, Epoch: at.epoch, Seq: seq, Positions: at.positions, Changes: changes}
+		if err := visit(&sinks.Recovered{Batch: b}); err != nil {
 			return err
 		}
 	}
