@@ -21,19 +21,30 @@ type World struct {
 	Env      map[string]string
 }
 
-// NewWorld starts servers of the test's own: it will break them.
+// NewWorld starts servers of the test's own: it will break them. The broker starts beside the others, since it takes longest.
 func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
-	return kafkaWorld(t, startKube(t, compaction), kafka)
+	return newWorld(t, compaction, kafka)
 }
 
-func kafkaWorld(t testing.TB, kube *servers.Kubernetes, kafka servers.KafkaOptions) *World {
+func newWorld(t testing.TB, compaction time.Duration, kafka servers.KafkaOptions) *World {
 	t.Helper()
-	w := postgresWorld(t, kube, servers.PostgresOptions{})
-	var err error
-	w.Kafka, err = servers.StartKafka(context.Background(), kafka)
-	must(t, err)
-	t.Cleanup(func() { _ = w.Kafka.Stop() })
+	var broker *servers.Kafka
+	var failed error
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		broker, failed = servers.StartKafka(context.Background(), kafka)
+	}()
+	t.Cleanup(func() {
+		if <-started; broker != nil {
+			_ = broker.Stop()
+		}
+	})
+	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
+	<-started
+	must(t, failed)
+	w.Kafka = broker
 	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.Brokers, ","),
 		"KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix, "KUBECDC_KAFKA_PARTITIONS", "3")
 	return w
