@@ -1,8 +1,10 @@
 package kafka_test
 
 import (
+	"strings"
 	"testing"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/sinktest"
@@ -132,6 +134,32 @@ func TestLostTail(t *testing.T) {
 			b.Epoch = 2
 			mustWrite(t, opened.Log, b) // the log is fit to go on
 		})
+	}
+}
+
+// Of batches that are read together one is gone: those before it are handed on.
+func TestTheTailIsReadUpToWhatIsLost(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	known := mustWrite(t, log, lives(1, 10, 4))
+	for seq := uint64(2); seq <= 5; seq++ {
+		b := lives(seq, 10, 4)
+		if seq == 4 {
+			node := created("a", 10)
+			node.Stream, node.Namespace = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", ""), ""
+			b.Changes = []change.Change{node}
+		}
+		mustWrite(t, log, b)
+	}
+	deleteTopic(t, newReader(t, cfg.Brokers), cfg.TopicPrefix+".nodes")
+	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+	mustDo(t, err)
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if err != nil || lost == nil || lost.TailRead || !strings.Contains(lost.Reason, cfg.TopicPrefix+".nodes") {
+		t.Errorf("lost %+v, error %v", lost, err)
+	}
+	if len(recovered) != 2 || recovered[1].Batch.Seq != 3 || len(recovered[1].Batch.Changes) != 40 {
+		t.Errorf("%d batches are recovered, want 2 and 3", len(recovered))
 	}
 }
 

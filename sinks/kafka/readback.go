@@ -31,7 +31,7 @@ type tailReader struct {
 	log     *slotLog
 	seq     uint64      // of the last batch that was found
 	batches []tailBatch // found, and not handed on yet
-	topics  map[string]bool
+	topics  map[string]error // nil: it is there; else it is gone
 }
 
 // readTail hands the batches on, each as it is read.
@@ -40,7 +40,7 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 	if t == nil || t.lost != nil || t.seq == t.from.Seq {
 		return nil
 	}
-	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]bool{}}
+	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]error{}}
 	s := l.controlScanner(l.control.index, t.first, r.add)
 	s.most = controlFetch
 	for s.begin(l.marked - 1); !s.done() && r.seq < t.seq; {
@@ -137,11 +137,11 @@ func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
 // of an owner that was being fenced.
 func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*rebuilder, fetched) error) error {
 	c := r.log.sink.client
-	if len(spans) > 0 && !r.topics[topic] {
-		if err := c.exists(ctx, topic); err != nil {
-			return err
-		}
-		r.topics[topic] = true
+	if len(spans) == 0 {
+		return nil
+	}
+	if err := r.exists(ctx, topic); err != nil {
+		return err
 	}
 	for p, list := range spans {
 		for _, at := range list {
@@ -160,6 +160,17 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 		}
 	}
 	return nil
+}
+
+// exists asks for each topic once.
+func (r *tailReader) exists(ctx context.Context, topic string) error {
+	err, known := r.topics[topic]
+	if !known {
+		if err = r.log.sink.client.exists(ctx, topic); err == nil || errors.Is(err, errGone) {
+			r.topics[topic] = err
+		}
+	}
+	return err
 }
 
 // group is some batches of one slot that are read at once.
