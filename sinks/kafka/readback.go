@@ -29,8 +29,8 @@ type tailBatch struct {
 // tailReader reads the tail batch by batch.
 type tailReader struct {
 	log     *slotLog
-	seq     uint64      // of the last batch that was found
-	batches []tailBatch // found, and not handed on yet
+	seq     uint64           // of the last batch that was found
+	batches []tailBatch      // found, and not handed on yet
 	topics  map[string]error // nil: it is there; else it is gone
 }
 
