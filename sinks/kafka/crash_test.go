@@ -3,6 +3,7 @@ package kafka_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -167,4 +168,9 @@ func deleteTopic(t *testing.T, r *reader, topic string) {
 	t.Helper()
 	_, err := r.admin.DeleteTopic(t.Context(), topic)
 	mustDo(t, err)
+	for listed := true; listed; time.Sleep(20 * time.Millisecond) { // between two looks
+		topics, err := r.admin.ListTopics(t.Context())
+		mustDo(t, err)
+		listed = topics.Has(topic)
+	}
 }
