@@ -77,6 +77,13 @@ type Opened struct {
 // NoTail is the Tail of a log that has none.
 func NoTail(context.Context, func(*Recovered) error) error { return nil }
 
+// Prober is a sink that can be asked for an answer, when nothing is to be written.
+type Prober interface {
+	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
+	// right that writing does not need.
+	Probe(ctx context.Context) error
+}
+
 // Log is where one slot writes, under one epoch. It is used by one goroutine.
 type Log interface {
 	// Write makes the batch durable, all or nothing, and says where its records landed.

@@ -39,7 +39,10 @@ type Sink struct {
 	uids    []string // others that it may be known by
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var (
+	_ sinks.Sink   = (*Sink)(nil)
+	_ sinks.Prober = (*Sink)(nil)
+)
 
 // Open connects and brings the schema up to date.
 func Open(ctx context.Context, c Config) (*Sink, error) {
@@ -67,6 +70,9 @@ func (s *Sink) checkEncoding(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Probe implements sinks.Prober.
+func (s *Sink) Probe(ctx context.Context) error { return s.db.Fail("reach the log", s.db.Ping(ctx)) }
 
 // Close waits for the calls under way and closes the connections.
 func (s *Sink) Close() error {
