@@ -31,6 +31,7 @@ type Control struct {
 
 	// batch
 	Changes   int        `json:"changes,omitempty"`
+	Bytes     int64      `json:"bytes,omitempty"`     // of the changes, about: what reading the batch back takes
 	Malformed int        `json:"malformed,omitempty"` // what could not be read, and stands in the dead letter
 	Positions []Position `json:"positions,omitempty"`
 	// Ranges: topic, partition, [first offset, last offset] of the batch's records.

@@ -91,7 +91,7 @@ func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	}
 	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	batch := change.Batch{Changes: []change.Change{created}}
-	s.redact(&batch)
+	redactBatch(&batch, s.rewrites())
 	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("a batch that is rolled forward has %s", got)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/checkpoint"
-	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -111,41 +110,24 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 // open fences the earlier owners in the sink, moves the checkpoint over what they left there, or rebuilds it, and notes what
 // the sink has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
-	var log sinks.Log
-	var recovered []sinks.Recovered
-	var lost *sinks.LostTailError
+	var opened *sinks.Opened
 	var err error
 	s.parts.reach.call(s.number, func() bool {
-		log, recovered, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
-		return err == nil || errors.As(err, &lost)
+		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		return err == nil
 	})
-	if err != nil && !(errors.As(err, &lost) && log != nil) {
+	if err != nil {
 		return nil, in(PartSink, err)
 	}
-	err = s.rollForward(ctx, state, recovered)
+	lost, err := s.rollForward(ctx, state, opened)
 	if err == nil {
-		err = s.reconcile(ctx, state, log, lost)
+		err = s.reconcile(ctx, state, opened.Log, lost)
 	}
 	if err != nil {
-		log.Close()
+		opened.Log.Close()
 		return nil, err
 	}
-	return log, nil
-}
-
-// rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
-func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, recovered []sinks.Recovered) error {
-	for i := range recovered {
-		failpoint.Hit(failpoint.RollingForward)
-		r := &recovered[i]
-		s.redact(&r.Batch)
-		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
-			return in(PartCheckpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err))
-		}
-		state.Seq, state.Offsets = r.Batch.Seq, state.Offsets.Merge(r.Offsets)
-		s.log.Info("rolled the checkpoint forward", "batch", r.Batch.Seq, "changes", len(r.Batch.Changes))
-	}
-	return nil
+	return opened.Log, nil
 }
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch

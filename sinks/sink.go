@@ -54,13 +54,9 @@ func (e *OtherClusterError) Error() string {
 
 // Sink is a destination. It is safe for concurrent use; each slot opens a Log of its own.
 type Sink interface {
-	// Open fences every earlier owner of the slot, and then reads what they made durable after the batch
-	// that the checkpoint knows, oldest first: the caller rolls its checkpoint forward with these and never
-	// emits them again. Of a recovered change only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
-	// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
-	// A *LostTailError comes with a log that is open and fit to write to, and with the batches that could be read.
+	// Open fences every earlier owner of the slot, and gives its log, fit to write to, with what those owners left there.
 	// Before it writes anything it gives *OtherClusterError or *NewerEpochError, if that is so.
-	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
+	Open(ctx context.Context, slot int, epoch int64, from Durable) (*Opened, error)
 	// Meet gives *OtherClusterError where Open would. It writes nothing.
 	Meet(ctx context.Context, slot int, from Durable) error
 	// Identity names the log: two sinks that write to the same one have the same identity, and no other has. A
@@ -69,6 +65,22 @@ type Sink interface {
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
 }
+
+// Opened is the log of a slot that has a new owner.
+type Opened struct {
+	Log Log
+	// Tail reads back what earlier owners made durable after the batch that the checkpoint knows, and hands on one batch
+	// after another, oldest first, while it reads: memory holds a few MB of it, or one batch that is larger. The caller rolls
+	// its checkpoint forward with them and never emits them again. Tail is called once at most, before the log is written to.
+	// A batch is valid until visit returns; an error of visit ends the reading. After the last batch that is whole, a
+	// *LostTailError says that the rest can't be read: it then stands in the place of Lost.
+	Tail func(ctx context.Context, visit func(*Recovered) error) error
+	// Lost is what the log has lost, as far as Open has looked; nil: nothing.
+	Lost *LostTailError
+}
+
+// NoTail is the Tail of a log that has none.
+func NoTail(context.Context, func(*Recovered) error) error { return nil }
 
 // Prober is a sink that can be asked for an answer, when nothing is to be written.
 type Prober interface {
@@ -124,7 +136,8 @@ type Folded struct {
 	Bytes   int64 // of those that were wanted
 }
 
-// Recovered is a batch read back from the sink.
+// Recovered is a batch read back from the sink. Of its changes only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
+// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
 type Recovered struct {
 	Batch   change.Batch
 	Offsets change.Offsets // as Write returned them, or would have

@@ -95,12 +95,13 @@ func passing(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unreachable: no connection was made.
+// unreachable: no connection was made, or there is nobody at its other end any more.
 func unreachable(err error) bool {
 	var dns *net.DNSError
 	var connect *pgconn.ConnectError
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
-		errors.Is(err, syscall.ENETUNREACH) || errors.As(err, &dns) ||
+		errors.Is(err, syscall.ENETUNREACH) || errors.As(err, &dns) || errors.Is(err, errSilent) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ETIMEDOUT) || // of the second pgx makes the first
 		errors.Is(err, syscall.ENOENT) && errors.As(err, &connect) || // the socket file
 		errors.As(err, &connect) && errors.Is(err, context.DeadlineExceeded)
 }

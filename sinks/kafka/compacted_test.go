@@ -1,7 +1,6 @@
 package kafka_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
@@ -71,9 +71,10 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 		t.Errorf("recovered %+v, want batch %d", recovered, seq+1)
 	}
 
-	_, recovered, err := newSink(t, cfg).Open(t.Context(), 0, 5, sinks.Durable{Seq: 1, Offsets: behind})
-	var lost *sinks.LostTailError
-	if !errors.As(err, &lost) || lost.TailRead || len(recovered) > 0 {
-		t.Errorf("a checkpoint that is behind is rolled forward over %d batches, error %v", len(recovered), err)
+	opened, err := newSink(t, cfg).Open(t.Context(), 0, 5, sinks.Durable{Seq: 1, Offsets: behind})
+	mustDo(t, err)
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if err != nil || lost == nil || lost.TailRead || len(recovered) > 0 {
+		t.Errorf("a checkpoint that is behind is rolled forward over %d batches, lost %v, error %v", len(recovered), lost, err)
 	}
 }

@@ -109,8 +109,7 @@ func TestTopicsThatKeepOtherwiseAreSaidAndLeft(t *testing.T) {
 // openNew opens the slot without a checkpoint.
 func openNew(t *testing.T, sink *kafka.Sink, epoch int64) sinks.Log {
 	t.Helper()
-	log, _, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
-	mustDo(t, err)
+	log, _ := openLog(t, sink, 0, epoch, sinks.Durable{New: true})
 	return log
 }
 

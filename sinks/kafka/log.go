@@ -165,8 +165,12 @@ func (l *slotLog) batchControl() change.Control {
 		}
 		ranges[p.topic.name][int(p.index)] = [2]int64{p.first, p.last}
 	}
+	bytes := 0
+	for i := range l.batch.Changes {
+		bytes += l.batch.Changes[i].Size()
+	}
 	return change.Control{
-		Type: change.ControlBatch, Changes: len(l.batch.Changes), Malformed: len(l.batch.Malformed),
+		Type: change.ControlBatch, Changes: len(l.batch.Changes), Bytes: int64(bytes), Malformed: len(l.batch.Malformed),
 		Positions: l.batch.Positions, Ranges: ranges,
 	}
 }

@@ -15,16 +15,9 @@ type rebuilder struct {
 	changes []change.Change
 }
 
-// mine tells the batch's own records.
-func (r *rebuilder) mine(f fetched) bool {
-	return f.headers[change.HeaderSlot] == strconv.Itoa(r.batch.Slot) &&
-		f.headers[change.HeaderEpoch] == strconv.FormatInt(r.batch.Epoch, 10) &&
-		f.headers[change.HeaderBatch] == strconv.FormatUint(r.batch.Batch, 10)
-}
-
 // addPart keeps one part of a dead letter that a stub stands for; what could not be read has none.
 func (r *rebuilder) addPart(f fetched) error {
-	if !r.mine(f) || f.headers[change.HeaderTopic] == "" {
+	if f.headers[change.HeaderTopic] == "" {
 		return nil
 	}
 	id := f.headers[change.HeaderDeadLetter]
@@ -45,7 +38,7 @@ func (r *rebuilder) addPart(f fetched) error {
 // addChange makes a change of a record. A tombstone only repeats the delete before it, unless compaction has
 // left nothing but the tombstone.
 func (r *rebuilder) addChange(f fetched) error {
-	if !r.mine(f) || len(f.headers[change.HeaderOp]) != 1 {
+	if len(f.headers[change.HeaderOp]) != 1 {
 		return nil
 	}
 	c := change.Change{

@@ -11,37 +11,37 @@ import (
 	"kubecdc/sinks"
 )
 
-// Open takes the slot: first it fences earlier owners, in a transaction of its own, which waits for a batch that is
-// just being written; then it reads what they wrote after the checkpoint. Where that can't be read any more it gives
-// the log with *sinks.LostTailError, and with the batches that can be read up to there.
-func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
+// Open takes the slot: it fences earlier owners, in a transaction of its own, which waits for a batch that is just being
+// written.
+func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
 	at, err := s.fence(ctx, slot, epoch, from)
 	var other *sinks.OtherClusterError
 	var newer *sinks.NewerEpochError
 	if errors.As(err, &other) || errors.As(err, &newer) {
-		return nil, nil, err
+		return nil, err
 	}
 	if err != nil {
-		return nil, nil, s.db.Fail(op, err)
+		return nil, s.db.Fail(op, err)
 	}
 	if err := s.makeRoom(ctx); err != nil {
-		return nil, nil, s.db.Fail(op, err)
+		return nil, s.db.Fail(op, err)
 	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
-	if from.New {
-		log.begin()
-		return log, nil, nil
-	}
-	recovered, reason, err := s.recover(ctx, at, from)
-	if err != nil {
-		return nil, nil, s.db.Fail(op, err)
+	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
+	switch {
+	case from.New:
+	case at.seq < from.Seq:
+		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or "+
+			"restored from a backup?", at.seq, from.Seq)
+		opened.Lost.All = true
+	default:
+		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+			return log.readTail(ctx, from.Seq, visit)
+		}
 	}
 	log.begin()
-	if log.restart = reason != ""; log.restart {
-		return log, recovered, &sinks.LostTailError{Reason: reason, All: at.seq < from.Seq}
-	}
-	return log, recovered, nil
+	return opened, nil
 }
 
 // tail says where a slot's log stands.
@@ -58,7 +58,12 @@ func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Dura
 		known = &seq
 	}
 	t := tail{slot: slot}
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err := s.db.Soon(ctx, 0, func(ctx context.Context) error { return s.raise(ctx, &t, epoch, known) })
+	return t, err
+}
+
+func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, known *int64) error {
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if err := s.belong(ctx, tx); err != nil {
 			return err
 		}
@@ -66,16 +71,15 @@ func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Dura
 			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), known = coalesce($4, s.seq)
 			where s.epoch < excluded.epoch returning seq, tail_epoch, xmax = 0`
 		var first bool
-		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch, known).Scan(&t.seq, &t.epoch, &first)
+		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, known).Scan(&t.seq, &t.epoch, &first)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
-			return s.newer(ctx, tx, slot)
+			return s.newer(ctx, tx, t.slot)
 		case err == nil && first:
-			return s.unused(ctx, tx, slot, epoch)
+			return s.unused(ctx, tx, t.slot, epoch)
 		}
 		return err
 	})
-	return t, err
 }
 
 // unused makes sure that a slot that slots does not know has no batch of this epoch, or a newer one: were slots emptied, two

@@ -120,10 +120,7 @@ func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
 // wantTailAndPast reads back over the edge of a partition, and all of a log of which partitions were dropped.
 func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	t.Helper()
-	log, recovered, err := sink.Open(t.Context(), 0, 2, sinks.Durable{Seq: 4})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log, recovered := openTail(t, sink, 0, 2, sinks.Durable{Seq: 4})
 	var got []string
 	for _, r := range recovered {
 		for _, c := range r.Batch.Changes {
@@ -134,10 +131,7 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 		t.Errorf("recovered %v, want %v", got, want)
 	}
 	write(t, log, &change.Batch{Epoch: 2, Seq: 8})
-	log, _, err = sink.Open(t.Context(), 0, 3, sinks.Durable{New: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log, _ = openTail(t, sink, 0, 3, sinks.Durable{New: true})
 	past, err := log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
@@ -160,10 +154,7 @@ func TestNoPartitionIsDroppedThatASlotMayReadBack(t *testing.T) {
 	e := newEra(t, servers.Database)
 	sink := e.sink(t, "prod", threeDays)
 	e.day(t, 0)
-	orphan, _, err := sink.Open(t.Context(), 1, 1, sinks.Durable{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	orphan, _ := openTail(t, sink, 1, 1, sinks.Durable{})
 	b := numberedOn(deployments, 1, event(deployments, change.Create, "api", "u0", "1"))
 	b.Slot = 1
 	write(t, orphan, b)
@@ -176,9 +167,9 @@ func TestNoPartitionIsDroppedThatASlotMayReadBack(t *testing.T) {
 	}
 	const names = `select string_agg(name, ' ' order by lower) from partitions where parent = 'changes' and upper <= clock()`
 	e.await(t, names, "changes_20260601 changes_20260606 changes_20260607 changes_20260608")
-	orphan, recovered, err := sink.Open(t.Context(), 1, 2, sinks.Durable{})
-	if err != nil || len(recovered) != 1 || len(recovered[0].Batch.Changes) != 1 {
-		t.Fatalf("recovered %v, error %v", recovered, err)
+	orphan, recovered := openTail(t, sink, 1, 2, sinks.Durable{})
+	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != 1 {
+		t.Fatalf("recovered %v", recovered)
 	}
 	b = numberedOn(deployments, 2, event(deployments, change.Update, "api", "u0", "2"))
 	b.Slot, b.Epoch = 1, 2
@@ -275,8 +266,8 @@ func TestThePartitionOfNowIsMadeWhenASlotIsOpened(t *testing.T) {
 		}
 		epoch++
 		var recovered []sinks.Recovered
-		if log, recovered, err = sink.Open(t.Context(), 0, epoch, sinks.Durable{Seq: seq}); err != nil || len(recovered) > 0 {
-			t.Fatalf("recovered %v, error %v", recovered, err)
+		if log, recovered = openTail(t, sink, 0, epoch, sinks.Durable{Seq: seq}); len(recovered) > 0 {
+			t.Fatalf("recovered %v", recovered)
 		}
 		seq++
 		write(t, log, numbered(epoch, seq))
@@ -292,13 +283,13 @@ func TestNumbersAreNotGivenTwice(t *testing.T) {
 	write(t, openLog(t, sink, 7), numbered(7, 1))
 	rows(t, url, `truncate slots`)
 	for _, epoch := range []int64{1, 7} {
-		_, _, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
+		_, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
 		var newer *sinks.NewerEpochError
 		if !errors.As(err, &newer) || newer.Epoch != 7 {
 			t.Errorf("epoch %d: error is %v", epoch, err)
 		}
 	}
-	if _, _, err := sink.Open(t.Context(), 0, 8, sinks.Durable{New: true}); err != nil {
+	if _, err := sink.Open(t.Context(), 0, 8, sinks.Durable{New: true}); err != nil {
 		t.Error(err)
 	}
 }
