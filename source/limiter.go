@@ -12,8 +12,9 @@ import (
 
 // Limiter paces the requests of recoveries, over all streams of the process: a gap is most often the work of an API
 // server that has just been restarted, and all streams have it at once. A recovery begins at a low rate, which rises while
-// answers are fast (additive increase), and is halved where the server says 429 or 5xx, breaks off, or is slow
-// (multiplicative decrease). How many requests run at once rises and falls with it.
+// answers are fast (additive increase). Where the server says 429 or 5xx, or breaks off, it is halved, and it loses a quarter
+// at a slow answer, which may be a mere pause of the server (multiplicative decrease). How many requests run at once rises and
+// falls with it.
 //
 // Where the server asks to be left alone for a while (Retry-After), all streams do so.
 type Limiter struct {
@@ -45,6 +46,8 @@ const (
 	fastAnswer, fastMultiple = 50 * time.Millisecond, 5
 	// An answer that takes as many times longer is slow.
 	slowMultiple = 5
+	// What is left of the rate after a refusal, and after a slow answer.
+	afterRefusal, afterSlow = 0.5, 0.75
 	// afterwards the next request belongs to another recovery.
 	afterwards = 10 * time.Second
 )
@@ -141,23 +144,25 @@ func (l *Limiter) learn(sent, now time.Time, alike bool, err error) {
 	}
 	fast := max(fastAnswer, fastMultiple*l.fastest)
 	switch current := float64(l.bucket.Limit()); {
-	case isOverload(err), alike && took > slowMultiple*fast:
-		l.fall(sent, now, current, took, err)
+	case isOverload(err):
+		l.fall(sent, now, current*afterRefusal, err.Error())
+	case alike && took > slowMultiple*fast:
+		l.fall(sent, now, current*afterSlow, "an answer took "+took.Round(time.Millisecond).String())
 	case alike && took <= fast:
 		l.bucket.SetLimit(rate.Limit(min(l.most, current+l.rise*elapsed.Seconds())))
 	}
 }
 
-// fall halves the rate; once for all that was sent before it last fell.
-func (l *Limiter) fall(sent, now time.Time, current float64, took time.Duration, err error) {
+// fall lowers the rate; once for all that was sent before it last fell.
+func (l *Limiter) fall(sent, now time.Time, to float64, reason string) {
 	if sent.Before(l.fell) {
 		return
 	}
-	current = max(1, lowest*l.start, current/2)
-	l.bucket.SetLimit(rate.Limit(current))
+	to = max(1, lowest*l.start, to)
+	l.bucket.SetLimit(rate.Limit(to))
 	l.rise, l.fell = carefully*l.start, now
 	if now.Sub(l.told) > time.Minute {
 		l.told = now
-		l.log.Info("the API server has little time: recovery asks less of it", "requests a second", int(current), "its answer took", took.Round(time.Millisecond), "error", err)
+		l.log.Info("the API server has little time: recovery asks less of it", "requests a second", int(to), "reason", reason)
 	}
 }
