@@ -93,7 +93,8 @@ type Records struct {
 // Recovery says how hard to try to recover what a watch could not deliver.
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second that a backfill begins with, over all streams of the process. While the API server answers fast it grows by as many each second; at a 429 or a failure it is halved, at a slow answer it loses a quarter."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that it never exceeds."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +43,15 @@ func isUnreadable(err error) bool {
 
 // errBehind: the server seems to be older than the log. It is asked again before anything is concluded.
 var errBehind = errors.New("the server seems to be behind the log")
+
+// isOverload: the server has no time for the request, or broke off. It is asked less (limiter.go).
+func isOverload(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Code == http.StatusTooManyRequests || status.Status().Code >= http.StatusInternalServerError
+	}
+	return isEnd(err)
+}
 
 // retryAfter is how long the server asks us to stay away (429 and 503 and 504 carry it); 0 when it does not say.
 func retryAfter(err error) time.Duration {

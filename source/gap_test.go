@@ -3,6 +3,7 @@ package source_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,8 +39,12 @@ func testOptions() source.Options {
 	o := source.DefaultOptions()
 	o.FreshTries = 0
 	o.PageSize = 7 // many pages, even of few objects
-	o.Backfill = &source.Backfill{Limiter: rate.NewLimiter(rate.Inf, 1), Parallel: 4, MaxRevisions: 100_000, Claims: &source.Claims{}}
+	o.Backfill = &source.Backfill{Limiter: limiter(10_000, 10_000), Parallel: 4, MaxRevisions: 100_000, Claims: &source.Claims{}}
 	return o
+}
+
+func limiter(start, most float64) *source.Limiter {
+	return source.NewLimiter(start, most, slog.New(slog.DiscardHandler))
 }
 
 // start runs a stream until the test ends or stop is called.

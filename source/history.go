@@ -7,10 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"golang.org/x/time/rate"
 
 	"kubecdc/change"
 	"kubecdc/redact"
@@ -27,7 +25,7 @@ type history struct {
 	metadataOnly bool
 	redactor     *redact.Redactor
 	foreign      bool // kept by an aggregated server (foreign.go)
-	limiter      *rate.Limiter
+	limiter      *Limiter
 	requests     atomic.Int64
 }
 
@@ -36,6 +34,9 @@ var errNoCount = errors.New("the server does not count the collection (it does n
 
 // countPages bounds how many pages are read to count a collection that the server does not count.
 const countPages = 4
+
+// pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
+const pageTries = 10
 
 // size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
@@ -108,23 +109,25 @@ func (h *history) namesAt(ctx context.Context, namespace string, revision uint64
 	}
 }
 
-// page makes one request of what was at a resourceVersion, under the budget. What may pass (429, 5xx, a lost connection)
-// is tried again for a while; nothing is visited twice by that, since a page is collected before it is visited.
+// page makes one request of what was at a resourceVersion, when the limiter lets it. What may pass (5xx, a lost connection)
+// is tried again a few times; nothing is visited twice by that, since a page is collected before it is visited.
 func (h *history) page(ctx context.Context, namespace, at string, q url.Values, accept string, visit func(object) error) (page, error) {
 	if h.stream.Namespace != "" {
 		namespace = h.stream.Namespace
 	}
 	path := collectionPath(h.stream.Resource, namespace)
 	var items [][]byte
-	read := func() (page, error) {
-		if err := h.limiter.Wait(ctx); err != nil {
-			return page{}, backoff.Permanent(err)
-		}
-		h.requests.Add(1)
-		items = items[:0]
-		p, err := h.readOnce(ctx, path, q, accept, func(_ *page, raw []byte) error {
-			items = append(items, raw)
-			return nil
+	limit := q.Get("limit")
+	alike := limit == "" || limit == "1" // of one object: by its name, or any
+	read := func() (p page, err error) {
+		err = h.limiter.do(ctx, alike, func() error {
+			h.requests.Add(1)
+			items = items[:0]
+			p, err = h.readOnce(ctx, path, q, accept, func(_ *page, raw []byte) error {
+				items = append(items, raw)
+				return nil
+			})
+			return err
 		})
 		if after := retryAfter(err); after > 0 {
 			return p, backoff.RetryAfter(int(after.Seconds()))
@@ -134,7 +137,7 @@ func (h *history) page(ctx context.Context, namespace, at string, q url.Values, 
 		}
 		return p, err
 	}
-	p, err := backoff.Retry(ctx, read, backoff.WithMaxElapsedTime(30*time.Second))
+	p, err := backoff.Retry(ctx, read, backoff.WithMaxTries(pageTries), backoff.WithMaxElapsedTime(0))
 	if err != nil {
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}

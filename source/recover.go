@@ -9,16 +9,14 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/time/rate"
-
 	"kubecdc/change"
 )
 
 // Backfill says how missed revisions are recovered; the budget is shared by all streams of the process.
 type Backfill struct {
-	Limiter      *rate.Limiter // requests a second
-	Parallel     int           // requests at once, of one stream
-	MaxRevisions uint64        // a longer gap is only compared
+	Limiter      *Limiter // of requests; nil: as fast as they are answered
+	Parallel     int      // requests at once, of one stream
+	MaxRevisions uint64   // a longer gap is only compared
 	Claims       *Claims
 }
 
@@ -65,7 +63,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	var changed []object
 	listed, ahead, back := int64(0), false, false
 	s.index.startPass()
-	version, err := s.listIdentities(ctx, func(o object) {
+	version, err := s.listIdentities(ctx, s.options.Backfill.Limiter, func(o object) {
 		listed++
 		old, exists := s.index.get(o.key())
 		ahead = ahead || exists && change.CompareVersions(old.version, s.told()) > 0
@@ -120,16 +118,20 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	return b, version, err
 }
 
-// listIdentities reads the collection, without bodies, as it is now.
-func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (version string, err error) {
+// listIdentities reads the collection, without bodies, as it is now; where there is a limiter, when it lets.
+func (s *Stream) listIdentities(ctx context.Context, limiter *Limiter, visit func(object)) (version string, err error) {
 	token := ""
 	for {
 		last := version
-		p, err := s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(_ *page, raw []byte) error {
-			o, err := parseObject(raw)
-			if err == nil {
-				visit(o)
-			}
+		var p page
+		err := limiter.do(ctx, false, func() (err error) {
+			p, err = s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(_ *page, raw []byte) error {
+				o, err := parseObject(raw)
+				if err == nil {
+					visit(o)
+				}
+				return err
+			})
 			return err
 		})
 		if err != nil {

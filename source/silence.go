@@ -93,7 +93,7 @@ func (x *silence) due() bool { return x.watches > 1 && x.quietTo == "" && !x.dif
 // compare lists identities, and notes whether they are what the log has.
 func (s *Stream) compare(ctx context.Context) error {
 	started, n, same := time.Now(), 0, true
-	version, err := s.listIdentities(ctx, func(o object) {
+	version, err := s.listIdentities(ctx, nil, func(o object) {
 		known, ok := s.index.get(o.key())
 		same = same && ok && known.uid == o.uid && known.version == o.version
 		n++

@@ -3,11 +3,10 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"kubecdc/config"
 	"kubecdc/export"
@@ -58,7 +57,7 @@ func contentOf(c *config.Config) (export.Content, error) {
 	return content, nil
 }
 
-// backfillParallel requests of one gap run at once; all together they keep to the rate.
+// backfillParallel requests of one gap run at once at most; all together they keep to the limiter.
 const backfillParallel = 4
 
 // listsAtOnce are enough to keep the log busy while some of them wait for the server, and not enough to fill the seats
@@ -72,7 +71,7 @@ func sourceOptions(c *config.Config) source.Options {
 	options.Turns = source.NewTurns(listsAtOnce)
 	if c.Recovery.Backfill {
 		options.Backfill = &source.Backfill{
-			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,
+			Limiter: source.NewLimiter(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default()), Parallel: backfillParallel,
 			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions), Claims: &source.Claims{},
 		}
 	}
