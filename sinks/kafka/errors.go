@@ -126,8 +126,9 @@ func judge(err error) verdict {
 		return verdicts[code]
 	}
 	var final *Error
+	var refusal *sinks.RefusedError
 	switch {
-	case errors.As(err, &final):
+	case errors.As(err, &final), errors.As(err, &refusal):
 		return fail
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
 		return relearn // our view of the cluster does not have it yet

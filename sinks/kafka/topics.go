@@ -73,6 +73,9 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	if info.maxBatch, err = t.limit(ctx, name); err != nil {
 		return nil, err
 	}
+	if err := t.client.readable(ctx, name); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.known[name] = info
@@ -96,6 +99,13 @@ func (t *topics) get(name string) *topicInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[name]
+}
+
+// drop makes the next ensure of one topic look again.
+func (t *topics) drop(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, name)
 }
 
 // forget makes the next ensure look again.

@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// NewRuledWorld is NewWorld with a broker that lets the exporter do what docs/security.md says that it needs, and no more.
+func NewRuledWorld(t testing.TB) *World {
+	t.Helper()
+	w := NewWorld(t, servers.KafkaOptions{SASL: true, ACLs: true})
+	must(t, w.Kafka.Rule(context.Background(),
+		servers.KafkaRule{Topic: w.Prefix + ".", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpDescribe, kadm.OpDescribeConfigs, kadm.OpCreate, kadm.OpRead, kadm.OpWrite}},
+		servers.KafkaRule{Transactional: w.Prefix + "-", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpDescribe, kadm.OpWrite}}))
+	w.Env = w.With("KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.SASLBrokers, ","), "KUBECDC_KAFKA_SASL_MECHANISM", "PLAIN",
+		"KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword)
+	return w
+}
+
+// Of two resources the topics are refused, one that may not be made and one whose limit is below a stub's size: their streams
+// wait, in another process too, and the others go on. So it is with a topic that may not be written to any more, and with one
+// that may not be seen. Once mended they catch up: nothing is lost, and nothing there twice.
+func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
+	well, refused, all := []Kind{Deployments, Roles}, []Kind{ConfigMaps, Secrets}, []Kind{Deployments, Roles, ConfigMaps, Secrets}
+	w, ctx := NewRuledWorld(t), context.Background()
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(all))
+	forbid := func(ops ...kadm.ACLOperation) servers.KafkaRule {
+		return servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: ops}
+	}
+	must(t, w.Kafka.Rule(ctx, forbid(kadm.OpCreate)))
+	small := w.Prefix + "." + Secrets.ID()
+	limitTopic(t, w, small, "100")
+
+	writer := w.Writer(t, all)
+	writer.Run(40)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	e.awaitRefused(t, "stream configmaps: make ready topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
+	e.awaitRefused(t, "stream secrets: write the stub of ", "raise max.message.bytes")
+	writer.Run(40)
+	w.AwaitComplete(t, writer, well)
+	if n := e.Metric(t, "kubecdc_stream_state", `state="refused"`); n != 2 || !e.Ready() {
+		t.Errorf("%v streams are refused, ready: %v", n, e.Ready())
+	}
+
+	e = e.restart(t, w)
+	e.awaitRefused(t, "stream configmaps: ")
+	e.awaitRefused(t, "stream secrets: ")
+	writer.Run(40)
+	must(t, w.Kafka.Unrule(ctx, forbid(kadm.OpCreate)))
+	limitTopic(t, w, small, "1000000")
+	e.awaitWell(t, "two topics were refused")
+	w.AwaitComplete(t, writer, all)
+
+	for _, ops := range [][]kadm.ACLOperation{{kadm.OpWrite}, {kadm.OpDescribe, kadm.OpRead, kadm.OpWrite}} {
+		must(t, w.Kafka.Rule(ctx, forbid(ops...)))
+		writer.Run(40)
+		e.awaitRefused(t, "stream configmaps: ", "Topic Authorization Failed", "grant")
+		w.AwaitComplete(t, writer, well)
+		e = e.restart(t, w)
+		writer.Run(40)
+		e.awaitRefused(t, "stream configmaps: ")
+		must(t, w.Kafka.Unrule(ctx, forbid(ops...)))
+		e.awaitWell(t, "a topic was refused")
+	}
+	log := w.AwaitComplete(t, writer, all)
+	for _, kind := range refused {
+		told := map[string]int{}
+		for _, c := range log.Controls {
+			if c.Stream == kind.ID() {
+				told[c.Type]++
+			}
+		}
+		if told[change.ControlStreamError] == 0 || told[change.ControlStreamRecovered] == 0 || told[change.ControlGap] > 0 {
+			t.Errorf("control records of %s: %v", kind.ID(), told)
+		}
+	}
+	Judge(t, w.Kube, log, w.Prefix, all).Demand(t, 0)
+}
+
+// awaitRefused waits until /readyz has a line with all of the texts.
+func (e *Exporter) awaitRefused(t testing.TB, texts ...string) {
+	t.Helper()
+	Await(t, 30*time.Second, strings.Join(texts, " … "), func() (bool, error) {
+		for _, line := range strings.Split(e.Wrong(), "\n") {
+			all := true
+			for _, text := range texts {
+				all = all && strings.Contains(line, text)
+			}
+			if all {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+func (e *Exporter) restart(t testing.TB, w *World) *Exporter {
+	t.Helper()
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 30*time.Second); code != 0 {
+		t.Fatalf("the exit code is %d:\n%s", code, e.Tail(3000))
+	}
+	return StartExporter(t, "the next exporter", w.Env)
+}
+
+// limitTopic sets max.message.bytes of a topic, which is made if it is not there.
+func limitTopic(t *testing.T, w *World, topic, limit string) {
+	t.Helper()
+	a := admin(t, w)
+	if made, err := a.CreateTopic(context.Background(), 3, 1, map[string]*string{"max.message.bytes": &limit}, topic); made.Err == nil {
+		must(t, err)
+		return
+	}
+	_, err := a.AlterTopicConfigs(context.Background(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, topic)
+	must(t, err)
+}
