@@ -118,6 +118,7 @@ const askPatience = 10 * time.Second
 
 // askAgain asks the sink about what it has refused for long enough, and starts the streams that it would take.
 func (x *streams) askAgain(ctx context.Context) error {
+	news := false
 	for _, w := range x.slot.waits {
 		if !w.over.IsZero() || time.Now().Before(w.next) {
 			continue
@@ -131,12 +132,13 @@ func (x *streams) askAgain(ctx context.Context) error {
 		case err != nil:
 			x.stillRefused(w, err)
 		default:
+			news = true
 			if err := x.taken(ctx, w); err != nil {
 				return err
 			}
 		}
 	}
-	if x.newest == nil {
+	if !news || x.newest == nil {
 		return nil
 	}
 	return x.apply(ctx, *x.newest)

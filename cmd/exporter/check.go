@@ -61,6 +61,7 @@ type report struct {
 	ctx      context.Context
 	settings *config.Config
 	cluster  *target
+	selected []change.Resource // to be exported, as far as that is known
 	lines    [][3]string
 	failed   int
 }
@@ -138,8 +139,10 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
 }
 
-// pinger is a sink that connects only when a slot is opened, and can be asked to do so earlier.
-type pinger interface{ Ping(context.Context) error }
+// checker is a sink that can try what an export of the resources needs, and writes nothing.
+type checker interface {
+	Check(ctx context.Context, resources []change.Resource) (warnings []string, err error)
+}
 
 func (r *report) checkSink(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" {
@@ -150,12 +153,21 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer sink.Close()
-	if p, ok := sink.(pinger); ok {
-		if err := p.Ping(ctx); err != nil {
+	bound := r.bindLog(ctx, sink)
+	var other *sinks.OtherClusterError
+	if errors.As(bound, &other) {
+		return "", bound // its log is left alone
+	}
+	if c, ok := sink.(checker); ok {
+		warnings, err := c.Check(ctx, r.selected)
+		for _, w := range warnings {
+			r.line("", "warning", w)
+		}
+		if err != nil {
 			return "", err
 		}
 	}
-	return describeSink(r.settings), r.bindLog(ctx, sink)
+	return describeSink(r.settings), bound
 }
 
 // bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has
@@ -233,6 +245,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 		return "", source.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
+	r.selected = selected
 	forbidden, err := r.forbidden(ctx, plan, selected)
 	if err != nil {
 		return "", err

@@ -138,7 +138,7 @@ func (p probe) fits(ctx context.Context) error {
 // fence the slot's owner.
 func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*partition) error {
 	p := &producer{client: s.client, coordinator: -1, transactional: true,
-		txnID: fmt.Sprintf("%s-%s-%s-try-%s", s.cfg.TopicPrefix, s.cfg.Cluster, s.cfg.ClusterUID, who)}
+		txnID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who}
 	if err := p.init(ctx, min(s.cfg.TransactionTimeout, tryTimeout)); err != nil {
 		return err
 	}

@@ -9,6 +9,9 @@ import (
 	"sync"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+
+	"kubecdc/change"
 )
 
 // minLimit is below every limit that makes sense: a stub must fit.
@@ -37,6 +40,28 @@ var controlTopic = topicPlan{1, map[string]string{"cleanup.policy": "delete", "r
 
 // deadLetterTopic: kept until an operator sets a limit. What stands there stands nowhere else.
 var deadLetterTopic = topicPlan{config: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}}
+
+func (p *topicPlan) count(cfg *Config) int { return cmp.Or(p.partitions, cfg.Partitions) }
+
+// request is the plan as a request.
+func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic {
+	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(p.count(cfg)), ReplicationFactor: int16(cfg.ReplicationFactor)}
+	for k, v := range p.config {
+		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
+	}
+	return t
+}
+
+// plan says how a topic is made.
+func (s *Sink) plan(name string) *topicPlan {
+	switch name {
+	case change.ControlTopic(s.cfg.TopicPrefix):
+		return &controlTopic
+	case change.DeadLetterTopic(s.cfg.TopicPrefix):
+		return &deadLetterTopic
+	}
+	return &s.dataTopic
+}
 
 // topicInfo is what must be known to write to a topic.
 type topicInfo struct {
@@ -141,7 +166,7 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 // create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
 	topic := kafka.TopicConfig{
-		Topic: name, NumPartitions: cmp.Or(plan.partitions, t.client.cfg.Partitions), ReplicationFactor: t.client.cfg.ReplicationFactor,
+		Topic: name, NumPartitions: plan.count(t.client.cfg), ReplicationFactor: t.client.cfg.ReplicationFactor,
 	}
 	for k, v := range plan.config {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})
@@ -184,25 +209,44 @@ func (t *topics) limit(ctx context.Context, name string) (limit int, err error) 
 
 func (t *topics) maxMessageBytes(ctx context.Context, name string) (int, error) {
 	const key = "max.message.bytes"
-	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
-	defer cancel()
-	res, err := t.client.api.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
-		Resources: []kafka.DescribeConfigRequestResource{{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: []string{key},
-		}},
-	})
-	if err != nil {
+	configs, unread, err := t.client.topicConfigs(ctx, []string{name}, key)
+	switch {
+	case err != nil:
 		return 0, err
+	case len(unread) > 0:
+		return 0, kafka.TopicAuthorizationFailed
+	case configs[name][key] == "":
+		return 0, &Error{Op: "read " + key, Err: errors.New("the broker does not say")}
 	}
+	return strconv.Atoi(configs[name][key])
+}
+
+// topicConfigs reads settings of topics; unread are those whose settings the user may not read.
+func (c *client) topicConfigs(ctx context.Context, names []string, keys ...string) (configs map[string]map[string]string, unread []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer cancel()
+	request := &kafka.DescribeConfigsRequest{}
+	for _, name := range names {
+		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: keys})
+	}
+	res, err := c.api.DescribeConfigs(ctx, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	configs = map[string]map[string]string{}
 	for _, r := range res.Resources {
-		for _, e := range r.ConfigEntries {
-			if e.ConfigName == key {
-				return strconv.Atoi(e.ConfigValue)
-			}
+		switch {
+		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
+			unread = append(unread, r.ResourceName)
+			continue
+		case r.Error != nil:
+			return nil, nil, r.Error
 		}
-		if r.Error != nil {
-			return 0, r.Error
+		configs[r.ResourceName] = map[string]string{}
+		for _, e := range r.ConfigEntries {
+			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
 		}
 	}
-	return 0, &Error{Op: "read " + key, Err: errors.New("the broker does not say")}
+	return configs, unread, nil
 }

@@ -35,6 +35,9 @@ func transactionalID(cfg *Config, uid string, slot int) string {
 	return fmt.Sprintf("%s-%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, uid, slot)
 }
 
+// transactionalPrefix is what all transactional ids of the cluster begin with.
+func (s *Sink) transactionalPrefix() string { return s.cfg.TopicPrefix + "-" + s.cfg.Cluster + "-" }
+
 // newProducer fences every earlier producer of the slot. Its transaction, if one is open, is aborted by the
 // broker before this returns; one whose commit was asked for is committed.
 //

@@ -13,16 +13,21 @@ import (
 	"kubecdc/test/servers"
 )
 
-// NewRuledWorld is NewWorld with a broker that lets the exporter do what docs/security.md says that it needs, and no more.
+// NewRuledWorld is NewWorld with a broker that lets the exporter do what docs/security.md says that it needs, but for reading.
 func NewRuledWorld(t testing.TB) *World {
 	t.Helper()
 	w := NewWorld(t, servers.KafkaOptions{SASL: true, ACLs: true})
+	w.grant(t, kadm.OpCreate, kadm.OpWrite, kadm.OpDescribeConfigs)
 	must(t, w.Kafka.Rule(context.Background(),
-		servers.KafkaRule{Topic: w.Prefix + ".", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpDescribe, kadm.OpDescribeConfigs, kadm.OpCreate, kadm.OpRead, kadm.OpWrite}},
-		servers.KafkaRule{Transactional: w.Prefix + "-", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpDescribe, kadm.OpWrite}}))
+		servers.KafkaRule{Transactional: w.Prefix + "-", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}))
 	w.Env = w.With("KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.SASLBrokers, ","), "KUBECDC_KAFKA_SASL_MECHANISM", "PLAIN",
 		"KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword)
 	return w
+}
+
+func (w *World) grant(t testing.TB, ops ...kadm.ACLOperation) {
+	t.Helper()
+	must(t, w.Kafka.Rule(context.Background(), servers.KafkaRule{Topic: w.Prefix + ".", Prefixed: true, Operations: ops}))
 }
 
 // Of two resources the topics are refused, one that may not be made and one whose limit is below a stub's size: their streams
@@ -32,6 +37,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	well, refused, all := []Kind{Deployments, Roles}, []Kind{ConfigMaps, Secrets}, []Kind{Deployments, Roles, ConfigMaps, Secrets}
 	w, ctx := NewRuledWorld(t), context.Background()
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(all))
+	readingIsMissed(t, w)
 	forbid := func(ops ...kadm.ACLOperation) servers.KafkaRule {
 		return servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: ops}
 	}
@@ -44,7 +50,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
 	e.awaitRefused(t, "stream configmaps: make ready topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
-	e.awaitRefused(t, "stream secrets: write the stub of ", "raise max.message.bytes")
+	e.awaitRefused(t, "stream secrets: write ", "stub", "raise max.message.bytes")
 	writer.Run(40)
 	w.AwaitComplete(t, writer, well)
 	if n := e.Metric(t, "kubecdc_stream_state", `state="refused"`); n != 2 || !e.Ready() {
@@ -52,8 +58,8 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	}
 
 	e = e.restart(t, w)
-	e.awaitRefused(t, "stream configmaps: ")
-	e.awaitRefused(t, "stream secrets: ")
+	e.awaitRefused(t, "stream configmaps: ", "grant")
+	e.awaitRefused(t, "stream secrets: ", "raise max.message.bytes")
 	writer.Run(40)
 	must(t, w.Kafka.Unrule(ctx, forbid(kadm.OpCreate)))
 	limitTopic(t, w, small, "1000000")
@@ -67,7 +73,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 		w.AwaitComplete(t, writer, well)
 		e = e.restart(t, w)
 		writer.Run(40)
-		e.awaitRefused(t, "stream configmaps: ")
+		e.awaitRefused(t, "stream configmaps: ", "grant")
 		must(t, w.Kafka.Unrule(ctx, forbid(ops...)))
 		e.awaitWell(t, "a topic was refused")
 	}
@@ -84,6 +90,33 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 		}
 	}
 	Judge(t, w.Kube, log, w.Prefix, all).Demand(t, 0)
+}
+
+// readingIsMissed demands that a right is missed before anything is written that only the next start needs: by a check, and by
+// the first start; and that both are content once it is there.
+func readingIsMissed(t *testing.T, w *World) {
+	t.Helper()
+	demand := func(want int, texts ...string) {
+		t.Helper()
+		code, out := runCheck(t, w.Env)
+		for _, text := range texts {
+			if !strings.Contains(out, text) {
+				t.Errorf("check does not say %q", text)
+			}
+		}
+		if t.Logf("check exits with %d:\n%s", code, out); code != want {
+			t.Fatalf("check exits with %d, want %d", code, want)
+		}
+	}
+	command := "kafka-acls.sh --bootstrap-server " + w.Kafka.SASLBrokers[0] +
+		" --add --allow-principal 'User:kubecdc' --operation Read --topic 'e2e.' --resource-pattern-type prefixed"
+	demand(1, "read, which the next start needs, e2e.configmaps, e2e.control, e2e.dead-letter, ", "grant Read on topics e2e.*", command)
+	e := StartExporter(t, "one that may not read", w.Env)
+	e.awaitRefused(t, "sink: slot 0: ", "read topic e2e.control: ", "grant")
+	e.Kill()
+	demand(1, "read, which the next start needs, e2e.configmaps, e2e.control, ", command) // which is there now
+	w.grant(t, kadm.OpRead)
+	demand(0, "sink")
 }
 
 // awaitRefused waits until /readyz has a line with all of the texts.
