@@ -23,7 +23,8 @@ import (
 
 const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
 
-Nothing is exported. The checkpoint's file or tables are made where they do not exist yet.
+Nothing is exported. The checkpoint's file or tables are made where they do not exist yet. Of Kafka all is tried
+that a start and a restart need: to see, read and write each topic, to make what is missing, and a transaction.
 The exit code is 0 when all is well, 1 when something is not, 2 when settings are wrong.`
 
 // checkTimeout bounds each of the checks.

@@ -28,6 +28,10 @@ func (l *slotLog) refusedTopic(topic string, err error) error {
 	if !ofOneTopic[kafkaCode(err)] || l.isShared(topic) {
 		return err
 	}
+	var named *Error
+	if !errors.As(err, &named) {
+		err = newError("write to "+topic, err)
+	}
 	return l.refuse(topic, err, probe{})
 }
 
