@@ -78,7 +78,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 		must(t, w.Kafka.Unrule(ctx, forbid(ops...)))
 		e.awaitWell(t, "a topic was refused")
 	}
-	e = unreadTail(t, w, e, writer, forbid(kadm.OpRead))
+	unreadTail(t, w, e, writer, forbid(kadm.OpRead))
 	log := w.AwaitComplete(t, writer, all)
 	for _, kind := range refused {
 		told := map[string]int{}
@@ -96,7 +96,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 
 // unreadTail kills the exporter when a batch is in the log and not yet in the checkpoint, with records of a topic that may not
 // be read any more: nobody knows what they change, so the slot waits and says why, until they can be read.
-func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule servers.KafkaRule) *Exporter {
+func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule servers.KafkaRule) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t, 30*time.Second)
@@ -110,7 +110,6 @@ func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule server
 	must(t, w.Kafka.Unrule(context.Background(), rule))
 	e.awaitWell(t, "a tail could not be read")
 	e.wantLogged(t, "rolled the checkpoint forward")
-	return e
 }
 
 // readingIsMissed demands that a right is missed before anything is written that only the next start needs: by a check, and by
