@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -101,14 +102,17 @@ func singleSlash(base, path string) string {
 	return base + path
 }
 
-// readStatus turns a refusal into an error; a body that is no Status (a proxy's page) becomes its message.
+// readStatus turns a refusal into an error; a body that is no Status (plain text, or a proxy's page) becomes its message.
 func readStatus(resp *http.Response, mute bool) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
 		message := snippet(body)
-		if mute {
+		switch {
+		case mute:
 			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted", len(body))
+		case strings.HasPrefix(message, "<"): // an API server's own are plain text
+			message = "an HTML page, as a proxy answers: " + message
 		}
 		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: message}
 	}
@@ -135,11 +139,9 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonInternalError
 }
 
+// snippet is the beginning of a body, on one line.
 func snippet(body []byte) string {
-	if len(body) > 300 {
-		body = body[:300]
-	}
-	return string(body)
+	return strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")
 }
 
 // collectionPath is the URL path of a stream's collection.
