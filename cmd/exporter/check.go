@@ -171,6 +171,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 
 // checker is a sink that can try what an export of the resources needs, and writes nothing.
 type checker interface {
+	Ping(ctx context.Context) error // what can't be reached is said at once
 	Check(ctx context.Context, resources []change.Resource) (warnings []string, err error)
 }
 
@@ -183,12 +184,18 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer sink.Close()
+	c, checks := sink.(checker)
+	if checks {
+		if err := c.Ping(ctx); err != nil {
+			return "", err
+		}
+	}
 	bound := r.bindLog(ctx, sink)
 	var other *sinks.OtherClusterError
 	if errors.As(bound, &other) {
 		return "", bound // its log is left alone
 	}
-	if c, ok := sink.(checker); ok {
+	if checks {
 		warnings, err := c.Check(ctx, r.selected)
 		for _, w := range warnings {
 			r.line("", "warning", w)
