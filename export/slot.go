@@ -115,8 +115,14 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 // open fences the earlier owners in the sink, moves the checkpoint over what they left there, or rebuilds it, and notes what
 // the sink has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
-	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+	var log sinks.Log
+	var recovered []sinks.Recovered
 	var lost *sinks.LostTailError
+	var err error
+	s.parts.reach.call(s.number, func() bool {
+		log, recovered, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		return err == nil || errors.As(err, &lost)
+	})
 	if err != nil && !(errors.As(err, &lost) && log != nil) {
 		return nil, in(PartSink, err)
 	}
@@ -147,13 +153,17 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, rec
 }
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch
-// that is being gathered is committed too, within the shutdown timeout.
+// that is being gathered is committed too, within the shutdown timeout; unless the sink does not answer here.
 func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, contents *contents) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
 	defer stopWriting(nil)
 	defer context.AfterFunc(parent, func() {
+		if cut := cutOff(parent); cut != nil {
+			stopWriting(cut)
+			return
+		}
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
@@ -185,7 +195,7 @@ var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIME
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer,
+		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, stalls: s.parts.stalls, reach: s.parts.reach,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)

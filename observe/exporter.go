@@ -123,6 +123,14 @@ func (e *Exporter) Problem(slot int, err error) {
 	}
 }
 
+// Stalled shows what a part has not answered.
+func (e *Exporter) Stalled(part string, err error) {
+	e.Health.Stalled(part, err)
+	if err != nil {
+		e.Metrics.Error(part)
+	}
+}
+
 // SinkStuck shows what the sink keeps trying; nil when it goes on.
 func (e *Exporter) SinkStuck(err error) {
 	if err == nil {

@@ -6,10 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 )
+
+// Forever is how long a log keeps every change that drops none.
+const Forever = time.Duration(math.MaxInt64)
 
 // ErrFenced: the sink takes no more from this writer of the slot. A newer owner may have opened the log, which only the
 // checkpoint can tell; or the sink has given this one up. The log must be opened anew.
@@ -84,6 +89,13 @@ type Sink interface {
 	Identity(ctx context.Context) (string, error)
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
+}
+
+// Prober is a sink that can be asked for an answer, when nothing is to be written.
+type Prober interface {
+	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
+	// right that writing does not need.
+	Probe(ctx context.Context) error
 }
 
 // Log is where one slot writes, under one epoch. It is used by one goroutine.

@@ -204,7 +204,31 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 			return "", err
 		}
 	}
-	return describeSink(r.settings), bound
+	if bound != nil {
+		return "", bound
+	}
+	return describeSink(r.settings) + keeps(ctx, sink), nil
+}
+
+// keeper is a sink whose log may drop more than it was asked to, or less.
+type keeper interface {
+	Kept(context.Context) (differences []string, err error)
+}
+
+// keeps says on lines of their own what the sink keeps otherwise than the settings ask.
+func keeps(ctx context.Context, sink sinks.Sink) (lines string) {
+	k, ok := sink.(keeper)
+	if !ok {
+		return ""
+	}
+	differences, err := k.Kept(ctx)
+	if err != nil {
+		return "\nfor how long it keeps changes can't be seen: " + err.Error()
+	}
+	for _, d := range differences {
+		lines += "\n" + d
+	}
+	return lines
 }
 
 // bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has

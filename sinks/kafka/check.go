@@ -196,7 +196,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	for i, t := range c.there {
 		names[i] = t.name
 	}
-	configs, unread, err := c.sink.client.topicConfigs(ctx, names, "max.message.bytes", "min.insync.replicas", "cleanup.policy")
+	configs, unread, err := c.sink.client.topicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
 	if err != nil {
 		return newError("read the settings of topics", err)
 	}
@@ -222,15 +222,15 @@ func (c *checking) suits(t seenTopic, settings map[string]string, resources int)
 	if control {
 		least += resources << 10 // a batch record has the positions of all streams, and where its records stand
 	}
-	if limit, err := strconv.Atoi(settings["max.message.bytes"]); err == nil && limit < least {
+	if limit, err := strconv.Atoi(settings[maxMessageBytes]); err == nil && limit < least {
 		wrong("max.message.bytes is %d, and a record may need %d: raise it", limit, least)
 	}
 	if insync, err := strconv.Atoi(settings["min.insync.replicas"]); err == nil && insync > t.replicas {
 		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: lower it, or add replicas", insync, t.replicas)
 	}
-	compacted := strings.Contains(settings["cleanup.policy"], "compact")
+	compacted := strings.Contains(settings[cleanupPolicy], "compact")
 	if compacted && (control || t.name == change.DeadLetterTopic(c.sink.cfg.TopicPrefix)) {
-		wrong("cleanup.policy is %s, which would remove records that count: set it to delete", settings["cleanup.policy"])
+		wrong("cleanup.policy is %s, which would remove records that count: set it to delete", settings[cleanupPolicy])
 	}
 }
 
@@ -274,4 +274,34 @@ func list(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// topicConfigs reads settings of topics; unread are those whose settings the user may not read.
+func (c *client) topicConfigs(ctx context.Context, names []string, keys ...string) (configs map[string]map[string]string, unread []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer cancel()
+	request := &kafka.DescribeConfigsRequest{}
+	for _, name := range names {
+		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: keys})
+	}
+	res, err := c.api.DescribeConfigs(ctx, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	configs = map[string]map[string]string{}
+	for _, r := range res.Resources {
+		switch {
+		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
+			unread = append(unread, r.ResourceName)
+			continue
+		case r.Error != nil:
+			return nil, nil, r.Error
+		}
+		configs[r.ResourceName] = map[string]string{}
+		for _, e := range r.ConfigEntries {
+			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
+		}
+	}
+	return configs, unread, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"time"
 
 	"kubecdc/change"
 )
@@ -99,14 +98,11 @@ func (r *rebuilder) join(id string) ([]byte, error) {
 	return bytes.Join(parts, nil), nil
 }
 
-// check compares the number of changes with what the batch record says. Fewer are left when compaction has
-// removed older states of an object: that does no harm to what is learned here, the last state of each, as long
-// as tombstones are kept.
+// check compares the number of changes with what the batch record says. Where compaction has removed some, a deletion may be
+// among them: then the last state of each object, which compaction keeps, is read instead of the batches.
 func (r *rebuilder) check() error {
-	found, want := len(r.changes), r.batch.Changes
-	age := time.Since(time.UnixMilli(r.batch.TimeMs))
-	if found == want || found > 0 && found < want && age < tombstonesFor {
-		return nil
+	if found, want := len(r.changes), r.batch.Changes; found != want {
+		return gone("batch %d has %d changes, %d of them", r.batch.Batch, want, want-found)
 	}
-	return gone("batch %d has %d changes, %d of them", r.batch.Batch, want, want-found)
+	return nil
 }

@@ -5,19 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
 
-const (
-	// maxTail bounds how many changes are read back into memory. A checkpoint is normally one batch behind; one
-	// that is this far behind belongs to another time.
-	maxTail = 100_000
-	// tombstonesFor is how long Kafka keeps tombstones in a compacted topic (delete.retention.ms).
-	tombstonesFor = 24 * time.Hour
-)
+// maxTail bounds how many changes are read back into memory. A checkpoint is normally one batch behind; one
+// that is this far behind belongs to another time.
+const maxTail = 100_000
 
 // recover reads what earlier owners made durable after the checkpoint: the batch records of the slot up to the
 // mark, and the changes that they speak of.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -128,7 +129,11 @@ func (p probe) fits(ctx context.Context) error {
 	if p.size == 0 {
 		return nil
 	}
-	limit, err := p.sink.topics.maxMessageBytes(ctx, p.topic)
+	configs, _, err := p.sink.client.topicConfigs(ctx, []string{p.topic}, maxMessageBytes)
+	if err != nil {
+		return err
+	}
+	limit, err := strconv.Atoi(configs[p.topic][maxMessageBytes])
 	if own := p.sink.cfg.MaxMessageBytes; err == nil && own > 0 {
 		limit = min(limit, own)
 	}

@@ -12,11 +12,11 @@ import (
 
 // Sink is the Kafka destination.
 type Sink struct {
-	cfg       Config
-	client    *client
-	topics    *topics
-	codec     codec
-	dataTopic topicPlan
+	cfg                     Config
+	client                  *client
+	topics                  *topics
+	codec                   codec
+	dataTopic, controlTopic topicPlan
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -35,10 +35,10 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: topicPlan{config: maps.Clone(dataTopicConfig)}}
+	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	c.cfg = &s.cfg
-	s.topics = &topics{client: c, known: map[string]*topicInfo{}}
+	s.topics = &topics{client: c, known: map[string]*topicInfo{}, warned: map[string]string{}}
 	return s, nil
 }
 
@@ -96,7 +96,7 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
 		encoder: batchEncoder{codec: s.codec},
 	}
-	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), controlTopic)
+	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
 		return nil, err
 	}

@@ -17,29 +17,7 @@ import (
 // minLimit is below every limit that makes sense: a stub must fit.
 const minLimit = 1024
 
-// topicPlan is how a topic is made where there is none.
-type topicPlan struct {
-	partitions int // 0: Config.Partitions
-	config     map[string]string
-}
-
-// dataTopicConfig: compact keeps the last state of every live object for ever, so that a reader who starts late
-// can build all of them; but every change stays for at least a week (min.compaction.lag.ms), which is what makes
-// the log a log. delete stands beside it, with no time limit of its own, so that an operator can set one
-// (retention.ms) or cut the log by hand: Kafka allows neither on a topic that is compacted only.
-var dataTopicConfig = map[string]string{
-	"cleanup.policy":        "compact,delete",
-	"retention.ms":          "-1",
-	"min.compaction.lag.ms": "604800000",
-}
-
-// controlTopic has one partition, so that its order is that of the log; a slot writes a few records a batch at most. One
-// that has more keeps the number (Config.Pin), and each slot its partition. No compaction, since every batch record counts; a week, since a checkpoint that is older
-// needs a new list anyway: no API server keeps a week of history.
-var controlTopic = topicPlan{1, map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000"}}
-
-// deadLetterTopic: kept until an operator sets a limit. What stands there stands nowhere else.
-var deadLetterTopic = topicPlan{config: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}}
+const maxMessageBytes = "max.message.bytes"
 
 func (p *topicPlan) count(cfg *Config) int { return cmp.Or(p.partitions, cfg.Partitions) }
 
@@ -56,7 +34,7 @@ func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic 
 func (s *Sink) plan(name string) *topicPlan {
 	switch name {
 	case change.ControlTopic(s.cfg.TopicPrefix):
-		return &controlTopic
+		return &s.controlTopic
 	case change.DeadLetterTopic(s.cfg.TopicPrefix):
 		return &deadLetterTopic
 	}
@@ -75,6 +53,7 @@ type topics struct {
 	client *client
 	mu     sync.Mutex
 	known  map[string]*topicInfo
+	warned map[string]string // what was said of how a topic keeps its records
 }
 
 // ensure gives a topic, made as planned if it is not there.
@@ -95,7 +74,7 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	if info.partitions, err = t.pin(ctx, name, found, anew); err != nil {
 		return nil, err
 	}
-	if info.maxBatch, err = t.limit(ctx, name); err != nil {
+	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
 		return nil, err
 	}
 	if err := t.client.readable(ctx, name); err != nil {
@@ -183,23 +162,30 @@ func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made 
 	return err == nil, nil
 }
 
-// limit is the largest record batch that the topic takes, or the configured one where that is smaller. That
-// DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited out, since what
-// is above a limit that was only guessed would go to the dead-letter topic.
-func (t *topics) limit(ctx context.Context, name string) (limit int, err error) {
-	err = t.client.try(ctx, "read max.message.bytes of "+name, func(ctx context.Context) (err error) {
-		limit, err = t.maxMessageBytes(ctx, name)
+// settings looks at how a topic is configured, and gives the largest record batch that it takes, or the configured one where
+// that is smaller. That DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited
+// out, since what is above a limit that was only guessed would go to the dead-letter topic.
+func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (limit int, err error) {
+	var has map[string]string
+	err = t.client.try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
+		all, err := t.client.configs(ctx, name)
+		if has = all[name]; err == nil {
+			limit, err = strconv.Atoi(has[maxMessageBytes])
+		}
 		return err
 	})
 	if ctx.Err() != nil {
 		return 0, err
 	}
 	if err != nil {
-		t.client.cfg.Logger.Debug("can't read max.message.bytes; taking Kafka's default", "topic", name, "error", err)
+		t.client.cfg.Logger.Debug("can't read a topic's configuration; taking Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
 		limit = defaultLimit
 		if t.client.cfg.MaxMessageBytes > 0 {
 			limit = t.client.cfg.MaxMessageBytes
 		}
+	}
+	if d := plan.differs(name, has); d != nil {
+		t.warn(d)
 	}
 	if configured := t.client.cfg.MaxMessageBytes; configured > 0 {
 		limit = min(limit, configured)
@@ -207,46 +193,14 @@ func (t *topics) limit(ctx context.Context, name string) (limit int, err error) 
 	return max(limit, minLimit), nil
 }
 
-func (t *topics) maxMessageBytes(ctx context.Context, name string) (int, error) {
-	const key = "max.message.bytes"
-	configs, unread, err := t.client.topicConfigs(ctx, []string{name}, key)
-	switch {
-	case err != nil:
-		return 0, err
-	case len(unread) > 0:
-		return 0, kafka.TopicAuthorizationFailed
-	case configs[name][key] == "":
-		return 0, &Error{Op: "read " + key, Err: errors.New("the broker does not say")}
+// warn says once how a topic differs, and again when it differs otherwise.
+func (t *topics) warn(d *difference) {
+	t.mu.Lock()
+	said := t.warned[d.topic] == d.has
+	t.warned[d.topic] = d.has
+	t.mu.Unlock()
+	if !said {
+		t.client.cfg.Logger.Warn("a topic keeps its records otherwise than "+asks+" asks; it is left as it is", "topic", d.topic,
+			"has", d.has, "asked", d.asked, "to change it", d.command(t.client.cfg.Brokers))
 	}
-	return strconv.Atoi(configs[name][key])
-}
-
-// topicConfigs reads settings of topics; unread are those whose settings the user may not read.
-func (c *client) topicConfigs(ctx context.Context, names []string, keys ...string) (configs map[string]map[string]string, unread []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	defer cancel()
-	request := &kafka.DescribeConfigsRequest{}
-	for _, name := range names {
-		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: keys})
-	}
-	res, err := c.api.DescribeConfigs(ctx, request)
-	if err != nil {
-		return nil, nil, err
-	}
-	configs = map[string]map[string]string{}
-	for _, r := range res.Resources {
-		switch {
-		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
-			unread = append(unread, r.ResourceName)
-			continue
-		case r.Error != nil:
-			return nil, nil, r.Error
-		}
-		configs[r.ResourceName] = map[string]string{}
-		for _, e := range r.ConfigEntries {
-			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
-		}
-	}
-	return configs, unread, nil
 }

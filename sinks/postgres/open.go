@@ -16,7 +16,7 @@ import (
 // the log with *sinks.LostTailError, and with the batches that can be read up to there.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
-	at, err := s.fence(ctx, slot, epoch)
+	at, err := s.fence(ctx, slot, epoch, from)
 	var other *sinks.OtherClusterError
 	var newer *sinks.NewerEpochError
 	if errors.As(err, &other) || errors.As(err, &newer) {
@@ -25,14 +25,19 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, nil, s.db.Fail(op, err)
 	}
+	if err := s.makeRoom(ctx); err != nil {
+		return nil, nil, s.db.Fail(op, err)
+	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
 	if from.New {
+		log.begin()
 		return log, nil, nil
 	}
 	recovered, reason, err := s.recover(ctx, at, from)
 	if err != nil {
 		return nil, nil, s.db.Fail(op, err)
 	}
+	log.begin()
 	if log.restart = reason != ""; log.restart {
 		return log, recovered, &sinks.LostTailError{Reason: reason, All: at.seq < from.Seq}
 	}
@@ -47,22 +52,41 @@ type tail struct {
 }
 
 // fence raises the slot's epoch, unless the tables are another cluster's, or the epoch is as high already.
-func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
+func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Durable) (tail, error) {
+	var known *int64 // of the checkpoint; one that is new reads no batch back
+	if seq := int64(from.Seq); !from.New {
+		known = &seq
+	}
 	t := tail{slot: slot}
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if err := s.belong(ctx, tx); err != nil {
 			return err
 		}
-		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch) values ($1, $2, $3)
-			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
-			returning seq, tail_epoch`
-		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch).Scan(&t.seq, &t.epoch)
-		if errors.Is(err, pgx.ErrNoRows) {
+		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, known) values ($1, $2, $3, coalesce($4, 0))
+			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), known = coalesce($4, s.seq)
+			where s.epoch < excluded.epoch returning seq, tail_epoch, xmax = 0`
+		var first bool
+		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch, known).Scan(&t.seq, &t.epoch, &first)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
 			return s.newer(ctx, tx, slot)
+		case err == nil && first:
+			return s.unused(ctx, tx, slot, epoch)
 		}
 		return err
 	})
 	return t, err
+}
+
+// unused makes sure that a slot that slots does not know has no batch of this epoch, or a newer one: were slots emptied, two
+// batches could have one number.
+func (s *Sink) unused(ctx context.Context, tx pgx.Tx, slot int, epoch int64) error {
+	e := &sinks.NewerEpochError{Slot: slot}
+	const look = `select coalesce(max(epoch), 0) from kubecdc_log.batches where cluster = $1 and slot = $2`
+	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil || e.Epoch < epoch {
+		return err
+	}
+	return e
 }
 
 // newer says which epoch the slot has.
@@ -80,11 +104,16 @@ func (s *Sink) belong(ctx context.Context, tx pgx.Tx) error {
 	if s.uid == "" {
 		return nil
 	}
-	const note = `insert into kubecdc_log.clusters (cluster, uid) values ($1, $2) on conflict do nothing`
-	if _, err := tx.Exec(ctx, note, s.cluster, s.uid); err != nil {
+	const note = `insert into kubecdc_log.clusters (cluster, uid, history) values ($1, $2, $3) on conflict do nothing`
+	if _, err := tx.Exec(ctx, note, s.cluster, s.uid, interval(s.history)); err != nil {
 		return err
 	}
-	return s.compare(ctx, tx)
+	if err := s.compare(ctx, tx); err != nil {
+		return err
+	}
+	const wish = `update kubecdc_log.clusters set history = $2 where cluster = $1 and history is distinct from $2`
+	_, err := tx.Exec(ctx, wish, s.cluster, interval(s.history))
+	return err
 }
 
 func (s *Sink) compare(ctx context.Context, db interface {

@@ -60,6 +60,7 @@ func kafkaBasics(data, controller string) map[string]string {
 		"transaction.state.log.num.partitions":     "4",
 		"group.initial.rebalance.delay.ms":         "0",
 		"log.cleaner.dedupe.buffer.size":           "8388608",
+		"log.cleaner.backoff.ms":                   "500", // a test that waits for a compaction
 		"broker.session.timeout.ms":                timeout,
 		"broker.heartbeat.interval.ms":             "400",
 	}
