@@ -12,9 +12,9 @@ const (
 	// A stream ended: Cause says why. Deselected, it is complete up to ResourceVersion; removed, all its objects were deleted.
 	ControlStreamEnd    = "stream-end"
 	ControlStreamResume = "stream-resume" // one that was deselected is selected again, and goes on from ResourceVersion
-	// The API server refuses a stream, again and again: Cause says why, SinceMs since when. It is complete up to ResourceVersion.
+	// The API server refuses a stream, again and again, or the sink its records: Cause says why, SinceMs since when. It is complete up to ResourceVersion.
 	ControlStreamError     = "stream-error"
-	ControlStreamRecovered = "stream-recovered" // the API server answers it again
+	ControlStreamRecovered = "stream-recovered" // it is read again
 )
 
 // Control is one record of the control topic: what a consumer needs to tell a quiet stream from a broken one.

@@ -23,6 +23,7 @@ type slot struct {
 	hub    *hub
 	log    *slog.Logger
 	rivals rivals
+	waits  waits // for the sink, over all sessions
 }
 
 func newSlot(number int, config Config, parts Parts, h *hub) *slot {
@@ -45,6 +46,9 @@ func (s *slot) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return err
+		}
+		if s.setAside(err) {
+			continue
 		}
 		if time.Since(started) > time.Minute {
 			retry.Reset()

@@ -50,7 +50,10 @@ func (e *Exporter) StreamRemoved(stream string) {
 func (e *Exporter) StreamState(stream string, state source.State, reason string, err error) {
 	e.Metrics.StreamState(stream, string(state))
 	e.Health.StreamState(stream, string(state), err)
-	if err != nil {
+	switch {
+	case err != nil && state == source.StateRefused:
+		e.Metrics.Error(StageSink)
+	case err != nil:
 		e.Metrics.Error(StageSource)
 	}
 	switch {

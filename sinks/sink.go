@@ -52,6 +52,27 @@ func (e *OtherClusterError) Error() string {
 		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
 }
 
+// RefusedError: the log does not take the records of some resources, and would take those of others. As after any error the
+// log must be opened anew.
+type RefusedError struct{ Refusals []Refusal }
+
+// Refusal is one of those.
+type Refusal struct {
+	Place string // in the log, such as a topic
+	Of    func(change.Resource) bool
+	Err   error
+	// Again asks whether the log would take their records now, as far as that can be told without writing them.
+	Again func(ctx context.Context) error
+}
+
+func (e *RefusedError) Error() string {
+	var texts []string
+	for _, r := range e.Refusals {
+		texts = append(texts, r.Err.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
 // Sink is a destination. It is safe for concurrent use; each slot opens a Log of its own.
 type Sink interface {
 	// Open fences every earlier owner of the slot, and gives its log, fit to write to, with what those owners left there.
@@ -92,7 +113,8 @@ type Prober interface {
 // Log is where one slot writes, under one epoch. It is used by one goroutine.
 type Log interface {
 	// Write makes the batch durable, all or nothing, and says where its records landed.
-	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells.
+	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells. A
+	// *RefusedError says that it is some resources that the log does not take.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
 	// Past finds out what the log has of streams, up to where Open came. It may have to read much.
 	Past(ctx context.Context, wanted Wanted) (*Past, error)

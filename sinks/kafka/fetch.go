@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -127,6 +128,18 @@ func (c *client) scanNothing(ctx context.Context, s *scanner, end int64) error {
 		return err
 	}
 	return fmt.Errorf("offset %d is not replicated yet: %w", s.next, kafka.OffsetNotAvailable)
+}
+
+// readable makes sure that the user may read a topic, before anything is written to it: what can't be read back is of no
+// use to the next owner. It asks for an offset that no log has, so that nothing is sent.
+func (c *client) readable(ctx context.Context, topic string) error {
+	return c.try(ctx, "read topic "+topic, func(ctx context.Context) error {
+		_, err := c.fetch(ctx, &scanner{topic: topic, size: 1}, math.MaxInt64)
+		if errors.Is(err, kafka.OffsetOutOfRange) {
+			return nil
+		}
+		return err
+	})
 }
 
 // fetch asks for what stands from an offset on.

@@ -9,12 +9,37 @@ import (
 	"sync"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+
+	"kubecdc/change"
 )
 
 // minLimit is below every limit that makes sense: a stub must fit.
 const minLimit = 1024
 
 const maxMessageBytes = "max.message.bytes"
+
+func (p *topicPlan) count(cfg *Config) int { return cmp.Or(p.partitions, cfg.Partitions) }
+
+// request is the plan as a request.
+func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic {
+	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(p.count(cfg)), ReplicationFactor: int16(cfg.ReplicationFactor)}
+	for k, v := range p.config {
+		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
+	}
+	return t
+}
+
+// plan says how a topic is made.
+func (s *Sink) plan(name string) *topicPlan {
+	switch name {
+	case change.ControlTopic(s.cfg.TopicPrefix):
+		return &s.controlTopic
+	case change.DeadLetterTopic(s.cfg.TopicPrefix):
+		return &deadLetterTopic
+	}
+	return &s.dataTopic
+}
 
 // topicInfo is what must be known to write to a topic.
 type topicInfo struct {
@@ -52,6 +77,9 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
 		return nil, err
 	}
+	if err := t.client.readable(ctx, name); err != nil {
+		return nil, err
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.known[name] = info
@@ -75,6 +103,13 @@ func (t *topics) get(name string) *topicInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[name]
+}
+
+// drop makes the next ensure of one topic look again.
+func (t *topics) drop(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, name)
 }
 
 // forget makes the next ensure look again.
@@ -110,7 +145,7 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 // create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
 	topic := kafka.TopicConfig{
-		Topic: name, NumPartitions: cmp.Or(plan.partitions, t.client.cfg.Partitions), ReplicationFactor: t.client.cfg.ReplicationFactor,
+		Topic: name, NumPartitions: plan.count(t.client.cfg), ReplicationFactor: t.client.cfg.ReplicationFactor,
 	}
 	for k, v := range plan.config {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})

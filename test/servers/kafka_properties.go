@@ -25,6 +25,10 @@ func (k *Kafka) properties() map[string]string {
 		addSASL(all, "proxied")
 		k.addTLS(all, "proxied", "required")
 	}
+	if k.opts.ACLs {
+		all["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+		all["super.users"] = "User:ANONYMOUS"
+	}
 	if n := k.opts.MessageMaxBytes; n > 0 {
 		all["message.max.bytes"] = strconv.Itoa(n)
 		all["replica.fetch.max.bytes"] = strconv.Itoa(n)
