@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -53,8 +54,8 @@ func (f *fleet) Leave(context.Context, string) error { return nil }
 func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	ctx, kill := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
-	stalls := newStalls(quiet{}, log)
-	parts := Parts{Leases: f, Observer: quiet{}, Log: log, stalls: stalls, reach: newReach(fleetLease, stalls)}
+	watchdog := dependency.NewWatchdog(quiet{}, log)
+	parts := Parts{Leases: f, Observer: quiet{}, Log: log, watchdog: watchdog, reach: newReach(fleetLease, watchdog)}
 	go parts.reach.probe(ctx, &fleetSink{fleet: f, name: name})
 	work := func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }
 	go newBalancer(Config{Slots: f.slots, Owner: name, LeaseDuration: fleetLease}, parts, work).run(ctx)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 )
 
 // balancer decides which slots this replica works on. In each round it says that it lives, learns who else does and
@@ -26,9 +27,9 @@ type balancer struct {
 
 	working map[int]*worker
 	ended   chan *worker
-	first   time.Time // of this replica's heartbeats
-	beaten  time.Time // the last one that succeeded
-	unheard *stall    // heartbeats that have had no answer; nil: the last one had
+	first   time.Time        // of this replica's heartbeats
+	beaten  time.Time        // the last one that succeeded
+	unheard *dependency.Call // heartbeats that have had no answer; nil: the last one had
 	aside   aside
 	told    string
 }
@@ -51,7 +52,7 @@ func (b *balancer) run(ctx context.Context) error {
 	defer drain()
 	err := b.rounds(ctx, slots)
 	if b.unheard != nil {
-		b.unheard.end()
+		b.unheard.End()
 	}
 	b.leave()
 	drain()
@@ -125,14 +126,14 @@ func (b *balancer) beat(ctx context.Context, apart bool) (checkpoint.Replicas, e
 	ctx, cancel := context.WithTimeout(ctx, b.config.LeaseDuration/3)
 	defer cancel()
 	if b.unheard == nil {
-		b.unheard = b.parts.stalls.begin(b.leases(), "the heartbeat of this replica")
+		b.unheard = b.parts.watchdog.Begin(b.leases(), "the heartbeat of this replica")
 	}
 	replicas, err := b.parts.Leases.Heartbeat(ctx, b.config.Owner, ttl)
 	if err != nil {
-		b.unheard.failed(err)
+		b.unheard.Failed(err)
 		return replicas, err
 	}
-	b.unheard.end()
+	b.unheard.End()
 	b.unheard = nil
 	return replicas, nil
 }
@@ -140,9 +141,9 @@ func (b *balancer) beat(ctx context.Context, apart bool) (checkpoint.Replicas, e
 // leases names the part that has the leases.
 func (b *balancer) leases() string {
 	if b.parts.Leases == checkpoint.Leases(b.parts.Store) {
-		return PartCheckpoint
+		return dependency.Checkpoint
 	}
-	return PartLeases
+	return dependency.Leases
 }
 
 // silent: slots that are held go on for as long as their leases can be renewed.

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -31,7 +32,7 @@ type committer struct {
 	watermark  time.Duration        // at least so long between two watermark records of a stream
 	watermarks map[string]time.Time // when each stream had its last one
 	observer   Observer
-	stalls     *stalls
+	watchdog   *dependency.Watchdog
 	reach      *reach
 }
 
@@ -40,26 +41,26 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 	batch := c.prepare(b)
 	if c.befores != nil {
 		if err := c.ask("the objects before", batch, func() error { return c.befores.attach(ctx, batch) }); err != nil {
-			return in(PartCheckpoint, err)
+			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}
 	if c.reads.unchecked() {
 		err := c.ask("the check before", batch, func() error { return c.store.Check(ctx, c.slot, c.epoch, c.seq) })
 		if err != nil {
-			return in(PartCheckpoint, err)
+			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
 	offsets, err := c.write(ctx, batch)
 	if err != nil {
-		return in(PartSink, err)
+		return dependency.Tag(dependency.Sink, err)
 	}
 	failpoint.Hit(failpoint.Written)
 	written := time.Now()
 	follow := func() error { return c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)) }
 	if err := c.ask("the checkpoint of", batch, follow); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq
@@ -72,8 +73,8 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 
 // write gives the batch to the sink.
 func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
-	wait := c.stalls.begin(PartSink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
-	defer wait.end()
+	wait := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
+	defer wait.End()
 	c.reach.call(c.slot, func() bool {
 		offsets, err = c.log.Write(ctx, batch)
 		return err == nil
@@ -83,8 +84,8 @@ func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets cha
 
 // ask calls the checkpoint.
 func (c *committer) ask(what string, batch *change.Batch, do func() error) error {
-	wait := c.stalls.begin(PartCheckpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
-	defer wait.end()
+	wait := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
+	defer wait.End()
 	return do()
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/redact"
 	"kubecdc/source"
 )
@@ -100,7 +101,7 @@ type contents struct {
 func (s *slot) settleContents(ctx context.Context, epoch int64) (*contents, error) {
 	kept, err := s.parts.Store.Redacted(ctx)
 	if err != nil {
-		return nil, in(PartCheckpoint, err)
+		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
 	c := &contents{slot: s, epoch: epoch, kept: kept}
 	var mine []string
@@ -181,7 +182,7 @@ func (c *contents) settle(ctx context.Context, streams ...string) error {
 		return nil
 	}
 	if err := c.slot.parts.Store.Redact(ctx, c.slot.number, c.epoch, changed); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("make the checkpoint keep only what may be kept: %w", err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("make the checkpoint keep only what may be kept: %w", err))
 	}
 	for _, r := range changed {
 		c.kept[r.Stream] = r.Rules

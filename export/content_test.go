@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/redact"
 	"kubecdc/source"
 )
@@ -81,7 +82,7 @@ func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	keep(t, store, 1)
 	log, r := &logged{}, &reads{store: store}
 	c := &committer{epoch: 1, seq: 1, cluster: "prod", store: store, reads: r, log: log, befores: newBefores(r, s.rewriteOf, 0),
-		observer: quiet{}, watermarks: map[string]time.Time{}, stalls: newStalls(quiet{}, slog.New(slog.DiscardHandler)), reach: newReach(time.Minute, nil)}
+		observer: quiet{}, watermarks: map[string]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: newReach(time.Minute, nil)}
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	if err := c.commit(t.Context(), &collected{batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -35,7 +36,7 @@ type opener func(context.Context, *checkpoint.SlotState) (sinks.Log, error)
 func (s *slot) raise(ctx context.Context, state *checkpoint.SlotState, seen int64) error {
 	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, seen)
 	if err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	s.log.Warn("the log was written with a newer epoch than this checkpoint gives: the checkpoint was lost or restored",
 		"epoch", state.Epoch, "log_epoch", seen, "raised_to", raised)

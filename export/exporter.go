@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/source"
@@ -53,8 +54,8 @@ type Parts struct {
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
 
-	stalls *stalls
-	reach  *reach
+	watchdog *dependency.Watchdog
+	reach    *reach
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -132,8 +133,8 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
-	parts.stalls = newStalls(parts.Observer, parts.Log)
-	parts.reach = newReach(config.LeaseDuration, parts.stalls)
+	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Log)
+	parts.reach = newReach(config.LeaseDuration, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return nil, err
 	}

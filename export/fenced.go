@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -35,7 +36,7 @@ func (s *slot) verify(ctx context.Context, epoch int64, err error) error {
 		}
 	}
 	if now, ask := s.parts.Leases.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration); ask == nil && now.Slots[s.number] == s.config.Owner {
-		return in(PartCheckpoint, fmt.Errorf("%v; but it is this process that has acquired slot %d once more, by a request that was held up", err, s.number))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("%v; but it is this process that has acquired slot %d once more, by a request that was held up", err, s.number))
 	}
 	return err
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 )
 
 // whileRenewed does something that may take longer than a lease.
@@ -45,7 +46,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
 			return
 		case time.Since(renewed) > s.config.LeaseDuration:
-			fail(in(PartCheckpoint, fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.number, err)))
+			fail(dependency.Tag(dependency.Checkpoint, fmt.Errorf("the lease of slot %d could not be renewed in time: %w", s.number, err)))
 			return
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/dependency"
 	"kubecdc/source"
 )
 
@@ -112,12 +113,12 @@ func (x *streams) asRead(ctx context.Context, s *change.Stream) (change.Resource
 		return enough
 	})
 	if err != nil && !errors.Is(err, enough) {
-		return r, in(PartCheckpoint, err)
+		return r, dependency.Tag(dependency.Checkpoint, err)
 	}
 	r.Namespaced = strings.Contains(first, "/")
 	bodies, err := x.reads.Bodies(ctx, s.ID(), []string{first})
 	if err != nil {
-		return r, in(PartCheckpoint, err)
+		return r, dependency.Tag(dependency.Checkpoint, err)
 	}
 	var object struct{ APIVersion, Kind string }
 	if body := bodies[first]; body == nil || json.Unmarshal(body, &object) != nil {

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -88,7 +89,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	started := time.Now()
 	written, err := log.Write(ctx, batch)
 	if err != nil {
-		return in(PartSink, err)
+		return dependency.Tag(dependency.Sink, err)
 	}
 	took := time.Since(started)
 	if do != nil {
@@ -98,7 +99,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	}
 	moved := change.Offsets{}.Merge(offsets).Merge(written)
 	if err := s.parts.Store.Commit(ctx, commitOf(batch, state.Epoch, moved, false)); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
 	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took, Checkpoint: time.Since(started) - took})

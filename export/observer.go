@@ -4,12 +4,14 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/dependency"
 	"kubecdc/source"
 )
 
 // Observer is told what the exporter does, for metrics, readiness and people.
 type Observer interface {
 	source.Observer
+	dependency.Observer
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)
@@ -28,8 +30,6 @@ type Observer interface {
 	Buffering(slot int, fill func() (items, bytes int64))
 	// Committed follows every batch that is durable and checkpointed.
 	Committed(c Committed)
-	// Stalled names what of a part (PartSink, PartCheckpoint) has had no answer for a while; nil when nothing waits for it.
-	Stalled(part string, err error)
 	// Problem names what a slot is stuck on; nil when it goes on.
 	Problem(slot int, err error)
 }

@@ -7,14 +7,15 @@ import (
 	"sync"
 	"time"
 
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
 // reach knows whether the sink answers this process. It probes the sink now and then, so that an idle exporter knows it too,
 // and is told of the slots' own calls.
 type reach struct {
-	lease  time.Duration
-	stalls *stalls
+	lease    time.Duration
+	watchdog *dependency.Watchdog
 
 	mu      sync.Mutex
 	probed  time.Time         // when a probe was last answered; zero: the sink can't be probed
@@ -23,8 +24,8 @@ type reach struct {
 	asked   time.Time         // when lost was last called
 }
 
-func newReach(lease time.Duration, s *stalls) *reach {
-	return &reach{lease: lease, stalls: s, waiting: map[int]time.Time{}}
+func newReach(lease time.Duration, w *dependency.Watchdog) *reach {
+	return &reach{lease: lease, watchdog: w, waiting: map[int]time.Time{}}
 }
 
 // probe asks the sink until the context ends.
@@ -35,11 +36,11 @@ func (r *reach) probe(ctx context.Context, sink sinks.Sink) {
 	}
 	r.answered()
 	for ctx.Err() == nil {
-		wait := r.stalls.begin(PartSink, "the probe of the sink")
+		wait := r.watchdog.Begin(dependency.Sink, "the probe of the sink")
 		for !r.ask(ctx, prober, wait) && ctx.Err() == nil {
 			pause(ctx, r.lease/10)
 		}
-		wait.end()
+		wait.End()
 		pause(ctx, min(r.lease/2, probeEvery))
 	}
 }
@@ -47,11 +48,11 @@ func (r *reach) probe(ctx context.Context, sink sinks.Sink) {
 // probeEvery is how often the sink is asked for an answer, unless leases are short.
 const probeEvery = 5 * time.Second
 
-func (r *reach) ask(ctx context.Context, prober sinks.Prober, wait *stall) bool {
-	try, cancel := context.WithTimeout(ctx, max(r.lease, stalledAfter))
+func (r *reach) ask(ctx context.Context, prober sinks.Prober, wait *dependency.Call) bool {
+	try, cancel := context.WithTimeout(ctx, max(r.lease, dependency.StalledAfter))
 	defer cancel()
 	if err := prober.Probe(try); err != nil {
-		wait.failed(err)
+		wait.Failed(err)
 		return false
 	}
 	r.answered()

@@ -6,6 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 )
 
 // reads shows a checkpoint store to the streams of a session, and remembers that they read it. A database that crashed,
@@ -31,13 +32,13 @@ func (r *reads) unchecked() bool { return r.any.Load() && r.any.Swap(false) }
 func (r *reads) Position(ctx context.Context, stream string) (change.Position, bool, error) {
 	p, ok, err := r.store.Position(ctx, stream)
 	r.note()
-	return p, ok, in(PartCheckpoint, err)
+	return p, ok, dependency.Tag(dependency.Checkpoint, err)
 }
 
 func (r *reads) Streams(ctx context.Context) ([]change.Position, error) {
 	all, err := r.store.Streams(ctx)
 	r.note()
-	return all, in(PartCheckpoint, err)
+	return all, dependency.Tag(dependency.Checkpoint, err)
 }
 
 func (r *reads) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -49,10 +50,10 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	}
 	var err error
 	if r.past, err = log.Past(ctx, sinks.Wanted{Stream: r.mine, Bodies: s.config.Before}); err != nil {
-		return nil, in(PartSink, err)
+		return nil, dependency.Tag(dependency.Sink, err)
 	}
 	if r.before, err = s.positionsOf(ctx, nil); err != nil {
-		return nil, in(PartCheckpoint, err)
+		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
 	switch {
 	case r.empty():
@@ -77,21 +78,21 @@ func (r *rebuild) empty() bool {
 
 func (r *rebuild) run(ctx context.Context) error {
 	if err := r.parts.Store.Clear(ctx, r.number, r.state.Epoch, r.mine); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	folded, err := r.past.Fold(ctx, func(c *change.Change) error { return r.add(ctx, c) }, r.progress)
 	if err == nil {
 		err = r.flush(ctx)
 	}
 	if err != nil {
-		if PartOf(err) == "" {
-			err = in(PartSink, err)
+		if dependency.Of(err) == "" {
+			err = dependency.Tag(dependency.Sink, err)
 		}
 		return fmt.Errorf("rebuild the checkpoint of slot %d from the log: %w", r.number, err)
 	}
 	failpoint.Hit(failpoint.Rebuilt)
 	if err := r.finish(ctx); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	if r.empty() {
 		return nil
@@ -144,7 +145,7 @@ func (r *rebuild) flush(ctx context.Context) error {
 		streams = append(streams, s)
 	}
 	if err := r.parts.Store.PutPage(ctx, r.number, r.state.Epoch, r.pages, streams); err != nil {
-		return in(PartCheckpoint, err)
+		return dependency.Tag(dependency.Checkpoint, err)
 	}
 	clear(r.page)
 	r.pages, r.count, r.bytes = r.pages+1, 0, 0

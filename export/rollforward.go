@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -34,8 +35,8 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 	switch {
 	case err == nil || errors.As(err, &lost):
 		return lost, nil
-	case PartOf(err) == "":
-		err = in(PartSink, err)
+	case dependency.Of(err) == "":
+		err = dependency.Tag(dependency.Sink, err)
 	}
 	return nil, err
 }
@@ -44,7 +45,7 @@ func (r *rolling) commit(ctx context.Context, b *sinks.Recovered) error {
 	failpoint.Hit(failpoint.RollingForward)
 	redactBatch(&b.Batch, r.hides)
 	if err := r.parts.Store.Commit(ctx, commitOf(&b.Batch, r.state.Epoch, b.Offsets, r.config.Before)); err != nil {
-		return in(PartCheckpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.number, b.Batch.Seq, err))
+		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.number, b.Batch.Seq, err))
 	}
 	r.state.Seq, r.state.Offsets = b.Batch.Seq, r.state.Offsets.Merge(b.Offsets)
 	r.batches, r.changes = r.batches+1, r.changes+len(b.Batch.Changes)

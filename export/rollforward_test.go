@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -27,8 +28,8 @@ func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
 	}{
 		"the whole tail":                {at: 5, lost: noted},
 		"the rest is lost":              {at: 3, fail: late, lost: late},
-		"the sink fails":                {at: 2, fail: unread, want: unread, part: PartSink},
-		"another owner takes the slot":  {at: 3, meddle: takeOver, want: checkpoint.ErrFenced, part: PartCheckpoint},
+		"the sink fails":                {at: 2, fail: unread, want: unread, part: dependency.Sink},
+		"another owner takes the slot":  {at: 3, meddle: takeOver, want: checkpoint.ErrFenced, part: dependency.Checkpoint},
 		"nothing can be read of it all": {at: 1, fail: late, lost: late},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -48,8 +49,8 @@ func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
 				}
 				return nil
 			}})
-			if !errors.Is(err, test.want) || PartOf(err) != test.part || lost != test.lost {
-				t.Errorf("lost %v, error %v of %q; want %v, %v of %q", lost, err, PartOf(err), test.lost, test.want, test.part)
+			if !errors.Is(err, test.want) || dependency.Of(err) != test.part || lost != test.lost {
+				t.Errorf("lost %v, error %v of %q; want %v, %v of %q", lost, err, dependency.Of(err), test.lost, test.want, test.part)
 			}
 			if want := uint64(test.at); state.Seq != want || state.Offsets["pods"][0] != int64(want)-1 {
 				t.Errorf("the session goes on from batch %d, offsets %v; want batch %d", state.Seq, state.Offsets, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -105,7 +106,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	defer cancel()
 	state, err := s.parts.Leases.Acquire(try, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
-		return state, in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
+		return state, dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	return state, nil
@@ -121,7 +122,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 		return err == nil
 	})
 	if err != nil {
-		return nil, in(PartSink, err)
+		return nil, dependency.Tag(dependency.Sink, err)
 	}
 	lost, err := s.rollForward(ctx, state, opened)
 	if err == nil {
@@ -177,7 +178,7 @@ var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIME
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, stalls: s.parts.stalls, reach: s.parts.reach,
+		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reach: s.parts.reach,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)

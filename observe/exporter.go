@@ -6,6 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 	"kubecdc/source"
 )
@@ -112,7 +113,7 @@ func (e *Exporter) Buffering(slot int, fill func() (items, bytes int64)) {
 
 // Problem counts and shows an error under the part that it comes from.
 func (e *Exporter) Problem(slot int, err error) {
-	part := export.PartOf(err)
+	part := dependency.Of(err)
 	e.Health.SlotProblem(slot, part, err)
 	switch {
 	case err == nil:
@@ -134,10 +135,10 @@ func (e *Exporter) Stalled(part string, err error) {
 // SinkStuck shows what the sink keeps trying; nil when it goes on.
 func (e *Exporter) SinkStuck(err error) {
 	if err == nil {
-		e.Health.Clear(export.PartSink)
+		e.Health.Clear(dependency.Sink)
 		return
 	}
-	e.Health.Problem(export.PartSink, err)
+	e.Health.Problem(dependency.Sink, err)
 	e.Metrics.Error(StageSink)
 }
 
