@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
@@ -36,7 +37,7 @@ type committer struct {
 	reach      *reach
 }
 
-func (c *committer) commit(ctx context.Context, b *collected) error {
+func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
 	if c.befores != nil {
@@ -67,7 +68,7 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 	if c.befores != nil {
 		c.befores.committed(batch)
 	}
-	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
+	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
 	return nil
 }
 
@@ -90,10 +91,10 @@ func (c *committer) ask(what string, batch *change.Batch, do func() error) error
 }
 
 // prepare numbers the batch and makes its positions and control records.
-func (c *committer) prepare(b *collected) *change.Batch {
-	batch := &b.batch
+func (c *committer) prepare(b *batching.Batch) *change.Batch {
+	batch := &b.Batch
 	batch.Slot, batch.Epoch, batch.Seq = c.slot, c.epoch, c.seq+1
-	for _, p := range b.positions {
+	for _, p := range b.Newest {
 		batch.Positions = append(batch.Positions, p)
 		if p.Ended != "" || p.ResourceVersion == "" {
 			delete(c.watermarks, p.Stream)

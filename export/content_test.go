@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/redact"
 	"kubecdc/source"
@@ -84,7 +85,7 @@ func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	c := &committer{epoch: 1, seq: 1, cluster: "prod", store: store, reads: r, log: log, befores: newBefores(r, s.rewriteOf, 0),
 		observer: quiet{}, watermarks: map[string]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: newReach(time.Minute, nil)}
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
-	if err := c.commit(t.Context(), &collected{batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
+	if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)
 	}
 	if got := string(log.batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {

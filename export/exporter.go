@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
@@ -32,7 +33,7 @@ type Config struct {
 	Slots            int
 	Owner            string // names this process in the lease
 	LeaseDuration    time.Duration
-	Limits           Limits
+	Limits           batching.Limits
 	BufferChanges    int
 	BufferBytes      int64
 	BodyCacheBytes   int64

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
@@ -85,7 +86,7 @@ func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool
 func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, controls []change.Control,
 	offsets change.Offsets, do func() error) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster}
-	batch := c.prepare(&collected{batch: change.Batch{Controls: controls}})
+	batch := c.prepare(&batching.Batch{Batch: change.Batch{Controls: controls}})
 	started := time.Now()
 	written, err := log.Write(ctx, batch)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
@@ -47,9 +48,9 @@ func committerAt(store checkpoint.Store, seq uint64) *committer {
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 
-func update(n int) *collected {
+func update(n int) *batching.Batch {
 	version := fmt.Sprint(n)
-	return &collected{batch: change.Batch{Changes: []change.Change{{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a",
+	return &batching.Batch{Batch: change.Batch{Changes: []change.Change{{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a",
 		UID: "u", ResourceVersion: version, After: []byte(version)}}}}
 }
 

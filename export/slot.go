@@ -10,6 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
@@ -150,8 +151,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
-	q := newQueue(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
-	s.parts.Observer.Buffering(s.number, q.fill)
+	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
+	s.parts.Observer.Buffering(s.number, q.Fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	r := &reads{store: s.parts.Store}
 	streams := newStreams(s, q, r, contents, stopReading)
@@ -176,21 +177,21 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 // ErrShutdownTimeout: Run was told to stop and could not finish in time.
 var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT) ran out before the last batch was committed; it will be recovered at the next start")
 
-func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *queue, stopped <-chan struct{}) error {
+func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
 		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reach: s.parts.reach,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)
 	}
-	for b := q.next(ctx, stopped); b != nil; b = q.next(ctx, stopped) {
+	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {
 			if cause := context.Cause(ctx); cause != nil {
 				err = errors.Join(cause, err)
 			}
 			return err
 		}
-		q.done(b)
+		q.Done(b)
 	}
 	return nil
 }

@@ -6,13 +6,14 @@ import (
 	"sync"
 
 	"kubecdc/change"
+	"kubecdc/export/batching"
 	"kubecdc/source"
 )
 
 // streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
 type streams struct {
 	slot     *slot
-	queue    *queue
+	queue    *batching.Queue
 	reads    *reads
 	contents *contents
 	fail     context.CancelCauseFunc
@@ -24,7 +25,7 @@ type streams struct {
 	wg       sync.WaitGroup
 }
 
-func newStreams(s *slot, q *queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
+func newStreams(s *slot, q *batching.Queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
 	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{},
 		waiting: map[string]change.Resource{}}
 }

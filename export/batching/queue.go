@@ -1,4 +1,6 @@
-package export
+// Package batching gathers what the streams of a slot read into batches, and says when each is due. It is all memory and
+// clock: it knows no API server, sink or checkpoint, and what becomes of a batch it learns from Done alone.
+package batching
 
 import (
 	"context"
@@ -12,10 +14,10 @@ import (
 	"kubecdc/source"
 )
 
-// queue stands between the streams of a slot and its loop: streams add to the last batch, the loop takes the first
+// Queue stands between the streams of a slot and its loop: streams add to the last batch, the loop takes the first
 // when it is due. It is bounded in items and in bytes: when the log is slow the streams stop reading, and the watch is
 // behind, not the memory.
-type queue struct {
+type Queue struct {
 	items *semaphore.Weighted // how many wait to be taken
 	bytes *semaphore.Weighted
 	max   int64
@@ -26,17 +28,18 @@ type queue struct {
 	news      chan struct{} // the first batch may be due sooner than it was
 }
 
-func newQueue(maxItems int, maxBytes int64, limits Limits) *queue {
-	return &queue{items: semaphore.NewWeighted(int64(maxItems)), bytes: semaphore.NewWeighted(maxBytes), max: maxBytes,
+// New makes a queue with room for so many items and bytes.
+func New(maxItems int, maxBytes int64, limits Limits) *Queue {
+	return &Queue{items: semaphore.NewWeighted(int64(maxItems)), bytes: semaphore.NewWeighted(maxBytes), max: maxBytes,
 		collector: collector{limits: limits}, news: make(chan struct{}, 1)}
 }
 
-// Send implements source.Output. The bytes are held until done is called, after the commit. A bare position needs no
+// Send implements source.Output. The bytes are held until Done is called, after the commit. A position alone needs no
 // room: it takes the place of the stream's one before, and may wait for long.
-func (q *queue) Send(ctx context.Context, item source.Item) error {
+func (q *Queue) Send(ctx context.Context, item source.Item) error {
 	failpoint.Hit(failpoint.Received)
 	weight := int64(0)
-	if !bare(&item) {
+	if !positionOnly(&item) {
 		weight = q.weight(&item)
 		if err := q.makeRoom(ctx, weight); err != nil {
 			return err
@@ -55,7 +58,7 @@ func (q *queue) Send(ctx context.Context, item source.Item) error {
 }
 
 // makeRoom waits until there is room for an item.
-func (q *queue) makeRoom(ctx context.Context, weight int64) error {
+func (q *Queue) makeRoom(ctx context.Context, weight int64) error {
 	if err := q.items.Acquire(ctx, 1); err != nil {
 		return err
 	}
@@ -68,9 +71,9 @@ func (q *queue) makeRoom(ctx context.Context, weight int64) error {
 	return nil
 }
 
-// next waits for a batch and takes it. After stop, when nothing is sent any more, it gives what is left, then nil; nil
+// Next waits for a batch and takes it. After stop, when nothing is sent any more, it gives what is left, then nil; nil
 // also when the context ends.
-func (q *queue) next(ctx context.Context, stop <-chan struct{}) *collected {
+func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 	stopped := false
 	for {
 		b, wait := q.take(stopped)
@@ -91,7 +94,7 @@ func (q *queue) next(ctx context.Context, stop <-chan struct{}) *collected {
 }
 
 // take gives the first batch, if it is due, else how long it has to wait.
-func (q *queue) take(now bool) (*collected, time.Duration) {
+func (q *Queue) take(now bool) (*Batch, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	b, wait := q.collector.take(time.Now(), now)
@@ -101,18 +104,18 @@ func (q *queue) take(now bool) (*collected, time.Duration) {
 	return b, wait
 }
 
-// done gives back what a batch held.
-func (q *queue) done(b *collected) {
+// Done gives back what a batch held.
+func (q *Queue) Done(b *Batch) {
 	q.held[0].Add(-int64(b.items))
 	q.held[1].Add(-b.weight)
 	q.bytes.Release(b.weight)
 }
 
-// fill is what was read and is not yet durable.
-func (q *queue) fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
+// Fill is what was read and is not yet durable.
+func (q *Queue) Fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
 
 // weight is the item's size; one that is larger than the whole buffer passes alone.
-func (q *queue) weight(item *source.Item) int64 {
+func (q *Queue) weight(item *source.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {
 		size += int64(item.Change.Size())

@@ -1,4 +1,4 @@
-package export
+package batching
 
 import (
 	"slices"
@@ -9,14 +9,14 @@ import (
 )
 
 // collector gathers items into batches. While one batch is being committed the next one grows; an idle slot hands
-// a change over at once, and a busy one at most once a linger. A bare position (a bookmark) waits for company: for a
+// a change over at once, and a busy one at most once a linger. A position alone (a bookmark) waits for company: for a
 // change, or for the positions of other streams, since a batch of positions alone is handed over once an interval.
 type collector struct {
 	limits  Limits
-	batches []*collected // all but the last are full
-	last    time.Time    // of the last hand-over
-	bare    time.Time    // of the last hand-over of positions alone
-	size    int          // how many changes the last batch had
+	batches []*Batch  // all but the last are full
+	last    time.Time // of the last hand-over
+	bare    time.Time // of the last hand-over of positions alone
+	size    int       // how many changes the last batch had
 }
 
 // Limits say when a batch is handed over.
@@ -35,15 +35,16 @@ func (l *Limits) interval() time.Duration {
 	return time.Minute
 }
 
-// collected is a batch with what it holds of the queue.
-type collected struct {
-	batch     change.Batch
-	positions map[string]change.Position
-	items     int // of the queue's room; a bare position takes none, since there is one for each stream at most
-	weight    int64
-	bytes     int64
-	since     time.Time // when its first item came
-	urgent    bool      // holds more than positions
+// Batch is a batch with what it holds of the queue's room.
+type Batch struct {
+	change.Batch                            // its Positions are for the caller to fill in
+	Newest       map[string]change.Position // of each stream
+	Bytes        int64
+
+	items  int // of the queue's room; a position alone takes none, since there is one for each stream at most
+	weight int64
+	since  time.Time // when its first item came
+	urgent bool      // holds more than positions
 }
 
 // add puts an item into the last batch, or into a new one, and reports whether the first may now be due sooner.
@@ -60,27 +61,27 @@ func (c *collector) add(item *source.Item, weight int64) (news bool) {
 }
 
 // newBatch is empty, with room for what the one before had: a busy stream's are alike.
-func (c *collector) newBatch() *collected {
-	b := &collected{positions: map[string]change.Position{}, since: time.Now()}
+func (c *collector) newBatch() *Batch {
+	b := &Batch{Newest: map[string]change.Position{}, since: time.Now()}
 	if c.size > 1 {
-		b.batch.Changes = make([]change.Change, 0, c.size)
+		b.Changes = make([]change.Change, 0, c.size)
 	}
 	return b
 }
 
-func (c *collector) full(b *collected) bool {
-	return len(b.batch.Changes) >= c.limits.MaxChanges || b.bytes >= c.limits.MaxBytes
+func (c *collector) full(b *Batch) bool {
+	return len(b.Changes) >= c.limits.MaxChanges || b.Bytes >= c.limits.MaxBytes
 }
 
 // take gives the first batch if it is due, or in any case, else how long it has to wait.
-func (c *collector) take(now time.Time, anyway bool) (*collected, time.Duration) {
+func (c *collector) take(now time.Time, anyway bool) (*Batch, time.Duration) {
 	due, wait := c.due(now)
 	if len(c.batches) == 0 || !due && !anyway {
 		return nil, wait
 	}
 	b := c.batches[0]
 	c.batches = slices.Delete(c.batches, 0, 1)
-	c.last, c.size = now, len(b.batch.Changes)
+	c.last, c.size = now, len(b.Changes)
 	if !b.urgent {
 		c.bare = now
 	}
@@ -104,32 +105,32 @@ func (c *collector) due(now time.Time) (bool, time.Duration) {
 	return wait <= 0, max(wait, time.Millisecond)
 }
 
-// bare reports whether an item is a position and nothing else.
-func bare(item *source.Item) bool {
+// positionOnly reports whether an item is a position and nothing else.
+func positionOnly(item *source.Item) bool {
 	return item.Change == nil && item.Control == nil && item.Raw == nil
 }
 
-func (b *collected) add(item *source.Item, weight int64) {
-	if !bare(item) {
+func (b *Batch) add(item *source.Item, weight int64) {
+	if !positionOnly(item) {
 		b.items++
 		b.weight += weight
 		b.urgent = true
 	}
 	if item.Change != nil {
-		b.batch.Changes = append(b.batch.Changes, *item.Change)
-		b.bytes += int64(item.Change.Size())
+		b.Changes = append(b.Changes, *item.Change)
+		b.Bytes += int64(item.Change.Size())
 	}
 	if item.Control != nil {
-		b.batch.Controls = append(b.batch.Controls, *item.Control)
+		b.Controls = append(b.Controls, *item.Control)
 	}
 	if item.Raw != nil {
-		b.batch.Malformed = append(b.batch.Malformed, *item.Raw)
-		b.bytes += int64(len(item.Raw.Bytes))
+		b.Malformed = append(b.Malformed, *item.Raw)
+		b.Bytes += int64(len(item.Raw.Bytes))
 	}
 	switch {
 	case item.Position != nil:
-		b.positions[item.Stream] = *item.Position
+		b.Newest[item.Stream] = *item.Position
 	case item.Version != "":
-		b.positions[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
+		b.Newest[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
 	}
 }
