@@ -9,6 +9,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -34,7 +35,7 @@ type committer struct {
 	watermarks map[string]time.Time // when each stream had its last one
 	observer   Observer
 	watchdog   *dependency.Watchdog
-	reach      *reach
+	reach      *ownership.Reachability
 }
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
@@ -76,7 +77,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
 	wait := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
 	defer wait.End()
-	c.reach.call(c.slot, func() bool {
+	c.reach.Call(c.slot, func() bool {
 		offsets, err = c.log.Write(ctx, batch)
 		return err == nil
 	})

@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/redact"
 	"kubecdc/source"
 )
@@ -106,7 +107,7 @@ func (s *slot) settleContents(ctx context.Context, epoch int64) (*contents, erro
 	c := &contents{slot: s, epoch: epoch, kept: kept}
 	var mine []string
 	for stream := range kept {
-		if slotOf(stream, s.config.Slots) == s.number {
+		if ownership.SlotOf(stream, s.config.Slots) == s.number {
 			mine = append(mine, stream)
 		}
 	}

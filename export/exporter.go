@@ -15,6 +15,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/source"
@@ -56,7 +57,7 @@ type Parts struct {
 	StoreAt, SinkAt string         // addresses, for messages
 
 	watchdog *dependency.Watchdog
-	reach    *reach
+	reach    *ownership.Reachability
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -72,7 +73,9 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		return nil
 	})
 	group.Go(func() error {
-		parts.reach.probe(ctx, parts.Sink)
+		if prober, ok := parts.Sink.(sinks.Prober); ok {
+			parts.reach.Probe(ctx, prober)
+		}
 		return nil
 	})
 	group.Go(func() error {
@@ -135,7 +138,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discove
 		parts.Leases = parts.Store
 	}
 	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Log)
-	parts.reach = newReach(config.LeaseDuration, parts.watchdog)
+	parts.reach = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return nil, err
 	}
@@ -166,10 +169,20 @@ func notBegun(ctx context.Context, parts *Parts, unknown []source.Pattern) ([]so
 	}), err
 }
 
+// leasesIn names the dependency that has the leases.
+func (p *Parts) leasesIn() string {
+	if p.Leases == checkpoint.Leases(p.Store) {
+		return dependency.Checkpoint
+	}
+	return dependency.Leases
+}
+
 // share works on this replica's share of the slots. When the layout is changed while it holds none, it waits until
 // its own is the layout again.
 func share(ctx context.Context, config Config, parts Parts, h *hub) error {
-	work := func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }
+	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration, Leases: parts.Leases, LeasesIn: parts.leasesIn(),
+		Sink: parts.reach, Watchdog: parts.watchdog, Observer: parts.Observer, Log: parts.Log,
+		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }}
 	for ctx.Err() == nil {
 		if err := settleLayout(ctx, config, parts); err != nil {
 			return err
@@ -178,7 +191,7 @@ func share(ctx context.Context, config Config, parts Parts, h *hub) error {
 			return err
 		}
 		parts.Start.Done()
-		err := newBalancer(config, parts, work).run(ctx)
+		err := replica.Run(ctx)
 		var layout *checkpoint.LayoutError
 		if !errors.As(err, &layout) || isFenced(err) {
 			return err
@@ -190,7 +203,7 @@ func share(ctx context.Context, config Config, parts Parts, h *hub) error {
 // firstHeartbeat waits until the leases answer. What else they say is the balancer's to hear.
 func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
 	at := parts.StoreAt
-	if parts.Leases != checkpoint.Leases(parts.Store) {
+	if parts.leasesIn() == dependency.Leases {
 		at = parts.Client.Host()
 	}
 	var timeout *startup.TimeoutError

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/ownership"
 )
 
 // EndedStreams are those that may be forgotten.
@@ -30,7 +31,7 @@ func Forget(ctx context.Context, config Config, store checkpoint.Store, leases c
 	if err != nil {
 		return err
 	}
-	slot := slotOf(stream, slots)
+	slot := ownership.SlotOf(stream, slots)
 	state, err := leases.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/ownership"
 	"kubecdc/sinks"
 )
 
@@ -36,7 +37,7 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 			return err
 		case errors.As(err, &other):
 			wait = min(wait, config.LeaseDuration/4)
-			parts.Observer.Standing(Standing{Replicas: len(other.members), Standby: err.Error()})
+			parts.Observer.Standing(ownership.Standing{Replicas: len(other.members), Standby: err.Error()})
 		}
 		if text := err.Error(); text != told && ctx.Err() == nil {
 			told = text

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/source"
 )
 
@@ -49,7 +50,7 @@ func (x *streams) loadLeft(ctx context.Context) error {
 	}
 	x.left = map[string]change.Position{}
 	for _, p := range all {
-		if slotOf(p.Stream, x.slot.config.Slots) == x.slot.number {
+		if ownership.SlotOf(p.Stream, x.slot.config.Slots) == x.slot.number {
 			x.left[p.Stream] = p
 		}
 	}

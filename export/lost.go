@@ -10,6 +10,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/sinks"
 )
 
@@ -78,7 +79,7 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool) ([]change.Position, error) {
 	all, err := s.parts.Store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool {
-		return slotOf(p.Stream, s.config.Slots) != s.number || among != nil && !among(change.ParseStream(p.Stream).Resource)
+		return ownership.SlotOf(p.Stream, s.config.Slots) != s.number || among != nil && !among(change.ParseStream(p.Stream).Resource)
 	}), err
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/source"
 )
 
@@ -12,6 +13,7 @@ import (
 type Observer interface {
 	source.Observer
 	dependency.Observer
+	ownership.Observer
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)
@@ -19,8 +21,6 @@ type Observer interface {
 	StreamDoubt(stream string, err error)
 	// StreamsKnown says that StreamAdded was called for all streams of a slot that are there now.
 	StreamsKnown(slot int)
-	// Standing follows every look at the other replicas.
-	Standing(s Standing)
 	// SlotHeld says that a slot is owned by this process now, or no more.
 	SlotHeld(slot int, epoch int64, held bool)
 	// Rebuilding says how many records of how many a slot has read to rebuild its checkpoint; of 0 when that has ended.
@@ -30,8 +30,6 @@ type Observer interface {
 	Buffering(slot int, fill func() (items, bytes int64))
 	// Committed follows every batch that is durable and checkpointed.
 	Committed(c Committed)
-	// Problem names what a slot is stuck on; nil when it goes on.
-	Problem(slot int, err error)
 }
 
 // Committed says what one commit cost.
@@ -40,14 +38,4 @@ type Committed struct {
 	Bytes      int
 	Sink       time.Duration // until the sink had it
 	Checkpoint time.Duration // until the checkpoint had it
-}
-
-// Standing says how this replica stands among the others.
-type Standing struct {
-	Replicas int            // that live, this one included
-	Owners   map[int]string // of the slots
-	Self     string         // this one's name as an owner
-	Held     int            // slots that it works on
-	Share    int            // slots that it should hold
-	Standby  string         // why it holds none and should hold none; empty otherwise
 }

@@ -15,6 +15,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/sinks"
 )
 
@@ -43,7 +44,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 func committerAt(store checkpoint.Store, seq uint64) *committer {
 	r := &reads{store: store}
 	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, befores: newBefores(r, (&slot{}).rewriteOf, 0),
-		observer: quiet{}, watermarks: map[string]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: newReach(time.Minute, nil)}
+		observer: quiet{}, watermarks: map[string]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")

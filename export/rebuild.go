@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -46,7 +47,7 @@ type rebuild struct {
 func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
 	r := &rebuild{slot: s, state: state, lost: lost, hides: s.rewrites(), page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{}, started: time.Now(), said: time.Now()}
 	r.mine = func(stream string) bool {
-		return slotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
+		return ownership.SlotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
 	}
 	var err error
 	if r.past, err = log.Past(ctx, sinks.Wanted{Stream: r.mine, Bodies: s.config.Before}); err != nil {

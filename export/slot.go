@@ -12,6 +12,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/sinks"
 )
 
@@ -118,7 +119,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	var opened *sinks.Opened
 	var err error
-	s.parts.reach.call(s.number, func() bool {
+	s.parts.reach.Call(s.number, func() bool {
 		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
 		return err == nil
 	})
@@ -144,8 +145,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
 	defer stopWriting(nil)
 	defer context.AfterFunc(parent, func() {
-		if cut := cutOff(parent); cut != nil {
-			stopWriting(cut)
+		if down := ownership.SteppedDown(parent); down != nil {
+			stopWriting(down)
 			return
 		}
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
@@ -194,13 +195,4 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 		q.Done(b)
 	}
 	return nil
-}
-
-// slotOf says which slot owns a stream.
-func slotOf(stream string, slots int) int {
-	h := uint32(2166136261)
-	for i := range len(stream) {
-		h = (h ^ uint32(stream[i])) * 16777619
-	}
-	return int(h % uint32(slots))
 }

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
+	"kubecdc/export/ownership"
 	"kubecdc/source"
 )
 
@@ -66,7 +67,7 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 	wanted := map[string]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range x.slot.config.StreamsOf(r) {
-			if slotOf(s.ID(), x.slot.config.Slots) != x.slot.number {
+			if ownership.SlotOf(s.ID(), x.slot.config.Slots) != x.slot.number {
 				continue
 			}
 			wanted[s.ID()] = true

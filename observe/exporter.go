@@ -7,6 +7,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/sinks"
 	"kubecdc/source"
 )
@@ -35,7 +36,7 @@ func (e *Exporter) StreamDoubt(stream string, err error) { e.Health.StreamDoubt(
 
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 
-func (e *Exporter) Standing(s export.Standing) {
+func (e *Exporter) Standing(s ownership.Standing) {
 	others := maps.Clone(s.Owners)
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
 	e.Health.Standing(others, s.Standby)

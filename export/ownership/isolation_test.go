@@ -1,4 +1,4 @@
-package export
+package ownership
 
 import (
 	"context"
@@ -13,14 +13,12 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
-	"kubecdc/sinks"
 )
 
 const fleetLease = 10 * time.Second
 
 // fleet is replicas on one clock, which share slots by leases in memory. Each may be cut off from the sink by itself.
 type fleet struct {
-	checkpoint.Leases
 	slots int
 
 	mu     sync.Mutex
@@ -55,10 +53,11 @@ func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	ctx, kill := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
 	watchdog := dependency.NewWatchdog(quiet{}, log)
-	parts := Parts{Leases: f, Observer: quiet{}, Log: log, watchdog: watchdog, reach: newReach(fleetLease, watchdog)}
-	go parts.reach.probe(ctx, &fleetSink{fleet: f, name: name})
-	work := func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }
-	go newBalancer(Config{Slots: f.slots, Owner: name, LeaseDuration: fleetLease}, parts, work).run(ctx)
+	sink := NewReachability(fleetLease, watchdog)
+	go sink.Probe(ctx, &fleetSink{fleet: f, name: name})
+	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, LeasesIn: dependency.Leases, Sink: sink,
+		Watchdog: watchdog, Observer: quiet{}, Log: log,
+		Work: func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }}.Run(ctx)
 	return kill
 }
 
@@ -106,7 +105,6 @@ func (f *fleet) after(t *testing.T, wait time.Duration, moves int, want map[stri
 }
 
 type fleetSink struct {
-	sinks.Sink
 	fleet *fleet
 	name  string
 }
@@ -123,8 +121,11 @@ func (s *fleetSink) Probe(ctx context.Context) error {
 	return nil
 }
 
+type quiet struct{}
+
 func (quiet) Stalled(string, error) {}
 func (quiet) Standing(Standing)     {}
+func (quiet) Problem(int, error)    {}
 
 // Who works on what, while the sink answers some replicas and others not.
 func TestSlotsFollowTheSinksAnswers(t *testing.T) {

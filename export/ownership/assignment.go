@@ -1,4 +1,4 @@
-package export
+package ownership
 
 import (
 	"maps"
@@ -47,8 +47,8 @@ func (v view) shares() map[string]int {
 	return shares
 }
 
-// take deals the free slots out to the members that hold less than their share, and gives those of this one.
-func (v view) take() (mine []int) {
+// claims deals the free slots out to the members that hold less than their share, and gives those of this one.
+func (v view) claims() (mine []int) {
 	missing := v.shares()
 	for member, n := range v.held() {
 		missing[member] -= n
@@ -67,15 +67,15 @@ func (v view) take() (mine []int) {
 			free = free[1:]
 		}
 		if len(free) == left {
-			break // the rest is for members that hold too much elsewhere, until the dead are forgotten
+			break // the rest is for members that hold too much elsewhere, until replicas that ended are forgotten
 		}
 	}
 	return mine
 }
 
-// give is a slot to hand over, if this member has more than its share and another one less. While a slot is free,
-// nobody gives: the one that was given before has not been taken yet.
-func (v view) give() (slot int, ok bool) {
+// surplus is a slot to hand over, if this member has more than its share and another one less. While a slot is free,
+// nobody hands one over: the last one has not been taken yet.
+func (v view) surplus() (slot int, ok bool) {
 	shares, held := v.shares(), v.held()
 	if held[v.self] <= shares[v.self] || len(v.free()) > 0 {
 		return 0, false

@@ -1,4 +1,4 @@
-package export
+package ownership
 
 import (
 	"fmt"
@@ -15,15 +15,15 @@ type group struct {
 	moves   int
 }
 
-// round lets each replica act once, in any order; a slot that is given is free at once.
+// round lets each replica act once, in any order; a slot that is handed over is free at once.
 func (g *group) round(random *rand.Rand) (acted bool) {
 	for _, i := range random.Perm(len(g.members)) {
 		v := view{self: g.members[i], slots: g.slots, members: g.members, owners: g.owners}
-		for _, slot := range v.take() {
+		for _, slot := range v.claims() {
 			g.owners[slot] = v.self
 			acted = true
 		}
-		if slot, ok := v.give(); ok {
+		if slot, ok := v.surplus(); ok {
 			delete(g.owners, slot)
 			g.moves++
 			acted = true

@@ -1,19 +1,16 @@
-package export
+package ownership
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync"
 	"time"
 
 	"kubecdc/export/dependency"
-	"kubecdc/sinks"
 )
 
-// reach knows whether the sink answers this process. It probes the sink now and then, so that an idle exporter knows it too,
-// and is told of the slots' own calls.
-type reach struct {
+// Reachability knows whether the sink answers this process. It probes the sink now and then, so that an idle exporter knows it
+// too, and is told of the slots' own calls.
+type Reachability struct {
 	lease    time.Duration
 	watchdog *dependency.Watchdog
 
@@ -21,23 +18,25 @@ type reach struct {
 	probed  time.Time         // when a probe was last answered; zero: the sink can't be probed
 	written time.Time         // when a slot's call was last answered
 	waiting map[int]time.Time // slots that wait for the sink, since when, over all sessions
-	asked   time.Time         // when lost was last called
+	asked   time.Time         // when unreachable was last called
 }
 
-func newReach(lease time.Duration, w *dependency.Watchdog) *reach {
-	return &reach{lease: lease, watchdog: w, waiting: map[int]time.Time{}}
+// NewReachability takes a sink for out of reach that has not answered for a lease.
+func NewReachability(lease time.Duration, w *dependency.Watchdog) *Reachability {
+	return &Reachability{lease: lease, watchdog: w, waiting: map[int]time.Time{}}
 }
 
-// probe asks the sink until the context ends.
-func (r *reach) probe(ctx context.Context, sink sinks.Sink) {
-	prober, ok := sink.(sinks.Prober)
-	if !ok {
-		return
-	}
+// Prober is a sink that can be asked for an answer, without a record.
+type Prober interface {
+	Probe(ctx context.Context) error
+}
+
+// Probe asks the sink until the context ends.
+func (r *Reachability) Probe(ctx context.Context, sink Prober) {
 	r.answered()
 	for ctx.Err() == nil {
 		wait := r.watchdog.Begin(dependency.Sink, "the probe of the sink")
-		for !r.ask(ctx, prober, wait) && ctx.Err() == nil {
+		for !r.ask(ctx, sink, wait) && ctx.Err() == nil {
 			pause(ctx, r.lease/10)
 		}
 		wait.End()
@@ -48,10 +47,10 @@ func (r *reach) probe(ctx context.Context, sink sinks.Sink) {
 // probeEvery is how often the sink is asked for an answer, unless leases are short.
 const probeEvery = 5 * time.Second
 
-func (r *reach) ask(ctx context.Context, prober sinks.Prober, wait *dependency.Call) bool {
+func (r *Reachability) ask(ctx context.Context, sink Prober, wait *dependency.Call) bool {
 	try, cancel := context.WithTimeout(ctx, max(r.lease, dependency.StalledAfter))
 	defer cancel()
-	if err := prober.Probe(try); err != nil {
+	if err := sink.Probe(try); err != nil {
 		wait.Failed(err)
 		return false
 	}
@@ -59,14 +58,14 @@ func (r *reach) ask(ctx context.Context, prober sinks.Prober, wait *dependency.C
 	return true
 }
 
-func (r *reach) answered() {
+func (r *Reachability) answered() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.probed = time.Now()
 }
 
-// call is a slot's call to the sink: the slot waits from its first attempt until one is done.
-func (r *reach) call(slot int, do func() (done bool)) {
+// Call is a slot's call to the sink: the slot waits from its first attempt until one is done.
+func (r *Reachability) Call(slot int, do func() (done bool)) {
 	r.mu.Lock()
 	if r.waiting[slot].IsZero() {
 		r.waiting[slot] = time.Now()
@@ -81,16 +80,16 @@ func (r *reach) call(slot int, do func() (done bool)) {
 	r.written = time.Now()
 }
 
-// left says that the slot is not worked on here any more.
-func (r *reach) left(slot int) {
+// forget says that the slot is not worked on here any more.
+func (r *Reachability) forget(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting, slot)
 }
 
-// lost reports whether the sink has been out of this process's reach for a lease: no probe was answered, and either a slot
+// unreachable reports whether the sink has been out of this process's reach for a lease: no probe was answered, and either a slot
 // has waited for as long, or no slot had an answer. Where slots write all the same, what the probe misses is not needed.
-func (r *reach) lost() (since time.Time, lost bool) {
+func (r *Reachability) unreachable() (since time.Time, unreachable bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	before := r.asked
@@ -106,22 +105,6 @@ func (r *reach) lost() (since time.Time, lost bool) {
 		}
 	}
 	return r.probed, time.Since(r.written) >= r.lease
-}
-
-// cutOffError ends the work on a slot that is given back since the sink does not answer here.
-type cutOffError struct{ since time.Time }
-
-func (e *cutOffError) Error() string {
-	return fmt.Sprintf("the slot is given back: the sink has not answered this replica since %s, and another replica lives", e.since.UTC().Format(time.RFC3339))
-}
-
-// cutOff is why the context was ended, if that is why.
-func cutOff(ctx context.Context) error {
-	var cut *cutOffError
-	if errors.As(context.Cause(ctx), &cut) {
-		return cut
-	}
-	return nil
 }
 
 // pause waits, or until the context ends.
