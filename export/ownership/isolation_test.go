@@ -170,7 +170,7 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 				f.set(true, "a")
 				time.Sleep(4 * fleetLease)
 				f.set(false, "a")
-				time.Sleep(2 * fleetLease)
+				time.Sleep(5 * fleetLease / 2) // clearly more than the second probation, and less than the third
 			}
 			if f.mu.Lock(); f.moves > 12 {
 				t.Errorf("in half an hour slots changed hands %d times", f.moves)
