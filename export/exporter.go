@@ -184,7 +184,7 @@ func share(ctx context.Context, config Config, parts Parts, h *hub) error {
 		Sink: parts.reach, Watchdog: parts.watchdog, Observer: parts.Observer, Log: parts.Log,
 		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }}
 	for ctx.Err() == nil {
-		if err := settleLayout(ctx, config, parts); err != nil {
+		if err := resharder(config, parts).Settle(ctx); err != nil {
 			return err
 		}
 		if err := firstHeartbeat(ctx, config, parts); err != nil {

@@ -1,0 +1,206 @@
+package resharding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+const lease = 10 * time.Second
+
+// world is a checkpoint with a number of slots, the replicas that live, and what was done with each slot.
+type world struct {
+	slots   int
+	others  []string
+	used    int            // slots that some layout has had
+	fail    map[string]int // step → how often it fails
+	steps   []string
+	open    int
+	standby []string
+	stored  checkpoint.Relayout
+}
+
+func (w *world) step(name string) error {
+	w.steps = append(w.steps, name)
+	if w.fail[name] == 0 {
+		return nil
+	}
+	w.fail[name]--
+	return fmt.Errorf("%s fails", name)
+}
+
+func (w *world) Slots(context.Context, int) (int, error) { return w.slots, nil }
+
+func (w *world) Heartbeat(_ context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
+	if ttl != 0 {
+		return checkpoint.Replicas{}, errors.New("it says that it lives")
+	}
+	return checkpoint.Replicas{Members: append([]string{owner}, w.others...)}, nil
+}
+
+func (w *world) Relayout(_ context.Context, r checkpoint.Relayout) error {
+	if err := w.step("store"); err != nil {
+		return err
+	}
+	w.slots, w.stored = r.To, r
+	return nil
+}
+
+func (w *world) resharder(slots int) *Resharder {
+	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Patience: lease, Topology: w, Leases: w, Log: slog.New(slog.DiscardHandler),
+		Acquire: func(_ context.Context, n, layout int) (Slot, error) {
+			if layout != w.slots {
+				return nil, fmt.Errorf("slot %d is acquired in a layout of %d", n, layout)
+			}
+			if err := w.step(fmt.Sprint("acquire ", n)); err != nil {
+				return nil, err
+			}
+			w.open++
+			return &testSlot{world: w, n: n}, nil
+		},
+		Standby: func(replicas int, why string) { w.standby = append(w.standby, fmt.Sprint(replicas, " ", why)) },
+		Final:   func(err error) bool { return strings.Contains(err.Error(), "final") },
+	}
+}
+
+// testSlot n has written n records to a partition of its own, if it was ever used.
+type testSlot struct {
+	*world
+	n int
+}
+
+func (s *testSlot) State() checkpoint.SlotState {
+	return checkpoint.SlotState{Epoch: 7, New: s.n >= s.used, Offsets: change.Offsets{"topic": {s.n: int64(s.n)}}}
+}
+
+func (s *testSlot) Open(_ context.Context, unused bool, _ context.CancelCauseFunc) error {
+	if unused {
+		return s.step(fmt.Sprint("open unused ", s.n))
+	}
+	return s.step(fmt.Sprint("open ", s.n))
+}
+
+func (s *testSlot) Begin(_ context.Context, record change.Control, offsets change.Offsets) error {
+	return s.step(fmt.Sprintf("begin %d: %s, %s, after %v", s.n, record.Type, record.Cause, slices.Sorted(maps.Keys(offsets["topic"]))))
+}
+
+func (s *testSlot) Close() { s.world.open-- }
+
+// Every slot of both layouts is owned before anything is written; slots of an earlier layout are opened for their epoch alone;
+// each slot of the new one begins after all that the old ones wrote.
+func TestTheStepsOfAChange(t *testing.T) {
+	for name, test := range map[string]struct {
+		from, to, used int
+		want           []string
+	}{
+		"the same": {from: 2, to: 2, used: 2},
+		"more": {1, 2, 1, []string{"acquire 0", "open 0", "acquire 1", "open 1",
+			"begin 0: layout, KUBECDC_SLOTS was 1 and is 2, after [0]", "begin 1: layout, KUBECDC_SLOTS was 1 and is 2, after [0]", "store"}},
+		"more, as once before": {1, 2, 2, []string{"acquire 0", "open 0", "acquire 1", "open unused 1",
+			"begin 0: layout, KUBECDC_SLOTS was 1 and is 2, after [0]", "begin 1: layout, KUBECDC_SLOTS was 1 and is 2, after [0]", "store"}},
+		"fewer": {3, 1, 3, []string{"acquire 0", "open 0", "acquire 1", "open 1", "acquire 2", "open 2",
+			"begin 0: layout, KUBECDC_SLOTS was 3 and is 1, after [0 1 2]", "store"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{slots: test.from, used: test.used}
+			if err := w.resharder(test.to).Settle(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(w.steps, test.want) {
+				t.Errorf("steps are\n%s\nwant\n%s", strings.Join(w.steps, "\n"), strings.Join(test.want, "\n"))
+			}
+			if w.slots != test.to || w.open != 0 {
+				t.Errorf("the checkpoint has %d slots, %d are held", w.slots, w.open)
+			}
+			if want := max(test.from, test.to); len(w.steps) > 0 && (len(w.stored.Slots) != want || w.stored.Slots[want-1].Epoch != 7) {
+				t.Errorf("the states given are %v", w.stored.Slots)
+			}
+		})
+	}
+}
+
+// Whatever fails, the number stays, the slots are released, and all begins again.
+func TestAChangeThatFailsBeginsAgain(t *testing.T) {
+	first := &world{slots: 2, used: 2}
+	if err := first.resharder(3).Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for i, step := range first.steps {
+		t.Run(step, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &world{slots: 2, used: 2, fail: map[string]int{step: 1}}
+				r := w.resharder(3)
+				if err := (&relayout{Resharder: r, from: 2, to: 3}).run(t.Context()); err == nil || w.slots != 2 || w.open != 0 {
+					t.Errorf("error %v, %d slots, of which %d are held", err, w.slots, w.open)
+				}
+				if !slices.Equal(w.steps, first.steps[:i+1]) {
+					t.Errorf("it goes on after %q: %q", step, w.steps)
+				}
+				w.steps, w.fail[step] = nil, 3
+				began := time.Now()
+				if err := r.Settle(t.Context()); err != nil || w.slots != 3 || w.open != 0 {
+					t.Errorf("error %v, %d slots, of which %d are held", err, w.slots, w.open)
+				}
+				if took := time.Since(began); took < lease/10 || took > 4*lease {
+					t.Errorf("three attempts more took %s", took)
+				}
+			})
+		})
+	}
+}
+
+// Replicas with the other number go on until the last has ended; then it takes a quarter of a lease at most.
+func TestItWaitsForTheReplicasThatRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &world{slots: 1, used: 1, others: []string{"a", "b"}}
+		settled := make(chan error)
+		go func() { settled <- w.resharder(4).Settle(t.Context()) }()
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.others = w.others[:1]
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if len(w.steps) > 0 || w.slots != 1 {
+			t.Fatalf("it does not wait: %q", w.steps)
+		}
+		ended := time.Now()
+		w.others = nil
+		if err := <-settled; err != nil || w.slots != 4 {
+			t.Errorf("error %v, %d slots", err, w.slots)
+		}
+		if took := time.Since(ended); took > lease/4 {
+			t.Errorf("it took %s", took)
+		}
+		if first, last := w.standby[0], w.standby[len(w.standby)-1]; !strings.HasPrefix(first, `2 KUBECDC_SLOTS is 4 here, but 1 in the replicas that run (["a" "b"])`) ||
+			!strings.HasPrefix(last, `1 KUBECDC_SLOTS is 4 here, but 1 in the replicas that run (["a"])`) {
+			t.Errorf("it says first %q, last %q", first, last)
+		}
+	})
+}
+
+// A process that is told to stop while it waits, stops; an error that is final is given.
+func TestItStops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if err := (&world{slots: 1, others: []string{"a"}}).resharder(4).Settle(ctx); err != nil || ctx.Err() == nil {
+			t.Errorf("error %v", err)
+		}
+		w := &world{slots: 1, used: 1}
+		r := w.resharder(2)
+		r.Acquire = func(context.Context, int, int) (Slot, error) { return nil, errors.New("final") }
+		if err := r.Settle(t.Context()); err == nil || w.slots != 1 {
+			t.Errorf("error %v, %d slots", err, w.slots)
+		}
+	})
+}
