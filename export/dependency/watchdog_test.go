@@ -5,17 +5,23 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-type heard struct{ now string }
+type heard struct{ text atomic.Value }
 
 func (h *heard) Stalled(_ string, err error) {
-	if h.now = ""; err != nil {
-		h.now = err.Error()
+	if h.text.Store(""); err != nil {
+		h.text.Store(err.Error())
 	}
+}
+
+func (h *heard) now() string {
+	text, _ := h.text.Load().(string)
+	return text
 }
 
 // A call that takes long is reported from its 2 s on until it ends; of several the oldest; a quick one, never.
@@ -28,12 +34,12 @@ func TestWhatHasNoAnswerIsTold(t *testing.T) {
 			time.Sleep(after)
 			synctest.Wait()
 			for _, word := range words {
-				if !strings.Contains(h.now, word) {
-					t.Errorf("told is %q, want %q", h.now, word)
+				if !strings.Contains(h.now(), word) {
+					t.Errorf("told is %q, want %q", h.now(), word)
 				}
 			}
-			if len(words) == 0 && h.now != "" {
-				t.Errorf("told is %q", h.now)
+			if len(words) == 0 && h.now() != "" {
+				t.Errorf("told is %q", h.now())
 			}
 		}
 		first, quick := d.Begin(Sink, "first"), d.Begin(Sink, "quick")

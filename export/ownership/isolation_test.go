@@ -104,6 +104,15 @@ func (f *fleet) after(t *testing.T, wait time.Duration, moves int, want map[stri
 	f.moves = 0
 }
 
+// moved gives how often a slot was taken since the last call.
+func (f *fleet) moved() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	moves := f.moves
+	f.moves = 0
+	return moves
+}
+
 type fleetSink struct {
 	fleet *fleet
 	name  string
@@ -172,13 +181,11 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 				f.set(false, "a")
 				time.Sleep(5 * fleetLease / 2) // clearly more than the second probation, and less than the third
 			}
-			if f.mu.Lock(); f.moves > 12 {
-				t.Errorf("in half an hour slots changed hands %d times", f.moves)
+			if moves := f.moved(); moves > 12 {
+				t.Errorf("in half an hour slots changed hands %d times", moves)
 			}
-			f.moves = 0
-			f.mu.Unlock()
 			time.Sleep(5 * fleetLease)
-			f.moves = 0
+			f.moved()
 			f.after(t, time.Minute, 0, map[string]int{"a": 2, "b": 2})
 		},
 	} {
@@ -188,7 +195,7 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 				f.start(t, "a")
 				f.start(t, "b")
 				time.Sleep(5 * fleetLease)
-				f.moves = 0
+				f.moved()
 				happen(t, f)
 			})
 		})
