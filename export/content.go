@@ -120,7 +120,7 @@ func (s *slot) redactorOf(stream string) *redact.Redactor {
 }
 
 // rewrite gives a body as it may be told and kept now, or nil where that can't be done.
-type rewrite func(key string, body []byte) []byte
+type rewrite = func(key string, body []byte) []byte
 
 // rewriteOf is nil where all of a stream's bodies may be told.
 func (s *slot) rewriteOf(stream string) rewrite {

@@ -11,6 +11,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/export/rebuild"
 	"kubecdc/sinks"
 )
 
@@ -40,6 +41,16 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 		}
 	}
 	return nil
+}
+
+// rebuildFrom rebuilds the checkpoint of this slot's streams, but for those whose records are gone: they are written again.
+func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
+	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
+	mine := func(stream string) bool {
+		return ownership.SlotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
+	}
+	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Rewrite: s.rewrites(),
+		Store: s.parts.Store, Observer: s.parts.Observer, Log: s.log}.Run(ctx, log, state, lost)
 }
 
 // noteLost notes what the log has lost of what was written before the checkpoint.

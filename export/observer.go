@@ -6,6 +6,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/export/rebuild"
 	"kubecdc/source"
 )
 
@@ -14,6 +15,7 @@ type Observer interface {
 	source.Observer
 	dependency.Observer
 	ownership.Observer
+	rebuild.Observer
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)
@@ -23,8 +25,6 @@ type Observer interface {
 	StreamsKnown(slot int)
 	// SlotHeld says that a slot is owned by this process now, or no more.
 	SlotHeld(slot int, epoch int64, held bool)
-	// Rebuilding says how many records of how many a slot has read to rebuild its checkpoint; of 0 when that has ended.
-	Rebuilding(slot int, done, of int64)
 	// Buffering gives a function that tells, whenever it is asked, how many items and bytes a slot has read and not yet
 	// made durable; nil when the slot holds nothing any more.
 	Buffering(slot int, fill func() (items, bytes int64))

@@ -12,6 +12,9 @@ import (
 	"kubecdc/sinks"
 )
 
+// reportEvery is how often a line about the progress is logged.
+const reportEvery = 5 * time.Second
+
 // rolling moves the checkpoint over the log's tail: what earlier owners wrote to the sink and did not checkpoint. Each batch is
 // committed before the next one is read, so that memory does not grow with the tail, and whoever is interrupted leaves a
 // checkpoint that stands at a batch, from where the next owner goes on.
@@ -49,7 +52,7 @@ func (r *rolling) commit(ctx context.Context, b *sinks.Recovered) error {
 	}
 	r.state.Seq, r.state.Offsets = b.Batch.Seq, r.state.Offsets.Merge(b.Offsets)
 	r.batches, r.changes = r.batches+1, r.changes+len(b.Batch.Changes)
-	if time.Since(r.said) > sayEvery {
+	if time.Since(r.said) > reportEvery {
 		r.said = time.Now()
 		r.say("rolling the checkpoint forward")
 	}

@@ -1,15 +1,18 @@
-package export
+// Package rebuild makes a slot's checkpoint anew, from what the log has of its streams: the last state of each live object, and
+// the newest positions. It knows neither how the log is read nor how the checkpoint stores: pages go from one to the other,
+// and memory does not grow with either.
+package rebuild
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -20,17 +23,39 @@ const (
 	pageBytes   = 4 << 20
 )
 
-// rebuild makes the checkpoint of a slot's streams anew, from what the log has of them: the last state of each live object,
-// and the newest positions. It replaces what the checkpoint knew of them. Whoever is interrupted leaves the slot new, and
+// Store is what a rebuild does to the checkpoint.
+type Store interface {
+	Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error
+	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error
+	Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error
+}
+
+// Observer is told how far a rebuild is.
+type Observer interface {
+	// Rebuilding says how many records of how many a slot has read to rebuild its checkpoint; of 0 when that has ended.
+	Rebuilding(slot int, done, of int64)
+}
+
+// Slot says whose checkpoint is rebuilt, and what it may have.
+type Slot struct {
+	Number   int
+	Mine     func(stream string) bool                                 // the streams to rebuild
+	Known    func(ctx context.Context) ([]change.Position, error)     // the positions that the checkpoint has of the slot's streams
+	Bodies   bool                                                     // the checkpoint keeps objects' bodies
+	Rewrite  func(stream string) func(key string, body []byte) []byte // what may be kept of a body; nil: all
+	Store    Store
+	Observer Observer
+	Log      *slog.Logger
+}
+
+// rebuild is one attempt. It replaces what the checkpoint knew of the streams. Whoever is interrupted leaves the slot new, and
 // the next session begins again.
 type rebuild struct {
-	*slot
-	state  *checkpoint.SlotState
-	past   *sinks.Past
-	lost   *sinks.LostTailError
-	mine   func(stream string) bool
-	before []change.Position // that the checkpoint had
-	hides  func(stream string) rewrite
+	Slot
+	state *checkpoint.SlotState
+	past  *sinks.Past
+	lost  *sinks.LostTailError
+	known []change.Position // before
 
 	page    map[string]map[string]*checkpoint.Object // stream → key → what is left of it; nil: deleted
 	count   int
@@ -42,34 +67,38 @@ type rebuild struct {
 	said    time.Time
 }
 
-// rebuildFrom leaves out the streams whose records are gone: they are written again (lost.go). It gives what else the log
-// has lost of these streams, as it turned out.
-func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
-	r := &rebuild{slot: s, state: state, lost: lost, hides: s.rewrites(), page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{}, started: time.Now(), said: time.Now()}
-	r.mine = func(stream string) bool {
-		return ownership.SlotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
-	}
-	var err error
-	if r.past, err = log.Past(ctx, sinks.Wanted{Stream: r.mine, Bodies: s.config.Before}); err != nil {
+// Run rebuilds, and moves state to where the slot stands then. It gives what else the log has lost of these streams, as it
+// turned out. Why the checkpoint is rebuilt is lost's to tell.
+func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
+	started := time.Now()
+	past, err := log.Past(ctx, sinks.Wanted{Stream: s.Mine, Bodies: s.Bodies})
+	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
-	if r.before, err = s.positionsOf(ctx, nil); err != nil {
+	known, err := s.Known(ctx)
+	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
-	switch {
-	case r.empty():
-		s.log.Debug("the log has nothing of this slot's streams")
-	case r.past.Seq == 0 && len(r.past.Positions) == 0:
-		s.log.Info("the checkpoint is new: looking for this slot's streams in the log", "records", r.past.Records)
-	default:
-		s.log.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", lost.Reason,
-			"checkpoint_batch", state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch, "streams", len(r.past.Positions), "records", r.past.Records)
-	}
-	defer s.parts.Observer.Rebuilding(s.number, 0, 0)
+	r := &rebuild{Slot: s, state: state, past: past, lost: lost, known: known, page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{},
+		started: started, said: started}
+	r.announce()
+	defer s.Observer.Rebuilding(s.Number, 0, 0)
 	if err := r.run(ctx); err != nil {
 		return nil, err
 	}
-	return r.past.Lost, nil
+	return past.Lost, nil
+}
+
+func (r *rebuild) announce() {
+	switch {
+	case r.empty():
+		r.Log.Debug("the log has nothing of this slot's streams")
+	case r.past.Seq == 0 && len(r.past.Positions) == 0:
+		r.Log.Info("the checkpoint is new: looking for this slot's streams in the log", "records", r.past.Records)
+	default:
+		r.Log.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.lost.Reason,
+			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch, "streams", len(r.past.Positions), "records", r.past.Records)
+	}
 }
 
 // empty: the log was never written to.
@@ -78,7 +107,7 @@ func (r *rebuild) empty() bool {
 }
 
 func (r *rebuild) run(ctx context.Context) error {
-	if err := r.parts.Store.Clear(ctx, r.number, r.state.Epoch, r.mine); err != nil {
+	if err := r.Store.Clear(ctx, r.Number, r.state.Epoch, r.Mine); err != nil {
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	folded, err := r.past.Fold(ctx, func(c *change.Change) error { return r.add(ctx, c) }, r.progress)
@@ -89,7 +118,7 @@ func (r *rebuild) run(ctx context.Context) error {
 		if dependency.Of(err) == "" {
 			err = dependency.Tag(dependency.Sink, err)
 		}
-		return fmt.Errorf("rebuild the checkpoint of slot %d from the log: %w", r.number, err)
+		return fmt.Errorf("rebuild the checkpoint of slot %d from the log: %w", r.Number, err)
 	}
 	failpoint.Hit(failpoint.Rebuilt)
 	if err := r.finish(ctx); err != nil {
@@ -98,12 +127,12 @@ func (r *rebuild) run(ctx context.Context) error {
 	if r.empty() {
 		return nil
 	}
-	r.log.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
+	r.Log.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())
 	return nil
 }
 
-// add takes in what a record says of its object.
+// add folds a record into the page.
 func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 	stream := c.Stream.ID()
 	if r.page[stream] == nil {
@@ -114,8 +143,8 @@ func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 		r.page[stream][c.Key()] = nil
 	} else {
 		body := c.After
-		if hide := r.hides(stream); hide != nil && body != nil {
-			body = hide(c.Key(), body) // the log may tell more than may be kept now
+		if rewrite := r.Rewrite(stream); rewrite != nil && body != nil {
+			body = rewrite(c.Key(), body) // the log may tell more than may be kept now
 		}
 		r.page[stream][c.Key()] = &checkpoint.Object{Key: c.Key(), UID: c.UID, ResourceVersion: c.ResourceVersion, Body: body}
 	}
@@ -145,7 +174,7 @@ func (r *rebuild) flush(ctx context.Context) error {
 		}
 		streams = append(streams, s)
 	}
-	if err := r.parts.Store.PutPage(ctx, r.number, r.state.Epoch, r.pages, streams); err != nil {
+	if err := r.Store.PutPage(ctx, r.Number, r.state.Epoch, r.pages, streams); err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
 	clear(r.page)
@@ -165,12 +194,12 @@ func (r *rebuild) progress(f sinks.Folded) {
 		return
 	}
 	r.told = now
-	r.parts.Observer.Rebuilding(r.number, f.Records, max(r.past.Records, f.Records))
+	r.Observer.Rebuilding(r.Number, f.Records, max(r.past.Records, f.Records))
 	if now.Sub(r.said) < sayEvery {
 		return
 	}
 	r.said = now
-	r.log.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
+	r.Log.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
 }
 
 // finish puts positions, batch number and offsets in place. A stream of which the log does not tell any more how far it is
@@ -191,13 +220,13 @@ func (r *rebuild) finish(ctx context.Context) error {
 	for stream := range r.seen {
 		unknown(stream)
 	}
-	for _, p := range r.before {
-		if p.ResourceVersion != "" && r.mine(p.Stream) {
+	for _, p := range r.known {
+		if p.ResourceVersion != "" && r.Mine(p.Stream) {
 			unknown(p.Stream)
 		}
 	}
-	commit := checkpoint.Commit{Slot: r.number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq), Positions: positions, Offsets: r.offsets()}
-	if err := r.parts.Store.Rebuilt(ctx, r.pages, commit); err != nil {
+	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq), Positions: positions, Offsets: r.offsets()}
+	if err := r.Store.Rebuilt(ctx, r.pages, commit); err != nil {
 		return err
 	}
 	r.state.Seq, r.state.Offsets, r.state.New = commit.Seq, commit.Offsets, false

@@ -1,0 +1,233 @@
+package rebuild
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
+	"kubecdc/sinks"
+)
+
+// pages is a checkpoint that notes what a rebuild does to it.
+type pages struct {
+	cleared bool
+	pages   [][]checkpoint.StreamCommit
+	ended   int // after how many pages; -1: it has not ended
+	commit  checkpoint.Commit
+	failAt  int // the page that can't be written; -1: none
+}
+
+func (p *pages) Clear(context.Context, int, int64, func(string) bool) error {
+	p.cleared = true
+	return nil
+}
+
+func (p *pages) PutPage(_ context.Context, _ int, _ int64, page int, streams []checkpoint.StreamCommit) error {
+	if !p.cleared || page != len(p.pages) {
+		return fmt.Errorf("page %d comes after %d others", page, len(p.pages))
+	}
+	if page == p.failAt {
+		return errors.New("the disk is full")
+	}
+	p.pages = append(p.pages, streams)
+	return nil
+}
+
+func (p *pages) Rebuilt(_ context.Context, n int, c checkpoint.Commit) error {
+	p.ended, p.commit = n, c
+	return nil
+}
+
+// log has a past, and records of it.
+type log struct {
+	sinks.Log
+	past    sinks.Past
+	records []change.Change
+	err     error // after the records
+}
+
+func (l *log) Past(context.Context, sinks.Wanted) (*sinks.Past, error) {
+	past := l.past
+	past.Fold = func(_ context.Context, visit func(*change.Change) error, _ func(sinks.Folded)) (sinks.Folded, error) {
+		for i := range l.records {
+			if err := visit(&l.records[i]); err != nil {
+				return sinks.Folded{}, err
+			}
+		}
+		return sinks.Folded{Records: int64(len(l.records))}, l.err
+	}
+	return &past, nil
+}
+
+type quiet struct{}
+
+func (quiet) Rebuilding(int, int64, int64) {}
+
+// run rebuilds slot 0, to which all streams belong but nodes.
+func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, lost *sinks.LostTailError, known ...change.Position) error {
+	p.ended = -1
+	_, err := Slot{Mine: func(stream string) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Log: slog.New(slog.DiscardHandler),
+		Known: func(context.Context) ([]change.Position, error) { return known, nil },
+		Rewrite: func(stream string) func(string, []byte) []byte {
+			if stream != "secrets" {
+				return nil
+			}
+			return func(string, []byte) []byte { return []byte("hidden") }
+		}}.Run(t.Context(), l, state, lost)
+	return err
+}
+
+func record(op change.Op, stream, name, version string, size int) change.Change {
+	c := change.Change{Op: op, Stream: change.StreamFromID(stream), Name: name, UID: "u", ResourceVersion: version}
+	if op != change.Delete {
+		c.After = []byte(strings.Repeat("x", size))
+	}
+	return c
+}
+
+// Memory is bounded by a page, in objects and in bytes.
+func TestPages(t *testing.T) {
+	for name, test := range map[string]struct {
+		records, size int
+		want          []int
+	}{
+		"none":                 {0, 0, nil},
+		"one that is not full": {3, 10, []int{3}},
+		"by objects":           {2*pageObjects + 1, 10, []int{pageObjects, pageObjects, 1}},
+		"by bytes":             {5, pageBytes / 2, []int{2, 2, 1}},
+		"an object each":       {2, 2 * pageBytes, []int{1, 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &log{past: sinks.Past{Seq: 1, Records: int64(test.records)}}
+			for n := range test.records {
+				l.records = append(l.records, record(change.Create, "pods", fmt.Sprint(n), "1", test.size))
+			}
+			p := &pages{failAt: -1}
+			if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}); err != nil {
+				t.Fatal(err)
+			}
+			var got []int
+			for _, page := range p.pages {
+				got = append(got, len(page[0].Upserts))
+			}
+			if !slices.Equal(got, test.want) || p.ended != len(test.want) {
+				t.Errorf("pages have %v objects, want %v; it ends after %d", got, test.want, p.ended)
+			}
+		})
+	}
+}
+
+// In a page, what a key's last record says is left; what may not be kept is not written.
+func TestTheLastRecordOfAKeyIsLeft(t *testing.T) {
+	l := &log{past: sinks.Past{Seq: 1}, records: []change.Change{record(change.Create, "pods", "a", "1", 1), record(change.Create, "pods", "b", "2", 1),
+		record(change.Delete, "pods", "b", "3", 0), record(change.Update, "pods", "a", "4", 1), record(change.Create, "secrets", "s", "5", 1)}}
+	p := &pages{failAt: -1}
+	if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, s := range p.pages[0] {
+		for _, o := range s.Upserts {
+			got[s.Stream+"/"+o.Key] = o.ResourceVersion + " " + string(o.Body)
+		}
+		for _, key := range s.Deletes {
+			got[s.Stream+"/"+key] = "deleted"
+		}
+	}
+	if want := map[string]string{"pods/a": "4 x", "pods/b": "deleted", "secrets/s": "5 hidden"}; !maps.Equal(got, want) {
+		t.Errorf("the page has %v, want %v", got, want)
+	}
+}
+
+// Where a stream goes on from: where the log has it; where the log does not say so any more, from an unknown position.
+func TestWhereTheStreamsGoOn(t *testing.T) {
+	unknown := change.UnknownVersion
+	at := func(stream, version string, ended change.Ended) change.Position {
+		return change.Position{Stream: stream, ResourceVersion: version, Ended: ended}
+	}
+	for name, test := range map[string]struct {
+		log   []change.Position
+		known []change.Position // of the checkpoint
+		seen  string            // a stream with records
+		want  map[string]string
+	}{
+		"the log has it":                         {log: []change.Position{at("pods", "9", "")}, known: []change.Position{at("pods", "5", "")}, seen: "pods", want: map[string]string{"pods": "9"}},
+		"the log has objects only":               {seen: "pods", want: map[string]string{"pods": unknown}},
+		"the checkpoint alone knew it":           {known: []change.Position{at("pods", "5", "")}, want: map[string]string{"pods": unknown}},
+		"its first list had not ended":           {known: []change.Position{at("pods", "", "")}, want: map[string]string{}},
+		"nor by the log":                         {log: []change.Position{at("pods", "", "")}, seen: "pods", want: map[string]string{"pods": ""}},
+		"its resource was removed":               {log: []change.Position{at("pods", "9", change.EndedRemoved)}, known: []change.Position{at("pods", "5", "")}, want: map[string]string{}},
+		"it was not selected any more":           {log: []change.Position{at("pods", "9", change.EndedDeselected)}, want: map[string]string{"pods": "9"}},
+		"it belongs to another slot, or is gone": {known: []change.Position{at("nodes", "5", "")}, want: map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := &log{past: sinks.Past{Seq: 1, Positions: test.log}}
+			if test.seen != "" {
+				l.records = []change.Change{record(change.Create, test.seen, "a", "1", 1)}
+			}
+			p := &pages{failAt: -1}
+			if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}, test.known...); err != nil {
+				t.Fatal(err)
+			}
+			got := map[string]string{}
+			for _, position := range p.commit.Positions {
+				got[position.Stream] = position.ResourceVersion
+			}
+			if !maps.Equal(got, test.want) {
+				t.Errorf("positions are %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+// The slot goes on after the newer batch of the two, with the log's offsets, and the old ones of a topic that is gone: that
+// is to be found again until it is noted.
+func TestWhereTheSlotGoesOn(t *testing.T) {
+	for _, test := range []struct{ checkpoint, log, want uint64 }{{0, 7, 7}, {9, 7, 9}, {3, 0, 3}} {
+		state := checkpoint.SlotState{Epoch: 2, Seq: test.checkpoint, New: true, Offsets: change.Offsets{"gone": {0: 50}, "kept": {0: 60}}}
+		l := &log{past: sinks.Past{Seq: test.log, Offsets: change.Offsets{"kept": {0: 70}}}}
+		p := &pages{failAt: -1}
+		if err := run(t, p, l, &state, &sinks.LostTailError{Offsets: change.Offsets{"gone": {0: 0}}}); err != nil {
+			t.Fatal(err)
+		}
+		if state.Seq != test.want || state.New || state.Offsets["gone"][0] != 50 || state.Offsets["kept"][0] != 70 {
+			t.Errorf("checkpoint at %d, log at %d: the slot goes on from %+v", test.checkpoint, test.log, state)
+		}
+		if p.commit.Seq != test.want || p.commit.Epoch != 2 {
+			t.Errorf("the checkpoint has %+v", p.commit)
+		}
+	}
+}
+
+// Whatever breaks it off leaves the slot new, and says which of the two failed.
+func TestARebuildThatIsBrokenOff(t *testing.T) {
+	for name, test := range map[string]struct {
+		failAt int
+		err    error
+		of     string
+	}{
+		"the log can't be read":           {-1, errors.New("no route"), dependency.Sink},
+		"the checkpoint can't be written": {0, nil, dependency.Checkpoint},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := checkpoint.SlotState{Seq: 3, New: true}
+			p := &pages{failAt: test.failAt}
+			err := run(t, p, &log{past: sinks.Past{Seq: 9}, records: []change.Change{record(change.Create, "pods", "a", "1", 1)}, err: test.err},
+				&state, &sinks.LostTailError{})
+			if err == nil || dependency.Of(err) != test.of || !strings.HasPrefix(err.Error(), "rebuild the checkpoint of slot 0 from the log: ") {
+				t.Errorf("error %v, of %q", err, dependency.Of(err))
+			}
+			if p.ended != -1 || !state.New || state.Seq != 3 {
+				t.Errorf("it ends after %d pages, the slot is %+v", p.ended, state)
+			}
+		})
+	}
+}
