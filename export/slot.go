@@ -20,13 +20,13 @@ import (
 // commit until something fails; then everything in memory is forgotten and the next session starts from what is
 // durable. A crash and an error are the same thing to it.
 type slot struct {
-	number int
-	config Config
-	parts  Parts
-	hub    *hub
-	log    *slog.Logger
-	rivals rivals
-	waits  waits // for the sink, over all sessions
+	number   int
+	config   Config
+	parts    Parts
+	hub      *hub
+	log      *slog.Logger
+	rivals   rivals
+	refusals refusals // by the sink, over all sessions
 }
 
 func newSlot(number int, config Config, parts Parts, h *hub) *slot {
@@ -50,7 +50,7 @@ func (s *slot) run(ctx context.Context) error {
 		case ctx.Err() != nil:
 			return err
 		}
-		if s.setAside(err) {
+		if s.noteRefusals(err) {
 			continue
 		}
 		if time.Since(started) > time.Minute {
@@ -88,9 +88,9 @@ func (s *slot) session(ctx context.Context) error {
 		return s.verify(ctx, state.Epoch, err)
 	}
 	defer log.Close()
-	var contents *contents
+	var redactions *redactions
 	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
-		contents, err = s.settleContents(ctx, state.Epoch)
+		redactions, err = s.settleRedactions(ctx, state.Epoch)
 		return err
 	})
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, contents))
+	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, redactions))
 }
 
 // acquire takes the slot, if it is free.
@@ -139,7 +139,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch
 // that is being gathered is committed too, within the shutdown timeout; unless the sink does not answer here.
-func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, contents *contents) error {
+func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, redactions *redactions) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
@@ -156,7 +156,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	s.parts.Observer.Buffering(s.number, q.Fill)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	r := &reads{store: s.parts.Store}
-	streams := newStreams(s, q, r, contents, stopReading)
+	streams := newStreams(s, q, r, redactions, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
 	stopped := make(chan struct{})

@@ -13,22 +13,22 @@ import (
 
 // streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
 type streams struct {
-	slot     *slot
-	queue    *batching.Queue
-	reads    *reads
-	contents *contents
-	fail     context.CancelCauseFunc
-	running  map[string]*source.Stream
-	left     map[string]change.Position // of the checkpoint, not selected, and not settled yet (left.go); nil: not read yet
-	doubts   map[string]string          // what is said of streams now
-	waiting  map[string]change.Resource // streams that are not read while the sink refuses their records (refused.go)
-	newest   *source.Selection
-	wg       sync.WaitGroup
+	slot       *slot
+	queue      *batching.Queue
+	reads      *reads
+	redactions *redactions
+	fail       context.CancelCauseFunc
+	running    map[string]*source.Stream
+	orphans    map[string]change.Position // not settled yet (orphans.go); nil: not read yet
+	doubts     map[string]string          // what is said of streams now
+	refused    map[string]change.Resource // streams that are not read while the sink refuses their records (refusals.go)
+	newest     *source.Selection
+	wg         sync.WaitGroup
 }
 
-func newStreams(s *slot, q *batching.Queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{},
-		waiting: map[string]change.Resource{}}
+func newStreams(s *slot, q *batching.Queue, r *reads, c *redactions, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, redactions: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{},
+		refused: map[string]change.Resource{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -42,7 +42,7 @@ func (x *streams) run(ctx context.Context) {
 			if err := x.apply(ctx, selection); err != nil && ctx.Err() == nil {
 				x.fail(err)
 			}
-		case <-x.slot.waits.due():
+		case <-x.slot.refusals.due():
 			if err := x.askAgain(ctx); err != nil && ctx.Err() == nil {
 				x.fail(err)
 			}
@@ -51,10 +51,10 @@ func (x *streams) run(ctx context.Context) {
 			for id := range x.running {
 				x.slot.parts.Observer.StreamRemoved(id)
 			}
-			for id := range x.left {
+			for id := range x.orphans {
 				x.slot.parts.Observer.StreamRemoved(id)
 			}
-			for id := range x.waiting {
+			for id := range x.refused {
 				x.slot.parts.Observer.StreamRemoved(id)
 			}
 			return
@@ -62,7 +62,7 @@ func (x *streams) run(ctx context.Context) {
 	}
 }
 
-// apply starts what is new, tells running streams what the API server serves now, and settles what is left of others.
+// apply starts what is new, tells running streams what the API server serves now, and settles the orphans.
 func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 	wanted := map[string]bool{}
 	for _, r := range selection.Resources {
@@ -71,12 +71,12 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 				continue
 			}
 			wanted[s.ID()] = true
-			running, refused := x.running[s.ID()], x.slot.waits.of(r)
+			running, refused := x.running[s.ID()], x.slot.refusals.of(r)
 			switch {
 			case running != nil:
 				running.SetResource(&s.Resource)
 			case refused != nil:
-				if err := x.wait(ctx, s, refused); err != nil {
+				if err := x.leaveOut(ctx, s, refused); err != nil {
 					return err
 				}
 			default:
@@ -108,7 +108,7 @@ func (x *streams) add(s *change.Stream) *source.Stream {
 
 func (x *streams) work(ctx context.Context, running *source.Stream) {
 	x.wg.Go(func() {
-		err := x.contents.settle(ctx, running.ID())
+		err := x.redactions.settle(ctx, running.ID())
 		if err == nil {
 			err = running.Run(ctx)
 		}

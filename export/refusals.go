@@ -17,11 +17,11 @@ import (
 // they stay where the log has them, and go on from there once the sink would take their records again. What happened
 // meanwhile is recovered as after any stop.
 
-// waits are the refusals of a slot, by their place in the log. A refusal that is over is kept, for how long it waits the
+// refusals are those of a slot, by their place in the log. A refusal that is over is kept, since its delay goes on the
 // next time.
-type waits map[string]*wait
+type refusals map[string]*refusal
 
-type wait struct {
+type refusal struct {
 	sinks.Refusal
 	since  time.Time
 	over   time.Time // zero while it lasts
@@ -29,17 +29,17 @@ type wait struct {
 	next   time.Time // when the sink is asked again
 }
 
-// setAside notes what the sink refuses, and reports whether another session makes sense at once: without these streams.
-func (s *slot) setAside(err error) (news bool) {
+// noteRefusals notes what the sink refuses, and reports whether another session makes sense at once: without these streams.
+func (s *slot) noteRefusals(err error) (news bool) {
 	var refused *sinks.RefusedError
 	if !errors.As(err, &refused) {
 		return false
 	}
-	if s.waits == nil {
-		s.waits = waits{}
+	if s.refusals == nil {
+		s.refusals = refusals{}
 	}
 	for _, r := range refused.Refusals {
-		if s.waits.add(r) {
+		if s.refusals.add(r) {
 			news = true
 			s.log.Error("the sink does not take the records of a resource: its streams wait, the others go on", "place", r.Place, "error", r.Err)
 		}
@@ -48,29 +48,29 @@ func (s *slot) setAside(err error) (news bool) {
 }
 
 // add notes a refusal, unless it is known.
-func (w waits) add(r sinks.Refusal) (news bool) {
-	known := w[r.Place]
+func (all refusals) add(r sinks.Refusal) (news bool) {
+	known := all[r.Place]
 	if known != nil && known.over.IsZero() {
 		return false
 	}
 	if known == nil {
 		delays := backoff.NewExponentialBackOff()
 		delays.InitialInterval, delays.MaxInterval = time.Second, 30*time.Second
-		known = &wait{delays: delays}
-		w[r.Place] = known
+		known = &refusal{delays: delays}
+		all[r.Place] = known
 	} else if time.Since(known.over) > time.Minute {
 		known.delays.Reset()
 	}
 	known.Refusal, known.since, known.over = r, time.Now(), time.Time{}
-	known.later()
+	known.postpone()
 	return true
 }
 
-func (w *wait) later() { w.next = time.Now().Add(w.delays.NextBackOff()) }
+func (w *refusal) postpone() { w.next = time.Now().Add(w.delays.NextBackOff()) }
 
 // of gives the refusal of a resource's records; nil where they are taken.
-func (w waits) of(r change.Resource) *wait {
-	for _, one := range w {
+func (all refusals) of(r change.Resource) *refusal {
+	for _, one := range all {
 		if one.over.IsZero() && one.Of(r) {
 			return one
 		}
@@ -79,9 +79,9 @@ func (w waits) of(r change.Resource) *wait {
 }
 
 // due fires when the sink is to be asked again; never, if nothing is refused.
-func (w waits) due() <-chan time.Time {
+func (all refusals) due() <-chan time.Time {
 	var first time.Time
-	for _, one := range w {
+	for _, one := range all {
 		if one.over.IsZero() && (first.IsZero() || one.next.Before(first)) {
 			first = one.next
 		}
@@ -92,13 +92,13 @@ func (w waits) due() <-chan time.Time {
 	return time.After(time.Until(first))
 }
 
-// wait leaves a stream out, and says so in the log, once a session.
-func (x *streams) wait(ctx context.Context, s *change.Stream, w *wait) error {
+// leaveOut leaves a stream out, and says so in the log, once a session.
+func (x *streams) leaveOut(ctx context.Context, s *change.Stream, w *refusal) error {
 	id := s.ID()
-	if _, told := x.waiting[id]; told {
+	if _, told := x.refused[id]; told {
 		return nil
 	}
-	x.waiting[id] = s.Resource
+	x.refused[id] = s.Resource
 	x.slot.parts.Observer.StreamAdded(id)
 	x.slot.parts.Observer.StreamState(id, source.StateRefused, "", w.Err)
 	return x.tell(ctx, id, change.ControlStreamError, w.Err.Error(), w.since)
@@ -119,7 +119,7 @@ const askPatience = 10 * time.Second
 // askAgain asks the sink about what it has refused for long enough, and starts the streams that it would take.
 func (x *streams) askAgain(ctx context.Context) error {
 	news := false
-	for _, w := range x.slot.waits {
+	for _, w := range x.slot.refusals {
 		if !w.over.IsZero() || time.Now().Before(w.next) {
 			continue
 		}
@@ -133,7 +133,7 @@ func (x *streams) askAgain(ctx context.Context) error {
 			x.stillRefused(w, err)
 		default:
 			news = true
-			if err := x.taken(ctx, w); err != nil {
+			if err := x.endRefusal(ctx, w); err != nil {
 				return err
 			}
 		}
@@ -144,32 +144,32 @@ func (x *streams) askAgain(ctx context.Context) error {
 	return x.apply(ctx, *x.newest)
 }
 
-func (x *streams) stillRefused(w *wait, err error) {
-	w.later()
+func (x *streams) stillRefused(w *refusal, err error) {
+	w.postpone()
 	if w.Err.Error() != err.Error() {
 		x.slot.log.Warn("the sink still does not take the records of a resource", "place", w.Place, "error", err)
 	}
 	w.Err = err
-	for id, r := range x.waiting {
+	for id, r := range x.refused {
 		if w.Of(r) {
 			x.slot.parts.Observer.StreamState(id, source.StateRefused, "", err)
 		}
 	}
 }
 
-// taken ends a refusal.
-func (x *streams) taken(ctx context.Context, w *wait) error {
+// endRefusal ends a refusal.
+func (x *streams) endRefusal(ctx context.Context, w *refusal) error {
 	w.over = time.Now()
 	x.slot.log.Info("the sink takes the records of a resource again: its streams go on", "place", w.Place,
 		"after", w.over.Sub(w.since).Round(time.Second).String())
-	for id, r := range x.waiting {
+	for id, r := range x.refused {
 		if !w.Of(r) {
 			continue
 		}
 		if err := x.tell(ctx, id, change.ControlStreamRecovered, "the sink takes its records again", w.since); err != nil {
 			return err
 		}
-		delete(x.waiting, id)
+		delete(x.refused, id)
 	}
 	return nil
 }

@@ -15,43 +15,43 @@ import (
 	"kubecdc/source"
 )
 
-// The checkpoint may have streams that the selection does not: their resource was removed while no session ran, or in the
+// Orphans are streams that the checkpoint has and the selection does not: their resource was removed while no session ran, or in the
 // middle of a session that was killed; or the settings do not select them any more. The first ends as if the removal had
 // been seen, the second with a record that says so, once: its position and objects are kept. Where it can't be told which
 // of the two it is, nothing is done until it can.
 
-// settle looks at each of these streams until it is known what became of it.
+// settle looks at each orphan until it is known what became of it.
 func (x *streams) settle(ctx context.Context, selection source.Selection, wanted map[string]bool) error {
-	if x.left == nil {
-		if err := x.loadLeft(ctx); err != nil {
+	if x.orphans == nil {
+		if err := x.loadOrphans(ctx); err != nil {
 			return err
 		}
 	}
-	for _, id := range slices.Sorted(maps.Keys(x.left)) {
-		if x.slot.waits.of(change.ResourceOf(id)) != nil {
+	for _, id := range slices.Sorted(maps.Keys(x.orphans)) {
+		if x.slot.refusals.of(change.ResourceOf(id)) != nil {
 			continue // its end could not be told
 		}
 		if wanted[id] || x.running[id] != nil {
-			delete(x.left, id) // apply has said what there is to say of it
+			delete(x.orphans, id) // apply has said what there is to say of it
 			continue
 		}
-		if err := x.settleOne(ctx, selection, x.left[id]); err != nil {
+		if err := x.settleOne(ctx, selection, x.orphans[id]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// loadLeft reads this slot's streams.
-func (x *streams) loadLeft(ctx context.Context) error {
+// loadOrphans reads this slot's streams. Those that are selected are taken out by settle.
+func (x *streams) loadOrphans(ctx context.Context) error {
 	all, err := x.reads.Streams(ctx)
 	if err != nil {
 		return err
 	}
-	x.left = map[string]change.Position{}
+	x.orphans = map[string]change.Position{}
 	for _, p := range all {
 		if ownership.SlotOf(p.Stream, x.slot.config.Slots) == x.slot.number {
-			x.left[p.Stream] = p
+			x.orphans[p.Stream] = p
 		}
 	}
 	return nil
@@ -70,19 +70,19 @@ func (x *streams) settleOne(ctx context.Context, selection source.Selection, p c
 		x.doubt(p.Stream, err)
 		return nil
 	case fate == source.FateRemoved:
-		err = x.depart(ctx, s)
+		err = x.endRemoved(ctx, s)
 	case p.Ended == "":
-		err = x.deselect(ctx, p)
+		err = x.endDeselected(ctx, p)
 	}
 	if err == nil {
-		delete(x.left, p.Stream)
+		delete(x.orphans, p.Stream)
 		x.doubt(p.Stream, nil)
 	}
 	return err
 }
 
-// deselect ends a stream that is not selected any more.
-func (x *streams) deselect(ctx context.Context, p change.Position) error {
+// endDeselected ends a stream that is not selected any more.
+func (x *streams) endDeselected(ctx context.Context, p change.Position) error {
 	cause := "no longer selected: " + x.slot.config.selects()
 	x.slot.log.Warn("a stream has ended; what the checkpoint has of it is kept until it is selected again, or forgotten (exporter forget)",
 		"stream", p.Stream, "reason", cause)
@@ -94,8 +94,8 @@ func (x *streams) deselect(ctx context.Context, p change.Position) error {
 		Control: &change.Control{Type: change.ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}})
 }
 
-// depart runs a stream whose resource is not there: it sends the deletion of each object that the inventory has, and ends.
-func (x *streams) depart(ctx context.Context, s *change.Stream) error {
+// endRemoved runs a stream whose resource is not there: it sends the deletion of each object that the inventory has, and ends.
+func (x *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 	r, err := x.asRead(ctx, s)
 	if err != nil {
 		return err

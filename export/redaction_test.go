@@ -62,14 +62,14 @@ func TestTheCheckpointKeepsWhatMayBeTold(t *testing.T) {
 		{"secrets", redact.Plain, `"k":"hmac-sha256:`},
 		{"*", redact.Plain, `"metadata":{"name":"a"}}`},
 	} {
-		if _, err := slotWith(t, store, step.resources, step.mode).settleContents(t.Context(), 1); err != nil {
+		if _, err := slotWith(t, store, step.resources, step.mode).settleRedactions(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := kept(t, store); !strings.Contains(got, step.want) {
 			t.Errorf("%s, %s: it keeps %s, want %s", step.resources, step.mode, got, step.want)
 		}
 	}
-	if _, err := slotWith(t, store, "secrets", redact.Hash).settleContents(t.Context(), 7); err == nil {
+	if _, err := slotWith(t, store, "secrets", redact.Hash).settleRedactions(t.Context(), 7); err == nil {
 		t.Error("another owner rewrites what is kept")
 	}
 }
@@ -78,7 +78,7 @@ func TestTheCheckpointKeepsWhatMayBeTold(t *testing.T) {
 func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	store := storeAt(t, 0)
 	s := slotWith(t, store, "secrets", redact.Hash)
-	if _, err := s.settleContents(t.Context(), 1); err != nil {
+	if _, err := s.settleRedactions(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	keep(t, store, 1)

@@ -1,0 +1,63 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
+)
+
+// renewals are leases that answer each renewal as told, the last answer from then on.
+type renewals struct {
+	checkpoint.Leases
+	answers []error
+	asked   int
+}
+
+func (l *renewals) Renew(context.Context, int, int64, time.Duration) error {
+	n := min(l.asked, len(l.answers)-1)
+	l.asked++
+	return l.answers[n]
+}
+
+// A session ends at once when the checkpoint says that the slot is not its own any more. Where the checkpoint does not answer,
+// it ends within a third of a lease after the lease has run out; no promise hangs on that, the next owner fences it.
+func TestASessionEndsWithItsLease(t *testing.T) {
+	away := errors.New("no route")
+	const ttl = 30 * time.Second
+	for name, test := range map[string]struct {
+		answers []error
+		after   time.Duration // 0: it goes on
+		want    error
+		of      string
+	}{
+		"renewed":             {answers: []error{nil}},
+		"away for a moment":   {answers: []error{nil, away, away, nil}},
+		"away for a lease":    {answers: []error{nil, away}, after: 50 * time.Second, want: away, of: dependency.Checkpoint},
+		"away from the start": {answers: []error{away}, after: 40 * time.Second, want: away, of: dependency.Checkpoint},
+		"taken over":          {answers: []error{nil, checkpoint.ErrFenced}, after: 20 * time.Second, want: checkpoint.ErrFenced},
+		"forgotten":           {answers: []error{checkpoint.ErrBehind}, after: 10 * time.Second, want: checkpoint.ErrBehind},
+		"another layout":      {answers: []error{&checkpoint.LayoutError{}}, after: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, stop := context.WithTimeout(t.Context(), time.Hour)
+				defer stop()
+				s := &slot{config: Config{LeaseDuration: ttl}, parts: Parts{Leases: &renewals{answers: test.answers}}}
+				began, failed := time.Now(), error(nil)
+				s.renew(ctx, 1, func(err error) { failed = err })
+				took := time.Since(began)
+				if goesOn := test.after == 0; goesOn && (failed != nil || took != time.Hour) || !goesOn && (failed == nil || took != test.after) {
+					t.Errorf("after %s: %v", took, failed)
+				}
+				if test.want != nil && !errors.Is(failed, test.want) || dependency.Of(failed) != test.of {
+					t.Errorf("error %v, of %q", failed, dependency.Of(failed))
+				}
+			})
+		})
+	}
+}
