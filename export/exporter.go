@@ -1,10 +1,13 @@
 // Package export joins the parts: it reads streams (source), makes batches durable (sinks) and remembers how far
-// it is (checkpoint). One slot is one loop; start reading at slot.go.
+// it is (checkpoint). One slot is one loop, in sessions; start reading at slot.go. It knows no Kafka, no SQL and no watch.
+//
+// What needs less than a session has a package of its own: which replica works on which slots (ownership), another number of
+// slots (resharding), gathering batches (batching), a lost checkpoint (rebuild), servers that do not answer (dependency). None of
+// them reads a stream or opens a sink.
 package export
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -82,7 +85,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		prune(ctx, parts, config.HistoryRetention)
 		return nil
 	})
-	group.Go(func() error { return share(ctx, config, parts, h) })
+	group.Go(func() error { return ownSlots(ctx, config, parts, h) })
 	return group.Wait()
 }
 
@@ -167,54 +170,6 @@ func notBegun(ctx context.Context, parts *Parts, unknown []source.Pattern) ([]so
 	return slices.DeleteFunc(unknown, func(p source.Pattern) bool {
 		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ParseStream(s.Stream).Resource) })
 	}), err
-}
-
-// leasesIn names the dependency that has the leases.
-func (p *Parts) leasesIn() string {
-	if p.Leases == checkpoint.Leases(p.Store) {
-		return dependency.Checkpoint
-	}
-	return dependency.Leases
-}
-
-// share works on this replica's share of the slots. When the layout is changed while it holds none, it waits until
-// its own is the layout again.
-func share(ctx context.Context, config Config, parts Parts, h *hub) error {
-	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration, Leases: parts.Leases, LeasesIn: parts.leasesIn(),
-		Sink: parts.reach, Watchdog: parts.watchdog, Observer: parts.Observer, Log: parts.Log,
-		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }}
-	for ctx.Err() == nil {
-		if err := resharder(config, parts).Settle(ctx); err != nil {
-			return err
-		}
-		if err := firstHeartbeat(ctx, config, parts); err != nil {
-			return err
-		}
-		parts.Start.Done()
-		err := replica.Run(ctx)
-		var layout *checkpoint.LayoutError
-		if !errors.As(err, &layout) || isFenced(err) {
-			return err
-		}
-	}
-	return nil
-}
-
-// firstHeartbeat waits until the leases answer. What else they say is the balancer's to hear.
-func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
-	at := parts.StoreAt
-	if parts.leasesIn() == dependency.Leases {
-		at = parts.Client.Host()
-	}
-	var timeout *startup.TimeoutError
-	err := parts.step(ctx, "the leases", at, func(ctx context.Context) error {
-		_, err := parts.Leases.Heartbeat(ctx, config.Owner, config.LeaseDuration)
-		return err
-	})
-	if errors.As(err, &timeout) {
-		return err
-	}
-	return nil
 }
 
 // prune forgets old history once an hour.

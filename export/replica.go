@@ -1,0 +1,59 @@
+package export
+
+import (
+	"context"
+	"errors"
+
+	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
+	"kubecdc/internal/startup"
+)
+
+// leasesIn names the dependency that has the leases.
+func (p *Parts) leasesIn() string {
+	if p.Leases == checkpoint.Leases(p.Store) {
+		return dependency.Checkpoint
+	}
+	return dependency.Leases
+}
+
+// ownSlots works on this replica's share of the slots. When the layout is changed while it holds none, it waits until
+// its own is the layout again.
+func ownSlots(ctx context.Context, config Config, parts Parts, h *hub) error {
+	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration, Leases: parts.Leases, LeasesIn: parts.leasesIn(),
+		Sink: parts.reach, Watchdog: parts.watchdog, Observer: parts.Observer, Log: parts.Log,
+		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }}
+	for ctx.Err() == nil {
+		if err := resharder(config, parts).Settle(ctx); err != nil {
+			return err
+		}
+		if err := firstHeartbeat(ctx, config, parts); err != nil {
+			return err
+		}
+		parts.Start.Done()
+		err := replica.Run(ctx)
+		var layout *checkpoint.LayoutError
+		if !errors.As(err, &layout) || isFenced(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// firstHeartbeat waits until the leases answer. What else they say is the balancer's to hear.
+func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
+	at := parts.StoreAt
+	if parts.leasesIn() == dependency.Leases {
+		at = parts.Client.Host()
+	}
+	var timeout *startup.TimeoutError
+	err := parts.step(ctx, "the leases", at, func(ctx context.Context) error {
+		_, err := parts.Leases.Heartbeat(ctx, config.Owner, config.LeaseDuration)
+		return err
+	})
+	if errors.As(err, &timeout) {
+		return err
+	}
+	return nil
+}
