@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/internal/rawjson"
 )
 
 // The documents in which an API server says what it serves. A server of 1.27 or later gives all of them in two
@@ -130,7 +132,7 @@ func (c *Client) readJSON(ctx context.Context, path, accept string, into any) er
 		return err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, errors.Join(errMalformed, err))
+		return fmt.Errorf("read %s: %w", path, errors.Join(rawjson.ErrMalformed, err))
 	}
 	return nil
 }

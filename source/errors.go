@@ -8,6 +8,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/internal/rawjson"
 )
 
 // Which answers of the API server mean what. All that is not named here is retried with backoff as it is.
@@ -37,7 +39,7 @@ var errNameless = errors.New("its metadata has no name")
 
 // isUnreadable: an answer that is no list, or has an object that can't be read. To ask again is no use.
 func isUnreadable(err error) bool {
-	return errors.Is(err, errMalformed) || errors.Is(err, errNameless) || errors.Is(err, errUnsupported)
+	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, errNameless) || errors.Is(err, errUnsupported)
 }
 
 // errBehind: the server seems to be older than the log. It is asked again before anything is concluded.

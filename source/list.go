@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 )
 
 // page is what one page of a list says besides its items.
@@ -84,7 +85,7 @@ func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
 func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 	t, err := d.ReadToken()
 	if err == nil && t.Kind() != kind {
-		err = errMalformed
+		err = rawjson.ErrMalformed
 	}
 	if err != nil {
 		return fmt.Errorf("read a list: %w", unquoted(err))
@@ -101,7 +102,7 @@ func unquoted(err error) error {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return io.ErrUnexpectedEOF
 	}
-	return fmt.Errorf("%w at byte %d", errMalformed, syntax.ByteOffset)
+	return fmt.Errorf("%w at byte %d", rawjson.ErrMalformed, syntax.ByteOffset)
 }
 
 func (p *page) readMetadata(d *jsontext.Decoder) error {
@@ -109,22 +110,22 @@ func (p *page) readMetadata(d *jsontext.Decoder) error {
 	if err != nil {
 		return err
 	}
-	s := scanner{b: raw}
-	for name, more := s.first(); more; name, more = s.next() {
-		value := s.skip()
+	s := rawjson.New(raw)
+	for name, more := s.First(); more; name, more = s.Next() {
+		value := s.Skip()
 		switch string(name) {
 		case "resourceVersion":
-			p.version, _ = text(value)
+			p.version, _ = rawjson.Text(value)
 		case "continue":
-			p.continueToken, _ = text(value)
+			p.continueToken, _ = rawjson.Text(value)
 		case "remainingItemCount":
 			if _, err := fmt.Sscan(string(value), &p.remaining); err != nil {
 				return fmt.Errorf("remainingItemCount: %w", err)
 			}
 		}
 	}
-	if !s.ok() {
-		return errMalformed
+	if !s.OK() {
+		return rawjson.ErrMalformed
 	}
 	return nil
 }

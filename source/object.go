@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 	"kubecdc/redact"
 )
 
@@ -30,37 +31,35 @@ func (o *object) key() string {
 // parseObject finds the identity in raw, and makes sure that raw is JSON and nothing else: its bytes are spliced into
 // records as they are, and a broken one would break the record for every consumer.
 func parseObject(raw []byte) (object, error) {
-	s := scanner{b: raw}
+	s := rawjson.New(raw)
 	o := object{}
 	o.scan(&s)
-	if !s.atEnd() {
-		s.fail()
+	if !s.AtEnd() {
+		s.Fail()
 	}
-	return o, o.check(s.ok())
+	return o, o.check(s.OK())
 }
 
 // scan reads the object that comes next. Only metadata is looked into; the rest is skipped over.
-func (o *object) scan(s *scanner) {
-	start := s.i
-	for name, more := s.first(); more; name, more = s.next() {
+func (o *object) scan(s *rawjson.Scanner) {
+	start := s.Offset()
+	for name, more := s.First(); more; name, more = s.Next() {
 		switch {
 		case string(name) == "kind":
 			o.typed = true
-			s.skip()
-		case string(name) == "metadata" && s.atObject():
+			s.Skip()
+		case string(name) == "metadata" && s.AtObject():
 			o.scanMetadata(s)
 		default:
-			s.skip()
+			s.Skip()
 		}
 	}
-	if s.ok() {
-		o.raw = s.b[skipSpace(s.b, start):s.i]
-	}
+	o.raw = s.Since(start)
 }
 
-func (o *object) scanMetadata(s *scanner) {
+func (o *object) scanMetadata(s *rawjson.Scanner) {
 	var found rawIdentity
-	for name, more := s.first(); more; name, more = s.next() {
+	for name, more := s.First(); more; name, more = s.Next() {
 		var target *[]byte
 		switch string(name) {
 		case "name":
@@ -72,7 +71,7 @@ func (o *object) scanMetadata(s *scanner) {
 		case "resourceVersion":
 			target = &found.version
 		}
-		value := s.skip()
+		value := s.Skip()
 		if target != nil {
 			*target = value
 		}
@@ -85,15 +84,15 @@ type rawIdentity struct{ namespace, name, uid, version []byte }
 
 // identify copies the identity, as one text in which all that is asked for lies.
 func (o *object) identify(r *rawIdentity) {
-	namespace, ok1 := plainText(r.namespace)
-	name, ok2 := plainText(r.name)
-	uid, ok3 := plainText(r.uid)
-	version, ok4 := plainText(r.version)
+	namespace, ok1 := rawjson.PlainText(r.namespace)
+	name, ok2 := rawjson.PlainText(r.name)
+	uid, ok3 := rawjson.PlainText(r.uid)
+	version, ok4 := rawjson.PlainText(r.version)
 	if !(ok1 && ok2 && ok3 && ok4) {
-		o.namespace, _ = text(r.namespace)
-		o.name, _ = text(r.name)
-		o.uid, _ = text(r.uid)
-		o.version, _ = text(r.version)
+		o.namespace, _ = rawjson.Text(r.namespace)
+		o.name, _ = rawjson.Text(r.name)
+		o.uid, _ = rawjson.Text(r.uid)
+		o.version, _ = rawjson.Text(r.version)
 		return
 	}
 	var room [400]byte // 63 of a namespace, 253 of a name, 36 of a uid, and the version
@@ -112,7 +111,7 @@ func (o *object) identify(r *rawIdentity) {
 // check says what is wrong with an object that was scanned; wellFormed is whether it is JSON.
 func (o *object) check(wellFormed bool) error {
 	if !wellFormed {
-		return fmt.Errorf("read an object: %w", errMalformed)
+		return fmt.Errorf("read an object: %w", rawjson.ErrMalformed)
 	}
 	if o.name == "" || o.uid == "" || !change.ValidVersion(o.version) {
 		return fmt.Errorf("read an object: %w", &lackingError{o.name, o.uid, o.version})
@@ -163,7 +162,7 @@ func (o *object) withType(r *change.Resource) []byte {
 	}
 	rest := o.raw[1:]
 	head := `{"kind":"` + r.Kind + `","apiVersion":"` + r.APIVersion() + `"`
-	if i := skipSpace(rest, 0); i < len(rest) && rest[i] != '}' {
+	if i := rawjson.SkipSpace(rest, 0); i < len(rest) && rest[i] != '}' {
 		head += ","
 	}
 	out := make([]byte, 0, len(head)+len(rest))

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 )
 
 // A resource that discovery does not show is not yet removed: an API server that has just started shows none of the
@@ -93,7 +94,7 @@ func (c *Client) groupVersions(ctx context.Context, group string) (versions []st
 	all := change.NewStream(triggers[1], "", "", "")
 	for token := ""; ; {
 		p, err := c.listPage(ctx, all, true, 500, token, func(_ *page, raw []byte) error {
-			name, _ := text(member(member(raw, "metadata"), "name"))
+			name, _ := rawjson.Text(rawjson.Member(rawjson.Member(raw, "metadata"), "name"))
 			version, of, _ := strings.Cut(name, ".")
 			if of == group {
 				versions = append(versions, version)

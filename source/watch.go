@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 )
 
 // event is one line of a watch.
@@ -75,19 +76,19 @@ func (w *watcher) next() (event, error) {
 // parseEvent reads type and object in one pass; unknown members are tolerated.
 func parseEvent(line []byte) event {
 	e := event{line: line}
-	s := scanner{b: line}
-	for name, more := s.first(); more; name, more = s.next() {
+	s := rawjson.New(line)
+	for name, more := s.First(); more; name, more = s.Next() {
 		switch {
 		case string(name) == "type":
-			e.kind = kindOf(s.skip())
-		case string(name) == "object" && s.atObject():
+			e.kind = kindOf(s.Skip())
+		case string(name) == "object" && s.AtObject():
 			e.object.scan(&s)
 		default:
-			s.skip()
+			s.Skip()
 		}
 	}
-	if !s.atEnd() || e.kind == "" {
-		e.err = fmt.Errorf("read a watch event: %w", errMalformed)
+	if !s.AtEnd() || e.kind == "" {
+		e.err = fmt.Errorf("read a watch event: %w", rawjson.ErrMalformed)
 	}
 	return e
 }
@@ -104,7 +105,7 @@ func kindOf(raw []byte) string {
 	case `"BOOKMARK"`:
 		return "BOOKMARK"
 	}
-	kind, _ := text(raw)
+	kind, _ := rawjson.Text(raw)
 	return kind
 }
 
@@ -112,7 +113,7 @@ func kindOf(raw []byte) string {
 func (e event) statusOf() error {
 	status := metav1.Status{}
 	if err := json.Unmarshal(e.object.raw, &status); err != nil {
-		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.object.raw), errMalformed) // not quoted: it may be an object
+		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.object.raw), rawjson.ErrMalformed) // not quoted: it may be an object
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }
@@ -125,19 +126,8 @@ type bookmark struct {
 
 func (e event) bookmark() (bookmark, error) {
 	if !change.ValidVersion(e.object.version) {
-		return bookmark{}, fmt.Errorf("read a bookmark: %w", errMalformed)
+		return bookmark{}, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
-	end, _ := text(member(member(member(e.object.raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))
+	end, _ := rawjson.Text(rawjson.Member(rawjson.Member(rawjson.Member(e.object.raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))
 	return bookmark{version: e.object.version, initialEnd: end == "true"}, nil
-}
-
-// member is the value of one member of an object; nil when there is none.
-func member(raw []byte, name string) []byte {
-	s := scanner{b: raw}
-	for found, more := s.first(); more; found, more = s.next() {
-		if value := s.skip(); string(found) == name {
-			return value
-		}
-	}
-	return nil
 }

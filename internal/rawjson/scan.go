@@ -1,4 +1,8 @@
-package source
+// Package rawjson reads JSON without decoding it. The hot path looks at each of the server's bytes once: it finds the few
+// fields that the watch protocol needs, checks that all of the text is JSON, and passes the bytes on as they came. The
+// scanner accepts exactly what encoding/json accepts; the fuzz tests compare the two. The package knows nothing of
+// Kubernetes.
+package rawjson
 
 import (
 	"bytes"
@@ -8,106 +12,117 @@ import (
 	"math/bits"
 )
 
-// This file reads raw JSON without decoding it: the hot path looks at each of the server's bytes once, finds the few
-// fields that the protocol needs, makes sure that all of it is JSON, and passes the bytes on. It accepts exactly what
-// encoding/json does, which is its oracle in the fuzz test.
+// ErrMalformed reports text that is not JSON, or not the JSON that was expected. It quotes nothing of the text.
+var ErrMalformed = errors.New("malformed JSON")
 
-var errMalformed = errors.New("malformed JSON")
-
-// maxDepth is that of encoding/json.
+// maxDepth is how deep values may be nested; encoding/json has the same limit.
 const maxDepth = 10000
 
-// scanner walks JSON from front to back. After anything malformed i is -1, and nothing more is found.
-type scanner struct {
+// Scanner walks JSON from front to back. Once it meets malformed text, i is -1 and it finds nothing more.
+type Scanner struct {
 	b     []byte
 	i     int
 	depth int
 }
 
-// ok reports whether all up to here was JSON.
-func (s *scanner) ok() bool { return s.i >= 0 }
+// New returns a scanner at the start of raw.
+func New(raw []byte) Scanner { return Scanner{b: raw} }
 
-// atObject reports whether an object comes next.
-func (s *scanner) atObject() bool {
-	s.space()
-	return s.ok() && s.i < len(s.b) && s.b[s.i] == '{'
+// Offset returns how many bytes the scanner has read.
+func (s *Scanner) Offset() int { return s.i }
+
+// Since returns the bytes read since the offset, without leading space; nil once the text was malformed.
+func (s *Scanner) Since(offset int) []byte {
+	if !s.OK() {
+		return nil
+	}
+	return s.b[SkipSpace(s.b, offset):s.i]
 }
 
-// atEnd reports whether nothing but space is left.
-func (s *scanner) atEnd() bool {
+// OK reports whether everything read so far is JSON.
+func (s *Scanner) OK() bool { return s.i >= 0 }
+
+// AtObject reports whether an object comes next.
+func (s *Scanner) AtObject() bool {
+	s.space()
+	return s.OK() && s.i < len(s.b) && s.b[s.i] == '{'
+}
+
+// AtEnd reports whether nothing but space is left.
+func (s *Scanner) AtEnd() bool {
 	s.space()
 	return s.i == len(s.b)
 }
 
-// first enters the object that comes next, and gives the name of its first member, raw, without its quotes: its value
-// comes next and must be passed, by skip or otherwise, before next is called. At the end of the object, and on
-// anything malformed, more is false.
-func (s *scanner) first() (name []byte, more bool) {
-	if !s.atObject() {
-		return s.fail()
+// First enters the object that comes next and returns the name of its first member, raw and without quotes. The member's
+// value comes next: the caller must pass it, by Skip or by First, before it calls Next. At the end of the object, and in
+// malformed text, more is false.
+func (s *Scanner) First() (name []byte, more bool) {
+	if !s.AtObject() {
+		return s.Fail()
 	}
 	if s.depth++; s.depth > maxDepth {
-		return s.fail()
+		return s.Fail()
 	}
-	s.i = skipSpace(s.b, s.i+1)
+	s.i = SkipSpace(s.b, s.i+1)
 	if s.i < len(s.b) && s.b[s.i] == '}' {
 		return s.leave()
 	}
 	return s.name()
 }
 
-// next gives the name of the object's next member.
-func (s *scanner) next() (name []byte, more bool) {
+// Next returns the name of the object's next member.
+func (s *Scanner) Next() (name []byte, more bool) {
 	s.space()
-	if !s.ok() || s.i >= len(s.b) {
-		return s.fail()
+	if !s.OK() || s.i >= len(s.b) {
+		return s.Fail()
 	}
 	switch s.b[s.i] {
 	case ',':
-		s.i = skipSpace(s.b, s.i+1)
+		s.i = SkipSpace(s.b, s.i+1)
 		return s.name()
 	case '}':
 		return s.leave()
 	}
-	return s.fail()
+	return s.Fail()
 }
 
-func (s *scanner) name() (name []byte, more bool) {
+func (s *Scanner) name() (name []byte, more bool) {
 	start := s.i
 	end := skipString(s.b, start)
 	if end < 0 {
-		return s.fail()
+		return s.Fail()
 	}
-	colon := skipSpace(s.b, end)
+	colon := SkipSpace(s.b, end)
 	if colon >= len(s.b) || s.b[colon] != ':' {
-		return s.fail()
+		return s.Fail()
 	}
 	s.i = colon + 1
 	return s.b[start+1 : end-1], true
 }
 
-func (s *scanner) leave() (name []byte, more bool) {
+func (s *Scanner) leave() (name []byte, more bool) {
 	s.i++
 	s.depth--
 	return nil, false
 }
 
-func (s *scanner) fail() (name []byte, more bool) {
+func (s *Scanner) Fail() (name []byte, more bool) {
 	s.i = -1
 	return nil, false
 }
 
-func (s *scanner) space() {
-	if s.ok() {
-		s.i = skipSpace(s.b, s.i)
+func (s *Scanner) space() {
+	if s.OK() {
+		s.i = SkipSpace(s.b, s.i)
 	}
 }
 
-// skip passes the next value, and gives its bytes; nil where it is malformed.
-func (s *scanner) skip() []byte {
+// Skip passes the next value and returns its bytes; nil if the value is malformed.
+func (s *Scanner) Skip() []byte {
 	s.space()
 	start := s.i
-	if !s.ok() {
+	if !s.OK() {
 		return nil
 	}
 	if s.i = skipValue(s.b, start, s.depth); s.i < 0 {
@@ -116,7 +131,7 @@ func (s *scanner) skip() []byte {
 	return s.b[start:s.i]
 }
 
-func skipSpace(b []byte, i int) int {
+func SkipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
 	}
@@ -129,7 +144,7 @@ func skipValue(b []byte, i, depth int) int {
 	const levels = 64
 	inside, kinds := 0, uint64(0) // a bit is 1 for an object
 value:
-	if i = skipSpace(b, i); i >= len(b) {
+	if i = SkipSpace(b, i); i >= len(b) {
 		return -1
 	}
 	switch c := b[i]; c {
@@ -147,7 +162,7 @@ value:
 			}
 			break
 		}
-		if i = skipSpace(b, i+1); i >= len(b) {
+		if i = SkipSpace(b, i+1); i >= len(b) {
 			return -1
 		}
 		if b[i] == c+2 { // } or ]: it is empty
@@ -169,12 +184,12 @@ after: // a value
 	if inside == 0 {
 		return i
 	}
-	if i = skipSpace(b, i); i >= len(b) {
+	if i = SkipSpace(b, i); i >= len(b) {
 		return -1
 	}
 	switch c, object := b[i], kinds&1 == 1; {
 	case c == ',' && object:
-		i = skipSpace(b, i+1)
+		i = SkipSpace(b, i+1)
 		goto name
 	case c == ',':
 		i++
@@ -190,7 +205,7 @@ name:
 	if i = skipString(b, i); i < 0 {
 		return -1
 	}
-	if i = skipSpace(b, i); i >= len(b) || b[i] != ':' {
+	if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
 		return -1
 	}
 	i++
@@ -320,8 +335,8 @@ func skipDigits(b []byte, i int) int {
 	return i
 }
 
-// plainText is what stands in a raw JSON string value; nothing where it is no string, and not ok where it has escapes.
-func plainText(raw []byte) (text []byte, ok bool) {
+// PlainText returns the inside of a raw JSON string; nil for any other value. ok is false if the string has escapes.
+func PlainText(raw []byte) (text []byte, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return nil, true
 	}
@@ -329,8 +344,8 @@ func plainText(raw []byte) (text []byte, ok bool) {
 	return raw, bytes.IndexByte(raw, '\\') < 0
 }
 
-// text is the Go string of a raw JSON string value; ok is false for any other value.
-func text(raw []byte) (s string, ok bool) {
+// Text returns a raw JSON string as a Go string; ok is false for any other value.
+func Text(raw []byte) (s string, ok bool) {
 	if len(raw) < 2 || raw[0] != '"' {
 		return "", false
 	}
@@ -339,4 +354,15 @@ func text(raw []byte) (s string, ok bool) {
 	}
 	err := json.Unmarshal(raw, &s)
 	return s, err == nil
+}
+
+// Member returns the raw value of one member of an object; nil if the object lacks it.
+func Member(raw []byte, name string) []byte {
+	s := New(raw)
+	for found, more := s.First(); more; found, more = s.Next() {
+		if value := s.Skip(); string(found) == name {
+			return value
+		}
+	}
+	return nil
 }
