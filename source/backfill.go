@@ -8,6 +8,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"kubecdc/source/known"
 )
 
 // After a 410 the watch can't be resumed, but the server can still be asked how things stood at each revision of
@@ -25,7 +27,7 @@ import (
 type backfill struct {
 	history   *history
 	claims    *Claims
-	index     *index
+	known     *known.Set
 	from, to  uint64
 	listed    int64  // objects in the list at to
 	floor     uint64 // the oldest revision that can still be read: from, unless the server has compacted it
@@ -72,8 +74,8 @@ func (b *backfill) run(ctx context.Context, changed []object, gone []string) err
 		return err
 	}
 	for _, key := range gone {
-		k, _ := b.index.get(key)
-		b.end(b.lifeOf(key, k.uid), b.from, b.to)
+		k, _ := b.known.Get(key)
+		b.end(b.lifeOf(key, k.UID), b.from, b.to)
 	}
 	if err := b.takeCensus(ctx); err != nil {
 		return err
@@ -94,8 +96,8 @@ func (b *backfill) findFloor(ctx context.Context) error {
 		b.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", b.floor))
 	case errors.Is(err, errNoCount):
 		b.floor, err = b.from, nil
-	case err == nil && size != int64(b.index.len()):
-		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was broken off", errNotRecoverable, b.index.len(), size)
+	case err == nil && size != int64(b.known.Len()):
+		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was broken off", errNotRecoverable, b.known.Len(), size)
 	default:
 		b.floor = b.from
 	}
@@ -168,9 +170,9 @@ func (b *backfill) each(ctx context.Context, lives []*life, f func(context.Conte
 // lifeOf adds a life; what the log has of it is looked up.
 func (b *backfill) lifeOf(key, uid string) *life {
 	l := &life{key: key, uid: uid}
-	if k, ok := b.index.get(key); ok && k.uid == uid {
+	if k, ok := b.known.Get(key); ok && k.UID == uid {
 		l.logged = true
-		l.version, _ = strconv.ParseUint(k.version, 10, 64)
+		l.version, _ = strconv.ParseUint(k.Version, 10, 64)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

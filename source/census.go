@@ -164,7 +164,7 @@ func (b *backfill) account() {
 		return
 	}
 	steps, atFloor := b.steps()
-	expected := int64(b.index.len()) + atFloor
+	expected := int64(b.known.Len()) + atFloor
 	for _, r := range b.census.asked {
 		for len(steps) > 0 && steps[0].at <= r {
 			expected += steps[0].delta

@@ -125,8 +125,8 @@ func (b *backfill) livesAtEnd(id identity) bool {
 			return true
 		}
 	}
-	k, ok := b.index.get(id.key)
-	return len(lives) == 0 && ok && k.uid == id.uid
+	k, ok := b.known.Get(id.key)
+	return len(lives) == 0 && ok && k.UID == id.uid
 }
 
 // endedLife is the life that is known to end here, or a new one.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // outputError tells an error of the log apart from one of the API server: the stream ends on it.
@@ -67,20 +68,20 @@ func (s *Stream) send(ctx context.Context, c *change.Change, position string) er
 		return err
 	}
 	if c.Op == change.Delete {
-		s.index.remove(c.Key())
+		s.known.Remove(c.Key())
 	} else {
-		s.index.put(c.Key(), c.UID, c.ResourceVersion)
+		s.known.Put(c.Key(), c.UID, c.ResourceVersion)
 	}
 	return nil
 }
 
 // sendObject sends what a live object means: created, updated, or another object under a name that the log still
 // shows as taken (then the old one's end comes first).
-func (s *Stream) sendObject(ctx context.Context, o *object, old comparison, position string) error {
+func (s *Stream) sendObject(ctx context.Context, o *object, d known.Difference, position string) error {
 	op := change.Update
-	if !old.exists {
+	if d == known.Absent {
 		op = change.Create
-	} else if !old.same {
+	} else if d == known.Successor {
 		op = change.Create
 		if err := s.sendDelete(ctx, o.key(), true); err != nil {
 			return err
@@ -92,24 +93,17 @@ func (s *Stream) sendObject(ctx context.Context, o *object, old comparison, posi
 // sendDelete sends the end of an object that the index knows. Its revision is not known, so the record carries the
 // last one that is.
 func (s *Stream) sendDelete(ctx context.Context, key string, inferred bool) error {
-	old, ok := s.index.get(key)
+	old, ok := s.known.Get(key)
 	if !ok {
 		return nil
 	}
-	namespace, name := splitKey(key)
-	c := s.change(change.Delete, &object{joined: key, namespace: namespace, name: name, uid: old.uid, version: strings.TrimPrefix(old.version, lostMark)})
+	namespace, name := change.SplitKey(key)
+	c := s.change(change.Delete, &object{joined: key, namespace: namespace, name: name, uid: old.UID, version: strings.TrimPrefix(old.Version, known.LostMark)})
 	c.Inferred = inferred
 	if s.gap != nil {
 		c.Gap = s.gap.ID
 	}
 	return s.send(ctx, c, "")
-}
-
-func splitKey(key string) (namespace, name string) {
-	if i := strings.IndexByte(key, '/'); i >= 0 {
-		return key[:i], key[i+1:]
-	}
-	return "", key
 }
 
 // sendMalformed hands on an event that can't be read, as it came. Where objects are redacted it only says that there was

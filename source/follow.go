@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // watch reads events from the cursor until the connection ends.
@@ -173,28 +174,28 @@ func (s *Stream) alive() {
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.
 func (s *Stream) handleObject(ctx context.Context, e event) error {
 	o := e.object
-	if err := o.check(true); errors.Is(err, errUnsupported) && s.index.len() == 0 {
+	if err := o.check(true); errors.Is(err, errUnsupported) && s.known.Len() == 0 {
 		return err // not one object of the resource was ever fit
 	} else if err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
-	old := s.index.compare(&o)
+	d := s.known.Compare(o.key(), o.uid, o.version)
 	if e.kind == "DELETED" {
-		return s.handleDeleted(ctx, &o, old)
+		return s.handleDeleted(ctx, &o, d)
 	}
-	if old.exists && !old.older {
+	if d == known.Same || d == known.Older || d == known.Predecessor {
 		return s.advance(ctx, o.version)
 	}
 	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
-	return s.sendObject(ctx, &o, old, o.version)
+	return s.sendObject(ctx, &o, d, o.version)
 }
 
 // handleDeleted sends a deletion, unless the log has it, or something newer: another object under the name, say.
-func (s *Stream) handleDeleted(ctx context.Context, o *object, old comparison) error {
+func (s *Stream) handleDeleted(ctx context.Context, o *object, d known.Difference) error {
 	version := s.passed(change.Delete, o.version)
-	if !old.exists || !old.older || !old.same {
+	if d != known.Newer && d != known.Lost {
 		return s.advance(ctx, version)
 	}
 	return s.send(ctx, s.change(change.Delete, o), version)

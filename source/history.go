@@ -74,7 +74,7 @@ func (h *history) countNames(ctx context.Context, namespace, at string) (int64, 
 
 // objectAt is one object as it stood at the revision: a read of one key.
 func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o object, exists bool, err error) {
-	namespace, name := splitKey(key)
+	namespace, name := change.SplitKey(key)
 	at := strconv.FormatUint(revision, 10)
 	q := exactParams(h.stream, at, 0)
 	q.Set("fieldSelector", joinSelectors("metadata.name="+name, h.stream.FieldSelector))

@@ -40,6 +40,6 @@ func (s *Stream) repeats(e *event) bool {
 	if s.held == "" || e.kind != "DELETED" || e.err != nil || change.CompareVersions(e.object.version, s.held) > 0 {
 		return false
 	}
-	_, exists := s.index.get(e.object.key())
+	_, exists := s.known.Get(e.object.key())
 	return !exists
 }

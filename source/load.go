@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // load reads where the last owner stopped.
@@ -13,15 +14,15 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 	if err != nil {
 		return s.state, fmt.Errorf("load the position of %s: %w", s.ID(), err)
 	}
-	x := newIndex()
+	x := known.New()
 	err = s.inventory.Objects(ctx, s.ID(), func(key, uid, version string) error {
-		x.put(key, uid, version)
+		x.Put(key, uid, version)
 		return nil
 	})
 	if err != nil {
 		return s.state, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
 	}
-	s.index = x
+	s.known = x
 	if p.Ended != "" {
 		s.ended = &p
 	}
@@ -34,6 +35,6 @@ func (s *Stream) load(ctx context.Context) (State, error) {
 	if !ok || version == "" {
 		return s.enter(StateListing, "first snapshot"), nil
 	}
-	s.log.Info("resuming", "position", version, "objects", x.len())
+	s.log.Info("resuming", "position", version, "objects", x.Len())
 	return s.enter(StateVerifying, "resume at resourceVersion "+version), nil
 }

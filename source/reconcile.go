@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // list reads the whole collection and sends what differs from the index: everything, the first time; after a 410,
@@ -73,12 +74,12 @@ type lister struct {
 func (l *lister) restart() {
 	l.token, l.version, l.until, l.objects = "", "", "", 0
 	l.restarts++
-	l.stream.index.startPass()
+	l.stream.known.StartPass()
 }
 
 func (l *lister) begin(ctx context.Context) error {
 	s := l.stream
-	s.index.startPass()
+	s.known.StartPass()
 	if !l.snapshot {
 		return nil
 	}
@@ -93,7 +94,7 @@ func (l *lister) read(ctx context.Context) error {
 		}
 		l.stream.log.Info("reading the list in pages", "reason", err)
 		l.failed, l.version, l.objects = 2, "", 0
-		l.stream.index.startPass()
+		l.stream.known.StartPass()
 	}
 	for {
 		err := l.page(ctx)
@@ -190,35 +191,32 @@ func (l *lister) item(ctx context.Context, raw []byte) error {
 // here, and takes a write to the same object at the same revision in both.)
 func (l *lister) object(ctx context.Context, o *object) error {
 	s := l.stream
-	old, exists := s.index.get(o.key())
-	if exists && old.uid == o.uid {
-		if old.version == o.version || l.until != "" && !old.newer(o.version) {
-			s.index.mark(o.key())
-			return nil
-		}
-		l.rewound = l.rewound || !old.newer(o.version)
+	d := s.known.Compare(o.key(), o.uid, o.version)
+	if d == known.Same || d == known.Older && l.until != "" {
+		s.known.Mark(o.key())
+		return nil
 	}
+	l.rewound = l.rewound || d == known.Older
 	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
 		return s.sendMalformed(ctx, o.raw, err)
 	}
-	if l.snapshot && (!exists || old.uid == o.uid && old.lost()) {
+	if l.snapshot && (d == known.Absent || d == known.Lost) {
 		return s.send(ctx, s.change(change.Read, o), "")
 	}
-	return l.missed(ctx, o, old, exists)
+	return l.missed(ctx, o, d)
 }
 
 // missed sends what the watch did not: a creation, an update, or another object under a known name.
-func (l *lister) missed(ctx context.Context, o *object, old known, exists bool) error {
+func (l *lister) missed(ctx context.Context, o *object, d known.Difference) error {
 	s := l.stream
-	if exists && old.uid != o.uid {
+	if d.Replaces() {
 		if err := s.sendDelete(ctx, o.key(), true); err != nil {
 			return err
 		}
 		l.deleted++
-		exists = false
 	}
 	op, tally := change.Create, &l.created
-	if exists {
+	if d.Known() {
 		op, tally = change.Update, &l.updated
 	}
 	c := s.change(op, o)
@@ -245,7 +243,7 @@ func (s *Stream) caughtUp(ctx context.Context) error {
 // finish sends the deletions, says in the log what the list was, and moves the position.
 func (l *lister) finish(ctx context.Context, version string) error {
 	s := l.stream
-	for _, key := range s.index.unseen() {
+	for _, key := range s.known.Unseen() {
 		if err := s.sendDelete(ctx, key, true); err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // Backfill says how missed revisions are recovered; the budget is shared by all streams of the process.
@@ -64,16 +65,17 @@ var errNotRecoverable = errors.New("the missed revisions can't be read")
 func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	var changed []object
 	listed, ahead, back := int64(0), false, false
-	s.index.startPass()
+	s.known.StartPass()
 	version, err := s.listIdentities(ctx, func(o object) {
 		listed++
-		old, exists := s.index.get(o.key())
-		ahead = ahead || exists && change.CompareVersions(old.version, s.told()) > 0
-		back = back || exists && old.uid == o.uid && change.CompareVersions(o.version, old.version) < 0
-		if exists && old.uid == o.uid {
-			s.index.mark(o.key())
+		old, exists := s.known.Get(o.key())
+		ahead = ahead || exists && change.CompareVersions(old.Version, s.told()) > 0
+		d := known.Diff(old, exists, o.uid, o.version)
+		back = back || d == known.Older || d == known.Lost
+		if d.Known() {
+			s.known.Mark(o.key())
 		}
-		if !exists || old.uid != o.uid || old.newer(o.version) {
+		if d != known.Same && d != known.Older {
 			o.raw = nil
 			changed = append(changed, o)
 		}
@@ -84,7 +86,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	gone := s.index.unseen()
+	gone := s.known.Unseen()
 	from, err1 := strconv.ParseUint(s.told(), 10, 64)
 	to, err2 := strconv.ParseUint(version, 10, 64)
 	switch {
@@ -108,7 +110,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 		return nil, "", err
 	}
 	o := s.options.Backfill
-	b := &backfill{claims: o.Claims, index: s.index, from: from, to: to, listed: listed, parallel: o.Parallel, foreign: foreign,
+	b := &backfill{claims: o.Claims, known: s.known, from: from, to: to, listed: listed, parallel: o.Parallel, foreign: foreign,
 		lives: map[string][]*life{}, explained: newExplained(from, to, foreign || leased(s.stream.Resource)),
 		history: &history{client: s.client, stream: s.stream, metadataOnly: s.options.MetadataOnly, redactor: s.options.Redactor,
 			foreign: foreign, limiter: o.Limiter}}
@@ -229,7 +231,7 @@ func (s *Stream) replayOne(ctx context.Context, b *backfill, r *recovered) error
 		return s.sendDelete(ctx, r.life.key, true)
 	}
 	version := strconv.FormatUint(r.version, 10)
-	namespace, name := splitKey(r.life.key)
+	namespace, name := change.SplitKey(r.life.key)
 	o := object{namespace: namespace, name: name, uid: r.life.uid, version: version, raw: r.body}
 	if r.op != change.Delete && r.body == nil {
 		read, exists, err := b.history.objectAt(ctx, r.life.key, r.version)

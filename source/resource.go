@@ -62,8 +62,8 @@ func (s *Stream) resume(ctx context.Context) error {
 // the next owner finds the rest of the objects in the inventory, and departs from those.
 func (s *Stream) depart(ctx context.Context) error {
 	s.listing, s.gap, s.rewound, s.silence, s.held = nil, nil, false, silence{}, ""
-	s.index.startPass()
-	for _, key := range s.index.unseen() {
+	s.known.StartPass()
+	for _, key := range s.known.Unseen() {
 		if err := s.sendDelete(ctx, key, true); err != nil {
 			return err
 		}

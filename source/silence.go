@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // silence is what is known of a watch that says nothing: no event and no bookmark for all its time.
@@ -94,8 +95,7 @@ func (x *silence) due() bool { return x.watches > 1 && x.quietTo == "" && !x.dif
 func (s *Stream) compare(ctx context.Context) error {
 	started, n, same := time.Now(), 0, true
 	version, err := s.listIdentities(ctx, func(o object) {
-		known, ok := s.index.get(o.key())
-		same = same && ok && known.uid == o.uid && known.version == o.version
+		same = same && s.known.Compare(o.key(), o.uid, o.version) == known.Same
 		n++
 	})
 	if ctx.Err() != nil {
@@ -108,7 +108,7 @@ func (s *Stream) compare(ctx context.Context) error {
 	case err != nil:
 		return err
 	case change.CompareVersions(version, s.cursor) < 0: // a server that is behind, or was set back: verify.go finds out
-	case same && n == s.index.len():
+	case same && n == s.known.Len():
 		s.silence.quietTo = version
 	default:
 		s.silence.differs = true

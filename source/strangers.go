@@ -3,6 +3,8 @@ package source
 import (
 	"context"
 	"fmt"
+
+	"kubecdc/change"
 )
 
 // lookForStrangers finds lives that came and went unseen, while there are deaths that nobody known died.
@@ -65,8 +67,8 @@ func (b *backfill) livesAt(key, uid string, at uint64) bool {
 		}
 		known = true
 	}
-	k, ok := b.index.get(key)
-	return !known && ok && k.uid == uid
+	k, ok := b.known.Get(key)
+	return !known && ok && k.UID == uid
 }
 
 // suspect narrows the search to one namespace of a large collection: the one that has more objects at the revision
@@ -76,14 +78,14 @@ func (b *backfill) suspect(ctx context.Context, at uint64) (string, error) {
 		return "", nil
 	}
 	expected := map[string]int64{}
-	for key := range b.index.all() {
+	for key := range b.known.All() {
 		if len(b.lives[key]) == 0 {
-			namespace, _ := splitKey(key)
+			namespace, _ := change.SplitKey(key)
 			expected[namespace]++
 		}
 	}
 	for key, lives := range b.lives {
-		namespace, _ := splitKey(key)
+		namespace, _ := change.SplitKey(key)
 		alive := int64(0)
 		for _, l := range lives {
 			if b.livesAt(key, l.uid, at) {

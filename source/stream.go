@@ -15,6 +15,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/redact"
+	"kubecdc/source/known"
 )
 
 // Options are the same for all streams of a process.
@@ -70,7 +71,7 @@ type Stream struct {
 
 	state    State
 	reason   string // why the state was entered
-	index    *index
+	known    *known.Set
 	position string // resourceVersion up to which everything was sent; empty before the first list has ended
 	cursor   string // where the watch goes on: the position, except after an inconsistent list (reconcile.go)
 	held     string // the revision of the last deletion, while more of it may follow (leased.go); else empty

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"kubecdc/change"
+	"kubecdc/source/known"
 )
 
 // Settings of Options.StreamingLists.
@@ -55,7 +56,7 @@ var errNotStreamed = errors.New("the list can't be streamed")
 // streamed reads the list as a stream. After an error it begins anew; what was sent is in the index.
 func (l *lister) streamed(ctx context.Context) error {
 	s := l.stream
-	s.index.startPass()
+	s.known.StartPass()
 	l.objects = 0
 	w, err := s.client.watchInitial(ctx, s.stream, s.options.MetadataOnly, listSeconds)
 	if err == nil {
@@ -116,9 +117,9 @@ func (l *lister) initialObject(ctx context.Context, e event) error {
 	} else if err != nil {
 		return s.sendMalformed(ctx, e.line, err)
 	}
-	old, exists := s.index.get(o.key())
+	d := s.known.Compare(o.key(), o.uid, o.version)
 	if e.kind == "DELETED" {
-		if exists && old.uid == o.uid {
+		if d.Known() {
 			return s.send(ctx, s.change(change.Delete, &o), "")
 		}
 		return nil
@@ -126,15 +127,15 @@ func (l *lister) initialObject(ctx context.Context, e event) error {
 	if e.kind == "ADDED" {
 		l.objects++
 	}
-	if exists && old.uid == o.uid && !s.rewound && change.CompareVersions(o.version, old.version) < 0 {
+	if d == known.Older && !s.rewound {
 		l.older = true // another history, or a server that gave a stale answer: the pages will tell
 		return nil
 	}
-	if !exists || old.uid != o.uid || old.version != o.version {
+	if d != known.Same {
 		o.raw = append([]byte(nil), o.raw...)
 	}
 	if l.objects%1000 == 0 {
-		s.observer.ListProgress(s.ID(), int64(l.objects), int64(max(l.objects, s.index.len())))
+		s.observer.ListProgress(s.ID(), int64(l.objects), int64(max(l.objects, s.known.Len())))
 	}
 	return l.object(ctx, &o)
 }

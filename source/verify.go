@@ -72,22 +72,22 @@ func (s *Stream) rewind(reason string) State {
 // witness reads the newest object of the log at its own version. It says why the server's history is another one;
 // empty when it is not, or when that can't be told.
 func (s *Stream) witness(ctx context.Context) string {
-	key, w, ok := s.index.newest()
-	if !ok || change.CompareVersions(w.version, s.cursor) > 0 {
+	key, w, ok := s.known.Newest()
+	if !ok || change.CompareVersions(w.Version, s.cursor) > 0 {
 		return ""
 	}
-	namespace, name := splitKey(key)
+	namespace, name := change.SplitKey(key)
 	at := change.NewStream(s.stream.Resource, namespace, s.stream.LabelSelector, joinSelectors("metadata.name="+name, s.stream.FieldSelector))
 	same, others := false, false
-	p, err := s.client.exactPage(ctx, at, w.version, func(_ *page, raw []byte) error {
+	p, err := s.client.exactPage(ctx, at, w.Version, func(_ *page, raw []byte) error {
 		o, err := parseObject(raw)
-		same = same || err == nil && o.key() == key && o.uid == w.uid && o.version == w.version
+		same = same || err == nil && o.key() == key && o.uid == w.UID && o.version == w.Version
 		others = others || err != nil || o.key() != key
 		return nil
 	})
 	// A server that did not understand the question (an aggregated one) answers another: no evidence.
-	if err != nil || same || others || p.version != w.version {
+	if err != nil || same || others || p.version != w.Version {
 		return ""
 	}
-	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, w.version)
+	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, w.Version)
 }

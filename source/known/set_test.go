@@ -1,4 +1,4 @@
-package source
+package known
 
 import (
 	"fmt"
@@ -13,42 +13,42 @@ func TestIndexIsAMap(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
-	x, want := newIndex(), map[string]known{}
+	x, want := New(), map[string]Object{}
 	for i := range 300_000 {
 		key := fmt.Sprintf("namespace-%d/object-with-a-name-%d", random.IntN(20), random.IntN(2000))
 		switch random.IntN(3) {
 		case 0:
-			x.remove(key)
+			x.Remove(key)
 			delete(want, key)
 		default:
-			k := known{uid: fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), i), version: fmt.Sprint(random.Uint64())}
+			k := Object{UID: fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), i), Version: fmt.Sprint(random.Uint64())}
 			if random.IntN(10) == 0 {
-				k = known{uid: "NOT-A-UUID", version: "99999999999999999999999" + fmt.Sprint(i)}
+				k = Object{UID: "NOT-A-UUID", Version: "99999999999999999999999" + fmt.Sprint(i)}
 			}
-			x.put(key, k.uid, k.version)
+			x.Put(key, k.UID, k.Version)
 			want[key] = k
 		}
 	}
-	if x.len() != len(want) {
-		t.Fatalf("%d objects, want %d", x.len(), len(want))
+	if x.Len() != len(want) {
+		t.Fatalf("%d objects, want %d", x.Len(), len(want))
 	}
 	for key, k := range want {
-		if got, ok := x.get(key); !ok || got != k {
+		if got, ok := x.Get(key); !ok || got != k {
 			t.Fatalf("%s is %v (%v), want %v", key, got, ok, k)
 		}
 	}
-	if got := slices.Sorted(x.all()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
+	if got := slices.Sorted(x.All()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 		t.Fatal("all gives other keys")
 	}
-	x.startPass()
+	x.StartPass()
 	half := 0
 	for key := range want {
 		if half++; half%2 == 0 {
-			x.mark(key)
+			x.Mark(key)
 			delete(want, key)
 		}
 	}
-	unseen := x.unseen()
+	unseen := x.Unseen()
 	slices.Sort(unseen)
 	if !slices.Equal(unseen, slices.Sorted(maps.Keys(want))) {
 		t.Fatal("unseen gives other keys")

@@ -1,4 +1,4 @@
-package source
+package known
 
 import "encoding/hex"
 
