@@ -42,24 +42,23 @@ type Config struct {
 
 // Parts are what the exporter works with. Store is bound to the cluster. Leases is Store when nil.
 type Parts struct {
-	Client   *source.Client
-	Store    checkpoint.Store
-	Leases   checkpoint.Leases
-	Sink     sinks.Sink
-	Observer Observer
-	Log      *slog.Logger
+	Discovery *source.Discovery
+	Store     checkpoint.Store
+	Leases    checkpoint.Leases
+	Sink      sinks.Sink
+	Observer  Observer
+	Log       *slog.Logger
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
 func Run(ctx context.Context, config Config, parts Parts) error {
-	discovery, err := prepare(ctx, &config, &parts)
-	if err != nil {
+	if err := prepare(ctx, &config, &parts); err != nil {
 		return err
 	}
 	h := newHub()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		discovery.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		parts.Discovery.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
 		return nil
 	})
 	group.Go(func() error {
@@ -80,34 +79,33 @@ func bindLog(ctx context.Context, parts *Parts) error {
 }
 
 // prepare makes sure that this is the log of the checkpoint and that the resources exist.
-func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discovery, error) {
+func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
 	if err := bindLog(ctx, parts); err != nil {
-		return nil, err
+		return err
 	}
 	if err := config.useKey(ctx, parts.Store); err != nil {
-		return nil, err
+		return err
 	}
-	discovery := source.NewDiscovery(parts.Client)
-	served, err := discovery.Served(ctx)
+	served, err := parts.Discovery.Served(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	selected, unknown := source.Select(config.Resources, served)
-	if unknown, err = notBegun(ctx, parts, parts.Client.Missing(ctx, unknown)); err != nil {
-		return nil, err
+	if unknown, err = notBegun(ctx, parts, parts.Discovery.Missing(ctx, unknown)); err != nil {
+		return err
 	}
 	if len(unknown) > 0 {
-		return nil, source.Unknown(unknown, served)
+		return source.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	for _, doubt := range config.Doubts(served) {
 		parts.Log.Warn(doubt)
 	}
-	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Client.Host(), "resources", len(selected))
-	return discovery, nil
+	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Discovery.Host(), "resources", len(selected))
+	return nil
 }
 
 // notBegun leaves out of the unknown patterns those that the checkpoint has streams of: what was removed is still to be told.

@@ -82,7 +82,7 @@ func (x *streams) add(s *change.Stream) *source.Stream {
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
-	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
+	running := source.NewStream(s, parts.Discovery.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
 	return running
 }

@@ -2,9 +2,6 @@ package source
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -13,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"kubecdc/internal/rawjson"
+	"kubecdc/source/apiclient"
 )
 
 // The documents in which an API server says what it serves. A server of 1.27 or later gives all of them in two
@@ -35,19 +32,19 @@ type apiDocument struct {
 }
 
 // documents reads all of them.
-func (c *Client) documents(ctx context.Context) (Served, error) {
+func (d *Discovery) documents(ctx context.Context) (Served, error) {
 	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, failed: map[string]bool{}}
 	for _, path := range []string{"/api", "/apis"} {
-		d := apiDocument{}
-		err := c.readJSON(ctx, path, acceptDocuments, &d)
+		document := apiDocument{}
+		err := d.client.ReadJSON(ctx, path, acceptDocuments, &document)
 		if path == "/api" && apierrors.IsNotFound(err) {
 			continue // a server of aggregated resources only
 		}
 		if err != nil {
 			return s, err
 		}
-		s.addAggregated(d.Items)
-		if err := c.addEach(ctx, &s, d.groups()); err != nil {
+		s.addAggregated(document.Items)
+		if err := d.addEach(ctx, &s, document.groups()); err != nil {
 			return s, err
 		}
 	}
@@ -93,7 +90,7 @@ func (s *Served) addAggregated(groups []apidiscovery.APIGroupDiscovery) {
 const documentsAtOnce = 8
 
 // addEach reads the document of each version of the groups. One that can't be read is noted, and is no error.
-func (c *Client) addEach(ctx context.Context, s *Served, groups []metav1.APIGroup) error {
+func (d *Discovery) addEach(ctx context.Context, s *Served, groups []metav1.APIGroup) error {
 	var mu sync.Mutex
 	var requests errgroup.Group
 	requests.SetLimit(documentsAtOnce)
@@ -104,7 +101,7 @@ func (c *Client) addEach(ctx context.Context, s *Served, groups []metav1.APIGrou
 			gv := schema.GroupVersion{Group: g.Name, Version: v.Version}
 			requests.Go(func() error {
 				list := &metav1.APIResourceList{}
-				err := c.readJSON(ctx, versionPath(gv.Group, gv.Version), acceptJSON, list)
+				err := d.client.ReadJSON(ctx, apiclient.VersionPath(gv.Group, gv.Version), "", list)
 				mu.Lock()
 				defer mu.Unlock()
 				lists[gv] = list
@@ -123,16 +120,4 @@ func (c *Client) addEach(ctx context.Context, s *Served, groups []metav1.APIGrou
 		}
 	}
 	return ctx.Err()
-}
-
-// readJSON reads one document.
-func (c *Client) readJSON(ctx context.Context, path, accept string, into any) error {
-	raw, err := c.readAs(ctx, path, accept)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("read %s: %w", path, errors.Join(rawjson.ErrMalformed, err))
-	}
-	return nil
 }

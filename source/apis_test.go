@@ -30,7 +30,7 @@ func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 	for name, config := range map[string]*rest.Config{"aggregated": config, "one by one": old} {
 		t.Run(name, func(t *testing.T) {
 			want := preferred(t, config)
-			d := source.NewDiscovery(must[*source.Client](t)(source.NewClient(config)))
+			d := must[*source.Discovery](t)(source.Connect(config))
 			patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{"*", "secrets", "things." + group}))
 			var got []string
 			var unknown []source.Pattern

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -66,7 +67,7 @@ type revision struct {
 // bodiesKept bounds the bodies that a backfill holds; beyond it they are read again when they are sent.
 const bodiesKept = 24 << 20
 
-func (b *backfill) run(ctx context.Context, changed []object, gone []string) error {
+func (b *backfill) run(ctx context.Context, changed []apiclient.Object, gone []string) error {
 	if err := b.findFloor(ctx); err != nil {
 		return err
 	}
@@ -91,7 +92,7 @@ func (b *backfill) run(ctx context.Context, changed []object, gone []string) err
 func (b *backfill) findFloor(ctx context.Context) error {
 	size, err := b.history.size(ctx, "", b.from)
 	switch {
-	case isGone(err):
+	case apiclient.IsGone(err):
 		b.floor, err = b.oldest(ctx, b.from+1)
 		b.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", b.floor))
 	case errors.Is(err, errNoCount):
@@ -110,7 +111,7 @@ func (b *backfill) oldest(ctx context.Context, lo uint64) (uint64, error) {
 		at := lo + (hi-lo)/2
 		_, err := b.history.size(ctx, "", at)
 		switch {
-		case isGone(err):
+		case apiclient.IsGone(err):
 			lo = at + 1
 		case err != nil && !errors.Is(err, errNoCount):
 			return 0, err

@@ -9,6 +9,8 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+
+	"kubecdc/source/apiclient"
 )
 
 // census holds the collection's size at every revision that was not explained when it was taken, and what follows
@@ -87,7 +89,7 @@ func (b *backfill) takeCensus(ctx context.Context) error {
 
 func (b *backfill) count(ctx context.Context, c *census, r uint64) error {
 	n, err := b.history.size(ctx, "", r)
-	if isGone(err) {
+	if apiclient.IsGone(err) {
 		return b.compacted(ctx, r)
 	}
 	if err != nil {

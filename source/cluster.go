@@ -19,18 +19,19 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // Identify asks the API server which cluster it is: the uid of namespace kube-system, and the fingerprint of the CA that
 // the client trusts. Only where the server itself says that the namespace may not be read (403), or that there is none
 // (404), is the uid left empty. While it has no time to answer (429, 5xx) it is asked again until ctx ends.
-func Identify(ctx context.Context, client *Client, config *rest.Config, log *slog.Logger) (change.ClusterIdentity, error) {
+func (d *Discovery) Identify(ctx context.Context, log *slog.Logger) (change.ClusterIdentity, error) {
 	var id change.ClusterIdentity
 	var err error
-	if id.CA, err = fingerprint(config); err != nil {
+	if id.CA, err = fingerprint(d.config); err != nil {
 		return id, err
 	}
-	if id.UID, id.Hidden, err = client.clusterUID(ctx, log); err != nil {
+	if id.UID, id.Hidden, err = d.clusterUID(ctx, log); err != nil {
 		return id, err
 	}
 	if id.ID() == "" {
@@ -43,36 +44,36 @@ func Identify(ctx context.Context, client *Client, config *rest.Config, log *slo
 const kubeSystem = "/api/v1/namespaces/kube-system"
 
 // clusterUID gives the uid, or why it can't be had, in the server's words.
-func (c *Client) clusterUID(ctx context.Context, log *slog.Logger) (uid, hidden string, err error) {
-	wait := identityWait{client: c, log: log, retry: backoff.NewExponentialBackOff()}
+func (d *Discovery) clusterUID(ctx context.Context, log *slog.Logger) (uid, hidden string, err error) {
+	wait := identityWait{server: d.Host(), log: log, retry: backoff.NewExponentialBackOff()}
 	wait.retry.MaxInterval = 10 * time.Second
 	for {
-		raw, err := c.read(ctx, kubeSystem)
+		raw, err := d.client.Read(ctx, kubeSystem)
 		var refusal apierrors.APIStatus
 		switch {
 		case err == nil:
 			uid, err := namespaceUID(raw)
 			return uid, "", err
 		case !errors.As(err, &refusal):
-			return "", "", fmt.Errorf("reach the API server at %s: %w", c.Host(), err)
+			return "", "", fmt.Errorf("reach the API server at %s: %w", d.Host(), err)
 		case isHidden(refusal.Status()):
-			return "", reasonText(err), nil
+			return "", apiclient.Reason(err), nil
 		case isBusy(refusal.Status()):
 			if err := wait.pause(ctx, err); err != nil {
 				return "", "", err
 			}
 		default:
-			return "", "", c.unidentified(refusal.Status())
+			return "", "", d.unidentified(refusal.Status())
 		}
 	}
 }
 
 func namespaceUID(raw []byte) (string, error) {
-	o, err := parseObject(raw)
+	o, err := apiclient.ParseObject(raw)
 	if err != nil {
 		return "", fmt.Errorf("read namespace kube-system, which tells clusters apart: %w", err)
 	}
-	return o.uid, nil
+	return o.UID, nil
 }
 
 // isHidden: the API server has decided that this user may not see the namespace, or has none. A page of a proxy, which is
@@ -87,18 +88,18 @@ func isBusy(s metav1.Status) bool {
 }
 
 // unidentified says what to do about an answer that tells nothing of the cluster, and that waiting does not mend.
-func (c *Client) unidentified(s metav1.Status) error {
+func (d *Discovery) unidentified(s metav1.Status) error {
 	if s.Code == http.StatusUnauthorized {
 		return fmt.Errorf("the API server at %s refuses the credentials (401: %s): they are wrong, expired or revoked: "+
-			"renew what the kubeconfig's user has (a token, certificate or login), or the Pod's ServiceAccount", c.Host(), s.Message)
+			"renew what the kubeconfig's user has (a token, certificate or login), or the Pod's ServiceAccount", d.Host(), s.Message)
 	}
 	return fmt.Errorf("%s answers %d to GET %s, and not as an API server does (%q): is there a proxy between, or is the address wrong?",
-		c.Host(), s.Code, kubeSystem, s.Message)
+		d.Host(), s.Code, kubeSystem, s.Message)
 }
 
 // identityWait waits between two questions, and tells of it: at once, when the reason changes, and each minute.
 type identityWait struct {
-	client *Client
+	server string
 	log    *slog.Logger
 	retry  *backoff.ExponentialBackOff
 	reason string
@@ -106,15 +107,15 @@ type identityWait struct {
 }
 
 func (w *identityWait) pause(ctx context.Context, err error) error {
-	reason := strings.TrimSpace(reasonText(err))
+	reason := strings.TrimSpace(apiclient.Reason(err))
 	if reason != w.reason || time.Since(w.told) >= time.Minute {
-		w.log.Warn("waiting for the API server to say which cluster it is", "server", w.client.Host(), "answer", reason)
+		w.log.Warn("waiting for the API server to say which cluster it is", "server", w.server, "answer", reason)
 		w.reason, w.told = reason, time.Now()
 	}
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("ask the API server at %s which cluster it is: it answers %q: %w", w.client.Host(), reason, ctx.Err())
-	case <-time.After(max(w.retry.NextBackOff(), retryAfter(err))):
+		return fmt.Errorf("ask the API server at %s which cluster it is: it answers %q: %w", w.server, reason, ctx.Err())
+	case <-time.After(max(w.retry.NextBackOff(), apiclient.RetryAfter(err))):
 		return nil
 	}
 }

@@ -77,11 +77,11 @@ func TestTheCAIsKnownByItsCertificates(t *testing.T) {
 	for _, tls := range []rest.TLSClientConfig{{CAFile: kube.Config.CAFile}, {CAData: text}, {CAFile: file}} {
 		config := rest.CopyConfig(kube.Config)
 		config.TLSClientConfig = tls
-		client, err := source.NewClient(config)
+		client, err := source.Connect(config)
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := source.Identify(t.Context(), client, config, slog.New(slog.DiscardHandler))
+		id, err := client.Identify(t.Context(), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,11 +95,11 @@ func TestTheCAIsKnownByItsCertificates(t *testing.T) {
 // identify asks the scripted server, and gives the log's text as well.
 func identify(t *testing.T, s *script) (change.ClusterIdentity, string, error) {
 	t.Helper()
-	client, err := source.NewClient(&rest.Config{Host: "http://script", Transport: s})
+	client, err := source.Connect(&rest.Config{Host: "http://script", Transport: s})
 	if err != nil {
 		t.Fatal(err)
 	}
 	log := &bytes.Buffer{}
-	id, err := source.Identify(t.Context(), client, &rest.Config{}, slog.New(slog.NewTextHandler(log, nil)))
+	id, err := client.Identify(t.Context(), slog.New(slog.NewTextHandler(log, nil)))
 	return id, log.String(), err
 }

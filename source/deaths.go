@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	"golang.org/x/sync/errgroup"
+
+	"kubecdc/source/apiclient"
 )
 
 // Who died? Where the whole collection is one page, its names just before each death tell: between two deaths
@@ -93,11 +95,11 @@ func (b *backfill) rollCalls(ctx context.Context) error {
 
 func (b *backfill) rollCall(ctx context.Context, at uint64) (map[identity]bool, error) {
 	names := map[identity]bool{}
-	err := b.history.namesAt(ctx, "", at, func(o object) error {
-		names[identity{o.key(), o.uid}] = true
+	err := b.history.namesAt(ctx, "", at, func(o apiclient.Object) error {
+		names[identity{o.Key(), o.UID}] = true
 		return nil
 	})
-	if isGone(err) {
+	if apiclient.IsGone(err) {
 		return nil, b.compacted(ctx, at)
 	}
 	return names, err
@@ -164,7 +166,7 @@ func (b *backfill) bury(ctx context.Context, l *life) error {
 			if floor < l.absent {
 				exists, err = b.exists(ctx, l, floor)
 			}
-			if isGone(err) {
+			if apiclient.IsGone(err) {
 				continue
 			}
 			if err != nil {
@@ -177,7 +179,7 @@ func (b *backfill) bury(ctx context.Context, l *life) error {
 			lo = floor
 		}
 		died, err := b.findDeath(ctx, l, lo, l.absent)
-		if isGone(err) {
+		if apiclient.IsGone(err) {
 			continue // compacted meanwhile: the floor has risen
 		}
 		if err != nil {
@@ -235,10 +237,10 @@ func (b *backfill) bisect(ctx context.Context, l *life, lo, hi uint64) (uint64, 
 
 func (b *backfill) exists(ctx context.Context, l *life, at uint64) (bool, error) {
 	o, exists, err := b.history.objectAt(ctx, l.key, at)
-	if isGone(err) {
+	if apiclient.IsGone(err) {
 		if hopeless := b.compacted(ctx, at); hopeless != nil {
 			return false, hopeless
 		}
 	}
-	return exists && o.uid == l.uid, err
+	return exists && o.UID == l.uid, err
 }

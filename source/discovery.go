@@ -9,8 +9,10 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // Served is what the API server serves now.
@@ -39,10 +41,25 @@ func (s Served) preferred(r change.Resource) bool {
 }
 
 // Discovery reads what the API server serves.
-type Discovery struct{ client *Client }
+type Discovery struct {
+	client *apiclient.Client
+	config *rest.Config
+}
 
-// NewDiscovery prepares discovery; it makes no request.
-func NewDiscovery(client *Client) *Discovery { return &Discovery{client} }
+// Connect prepares the connection to an API server; it makes no request.
+func Connect(config *rest.Config) (*Discovery, error) {
+	client, err := apiclient.New(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Discovery{client, config}, nil
+}
+
+// Client returns the client that reads the API server, for those who list and watch.
+func (d *Discovery) Client() *apiclient.Client { return d.client }
+
+// Host returns the API server's address, for messages.
+func (d *Discovery) Host() string { return d.client.Host() }
 
 // discoveryTimeout bounds the reading of all documents.
 const discoveryTimeout = 32 * time.Second
@@ -53,11 +70,11 @@ func (d *Discovery) Served(ctx context.Context) (Served, error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()
 	for {
-		s, err := d.client.documents(ctx)
+		s, err := d.documents(ctx)
 		if err == nil {
 			return s, nil
 		}
-		wait := retryAfter(err)
+		wait := apiclient.RetryAfter(err)
 		if wait == 0 {
 			return s, fmt.Errorf("ask the API server what it serves: %w", err)
 		}
@@ -93,10 +110,10 @@ type Selection struct {
 	// Unsure are groups that could not be read: what was selected of them before still stands.
 	Unsure map[string]bool
 
-	client   *Client
-	patterns []Pattern
-	served   Served
-	doubts   map[string]error // of resources that are in Resources though discovery does not show them (removal.go)
+	discovery *Discovery
+	patterns  []Pattern
+	served    Served
+	doubts    map[string]error // of resources that are in Resources though discovery does not show them (removal.go)
 }
 
 // Follow calls changed with the selection now and then whenever it may have changed, until the context ends. It
@@ -109,7 +126,7 @@ func (d *Discovery) Follow(ctx context.Context, patterns []Pattern, poll time.Du
 	}
 	settle := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
 	again := settle
-	removals := newRemovals(d.client)
+	removals := newRemovals(d)
 	for {
 		delay := poll
 		if len(again) > 0 {
@@ -133,15 +150,15 @@ func (d *Discovery) Follow(ctx context.Context, patterns []Pattern, poll time.Du
 		if passing(doubts) && len(again) == 0 {
 			again = settle[len(settle)-1:]
 		}
-		changed(Selection{Resources: selected, Unsure: served.failed, client: d.client, patterns: patterns, served: served, doubts: doubts})
+		changed(Selection{Resources: selected, Unsure: served.failed, discovery: d, patterns: patterns, served: served, doubts: doubts})
 	}
 }
 
 // followTrigger kicks on every event of one collection.
-func followTrigger(ctx context.Context, client *Client, r change.Resource, kick chan<- struct{}, poll time.Duration, log *slog.Logger) {
+func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resource, kick chan<- struct{}, poll time.Duration, log *slog.Logger) {
 	stream := change.NewStream(r, "", "", "")
 	for ctx.Err() == nil {
-		if err := watchTrigger(ctx, client, stream, kick); err != nil && isRefused(err) {
+		if err := watchTrigger(ctx, client, stream, kick); err != nil && apiclient.IsRefused(err) {
 			log.Debug("discovery polls: watching is refused", "resource", r.ID(), "every", poll, "error", err)
 		}
 		select {
@@ -151,24 +168,24 @@ func followTrigger(ctx context.Context, client *Client, r change.Resource, kick 
 	}
 }
 
-func watchTrigger(ctx context.Context, client *Client, stream *change.Stream, kick chan<- struct{}) error {
-	p, err := client.listPage(ctx, stream, true, 1, "", func(*page, []byte) error { return nil })
+func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, kick chan<- struct{}) error {
+	p, err := client.List(ctx, stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
 	if err != nil {
 		return err
 	}
-	w, err := client.watch(ctx, stream, true, p.version, 600)
+	w, err := client.Watch(ctx, stream, true, p.Version, 600)
 	if err != nil {
 		return err
 	}
-	defer w.close()
-	for e := (event{}); ; { // at first too: what changed before the watch was open was not seen
-		if e.kind != "BOOKMARK" {
+	defer w.Close()
+	for e := (apiclient.Event{}); ; { // at first too: what changed before the watch was open was not seen
+		if e.Type != "BOOKMARK" {
 			select {
 			case kick <- struct{}{}:
 			default:
 			}
 		}
-		if e, err = w.next(); err != nil {
+		if e, err = w.Next(); err != nil {
 			return err
 		}
 	}

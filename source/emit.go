@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -52,12 +53,12 @@ func (s *Stream) moved(version string) {
 }
 
 // change makes a change of an object, in the place of the one before, which was sent.
-func (s *Stream) change(op change.Op, o *object) *change.Change {
-	s.current = change.Change{Stream: s.stream, Op: op, Namespace: o.namespace, Name: o.name, UID: o.uid,
-		ResourceVersion: o.version, Time: time.Now()}
-	s.current.SetKey(o.key())
+func (s *Stream) change(op change.Op, o *apiclient.Object) *change.Change {
+	s.current = change.Change{Stream: s.stream, Op: op, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+		ResourceVersion: o.Version, Time: time.Now()}
+	s.current.SetKey(o.Key())
 	if op != change.Delete {
-		s.current.After = o.raw
+		s.current.After = o.Raw
 	}
 	return &s.current
 }
@@ -77,13 +78,13 @@ func (s *Stream) send(ctx context.Context, c *change.Change, position string) er
 
 // sendObject sends what a live object means: created, updated, or another object under a name that the log still
 // shows as taken (then the old one's end comes first).
-func (s *Stream) sendObject(ctx context.Context, o *object, d known.Difference, position string) error {
+func (s *Stream) sendObject(ctx context.Context, o *apiclient.Object, d known.Difference, position string) error {
 	op := change.Update
 	if d == known.Absent {
 		op = change.Create
 	} else if d == known.Successor {
 		op = change.Create
-		if err := s.sendDelete(ctx, o.key(), true); err != nil {
+		if err := s.sendDelete(ctx, o.Key(), true); err != nil {
 			return err
 		}
 	}
@@ -98,7 +99,7 @@ func (s *Stream) sendDelete(ctx context.Context, key string, inferred bool) erro
 		return nil
 	}
 	namespace, name := change.SplitKey(key)
-	c := s.change(change.Delete, &object{joined: key, namespace: namespace, name: name, uid: old.UID, version: strings.TrimPrefix(old.Version, known.LostMark)})
+	c := s.change(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: strings.TrimPrefix(old.Version, known.LostMark)})
 	c.Inferred = inferred
 	if s.gap != nil {
 		c.Gap = s.gap.ID

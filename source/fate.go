@@ -27,7 +27,7 @@ func (s *Selection) Fate(ctx context.Context, r change.Resource) (Fate, error) {
 	case s.Unsure[r.Group]:
 		return FateUnsure, &UnsureError{Resource: id, Err: fmt.Errorf("the API group %s can't be read", r.Group)}
 	}
-	found, err := s.client.registration(ctx, r)
+	found, err := s.discovery.registration(ctx, r)
 	switch {
 	case found == removed:
 		return FateRemoved, nil

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -21,9 +22,9 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 	started, events := time.Now(), 0
 	s.bookmarked = false
 	suspected := s.silence.differs
-	w, err := s.client.watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
+	w, err := s.client.Watch(ctx, s.stream, s.options.MetadataOnly, s.cursor, seconds)
 	if err == nil {
-		defer w.close()
+		defer w.Close()
 		if err = s.answered(ctx); err == nil {
 			events, err = s.events(ctx, w, s.look(ctx, time.Duration(seconds)*time.Second))
 		}
@@ -37,8 +38,8 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 		s.relists = 0
 	}
 	switch {
-	case isGone(err):
-		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, reasonText(err))), nil
+	case apiclient.IsGone(err):
+		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, apiclient.Reason(err))), nil
 	case errors.Is(err, io.EOF) && quiet && lasted >= min(whole, longSilence):
 		return s.silent(ctx, suspected)
 	case errors.Is(err, io.EOF) && lasted >= whole:
@@ -49,14 +50,14 @@ func (s *Stream) watch(ctx context.Context) (State, error) {
 		return s.enter(StateVerifying, "the server ended the watch"), nil
 	}
 	s.observer.Reconnected(s.ID(), "the connection was lost")
-	return s.enter(StateVerifying, "the watch failed: "+reasonText(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)
+	return s.enter(StateVerifying, "the watch failed: "+apiclient.Reason(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)
 }
 
 // events handles what the watch delivers, until it ends.
-func (s *Stream) events(ctx context.Context, w *watcher, look *look) (n int, err error) {
+func (s *Stream) events(ctx context.Context, w *apiclient.Watch, look *look) (n int, err error) {
 	defer look.stop()
 	for {
-		e, err := w.next()
+		e, err := w.Next()
 		if err != nil {
 			return n, err
 		}
@@ -125,7 +126,7 @@ func (s *Stream) restrain(ctx context.Context) {
 
 // renewClient makes the next requests on connections of their own, until a watch has run its whole time there.
 func (s *Stream) renewClient() bool {
-	client, err := s.client.fresh()
+	client, err := s.client.Fresh()
 	if err != nil {
 		s.log.Warn("no fresh connection can be made", "error", err)
 		return false
@@ -135,28 +136,28 @@ func (s *Stream) renewClient() bool {
 }
 
 // handle takes one watch event.
-func (s *Stream) handle(ctx context.Context, e event) error {
-	if e.err != nil {
-		return s.sendMalformed(ctx, e.line, e.err)
+func (s *Stream) handle(ctx context.Context, e apiclient.Event) error {
+	if e.Err != nil {
+		return s.sendMalformed(ctx, e.Line, e.Err)
 	}
-	switch e.kind {
+	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":
 		if err := s.handleObject(ctx, e); err != nil {
 			return err
 		}
 	case "BOOKMARK":
-		b, err := e.bookmark()
+		b, err := e.Bookmark()
 		if err != nil {
-			return s.sendMalformed(ctx, e.line, err)
+			return s.sendMalformed(ctx, e.Line, err)
 		}
 		s.bookmarks, s.bookmarked = true, true
-		if err := s.confirm(ctx, b.version); err != nil {
+		if err := s.confirm(ctx, b.Version); err != nil {
 			return err
 		}
 	case "ERROR":
-		return e.statusOf()
+		return e.Status()
 	default:
-		s.log.Warn("an event of an unknown type is passed over", "type", e.kind)
+		s.log.Warn("an event of an unknown type is passed over", "type", e.Type)
 	}
 	s.alive()
 	return nil
@@ -172,29 +173,29 @@ func (s *Stream) alive() {
 }
 
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.
-func (s *Stream) handleObject(ctx context.Context, e event) error {
-	o := e.object
-	if err := o.check(true); errors.Is(err, errUnsupported) && s.known.Len() == 0 {
+func (s *Stream) handleObject(ctx context.Context, e apiclient.Event) error {
+	o := e.Object
+	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) && s.known.Len() == 0 {
 		return err // not one object of the resource was ever fit
 	} else if err != nil {
-		return s.sendMalformed(ctx, e.line, err)
+		return s.sendMalformed(ctx, e.Line, err)
 	}
-	d := s.known.Compare(o.key(), o.uid, o.version)
-	if e.kind == "DELETED" {
+	d := s.known.Compare(o.Key(), o.UID, o.Version)
+	if e.Type == "DELETED" {
 		return s.handleDeleted(ctx, &o, d)
 	}
 	if d == known.Same || d == known.Older || d == known.Predecessor {
-		return s.advance(ctx, o.version)
+		return s.advance(ctx, o.Version)
 	}
-	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
-		return s.sendMalformed(ctx, e.line, err)
+	if err := o.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
+		return s.sendMalformed(ctx, e.Line, err)
 	}
-	return s.sendObject(ctx, &o, d, o.version)
+	return s.sendObject(ctx, &o, d, o.Version)
 }
 
 // handleDeleted sends a deletion, unless the log has it, or something newer: another object under the name, say.
-func (s *Stream) handleDeleted(ctx context.Context, o *object, d known.Difference) error {
-	version := s.passed(change.Delete, o.version)
+func (s *Stream) handleDeleted(ctx context.Context, o *apiclient.Object, d known.Difference) error {
+	version := s.passed(change.Delete, o.Version)
 	if d != known.Newer && d != known.Lost {
 		return s.advance(ctx, version)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/redact"
+	"kubecdc/source/apiclient"
 )
 
 // history reads a collection's past, revision by revision, while the server still has it: until etcd is compacted,
@@ -22,7 +22,7 @@ import (
 // the parameter ignores it in silence, so every answer is checked: the list has the resourceVersion that was asked for,
 // and no object is newer.
 type history struct {
-	client       *Client
+	client       *apiclient.Client
 	stream       *change.Stream
 	metadataOnly bool
 	redactor     *redact.Redactor
@@ -44,92 +44,84 @@ func (h *history) size(ctx context.Context, namespace string, revision uint64) (
 	if h.foreign {
 		return h.countNames(ctx, namespace, at)
 	}
-	p, err := h.page(ctx, namespace, at, exactParams(h.stream, at, 1), acceptListMeta, func(object) error { n++; return nil })
+	p, err := h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}, func(apiclient.Object) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
-	case p.continueToken == "":
+	case p.Continue == "":
 		return n, nil
-	case p.remaining < 0: // not counted
+	case p.Remaining < 0: // not counted
 		return h.countNames(ctx, namespace, at)
 	}
-	return n + p.remaining, nil
+	return n + p.Remaining, nil
 }
 
 func (h *history) countNames(ctx context.Context, namespace, at string) (int64, error) {
 	n := int64(0)
-	q := exactParams(h.stream, at, 500)
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 500}
 	for range countPages {
-		p, err := h.page(ctx, namespace, at, q, acceptListMeta, func(object) error { n++; return nil })
+		p, err := h.page(ctx, at, o, func(apiclient.Object) error { n++; return nil })
 		if err != nil {
 			return 0, err
 		}
-		if p.continueToken == "" {
+		if p.Continue == "" {
 			return n, nil
 		}
-		q = listParams(h.stream, 500, p.continueToken)
+		o.Continue = p.Continue
 	}
 	return 0, errNoCount
 }
 
 // objectAt is one object as it stood at the revision: a read of one key.
-func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o object, exists bool, err error) {
+func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
 	at := strconv.FormatUint(revision, 10)
-	q := exactParams(h.stream, at, 0)
-	q.Set("fieldSelector", joinSelectors("metadata.name="+name, h.stream.FieldSelector))
-	accept := acceptJSON
-	if h.metadataOnly {
-		accept = acceptListMeta
-	}
-	_, err = h.page(ctx, namespace, at, q, accept, func(found object) error {
-		if found.key() != key {
-			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", errNotRecoverable, key, found.key())
+	_, err = h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}, func(found apiclient.Object) error {
+		if found.Key() != key {
+			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", errNotRecoverable, key, found.Key())
 		}
 		o, exists = found, true
 		return nil
 	})
 	if exists {
-		err = o.tell(h.redactor, &h.stream.Resource)
+		err = o.Prepare(h.redactor, &h.stream.Resource)
 	}
 	return o, exists, err
 }
 
 // namesAt calls visit for every object of the collection as it stood at the revision: identities only.
-func (h *history) namesAt(ctx context.Context, namespace string, revision uint64, visit func(object) error) error {
+func (h *history) namesAt(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
 	at := strconv.FormatUint(revision, 10)
-	q := exactParams(h.stream, at, onePage)
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}
 	for {
-		p, err := h.page(ctx, namespace, at, q, acceptListMeta, visit)
-		if err != nil || p.continueToken == "" {
+		p, err := h.page(ctx, at, o, visit)
+		if err != nil || p.Continue == "" {
 			return err
 		}
-		q = listParams(h.stream, onePage, p.continueToken)
+		o.Continue = p.Continue
 	}
 }
 
 // page makes one request of what was at a resourceVersion, under the budget. What may pass (429, 5xx, a lost connection)
 // is tried again for a while; nothing is visited twice by that, since a page is collected before it is visited.
-func (h *history) page(ctx context.Context, namespace, at string, q url.Values, accept string, visit func(object) error) (page, error) {
-	if h.stream.Namespace != "" {
-		namespace = h.stream.Namespace
-	}
-	path := collectionPath(h.stream.Resource, namespace)
+func (h *history) page(ctx context.Context, at string, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
+	o.Exact = at
+	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items [][]byte
-	read := func() (page, error) {
+	read := func() (apiclient.Page, error) {
 		if err := h.limiter.Wait(ctx); err != nil {
-			return page{}, backoff.Permanent(err)
+			return apiclient.Page{}, backoff.Permanent(err)
 		}
 		h.requests.Add(1)
 		items = items[:0]
-		p, err := h.readOnce(ctx, path, q, accept, func(_ *page, raw []byte) error {
+		p, err := h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, raw []byte) error {
 			items = append(items, raw)
 			return nil
 		})
-		if after := retryAfter(err); after > 0 {
+		if after := apiclient.RetryAfter(err); after > 0 {
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		}
-		if isGone(err) || isRefused(err) || isInvalid(err) || isUnreadable(err) {
+		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) {
 			return p, backoff.Permanent(err)
 		}
 		return p, err
@@ -138,15 +130,15 @@ func (h *history) page(ctx context.Context, namespace, at string, q url.Values, 
 	if err != nil {
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}
-	if change.CompareVersions(p.version, at) != 0 {
+	if change.CompareVersions(p.Version, at) != 0 {
 		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
-			errNotRecoverable, path, at, p.version)
+			errNotRecoverable, path, at, p.Version)
 	}
 	for _, raw := range items {
-		o, err := parseObject(raw)
-		if err == nil && change.CompareVersions(o.version, at) > 0 {
+		o, err := apiclient.ParseObject(raw)
+		if err == nil && change.CompareVersions(o.Version, at) > 0 {
 			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
-				errNotRecoverable, path, at, o.key(), o.version)
+				errNotRecoverable, path, at, o.Key(), o.Version)
 		}
 		if err == nil {
 			err = visit(o)
@@ -156,13 +148,4 @@ func (h *history) page(ctx context.Context, namespace, at string, q url.Values, 
 		}
 	}
 	return p, nil
-}
-
-func (h *history) readOnce(ctx context.Context, path string, q url.Values, accept string, visit func(*page, []byte) error) (page, error) {
-	body, err := h.client.get(ctx, path, q, accept)
-	if err != nil {
-		return page{}, err
-	}
-	defer body.Close()
-	return readPage(body, visit)
 }

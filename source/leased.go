@@ -1,6 +1,9 @@
 package source
 
-import "kubecdc/change"
+import (
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+)
 
 // A revision writes one key, with one exception: a lease that expires deletes all keys that hang on it, at one revision.
 // Only Events have leases, and the API server gives many of them the same, so Events end in groups.
@@ -35,11 +38,11 @@ func (s *Stream) told() string {
 	return s.position
 }
 
-// repeats reports whether the event tells once more of a deletion at the revision that is held back.
-func (s *Stream) repeats(e *event) bool {
-	if s.held == "" || e.kind != "DELETED" || e.err != nil || change.CompareVersions(e.object.version, s.held) > 0 {
+// repeats reports whether the Event tells once more of a deletion at the revision that is held back.
+func (s *Stream) repeats(e *apiclient.Event) bool {
+	if s.held == "" || e.Type != "DELETED" || e.Err != nil || change.CompareVersions(e.Object.Version, s.held) > 0 {
 		return false
 	}
-	_, exists := s.known.Get(e.object.key())
+	_, exists := s.known.Get(e.Object.Key())
 	return !exists
 }

@@ -82,14 +82,14 @@ func (c *counted) Objects(context.Context, string, func(key, uid, version string
 
 func readTwice(url, streaming string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	client, err := source.NewClient(&rest.Config{Host: url, QPS: -1})
+	client, err := source.Connect(&rest.Config{Host: url, QPS: -1})
 	if err != nil {
 		panic(err)
 	}
 	o := source.DefaultOptions()
 	o.FreshTries, o.StreamingLists = 0, streaming
 	c := &counted{cancel: cancel}
-	_ = source.NewStream(change.NewStream(configMaps, "", "", ""), client, o, c, c, &quietObserver{}, slog.New(slog.DiscardHandler)).Run(ctx)
+	_ = source.NewStream(change.NewStream(configMaps, "", "", ""), client.Client(), o, c, c, &quietObserver{}, slog.New(slog.DiscardHandler)).Run(ctx)
 	status, _ := os.Open("/proc/self/status")
 	for lines := bufio.NewScanner(status); lines.Scan(); {
 		if f := strings.Fields(lines.Text()); f[0] == "VmHWM:" {

@@ -246,8 +246,7 @@ func waitAndCreate(t *testing.T, crds dynamic.ResourceInterface, u *unstructured
 // follow runs one stream of what discovery selects, as the exporter does.
 func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 	t.Helper()
-	client := must[*source.Client](t)(source.NewClient(config))
-	discovery := source.NewDiscovery(client)
+	discovery := must[*source.Discovery](t)(source.Connect(config))
 	patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{pattern}))
 	var stream *source.Stream
 	ctx, cancel := context.WithCancel(context.Background())

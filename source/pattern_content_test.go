@@ -20,7 +20,7 @@ func patterns(t *testing.T, list string) []source.Pattern {
 
 // No wildcard takes Secrets, and what has a ! in front is left out, also under its other name.
 func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
-	served, err := source.NewDiscovery(must[*source.Client](t)(source.NewClient(servers.Kube(t).Config))).Served(t.Context())
+	served, err := must[*source.Discovery](t)(source.Connect(servers.Kube(t).Config)).Served(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,8 @@ import (
 
 // Events are served under two groups and stored once: "*" takes them once, and either name alone still works.
 func TestEventsAreSelectedOnce(t *testing.T) {
-	client := must[*source.Client](t)(source.NewClient(servers.Kube(t).Config))
-	served, err := source.NewDiscovery(client).Served(t.Context())
+	discovery := must[*source.Discovery](t)(source.Connect(servers.Kube(t).Config))
+	served, err := discovery.Served(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

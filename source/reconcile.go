@@ -8,6 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -98,7 +99,7 @@ func (l *lister) read(ctx context.Context) error {
 	}
 	for {
 		err := l.page(ctx)
-		if isGone(err) {
+		if apiclient.IsGone(err) {
 			err = l.expired(err)
 		}
 		if err != nil {
@@ -113,7 +114,7 @@ func (l *lister) read(ctx context.Context) error {
 // expired answers a 410 on a page: the list's version is compacted.
 func (l *lister) expired(err error) error {
 	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" {
-		l.stream.log.Warn("the list goes on at a newer version", "reason", reasonText(err), "from", l.version, "objects", l.objects)
+		l.stream.log.Warn("the list goes on at a newer version", "reason", apiclient.Reason(err), "from", l.version, "objects", l.objects)
 		l.token, l.until = next, l.version
 		return nil
 	}
@@ -134,15 +135,15 @@ func inconsistentToken(err error) string {
 // page reads one page.
 func (l *lister) page(ctx context.Context) error {
 	s, n := l.stream, 0
-	p, err := s.client.listPage(ctx, s.stream, s.options.MetadataOnly, s.options.PageSize, l.token, func(p *page, raw []byte) error {
-		if err := l.fresh(p.version); err != nil {
+	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.options.PageSize, Continue: l.token}, func(p *apiclient.Page, raw []byte) error {
+		if err := l.fresh(p.Version); err != nil {
 			return err
 		}
 		n++
 		return l.item(ctx, raw)
 	})
 	if err == nil {
-		err = l.fresh(p.version)
+		err = l.fresh(p.Version)
 	}
 	if err != nil {
 		return err
@@ -150,13 +151,13 @@ func (l *lister) page(ctx context.Context) error {
 	s.alive()
 	l.objects += n
 	if l.version == "" {
-		l.version = p.version
+		l.version = p.Version
 	}
 	if l.until != "" {
-		l.until = p.version
+		l.until = p.Version
 	}
-	l.token = p.continueToken
-	s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects)+max(p.remaining, 0))
+	l.token = p.Continue
+	s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects)+max(p.Remaining, 0))
 	return nil
 }
 
@@ -175,8 +176,8 @@ func (l *lister) fresh(version string) error {
 
 // item sends what one listed object means.
 func (l *lister) item(ctx context.Context, raw []byte) error {
-	o, err := parseObject(raw)
-	if errors.Is(err, errUnsupported) {
+	o, err := apiclient.ParseObject(raw)
+	if errors.Is(err, apiclient.ErrUnsupported) {
 		return err // the list has all of them so, and what it can't tell must not be taken for deleted
 	}
 	if err != nil {
@@ -189,16 +190,16 @@ func (l *lister) item(ctx context.Context, raw []byte) error {
 // another version of the same object is always a change: a newer one, or, after etcd was restored from a backup, an
 // older one. (Two histories may give the same resourceVersion to different states of one object. That can't be seen
 // here, and takes a write to the same object at the same revision in both.)
-func (l *lister) object(ctx context.Context, o *object) error {
+func (l *lister) object(ctx context.Context, o *apiclient.Object) error {
 	s := l.stream
-	d := s.known.Compare(o.key(), o.uid, o.version)
+	d := s.known.Compare(o.Key(), o.UID, o.Version)
 	if d == known.Same || d == known.Older && l.until != "" {
-		s.known.Mark(o.key())
+		s.known.Mark(o.Key())
 		return nil
 	}
 	l.rewound = l.rewound || d == known.Older
-	if err := o.tell(s.options.Redactor, &s.stream.Resource); err != nil {
-		return s.sendMalformed(ctx, o.raw, err)
+	if err := o.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
+		return s.sendMalformed(ctx, o.Raw, err)
 	}
 	if l.snapshot && (d == known.Absent || d == known.Lost) {
 		return s.send(ctx, s.change(change.Read, o), "")
@@ -207,10 +208,10 @@ func (l *lister) object(ctx context.Context, o *object) error {
 }
 
 // missed sends what the watch did not: a creation, an update, or another object under a known name.
-func (l *lister) missed(ctx context.Context, o *object, d known.Difference) error {
+func (l *lister) missed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
 	s := l.stream
 	if d.Replaces() {
-		if err := s.sendDelete(ctx, o.key(), true); err != nil {
+		if err := s.sendDelete(ctx, o.Key(), true); err != nil {
 			return err
 		}
 		l.deleted++

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -32,8 +33,8 @@ func (s *Stream) backfill(ctx context.Context) (State, error) {
 	if errors.Is(err, errNotRecoverable) {
 		return s.enter(StateListing, "relist: "+err.Error()), nil
 	}
-	if isGone(err) {
-		return s.enter(StateBackfilling, "the list expired between two pages: "+reasonText(err)), nil
+	if apiclient.IsGone(err) {
+		return s.enter(StateBackfilling, "the list expired between two pages: "+apiclient.Reason(err)), nil
 	}
 	if err != nil {
 		return s.state, fmt.Errorf("recover %s from resourceVersion %s: %w", s.ID(), s.position, err)
@@ -63,24 +64,24 @@ var errNotRecoverable = errors.New("the missed revisions can't be read")
 
 // survey lists identities only, tells what differs from the index, and finds out how it came to that.
 func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
-	var changed []object
+	var changed []apiclient.Object
 	listed, ahead, back := int64(0), false, false
 	s.known.StartPass()
-	version, err := s.listIdentities(ctx, func(o object) {
+	version, err := s.listIdentities(ctx, func(o apiclient.Object) {
 		listed++
-		old, exists := s.known.Get(o.key())
+		old, exists := s.known.Get(o.Key())
 		ahead = ahead || exists && change.CompareVersions(old.Version, s.told()) > 0
-		d := known.Diff(old, exists, o.uid, o.version)
+		d := known.Diff(old, exists, o.UID, o.Version)
 		back = back || d == known.Older || d == known.Lost
 		if d.Known() {
-			s.known.Mark(o.key())
+			s.known.Mark(o.Key())
 		}
 		if d != known.Same && d != known.Older {
-			o.raw = nil
+			o.Raw = nil
 			changed = append(changed, o)
 		}
 	})
-	if isUnreadable(err) { // a list hands it to the dead letter, or says why it can't
+	if apiclient.IsUnreadable(err) { // a list hands it to the dead letter, or says why it can't
 		err = fmt.Errorf("%w: %s", errNotRecoverable, err)
 	}
 	if err != nil {
@@ -105,7 +106,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	case to-from > s.options.Backfill.MaxRevisions:
 		return nil, "", fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", errNotRecoverable, to-from, s.options.Backfill.MaxRevisions)
 	}
-	foreign, err := s.client.foreign(ctx, s.stream.Resource)
+	foreign, err := Aggregated(ctx, s.client, s.stream.Resource)
 	if err != nil {
 		return nil, "", err
 	}
@@ -116,19 +117,19 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 			foreign: foreign, limiter: o.Limiter}}
 	o.Claims.between(from, to, s.stream, b.explained.add)
 	err = b.run(ctx, changed, gone)
-	if isInvalid(err) || isRefused(err) || isUnreadable(err) {
-		err = fmt.Errorf("%w: %s", errNotRecoverable, reasonText(err))
+	if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
+		err = fmt.Errorf("%w: %s", errNotRecoverable, apiclient.Reason(err))
 	}
 	return b, version, err
 }
 
 // listIdentities reads the collection, without bodies, as it is now.
-func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (version string, err error) {
+func (s *Stream) listIdentities(ctx context.Context, visit func(apiclient.Object)) (version string, err error) {
 	token := ""
 	for {
 		last := version
-		p, err := s.client.listPage(ctx, s.stream, true, s.options.PageSize, token, func(_ *page, raw []byte) error {
-			o, err := parseObject(raw)
+		p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: s.options.PageSize, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
+			o, err := apiclient.ParseObject(raw)
 			if err == nil {
 				visit(o)
 			}
@@ -137,11 +138,11 @@ func (s *Stream) listIdentities(ctx context.Context, visit func(object)) (versio
 		if err != nil {
 			return "", err
 		}
-		if version = p.version; last != "" && version != last {
+		if version = p.Version; last != "" && version != last {
 			return "", fmt.Errorf("%w: the pages of one list have the resourceVersions %s and %s", errNotRecoverable, last, version)
 		}
 		s.alive()
-		if token = p.continueToken; token == "" {
+		if token = p.Continue; token == "" {
 			return version, nil
 		}
 	}
@@ -232,7 +233,7 @@ func (s *Stream) replayOne(ctx context.Context, b *backfill, r *recovered) error
 	}
 	version := strconv.FormatUint(r.version, 10)
 	namespace, name := change.SplitKey(r.life.key)
-	o := object{namespace: namespace, name: name, uid: r.life.uid, version: version, raw: r.body}
+	o := apiclient.Object{Namespace: namespace, Name: name, UID: r.life.uid, Version: version, Raw: r.body}
 	if r.op != change.Delete && r.body == nil {
 		read, exists, err := b.history.objectAt(ctx, r.life.key, r.version)
 		if err != nil {
@@ -241,7 +242,7 @@ func (s *Stream) replayOne(ctx context.Context, b *backfill, r *recovered) error
 		if !exists {
 			return fmt.Errorf("read %s again at revision %s: it is not there", r.life.key, version)
 		}
-		o.raw = read.raw
+		o.Raw = read.Raw
 	}
 	c := s.change(r.op, &o)
 	c.Inferred, c.Gap = r.inferred, s.gap.ID

@@ -85,8 +85,8 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		l, s, o := newLedger(), &script{steps: steps}, &told{}
 		options := plain()
 		options.Redactor = redactor(redact.Hash)
-		client := must[*source.Client](t)(source.NewClient(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
-		stream := source.NewStream(change.NewStream(secrets, "", "", ""), client, options, l, l, o,
+		client := must[*source.Discovery](t)(source.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
+		stream := source.NewStream(change.NewStream(secrets, "", "", ""), client.Client(), options, l, l, o,
 			slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		ctx, stop := context.WithCancel(context.Background())
 		done := make(chan error, 1)

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/source/apiclient"
 )
 
 // A resource that discovery does not show is not yet removed: an API server that has just started shows none of the
@@ -63,11 +64,11 @@ var RemovalRights = []struct {
 }{{"get", triggers[0]}, {"list", triggers[1]}}
 
 // registration asks for what stands for the resource; its version does not matter.
-func (c *Client) registration(ctx context.Context, r change.Resource) (registration, error) {
+func (d *Discovery) registration(ctx context.Context, r change.Resource) (registration, error) {
 	id := r.ID()
 	name := r.Plural + "." + r.Group
-	crd := collectionPath(triggers[0], "") + "/" + name
-	_, err := c.read(ctx, crd)
+	crd := apiclient.CollectionPath(change.NewStream(triggers[0], "", "", ""), "") + "/" + name
+	_, err := d.client.Read(ctx, crd)
 	switch {
 	case err == nil:
 		return registered, nil
@@ -76,11 +77,11 @@ func (c *Client) registration(ctx context.Context, r change.Resource) (registrat
 	case !names(err, name):
 		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
 	}
-	versions, err := c.groupVersions(ctx, r.Group)
+	versions, err := d.groupVersions(ctx, r.Group)
 	if err != nil {
 		return unsure(id, "list "+triggers[1].ID(), err)
 	}
-	return c.listed(ctx, r, versions)
+	return d.listed(ctx, r, versions)
 }
 
 // names reports whether a 404 speaks of the object: a server that does not know the path yet, or a proxy, says less.
@@ -90,10 +91,10 @@ func names(err error, name string) bool {
 }
 
 // groupVersions are the versions of a group that an API service stands for. Each is named VERSION.GROUP.
-func (c *Client) groupVersions(ctx context.Context, group string) (versions []string, err error) {
+func (d *Discovery) groupVersions(ctx context.Context, group string) (versions []string, err error) {
 	all := change.NewStream(triggers[1], "", "", "")
 	for token := ""; ; {
-		p, err := c.listPage(ctx, all, true, 500, token, func(_ *page, raw []byte) error {
+		p, err := d.client.List(ctx, all, apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
 			name, _ := rawjson.Text(rawjson.Member(rawjson.Member(raw, "metadata"), "name"))
 			version, of, _ := strings.Cut(name, ".")
 			if of == group {
@@ -101,21 +102,21 @@ func (c *Client) groupVersions(ctx context.Context, group string) (versions []st
 			}
 			return nil
 		})
-		if err != nil || p.continueToken == "" {
+		if err != nil || p.Continue == "" {
 			return versions, err
 		}
-		token = p.continueToken
+		token = p.Continue
 	}
 }
 
 // listed asks for the collection itself, in a group that is served, where no CRD stands for it: it is built in, or another
 // server's. Only a 404 in each version says that it is not there.
-func (c *Client) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
+func (d *Discovery) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
 	for _, version := range versions {
 		r.Version = version
-		_, err := c.listPage(ctx, change.NewStream(r, "", "", ""), true, 1, "", func(*page, []byte) error { return nil })
+		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
 		switch {
-		case err == nil || errors.Is(err, errUnsupported):
+		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil
 		case !apierrors.IsNotFound(err):
 			return unsure(r.ID(), "list "+r.ID(), err)
@@ -125,21 +126,21 @@ func (c *Client) listed(ctx context.Context, r change.Resource, versions []strin
 }
 
 // Missing leaves of the unknown patterns those of which it is not known that something registers them.
-func (c *Client) Missing(ctx context.Context, unknown []Pattern) []Pattern {
+func (d *Discovery) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 	return slices.DeleteFunc(slices.Clone(unknown), func(p Pattern) bool {
-		found, _ := c.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
+		found, _ := d.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
 		return found == registered
 	})
 }
 
 // removals remembers what was selected.
 type removals struct {
-	client   *Client
-	selected map[string]change.Resource
+	discovery *Discovery
+	selected  map[string]change.Resource
 }
 
-func newRemovals(client *Client) *removals {
-	return &removals{client: client, selected: map[string]change.Resource{}}
+func newRemovals(d *Discovery) *removals {
+	return &removals{discovery: d, selected: map[string]change.Resource{}}
 }
 
 // keep adds to the selection what was selected before and is not known to be removed; doubts says of each resource that
@@ -155,7 +156,7 @@ func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []
 		if shown[id] {
 			continue
 		}
-		found, err := r.client.registration(ctx, resource)
+		found, err := r.discovery.registration(ctx, resource)
 		if found == removed {
 			delete(r.selected, id)
 			continue

@@ -80,11 +80,11 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &registry{answers: test.answers}
-				client := must[*source.Client](t)(source.NewClient(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
+				discovery := must[*source.Discovery](t)(source.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
 				patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{"widgets.example.com"}))
 				var last atomic.Pointer[source.Selection]
 				ctx, cancel := context.WithCancel(t.Context())
-				go source.NewDiscovery(client).Follow(ctx, patterns, time.Minute, slog.New(slog.DiscardHandler), func(s source.Selection) { last.Store(&s) })
+				go discovery.Follow(ctx, patterns, time.Minute, slog.New(slog.DiscardHandler), func(s source.Selection) { last.Store(&s) })
 				time.Sleep(time.Minute)
 				server.hidden.Store(true)
 				time.Sleep(time.Hour)

@@ -187,7 +187,7 @@ func startOn(t testing.TB, config *rest.Config, options source.Options, l *ledge
 
 func startStream(t testing.TB, config *rest.Config, stream *change.Stream, options source.Options, l *ledger, o source.Observer) (*source.Stream, func() error) {
 	t.Helper()
-	client, err := source.NewClient(config)
+	client, err := source.Connect(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func startStream(t testing.TB, config *rest.Config, stream *change.Stream, optio
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	s := source.NewStream(stream, client, options, l, l, o, log)
+	s := source.NewStream(stream, client.Client(), options, l, l, o, log)
 	go func() { done <- s.Run(ctx) }()
 	var once sync.Once
 	stop := func() (err error) {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -94,8 +95,8 @@ func (x *silence) due() bool { return x.watches > 1 && x.quietTo == "" && !x.dif
 // compare lists identities, and notes whether they are what the log has.
 func (s *Stream) compare(ctx context.Context) error {
 	started, n, same := time.Now(), 0, true
-	version, err := s.listIdentities(ctx, func(o object) {
-		same = same && s.known.Compare(o.key(), o.uid, o.version) == known.Same
+	version, err := s.listIdentities(ctx, func(o apiclient.Object) {
+		same = same && s.known.Compare(o.Key(), o.UID, o.Version) == known.Same
 		n++
 	})
 	if ctx.Err() != nil {
@@ -103,7 +104,7 @@ func (s *Stream) compare(ctx context.Context) error {
 	}
 	s.silence.listed, s.silence.listTook = time.Now(), time.Since(started)
 	switch {
-	case isUnreadable(err) && !errors.Is(err, errUnsupported): // it stands in the dead letter, and not in the index
+	case apiclient.IsUnreadable(err) && !errors.Is(err, apiclient.ErrUnsupported): // it stands in the dead letter, and not in the index
 		s.log.Warn("a quiet collection can't be compared with the log", "error", err)
 	case err != nil:
 		return err

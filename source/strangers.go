@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // lookForStrangers finds lives that came and went unseen, while there are deaths that nobody known died.
@@ -17,7 +18,7 @@ func (b *backfill) lookForStrangers(ctx context.Context) (found bool, err error)
 	if err == nil {
 		found, err = b.strangersAt(ctx, namespace, at)
 	}
-	if isGone(err) {
+	if apiclient.IsGone(err) {
 		return true, b.compacted(ctx, at) // look elsewhere
 	}
 	if err == nil && !found {
@@ -44,9 +45,9 @@ func (b *backfill) mostStrangers() (at uint64) {
 
 // strangersAt reads who lived at the revision, and adds the lives that are not known yet.
 func (b *backfill) strangersAt(ctx context.Context, namespace string, at uint64) (found bool, err error) {
-	err = b.history.namesAt(ctx, namespace, at, func(o object) error {
-		if !b.livesAt(o.key(), o.uid, at) {
-			l := b.stranger(o.key(), o.uid)
+	err = b.history.namesAt(ctx, namespace, at, func(o apiclient.Object) error {
+		if !b.livesAt(o.Key(), o.UID, at) {
+			l := b.stranger(o.Key(), o.UID)
 			b.end(l, at, b.to)
 			found = true
 		}

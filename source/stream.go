@@ -15,6 +15,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/redact"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -36,7 +37,7 @@ type Options struct {
 
 // DefaultOptions are the production settings.
 func DefaultOptions() Options {
-	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: 3 * time.Minute, FreshTries: 2, MaxBackoff: 30 * time.Second,
+	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: apiclient.DefaultIdle, FreshTries: 2, MaxBackoff: 30 * time.Second,
 		StreamingLists: StreamingAuto}
 }
 
@@ -62,7 +63,7 @@ func DefaultOptions() Options {
 type Stream struct {
 	stream    *change.Stream
 	group     string
-	client    *Client
+	client    *apiclient.Client
 	options   Options
 	inventory Inventory
 	out       Output
@@ -77,13 +78,13 @@ type Stream struct {
 	held     string // the revision of the last deletion, while more of it may follow (leased.go); else empty
 	fresh    int    // fresh connections tried since the last event
 	gap      *change.Gap
-	current  change.Change    // the one that is being sent
-	listing  *lister          // the list that is not complete yet
-	ended    *change.Position // with which the stream ended, until the log says that it goes on
-	refusal  *refusal         // nil: the server answers
-	rewound  bool             // the list may take the log back in time
-	doubts   int              // how often in a row the server seemed to be behind the log
-	shared   *Client          // client, unless a fresh one was needed
+	current  change.Change     // the one that is being sent
+	listing  *lister           // the list that is not complete yet
+	ended    *change.Position  // with which the stream ended, until the log says that it goes on
+	refusal  *refusal          // nil: the server answers
+	rewound  bool              // the list may take the log back in time
+	doubts   int               // how often in a row the server seemed to be behind the log
+	shared   *apiclient.Client // client, unless a fresh one was needed
 	retry    *backoff.ExponentialBackOff
 	failures int // in a row
 	warned   warnings
@@ -101,13 +102,12 @@ type Stream struct {
 }
 
 // NewStream prepares a stream; Run starts it.
-func NewStream(s *change.Stream, client *Client, options Options, inventory Inventory, out Output, observer Observer, log *slog.Logger) *Stream {
+func NewStream(s *change.Stream, client *apiclient.Client, options Options, inventory Inventory, out Output, observer Observer, log *slog.Logger) *Stream {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval = 200 * time.Millisecond
 	retry.MaxInterval = options.MaxBackoff
 	resource := s.Resource
-	client = client.patience(options.Quiet)
-	client.mute = options.Redactor != nil
+	client = client.With(options.Quiet, options.Redactor != nil)
 	return &Stream{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory, out: out, observer: observer,
 		log: log.With("stream", s.ID()), state: StateLoading, retry: retry, want: &resource}
 }
@@ -122,7 +122,7 @@ func (s *Stream) Group() string { return s.group }
 func (s *Stream) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		err := s.stepOnce(ctx)
-		if isRefused(err) || errors.Is(err, errUnsupported) {
+		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {
 			err = s.noteRefusal(ctx, err)
 		}
 		var refused *outputError
@@ -201,19 +201,19 @@ func (s *Stream) unsupported(err error) (pause time.Duration) {
 // pause reports an error and waits: as long as the server asks, or longer each time.
 func (s *Stream) pause(ctx context.Context, err error) {
 	delay := s.retry.NextBackOff()
-	if isRefused(err) {
+	if apiclient.IsRefused(err) {
 		delay = max(delay, min(5*time.Second, s.options.MaxBackoff))
 	}
-	if after := retryAfter(err); after > 0 {
+	if after := apiclient.RetryAfter(err); after > 0 {
 		delay = after + time.Duration(rand.Int64N(int64(after/4)+1))
 	}
 	s.failures++
-	if errors.Is(err, errSilent) {
+	if errors.Is(err, apiclient.ErrIdle) {
 		s.renewClient() // the connection swallows what is sent on it
 	}
-	if errors.Is(err, errUnsupported) {
+	if errors.Is(err, apiclient.ErrUnsupported) {
 		delay = s.unsupported(err)
-	} else if isEnd(err) && s.failures == 1 { // connections end; it is no failure until it repeats
+	} else if apiclient.IsConnectionEnd(err) && s.failures == 1 { // connections end; it is no failure until it repeats
 		s.log.Info("the connection was lost", "state", s.state, "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
 		s.observer.StreamState(s.ID(), StateWaiting, s.reason, err)

@@ -2,14 +2,12 @@ package source
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"strconv"
-	"strings"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
 
@@ -30,24 +28,9 @@ func (l *lister) streams(ctx context.Context) bool {
 	case StreamingOn:
 		return true
 	case StreamingAuto:
-		return l.token == "" && l.until == "" && l.failed < 2 && s.client.atLeast(ctx, 1, 32)
+		return l.token == "" && l.until == "" && l.failed < 2 && s.client.AtLeast(ctx, 1, 32)
 	}
 	return false
-}
-
-// atLeast asks for the server's version.
-func (c *Client) atLeast(ctx context.Context, major, minor int) bool {
-	raw, err := c.read(ctx, "/version")
-	if err != nil {
-		return false
-	}
-	var v struct{ Major, Minor string }
-	if json.Unmarshal(raw, &v) != nil {
-		return false
-	}
-	gotMajor, err1 := strconv.Atoi(v.Major)
-	gotMinor, err2 := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
-	return err1 == nil && err2 == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
 }
 
 // errNotStreamed: the list must be read in pages.
@@ -58,12 +41,12 @@ func (l *lister) streamed(ctx context.Context) error {
 	s := l.stream
 	s.known.StartPass()
 	l.objects = 0
-	w, err := s.client.watchInitial(ctx, s.stream, s.options.MetadataOnly, listSeconds)
+	w, err := s.client.WatchList(ctx, s.stream, s.options.MetadataOnly, listSeconds)
 	if err == nil {
-		defer w.close()
+		defer w.Close()
 		for done := false; err == nil && !done; {
-			var e event
-			if e, err = w.next(); err == nil {
+			var e apiclient.Event
+			if e, err = w.Next(); err == nil {
 				done, err = l.initial(ctx, e)
 			}
 		}
@@ -71,8 +54,8 @@ func (l *lister) streamed(ctx context.Context) error {
 	switch {
 	case err == nil && l.older && !s.rewound:
 		err = fmt.Errorf("%w: it has objects that are older than the log has them", errNotStreamed)
-	case err != nil && (isInvalid(err) || isGone(err)):
-		err = fmt.Errorf("%w: %s", errNotStreamed, reasonText(err))
+	case err != nil && (apiclient.IsInvalid(err) || apiclient.IsGone(err)):
+		err = fmt.Errorf("%w: %s", errNotStreamed, apiclient.Reason(err))
 	case errors.Is(err, io.EOF):
 		err = fmt.Errorf("the server ended a streaming list before it was complete: %w", io.ErrUnexpectedEOF)
 	}
@@ -85,46 +68,46 @@ func (l *lister) streamed(ctx context.Context) error {
 // listSeconds bounds how long a streaming list may take.
 const listSeconds = 3600
 
-// initial takes one event of a streaming list; done is true at the bookmark that ends it.
-func (l *lister) initial(ctx context.Context, e event) (done bool, err error) {
+// initial takes one Event of a streaming list; done is true at the bookmark that ends it.
+func (l *lister) initial(ctx context.Context, e apiclient.Event) (done bool, err error) {
 	s := l.stream
-	if e.err != nil {
-		return false, s.sendMalformed(ctx, e.line, e.err)
+	if e.Err != nil {
+		return false, s.sendMalformed(ctx, e.Line, e.Err)
 	}
-	switch e.kind {
+	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":
 		return false, l.initialObject(ctx, e)
 	case "BOOKMARK":
-		b, err := e.bookmark()
-		if err != nil || !b.initialEnd {
+		b, err := e.Bookmark()
+		if err != nil || !b.InitialEnd {
 			return false, err
 		}
-		l.version = b.version
+		l.version = b.Version
 		s.alive()
 		s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects))
-		return true, l.fresh(b.version)
+		return true, l.fresh(b.Version)
 	case "ERROR":
-		return false, e.statusOf()
+		return false, e.Status()
 	}
 	return false, nil
 }
 
-func (l *lister) initialObject(ctx context.Context, e event) error {
+func (l *lister) initialObject(ctx context.Context, e apiclient.Event) error {
 	s := l.stream
-	o := e.object
-	if err := o.check(true); errors.Is(err, errUnsupported) {
+	o := e.Object
+	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) {
 		return err
 	} else if err != nil {
-		return s.sendMalformed(ctx, e.line, err)
+		return s.sendMalformed(ctx, e.Line, err)
 	}
-	d := s.known.Compare(o.key(), o.uid, o.version)
-	if e.kind == "DELETED" {
+	d := s.known.Compare(o.Key(), o.UID, o.Version)
+	if e.Type == "DELETED" {
 		if d.Known() {
 			return s.send(ctx, s.change(change.Delete, &o), "")
 		}
 		return nil
 	}
-	if e.kind == "ADDED" {
+	if e.Type == "ADDED" {
 		l.objects++
 	}
 	if d == known.Older && !s.rewound {
@@ -132,7 +115,7 @@ func (l *lister) initialObject(ctx context.Context, e event) error {
 		return nil
 	}
 	if d != known.Same {
-		o.raw = append([]byte(nil), o.raw...)
+		o.Raw = append([]byte(nil), o.Raw...)
 	}
 	if l.objects%1000 == 0 {
 		s.observer.ListProgress(s.ID(), int64(l.objects), int64(max(l.objects, s.known.Len())))

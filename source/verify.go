@@ -2,9 +2,11 @@ package source
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // A watch from a resourceVersion that the server has not reached yet is no error: the API server keeps it open and
@@ -31,13 +33,13 @@ func (s *Stream) verify(ctx context.Context) (State, error) {
 			return s.enter(StateWatching, "nothing is different at resourceVersion "+quietTo+"; watching once more from "+s.cursor), nil
 		}
 	}
-	p, err := s.client.listPage(ctx, s.stream, true, 1, "", func(*page, []byte) error { return nil })
+	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
 	if err != nil {
 		return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
 	}
 	reason := ""
-	if change.CompareVersions(p.version, s.cursor) < 0 {
-		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.version, s.cursor)
+	if change.CompareVersions(p.Version, s.cursor) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, s.cursor)
 	} else {
 		reason = s.witness(ctx)
 	}
@@ -54,6 +56,9 @@ func (s *Stream) verify(ctx context.Context) (State, error) {
 	}
 	return s.rewind(reason), nil
 }
+
+// errBehind: the server seems to be older than the log. It is asked again before anything is concluded.
+var errBehind = errors.New("the server seems to be behind the log")
 
 // rewind begins a list that may take the log back in time.
 func (s *Stream) rewind(reason string) State {
@@ -77,16 +82,15 @@ func (s *Stream) witness(ctx context.Context) string {
 		return ""
 	}
 	namespace, name := change.SplitKey(key)
-	at := change.NewStream(s.stream.Resource, namespace, s.stream.LabelSelector, joinSelectors("metadata.name="+name, s.stream.FieldSelector))
 	same, others := false, false
-	p, err := s.client.exactPage(ctx, at, w.Version, func(_ *page, raw []byte) error {
-		o, err := parseObject(raw)
-		same = same || err == nil && o.key() == key && o.uid == w.UID && o.version == w.Version
-		others = others || err != nil || o.key() != key
+	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Exact: w.Version, Namespace: namespace, Name: name}, func(_ *apiclient.Page, raw []byte) error {
+		o, err := apiclient.ParseObject(raw)
+		same = same || err == nil && o.Key() == key && o.UID == w.UID && o.Version == w.Version
+		others = others || err != nil || o.Key() != key
 		return nil
 	})
 	// A server that did not understand the question (an aggregated one) answers another: no evidence.
-	if err != nil || same || others || p.version != w.Version {
+	if err != nil || same || others || p.Version != w.Version {
 		return ""
 	}
 	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, w.Version)

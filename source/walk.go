@@ -4,17 +4,19 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+
+	"kubecdc/source/apiclient"
 )
 
 // walkLiving walks back the objects that live at to.
-func (b *backfill) walkLiving(ctx context.Context, changed []object) error {
+func (b *backfill) walkLiving(ctx context.Context, changed []apiclient.Object) error {
 	lives := make([]*life, len(changed))
 	for i := range changed {
-		at, err := strconv.ParseUint(changed[i].version, 10, 64)
+		at, err := strconv.ParseUint(changed[i].Version, 10, 64)
 		if err != nil {
 			return fmt.Errorf("read a resourceVersion: %w", err)
 		}
-		lives[i] = b.lifeOf(changed[i].key(), changed[i].uid)
+		lives[i] = b.lifeOf(changed[i].Key(), changed[i].UID)
 		lives[i].alive = at
 	}
 	return b.each(ctx, lives, func(ctx context.Context, l *life) error { return b.walk(ctx, l, l.alive, b.to) })
@@ -38,7 +40,7 @@ func (b *backfill) walk(ctx context.Context, l *life, at, last uint64) error {
 			break
 		}
 		o, exists, err := b.history.objectAt(ctx, l.key, at)
-		if isGone(err) {
+		if apiclient.IsGone(err) {
 			if err := b.compacted(ctx, at); err != nil {
 				return err
 			}
@@ -47,17 +49,17 @@ func (b *backfill) walk(ctx context.Context, l *life, at, last uint64) error {
 		if err != nil {
 			return err
 		}
-		if !exists || o.uid != l.uid {
+		if !exists || o.UID != l.uid {
 			return b.bear(l, at)
 		}
-		version, err := strconv.ParseUint(o.version, 10, 64)
+		version, err := strconv.ParseUint(o.Version, 10, 64)
 		if err != nil {
 			return fmt.Errorf("read a resourceVersion: %w", err)
 		}
 		if version <= b.from || l.logged && version <= l.version {
 			return nil
 		}
-		b.found(l, version, o.raw)
+		b.found(l, version, o.Raw)
 		if !b.foreign && b.census.birth(version) {
 			return b.bear(l, version-1)
 		}

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"kubecdc/source/apiclient"
 )
 
 // warnEvery is how often a failure that goes on for the same reason is logged again.
@@ -22,7 +24,7 @@ const mostReasons = 16
 // due reports whether a failure is to be logged, and how many were not since the last that was. Reasons that differ in
 // numbers alone (ports, resourceVersions, times) are the same.
 func (w *warnings) due(err error) (due bool, muted int) {
-	reason := withoutDigits(reasonText(err))
+	reason := withoutDigits(apiclient.Reason(err))
 	if last, ok := w.last[reason]; ok && time.Since(last) < warnEvery {
 		w.muted++
 		return false, 0

@@ -45,14 +45,14 @@ func TestAFailureThatGoesOnIsLoggedRarely(t *testing.T) {
 			}
 			return 500, "InternalError", "conversion webhook: timeout"
 		}}
-		client, err := source.NewClient(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
+		client, err := source.Connect(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}
 		var log bytes.Buffer
 		l := newLedger()
 		l.moved = make(chan struct{})
-		s := source.NewStream(change.NewStream(configMaps, "", "", ""), client, plain(), l, l, &quietObserver{}, slog.New(slog.NewTextHandler(&log, nil)))
+		s := source.NewStream(change.NewStream(configMaps, "", "", ""), client.Client(), plain(), l, l, &quietObserver{}, slog.New(slog.NewTextHandler(&log, nil)))
 		ctx, cancel := context.WithTimeout(t.Context(), 22*time.Minute)
 		defer cancel()
 		_ = s.Run(ctx)

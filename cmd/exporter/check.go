@@ -217,11 +217,11 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, err := source.NewClient(r.cluster.REST)
+	discovery, err := source.Connect(r.cluster.REST)
 	if err != nil {
 		return "", err
 	}
-	served, err := source.NewDiscovery(client).Served(ctx)
+	served, err := discovery.Served(ctx)
 	if err != nil {
 		return "", err
 	}

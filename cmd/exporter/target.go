@@ -14,18 +14,18 @@ import (
 // target is the cluster that is exported: how to reach it, what it is called, and what tells it from all others.
 type target struct {
 	*config.Connection
-	client   *source.Client
-	identity change.ClusterIdentity
-	binding  checkpoint.Binding // once the checkpoint is bound
+	discovery *source.Discovery
+	identity  change.ClusterIdentity
+	binding   checkpoint.Binding // once the checkpoint is bound
 }
 
 // identify asks the API server which cluster it is, and takes a name from that where nothing else gives one. The name is
 // needed before anything is opened: it is part of the checkpoint and of the log.
 func (t *target) identify(ctx context.Context, log *slog.Logger) (err error) {
-	if t.client, err = source.NewClient(t.REST); err != nil {
+	if t.discovery, err = source.Connect(t.REST); err != nil {
 		return err
 	}
-	if t.identity, err = source.Identify(ctx, t.client, t.REST, log); err != nil {
+	if t.identity, err = t.discovery.Identify(ctx, log); err != nil {
 		return err
 	}
 	if t.Cluster == "" {

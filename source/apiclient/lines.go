@@ -1,4 +1,4 @@
-package source
+package apiclient
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ const (
 	largestLines  = 64 << 10
 )
 
-// lines reads the lines of a watch. It reads into slabs that are never written again, and hands the lines out where
-// they lie: a line needs no copy, is the caller's to keep, and keeps its slab with it.
+// lines reads the lines of a watch. It reads into slabs that are never written again and hands out slices of them: a line
+// needs no copy, and the caller may keep it, which keeps its slab too.
 type lines struct {
 	from  io.Reader
 	slab  []byte // what was read
@@ -24,7 +24,7 @@ type lines struct {
 
 func newLines(from io.Reader) *lines { return &lines{from: from} }
 
-// next gives a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF one within a line.
+// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end within one.
 func (l *lines) next() ([]byte, error) {
 	for {
 		if n := bytes.IndexByte(l.slab[l.seen:], '\n'); n >= 0 {
@@ -57,15 +57,15 @@ func (l *lines) read() {
 	l.reads++
 }
 
-// rest gives back what a burst or a large object made of the slab, if nothing is in it that was not handed out.
-func (l *lines) rest() {
+// shrink drops a slab that a burst or a large object made large, once all of its lines were handed out.
+func (l *lines) shrink() {
 	if l.start == len(l.slab) && cap(l.slab) > smallestLines {
 		l.slab, l.start, l.seen, l.reads = nil, 0, 0, 0
 	}
 }
 
-// renew begins a slab with the line that is not complete: larger where few reads filled the last one, or where the line
-// needs it, smaller where many did.
+// renew begins a slab with the line that is not complete. The slab is larger than the last one if few reads filled that or
+// if the line needs it, and smaller if many reads did.
 func (l *lines) renew() {
 	size := max(cap(l.slab), smallestLines)
 	switch {

@@ -1,4 +1,4 @@
-package source
+package apiclient
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 )
 
 // obvious is the slow way to read an object: encoding/json, member by member, so that names are compared exactly.
-func obvious(t *testing.T, raw []byte) (o object, valid bool) {
+func obvious(t *testing.T, raw []byte) (o Object, valid bool) {
 	t.Helper()
 	if !json.Valid(raw) {
 		return o, false
@@ -20,7 +20,7 @@ func obvious(t *testing.T, raw []byte) (o object, valid bool) {
 	members, valid := membersOf(raw)
 	_, o.typed = members["kind"]
 	metadata, _ := membersOf(members["metadata"])
-	for name, target := range map[string]*string{"name": &o.name, "namespace": &o.namespace, "uid": &o.uid, "resourceVersion": &o.version} {
+	for name, target := range map[string]*string{"name": &o.Name, "namespace": &o.Namespace, "uid": &o.UID, "resourceVersion": &o.Version} {
 		var text any
 		_ = json.Unmarshal(metadata[name], &text)
 		*target, _ = text.(string)
@@ -58,18 +58,18 @@ func FuzzObject(f *testing.F) {
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		want, valid := obvious(t, raw)
 		s := rawjson.New(raw)
-		var got object
+		var got Object
 		got.scan(&s)
 		if s.AtEnd() != valid {
 			t.Fatalf("accepted: %t, want %t: %q", !valid, valid, raw)
 		}
-		got.raw, want.joined = nil, got.joined
-		if valid && comparable(raw) && (fmt.Sprint(got) != fmt.Sprint(want) || got.key() != change.ObjectKey(want.namespace, want.name)) {
+		got.Raw, want.joined = nil, got.joined
+		if valid && comparable(raw) && (fmt.Sprint(got) != fmt.Sprint(want) || got.Key() != change.ObjectKey(want.Namespace, want.Name)) {
 			t.Fatalf("%q: found %+v, want %+v", raw, got, want)
 		}
 		line := append(append([]byte(`{"type":"ADDED","object":`), raw...), '}')
-		if e := parseEvent(line); (e.err == nil) != json.Valid(line) {
-			t.Fatalf("%q as an event: %v", line, e.err)
+		if e := parseEvent(line); (e.Err == nil) != json.Valid(line) {
+			t.Fatalf("%q as an event: %v", line, e.Err)
 		}
 	})
 }
@@ -79,8 +79,8 @@ func BenchmarkParseEvent(b *testing.B) {
 		strings.Repeat(`{"manager":"kubelet","fieldsV1":{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:status":{},"f:type":{}}}}}},`, 25) + `{}]}}}`)
 	b.SetBytes(int64(len(line)))
 	for b.Loop() {
-		if e := parseEvent(line); e.err != nil {
-			b.Fatal(e.err)
+		if e := parseEvent(line); e.Err != nil {
+			b.Fatal(e.Err)
 		}
 	}
 }

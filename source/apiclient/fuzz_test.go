@@ -1,4 +1,4 @@
-package source
+package apiclient
 
 import (
 	"bytes"
@@ -21,28 +21,28 @@ func FuzzParseEvent(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
 		e := parseEvent(line)
-		if e.err != nil {
+		if e.Err != nil {
 			return
 		}
-		_ = e.statusOf()
-		_, _ = e.bookmark()
-		o := e.object
-		if o.check(true) != nil {
+		_ = e.Status()
+		_, _ = e.Bookmark()
+		o := e.Object
+		if o.Check() != nil {
 			return
 		}
-		if !json.Valid(o.raw) {
-			t.Fatalf("%q is taken for JSON", o.raw)
+		if !json.Valid(o.Raw) {
+			t.Fatalf("%q is taken for JSON", o.Raw)
 		}
-		if strings.Count(string(o.raw), `"metadata"`) != 1 || strings.ContainsRune(string(o.raw), '\\') {
+		if strings.Count(string(o.Raw), `"metadata"`) != 1 || strings.ContainsRune(string(o.Raw), '\\') {
 			return // names given twice, or escaped: servers write neither
 		}
 		var want struct{ Metadata map[string]any }
-		if err := json.Unmarshal(o.raw, &want); err != nil {
-			t.Fatalf("%q: %v", o.raw, err)
+		if err := json.Unmarshal(o.Raw, &want); err != nil {
+			t.Fatalf("%q: %v", o.Raw, err)
 		}
-		for name, got := range map[string]string{"name": o.name, "uid": o.uid, "resourceVersion": o.version} {
-			if strings.Count(string(o.raw), `"`+name+`"`) == 1 && strings.ToValidUTF8(got, "\ufffd") != want.Metadata[name] {
-				t.Fatalf("%q: %s is %q, want %q", o.raw, name, got, want.Metadata[name])
+		for name, got := range map[string]string{"name": o.Name, "uid": o.UID, "resourceVersion": o.Version} {
+			if strings.Count(string(o.Raw), `"`+name+`"`) == 1 && strings.ToValidUTF8(got, "\ufffd") != want.Metadata[name] {
+				t.Fatalf("%q: %s is %q, want %q", o.Raw, name, got, want.Metadata[name])
 			}
 		}
 	})
@@ -55,7 +55,7 @@ func FuzzReadPage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		p, err := readPage(bytes.NewReader(b), func(_ *page, raw []byte) error {
+		p, err := readPage(bytes.NewReader(b), func(_ *Page, raw []byte) error {
 			n++
 			if !json.Valid(raw) {
 				t.Fatalf("%q is no JSON", raw)
@@ -72,8 +72,8 @@ func FuzzReadPage(f *testing.F) {
 		if bytes.Count(b, []byte(`"items"`)) > 1 || bytes.Count(b, []byte(`"metadata"`)) > 1 || json.Unmarshal(b, &want) != nil {
 			return
 		}
-		if bytes.Contains(b, []byte(`"items"`)) && !bytes.ContainsRune(b, '\\') && n != len(want.Items) || p.version == "" {
-			t.Fatalf("%q: %d items at %q, want %d", b, n, p.version, len(want.Items))
+		if bytes.Contains(b, []byte(`"items"`)) && !bytes.ContainsRune(b, '\\') && n != len(want.Items) || p.Version == "" {
+			t.Fatalf("%q: %d items at %q, want %d", b, n, p.Version, len(want.Items))
 		}
 	})
 }

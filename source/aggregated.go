@@ -2,13 +2,12 @@ package source
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 )
 
 // Of a resource that kube-apiserver keeps in etcd two things are known: a revision writes one key, and
@@ -22,24 +21,21 @@ var builtIn = []string{"", "admissionregistration.k8s.io", "apiextensions.k8s.io
 	"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "policy", "rbac.authorization.k8s.io",
 	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io"}
 
-// foreign reports whether an aggregated API server may serve the resource: an APIService says so, or nothing may be read
+// Aggregated reports whether an aggregated API server may serve the resource: an APIService says so, or nothing may be read
 // that says otherwise.
-func (c *Client) foreign(ctx context.Context, r change.Resource) (bool, error) {
+func Aggregated(ctx context.Context, client *apiclient.Client, r change.Resource) (bool, error) {
 	if r.Group == "" {
 		return false, nil // can't be delegated
 	}
-	raw, err := c.read(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+r.Version+"."+r.Group)
+	var service struct{ Spec struct{ Service *struct{} } }
+	err := client.ReadJSON(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+r.Version+"."+r.Group, "", &service)
 	switch {
 	case apierrors.IsNotFound(err): // a server that does not aggregate
 		return false, nil
-	case isRefused(err):
+	case apiclient.IsRefused(err):
 		return !slices.Contains(builtIn, r.Group), nil
 	case err != nil:
 		return true, err
-	}
-	var service struct{ Spec struct{ Service *struct{} } }
-	if err := json.Unmarshal(raw, &service); err != nil {
-		return true, fmt.Errorf("read the APIService of %s: %w", r.APIVersion(), err)
 	}
 	return service.Spec.Service != nil, nil
 }

@@ -1,4 +1,4 @@
-package source
+package apiclient
 
 import (
 	"bytes"
@@ -35,7 +35,7 @@ func TestLines(t *testing.T) {
 		for ; err == nil; line, err = l.next() {
 			got = append(got, line)
 			if random.IntN(100) == 0 {
-				l.rest()
+				l.shrink()
 			}
 		}
 		if err != io.EOF || len(got) != len(want) {
@@ -47,11 +47,11 @@ func TestLines(t *testing.T) {
 			}
 		}
 	}
-	broken := newLines(io.MultiReader(strings.NewReader("whole\n"), iotest.ErrReader(errSilent)))
+	broken := newLines(io.MultiReader(strings.NewReader("whole\n"), iotest.ErrReader(ErrIdle)))
 	if line, err := broken.next(); string(line) != "whole" || err != nil {
 		t.Errorf("%q, %v", line, err)
 	}
-	if _, err := broken.next(); err != errSilent {
+	if _, err := broken.next(); err != ErrIdle {
 		t.Errorf("a connection that went silent ends with %v", err)
 	}
 	cut := newLines(strings.NewReader("whole\ncut"))

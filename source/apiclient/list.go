@@ -1,4 +1,4 @@
-package source
+package apiclient
 
 import (
 	"context"
@@ -12,51 +12,41 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// page is what one page of a list says besides its items.
-type page struct {
-	version       string // of the whole list: the same on every page
-	continueToken string // empty on the last page
-	remaining     int64  // how many objects follow this page; -1 when the server does not say (selectors)
+// Page is what one page of a list says besides its items.
+type Page struct {
+	Version   string // of the whole list: the same on every page
+	Continue  string // empty on the last page
+	Remaining int64  // how many objects follow this page; -1 when the server does not say (selectors)
 }
 
-// check makes sure that the list's version is one that can be compared. Servers send the metadata before the items, so
-// that nothing is taken from a list without one.
-func (p *page) check() error {
-	if change.ValidVersion(p.version) {
+// check returns an error if the list's version can't be compared. Servers send the metadata before the items, so nothing is
+// taken from a list without a version.
+func (p *Page) check() error {
+	if change.ValidVersion(p.Version) {
 		return nil
 	}
-	return fmt.Errorf("%w: the list's is %q", errUnsupported, p.version)
+	return fmt.Errorf("%w: the list's is %q", ErrUnsupported, p.Version)
 }
 
-// listPage reads one page and hands each item to visit as it comes off the wire: never the page as a whole.
-// The item's bytes are the callee's to keep.
-func (c *Client) listPage(ctx context.Context, s *change.Stream, metadataOnly bool, limit int, continueToken string, visit func(*page, []byte) error) (page, error) {
+// List reads one page and hands each item to visit as it comes off the wire: never the page as a whole. The visitor may
+// keep the item's bytes.
+func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit func(*Page, []byte) error) (Page, error) {
 	accept := acceptJSON
-	if metadataOnly {
+	if o.MetadataOnly {
 		accept = acceptListMeta
 	}
-	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), listParams(s, limit, continueToken), accept)
+	body, err := c.get(ctx, CollectionPath(s, o.Namespace), o.query(s), accept)
 	if err != nil {
-		return page{}, err
+		return Page{}, err
 	}
 	defer body.Close()
 	return readPage(body, visit)
 }
 
-// exactPage reads the collection as it was at the version.
-func (c *Client) exactPage(ctx context.Context, s *change.Stream, version string, visit func(*page, []byte) error) (page, error) {
-	body, err := c.get(ctx, collectionPath(s.Resource, s.Namespace), exactParams(s, version, 0), acceptListMeta)
-	if err != nil {
-		return page{}, err
-	}
-	defer body.Close()
-	return readPage(body, visit)
-}
-
-// readPage takes a List object apart: {"kind":…,"metadata":{…},"items":[…]}, in whatever order.
-func readPage(body io.Reader, visit func(*page, []byte) error) (page, error) {
+// readPage takes a List object apart: {"kind":…,"metadata":{…},"items":[…]}, in any order.
+func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
 	d := jsontext.NewDecoder(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	p := page{remaining: -1}
+	p := Page{Remaining: -1}
 	if err := expect(d, '{'); err != nil {
 		return p, err
 	}
@@ -93,7 +83,7 @@ func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 	return nil
 }
 
-// unquoted is an error of the JSON decoder without what it quotes.
+// unquoted returns an error of the JSON decoder without the text that it quotes.
 func unquoted(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
@@ -105,7 +95,7 @@ func unquoted(err error) error {
 	return fmt.Errorf("%w at byte %d", rawjson.ErrMalformed, syntax.ByteOffset)
 }
 
-func (p *page) readMetadata(d *jsontext.Decoder) error {
+func (p *Page) readMetadata(d *jsontext.Decoder) error {
 	raw, err := d.ReadValue()
 	if err != nil {
 		return err
@@ -115,11 +105,11 @@ func (p *page) readMetadata(d *jsontext.Decoder) error {
 		value := s.Skip()
 		switch string(name) {
 		case "resourceVersion":
-			p.version, _ = rawjson.Text(value)
+			p.Version, _ = rawjson.Text(value)
 		case "continue":
-			p.continueToken, _ = rawjson.Text(value)
+			p.Continue, _ = rawjson.Text(value)
 		case "remainingItemCount":
-			if _, err := fmt.Sscan(string(value), &p.remaining); err != nil {
+			if _, err := fmt.Sscan(string(value), &p.Remaining); err != nil {
 				return fmt.Errorf("remainingItemCount: %w", err)
 			}
 		}

@@ -1,4 +1,7 @@
-package source
+// Package apiclient speaks an API server's list and watch protocol: requests, pages, events, errors. It hands on the
+// server's own bytes and finds in each object only what the protocol needs (namespace, name, uid, resourceVersion). It
+// keeps no state of a stream and decides nothing: what an answer means for a stream is up to its callers.
+package apiclient
 
 import (
 	"context"
@@ -9,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,20 +20,23 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 )
 
-// Client makes the list and watch requests, and hands back the server's own bytes. Connection, TLS and
-// credentials (their rotation too) are client-go's.
+// DefaultIdle is the idle timeout of a new client: three of the bookmarks that a watch sends once a minute.
+const DefaultIdle = 3 * time.Minute
+
+// Client makes the requests. client-go provides the connection, TLS and credentials, and renews them.
 type Client struct {
-	http   *http.Client
-	config *rest.Config
-	base   *url.URL
-	quiet  time.Duration // a connection that says nothing for so long is half open
-	mute   bool          // errors quote no answer that is no Status: it could be an object
+	http     *http.Client
+	config   *rest.Config
+	base     *url.URL
+	idle     time.Duration // a connection on which no byte comes for so long is half open
+	withhold bool          // errors quote no answer that is not a Status: it could be an object
 }
 
-// NewClient prepares a client; it makes no request.
-func NewClient(config *rest.Config) (*Client, error) {
+// New prepares a client. It makes no request.
+func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.DisableCompression = true // the list is read at memory speed on one network; gzip costs both sides CPU
 	if config.UserAgent == "" {
@@ -44,34 +51,35 @@ func NewClient(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("prepare the connection to %s: %w", config.Host, err)
 	}
 	hc.Timeout = 0
-	return &Client{http: hc, config: config, base: base, quiet: DefaultOptions().Quiet}, nil
+	return &Client{http: hc, config: config, base: base, idle: DefaultIdle}, nil
 }
 
-// Host is the API server's address, for messages.
+// Host returns the API server's address, for messages.
 func (c *Client) Host() string { return c.base.Host }
 
-// patience is the same client, on the same connections, with another idea of how long is too long.
-func (c *Client) patience(quiet time.Duration) *Client {
+// With returns the same client, on the same connections, with another idle timeout. withhold keeps what the server sends
+// out of errors: it could be an object that must be redacted.
+func (c *Client) With(idle time.Duration, withhold bool) *Client {
 	same := *c
-	same.quiet = quiet
+	same.idle, same.withhold = idle, withhold
 	return &same
 }
 
-// get makes one request and returns the body of a 200; any other answer is an *apierrors.StatusError. Where no byte
-// comes for the time quiet the connection is half open: errSilent.
+// get makes one request and returns the body of a 200. Any other answer is an *apierrors.StatusError. Reads fail with
+// ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	silent := time.AfterFunc(c.quiet, func() { cancel(errSilent) })
+	timer := time.AfterFunc(c.idle, func() { cancel(ErrIdle) })
 	body, err := c.do(ctx, path, query, accept)
-	silent.Stop()
+	timer.Stop()
 	if err != nil {
-		if errors.Is(context.Cause(ctx), errSilent) {
-			err = errSilent
+		if errors.Is(context.Cause(ctx), ErrIdle) {
+			err = ErrIdle
 		}
 		cancel(nil)
 		return nil, err
 	}
-	return &quietBody{body: body, ctx: ctx, cancel: cancel, silent: silent, quiet: c.quiet}, nil
+	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle}, nil
 }
 
 func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
@@ -91,7 +99,7 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
-	return nil, readStatus(resp, c.mute)
+	return nil, readStatus(resp, c.withhold)
 }
 
 func singleSlash(base, path string) string {
@@ -101,13 +109,13 @@ func singleSlash(base, path string) string {
 	return base + path
 }
 
-// readStatus turns a refusal into an error; a body that is no Status (a proxy's page) becomes its message.
-func readStatus(resp *http.Response, mute bool) error {
+// readStatus turns any answer but 200 into an error. A body that is not a Status, such as a proxy's page, becomes its message.
+func readStatus(resp *http.Response, withhold bool) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
 		message := snippet(body)
-		if mute {
+		if withhold {
 			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted", len(body))
 		}
 		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: message}
@@ -142,40 +150,43 @@ func snippet(body []byte) string {
 	return string(body)
 }
 
-// collectionPath is the URL path of a stream's collection.
-func collectionPath(r change.Resource, namespace string) string {
-	path := versionPath(r.Group, r.Version)
+// CollectionPath returns the URL path of a collection, or of the part of it in one namespace.
+func CollectionPath(s *change.Stream, namespace string) string {
+	if s.Namespace != "" {
+		namespace = s.Namespace
+	}
+	path := VersionPath(s.Resource.Group, s.Resource.Version)
 	if namespace != "" {
 		path += "/namespaces/" + url.PathEscape(namespace)
 	}
-	return path + "/" + r.Plural
+	return path + "/" + s.Resource.Plural
 }
 
-// versionPath is the URL path of a version of a group.
-func versionPath(group, version string) string {
+// VersionPath returns the URL path of a version of a group.
+func VersionPath(group, version string) string {
 	if group == "" {
 		return "/api/" + version
 	}
 	return "/apis/" + group + "/" + version
 }
 
-// fresh is the same client on connections of its own: behind a load balancer they may lead to another API server.
-func (c *Client) fresh() (*Client, error) {
+// Fresh returns the same client on connections of its own: behind a load balancer they may lead to another API server.
+func (c *Client) Fresh() (*Client, error) {
 	config := rest.CopyConfig(c.config)
 	if config.Proxy == nil {
 		config.Proxy = http.ProxyFromEnvironment // the default, but said here it keeps client-go from sharing the transport
 	}
-	fresh, err := NewClient(config)
+	fresh, err := New(config)
 	if err != nil {
 		return nil, err
 	}
-	fresh.quiet, fresh.mute = c.quiet, c.mute
+	fresh.idle, fresh.withhold = c.idle, c.withhold
 	c.http.CloseIdleConnections()
 	return fresh, nil
 }
 
-// read gets one small document whole.
-func (c *Client) read(ctx context.Context, path string) ([]byte, error) {
+// Read reads one small document whole.
+func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
 	return c.readAs(ctx, path, acceptJSON)
 }
 
@@ -186,4 +197,30 @@ func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error
 	}
 	defer body.Close()
 	return io.ReadAll(io.LimitReader(body, 64<<20))
+}
+
+// ReadJSON reads one document and decodes it. accept lists the forms that the caller understands; empty: plain JSON.
+func (c *Client) ReadJSON(ctx context.Context, path, accept string, into any) error {
+	if accept == "" {
+		accept = acceptJSON
+	}
+	raw, err := c.readAs(ctx, path, accept)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, errors.Join(rawjson.ErrMalformed, err))
+	}
+	return nil
+}
+
+// AtLeast reports whether the server's version is at least this one; false if it can't be read.
+func (c *Client) AtLeast(ctx context.Context, major, minor int) bool {
+	var v struct{ Major, Minor string }
+	if c.ReadJSON(ctx, "/version", "", &v) != nil {
+		return false
+	}
+	gotMajor, err1 := strconv.Atoi(v.Major)
+	gotMinor, err2 := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
+	return err1 == nil && err2 == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
 }
