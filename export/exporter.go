@@ -15,12 +15,13 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/sinks"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // Config says what to export and in which measures.
 type Config struct {
 	Cluster       string
-	Resources     []source.Pattern
+	Resources     []discovery.Pattern
 	Content       Content
 	Namespaces    []string // none: all
 	LabelSelector string
@@ -42,12 +43,12 @@ type Config struct {
 
 // Parts are what the exporter works with. Store is bound to the cluster. Leases is Store when nil.
 type Parts struct {
-	Discovery *source.Discovery
-	Store     checkpoint.Store
-	Leases    checkpoint.Leases
-	Sink      sinks.Sink
-	Observer  Observer
-	Log       *slog.Logger
+	Server   *discovery.Server
+	Store    checkpoint.Store
+	Leases   checkpoint.Leases
+	Sink     sinks.Sink
+	Observer Observer
+	Log      *slog.Logger
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -58,7 +59,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	h := newHub()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		parts.Discovery.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
 		return nil
 	})
 	group.Go(func() error {
@@ -89,32 +90,32 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if err := config.useKey(ctx, parts.Store); err != nil {
 		return err
 	}
-	served, err := parts.Discovery.Served(ctx)
+	served, err := parts.Server.Served(ctx)
 	if err != nil {
 		return err
 	}
-	selected, unknown := source.Select(config.Resources, served)
-	if unknown, err = notBegun(ctx, parts, parts.Discovery.Missing(ctx, unknown)); err != nil {
+	selected, unknown := discovery.Select(config.Resources, served)
+	if unknown, err = notBegun(ctx, parts, parts.Server.Missing(ctx, unknown)); err != nil {
 		return err
 	}
 	if len(unknown) > 0 {
-		return source.Unknown(unknown, served)
+		return discovery.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	for _, doubt := range config.Doubts(served) {
 		parts.Log.Warn(doubt)
 	}
-	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Discovery.Host(), "resources", len(selected))
+	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
 	return nil
 }
 
 // notBegun leaves out of the unknown patterns those that the checkpoint has streams of: what was removed is still to be told.
-func notBegun(ctx context.Context, parts *Parts, unknown []source.Pattern) ([]source.Pattern, error) {
+func notBegun(ctx context.Context, parts *Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
 	if len(unknown) == 0 {
 		return nil, nil
 	}
 	streams, err := parts.Store.Streams(ctx)
-	return slices.DeleteFunc(unknown, func(p source.Pattern) bool {
+	return slices.DeleteFunc(unknown, func(p discovery.Pattern) bool {
 		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ParseStream(s.Stream).Resource) })
 	}), err
 }

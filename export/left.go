@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // The checkpoint may have streams that the selection does not: their resource was removed while no session ran, or in the
@@ -19,7 +20,7 @@ import (
 // of the two it is, nothing is done until it can.
 
 // settle looks at each of these streams until it is known what became of it.
-func (x *streams) settle(ctx context.Context, selection source.Selection, wanted map[string]bool) error {
+func (x *streams) settle(ctx context.Context, selection discovery.Selection, wanted map[string]bool) error {
 	if x.left == nil {
 		if err := x.loadLeft(ctx); err != nil {
 			return err
@@ -52,19 +53,19 @@ func (x *streams) loadLeft(ctx context.Context) error {
 	return nil
 }
 
-func (x *streams) settleOne(ctx context.Context, selection source.Selection, p change.Position) error {
+func (x *streams) settleOne(ctx context.Context, selection discovery.Selection, p change.Position) error {
 	s := change.ParseStream(p.Stream)
-	fate, err := source.FateDeselected, error(nil)
+	fate, err := discovery.FateDeselected, error(nil)
 	if p.Ended == "" || selection.MayHave(s.Resource) { // else the log has its end already
 		fate, err = selection.Fate(ctx, s.Resource)
 	}
 	switch {
-	case fate == source.FateUnsure && ctx.Err() != nil:
+	case fate == discovery.FateUnsure && ctx.Err() != nil:
 		return nil
-	case fate == source.FateUnsure:
+	case fate == discovery.FateUnsure:
 		x.doubt(p.Stream, err)
 		return nil
-	case fate == source.FateRemoved:
+	case fate == discovery.FateRemoved:
 		err = x.depart(ctx, s)
 	case p.Ended == "":
 		err = x.deselect(ctx, p)

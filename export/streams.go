@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
@@ -50,7 +51,7 @@ func (x *streams) run(ctx context.Context) {
 }
 
 // apply starts what is new, tells running streams what the API server serves now, and settles what is left of others.
-func (x *streams) apply(ctx context.Context, selection source.Selection) error {
+func (x *streams) apply(ctx context.Context, selection discovery.Selection) error {
 	wanted := map[string]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range x.slot.config.StreamsOf(r) {
@@ -82,7 +83,7 @@ func (x *streams) add(s *change.Stream) *source.Stream {
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
-	running := source.NewStream(s, parts.Discovery.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
+	running := source.NewStream(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
 	return running
 }

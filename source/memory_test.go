@@ -17,6 +17,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
@@ -82,7 +83,7 @@ func (c *counted) Objects(context.Context, string, func(key, uid, version string
 
 func readTwice(url, streaming string) {
 	ctx, cancel := context.WithCancel(context.Background())
-	client, err := source.Connect(&rest.Config{Host: url, QPS: -1})
+	client, err := discovery.Connect(&rest.Config{Host: url, QPS: -1})
 	if err != nil {
 		panic(err)
 	}

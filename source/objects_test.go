@@ -27,6 +27,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
@@ -246,15 +247,15 @@ func waitAndCreate(t *testing.T, crds dynamic.ResourceInterface, u *unstructured
 // follow runs one stream of what discovery selects, as the exporter does.
 func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 	t.Helper()
-	discovery := must[*source.Discovery](t)(source.Connect(config))
-	patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{pattern}))
+	api := must[*discovery.Server](t)(discovery.Connect(config))
+	patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{pattern}))
 	var stream *source.Stream
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
-		discovery.Follow(ctx, patterns, 10*time.Second, slog.New(slog.DiscardHandler), func(s source.Selection) {
+		api.Follow(ctx, patterns, 10*time.Second, slog.New(slog.DiscardHandler), func(s discovery.Selection) {
 			switch {
 			case len(s.Resources) == 0 && stream != nil:
 				stream.SetResource(nil)

@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
 	"kubecdc/source/known"
 )
 
@@ -106,7 +107,7 @@ func (s *Stream) survey(ctx context.Context) (*backfill, string, error) {
 	case to-from > s.options.Backfill.MaxRevisions:
 		return nil, "", fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", errNotRecoverable, to-from, s.options.Backfill.MaxRevisions)
 	}
-	foreign, err := Aggregated(ctx, s.client, s.stream.Resource)
+	foreign, err := discovery.Aggregated(ctx, s.client, s.stream.Resource)
 	if err != nil {
 		return nil, "", err
 	}

@@ -19,6 +19,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/redact"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
@@ -85,7 +86,7 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		l, s, o := newLedger(), &script{steps: steps}, &told{}
 		options := plain()
 		options.Redactor = redactor(redact.Hash)
-		client := must[*source.Discovery](t)(source.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
+		client := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
 		stream := source.NewStream(change.NewStream(secrets, "", "", ""), client.Client(), options, l, l, o,
 			slog.New(slog.NewTextHandler(o, &slog.HandlerOptions{Level: slog.LevelDebug})))
 		ctx, stop := context.WithCancel(context.Background())

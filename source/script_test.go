@@ -18,6 +18,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // A script is an API server that expects an exact sequence of requests and answers each as told. It runs without a
@@ -187,7 +188,7 @@ func startOn(t testing.TB, config *rest.Config, options source.Options, l *ledge
 
 func startStream(t testing.TB, config *rest.Config, stream *change.Stream, options source.Options, l *ledger, o source.Observer) (*source.Stream, func() error) {
 	t.Helper()
-	client, err := source.Connect(config)
+	client, err := discovery.Connect(config)
 	if err != nil {
 		t.Fatal(err)
 	}

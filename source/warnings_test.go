@@ -15,6 +15,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // failing is an API server that fails in changing ways: with another number each time.
@@ -45,7 +46,7 @@ func TestAFailureThatGoesOnIsLoggedRarely(t *testing.T) {
 			}
 			return 500, "InternalError", "conversion webhook: timeout"
 		}}
-		client, err := source.Connect(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
+		client, err := discovery.Connect(&rest.Config{Host: "http://script", Transport: server, QPS: -1})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,11 +13,12 @@ import (
 	"kubecdc/export"
 	"kubecdc/redact"
 	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // exportConfig says in export's words what the settings say; the cluster's name is not known yet.
 func exportConfig(c *config.Config) (export.Config, error) {
-	resources, err := source.ParsePatterns(c.Source.Resources)
+	resources, err := discovery.ParsePatterns(c.Source.Resources)
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
 	}
@@ -39,7 +40,7 @@ func exportConfig(c *config.Config) (export.Config, error) {
 
 // contentOf says what of objects is told.
 func contentOf(c *config.Config) (export.Content, error) {
-	metadataOnly, err := source.ParsePatterns(c.Records.MetadataOnly)
+	metadataOnly, err := discovery.ParsePatterns(c.Records.MetadataOnly)
 	if err != nil {
 		return export.Content{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
@@ -49,7 +50,7 @@ func contentOf(c *config.Config) (export.Content, error) {
 	}
 	content := export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Key: redact.Key(c.Records.SecretsKey.Reveal())}
 	for _, r := range redactions {
-		resource, err := source.ParsePattern(r.Resource)
+		resource, err := discovery.ParsePattern(r.Resource)
 		if err != nil {
 			return content, fmt.Errorf("KUBECDC_REDACT: %w", err)
 		}

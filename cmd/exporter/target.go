@@ -8,24 +8,24 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // target is the cluster that is exported: how to reach it, what it is called, and what tells it from all others.
 type target struct {
 	*config.Connection
-	discovery *source.Discovery
-	identity  change.ClusterIdentity
-	binding   checkpoint.Binding // once the checkpoint is bound
+	server   *discovery.Server
+	identity change.ClusterIdentity
+	binding  checkpoint.Binding // once the checkpoint is bound
 }
 
 // identify asks the API server which cluster it is, and takes a name from that where nothing else gives one. The name is
 // needed before anything is opened: it is part of the checkpoint and of the log.
 func (t *target) identify(ctx context.Context, log *slog.Logger) (err error) {
-	if t.discovery, err = source.Connect(t.REST); err != nil {
+	if t.server, err = discovery.Connect(t.REST); err != nil {
 		return err
 	}
-	if t.identity, err = t.discovery.Identify(ctx, log); err != nil {
+	if t.identity, err = t.server.Identify(ctx, log); err != nil {
 		return err
 	}
 	if t.Cluster == "" {

@@ -1,4 +1,4 @@
-package source_test
+package discovery_test
 
 import (
 	"context"
@@ -11,11 +11,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/discovery"
+	clientgo "k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
@@ -30,13 +30,13 @@ func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 	for name, config := range map[string]*rest.Config{"aggregated": config, "one by one": old} {
 		t.Run(name, func(t *testing.T) {
 			want := preferred(t, config)
-			d := must[*source.Discovery](t)(source.Connect(config))
-			patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{"*", "secrets", "things." + group}))
+			d := must[*discovery.Server](t)(discovery.Connect(config))
+			patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*", "secrets", "things." + group}))
 			var got []string
-			var unknown []source.Pattern
+			var unknown []discovery.Pattern
 			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-				served := must[source.Served](t)(d.Served(t.Context()))
-				selected, notServed := source.Select(patterns, served)
+				served := must[discovery.Served](t)(d.Served(t.Context()))
+				selected, notServed := discovery.Select(patterns, served)
 				got, unknown = nil, notServed
 				for _, r := range selected {
 					got = append(got, fmt.Sprintf("%s %s %s %v", r.ID(), r.Version, r.Kind, r.Namespaced))
@@ -58,8 +58,8 @@ func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 
 // preferred is what client-go finds.
 func preferred(t *testing.T, config *rest.Config) (all []string) {
-	lists, err := must[*discovery.DiscoveryClient](t)(discovery.NewDiscoveryClientForConfig(config)).ServerPreferredResources()
-	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
+	lists, err := must[*clientgo.DiscoveryClient](t)(clientgo.NewDiscoveryClientForConfig(config)).ServerPreferredResources()
+	if err != nil && !clientgo.IsGroupDiscoveryFailedError(err) {
 		t.Fatal(err)
 	}
 	for _, list := range lists {

@@ -1,17 +1,17 @@
-package source_test
+package discovery_test
 
 import (
 	"strings"
 	"testing"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
-func patterns(t *testing.T, list string) []source.Pattern {
+func patterns(t *testing.T, list string) []discovery.Pattern {
 	t.Helper()
-	p, err := source.ParsePatterns(strings.Split(list, ","))
+	p, err := discovery.ParsePatterns(strings.Split(list, ","))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -20,7 +20,7 @@ func patterns(t *testing.T, list string) []source.Pattern {
 
 // No wildcard takes Secrets, and what has a ! in front is left out, also under its other name.
 func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
-	served, err := must[*source.Discovery](t)(source.Connect(servers.Kube(t).Config)).Served(t.Context())
+	served, err := must[*discovery.Server](t)(discovery.Connect(servers.Kube(t).Config)).Served(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
 		"*,!events.events.k8s.io":                "-events -events.events.k8s.io",
 		"*.apps,!deployments.apps,configmaps.v1": "+statefulsets.apps -deployments.apps +configmaps",
 	} {
-		selected, unknown := source.Select(patterns(t, list), served)
+		selected, unknown := discovery.Select(patterns(t, list), served)
 		has := map[string]bool{}
 		for _, r := range selected {
 			has[r.ID()] = true
@@ -45,11 +45,11 @@ func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
 				t.Errorf("%s: want %s, selected %v, unknown %v", list, w, has, unknown)
 			}
 		}
-		if source.Takes(patterns(t, list), "secrets") != has["secrets"] {
+		if discovery.Takes(patterns(t, list), "secrets") != has["secrets"] {
 			t.Errorf("%s: Takes is not what Select does", list)
 		}
 	}
-	doubts := source.Doubt("KUBECDC_REDACT", source.Idle(patterns(t, "configmap,*.none.example,!pods,!lease.coordination.k8s.io"), served), served)
+	doubts := discovery.Doubt("KUBECDC_REDACT", discovery.Idle(patterns(t, "configmap,*.none.example,!pods,!lease.coordination.k8s.io"), served), served)
 	if text := strings.Join(doubts, "\n"); len(doubts) != 2 || !strings.Contains(text, `"configmap" has no effect`) || !strings.Contains(text, "nearest: configmaps") || !strings.Contains(text, "leases.coordination.k8s.io") {
 		t.Error(text)
 	}
@@ -68,13 +68,13 @@ func TestWhatPatternsCover(t *testing.T) {
 		for _, w := range strings.Fields(want) {
 			r := change.ResourceOf(w[1:] + "@ns?labels=a.b")
 			r.Version = "v7"
-			if source.Covers(patterns(t, list), r) != (w[0] == '+') {
+			if discovery.Covers(patterns(t, list), r) != (w[0] == '+') {
 				t.Errorf("%s: want %s", list, w)
 			}
 		}
 	}
 	for text, want := range map[string]string{"!*": "no resource", "!deployments.v1.apps": "write !deployments.apps", "!!pods": "no resource", "*.*": "no resource", "!": "no resource"} {
-		if _, err := source.ParsePatterns([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := discovery.ParsePatterns([]string{text}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

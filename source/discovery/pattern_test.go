@@ -1,16 +1,16 @@
-package source_test
+package discovery_test
 
 import (
 	"testing"
 
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
 // Events are served under two groups and stored once: "*" takes them once, and either name alone still works.
 func TestEventsAreSelectedOnce(t *testing.T) {
-	discovery := must[*source.Discovery](t)(source.Connect(servers.Kube(t).Config))
-	served, err := discovery.Served(t.Context())
+	api := must[*discovery.Server](t)(discovery.Connect(servers.Kube(t).Config))
+	served, err := api.Served(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,11 +22,11 @@ func TestEventsAreSelectedOnce(t *testing.T) {
 		{[]string{"events", "events.events.k8s.io"}, "events"},
 		{[]string{"events.events.k8s.io"}, "events.events.k8s.io"},
 	} {
-		patterns, err := source.ParsePatterns(tc.patterns)
+		patterns, err := discovery.ParsePatterns(tc.patterns)
 		if err != nil {
 			t.Fatal(err)
 		}
-		selected, unknown := source.Select(patterns, served)
+		selected, unknown := discovery.Select(patterns, served)
 		var got []string
 		for _, r := range selected {
 			if r.Plural == "events" {

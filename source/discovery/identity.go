@@ -1,4 +1,4 @@
-package source
+package discovery
 
 import (
 	"context"
@@ -25,7 +25,7 @@ import (
 // Identify asks the API server which cluster it is: the uid of namespace kube-system, and the fingerprint of the CA that
 // the client trusts. Only where the server itself says that the namespace may not be read (403), or that there is none
 // (404), is the uid left empty. While it has no time to answer (429, 5xx) it is asked again until ctx ends.
-func (d *Discovery) Identify(ctx context.Context, log *slog.Logger) (change.ClusterIdentity, error) {
+func (d *Server) Identify(ctx context.Context, log *slog.Logger) (change.ClusterIdentity, error) {
 	var id change.ClusterIdentity
 	var err error
 	if id.CA, err = fingerprint(d.config); err != nil {
@@ -43,8 +43,8 @@ func (d *Discovery) Identify(ctx context.Context, log *slog.Logger) (change.Clus
 
 const kubeSystem = "/api/v1/namespaces/kube-system"
 
-// clusterUID gives the uid, or why it can't be had, in the server's words.
-func (d *Discovery) clusterUID(ctx context.Context, log *slog.Logger) (uid, hidden string, err error) {
+// clusterUID returns the uid, or why it can't be had, in the server's words.
+func (d *Server) clusterUID(ctx context.Context, log *slog.Logger) (uid, hidden string, err error) {
 	wait := identityWait{server: d.Host(), log: log, retry: backoff.NewExponentialBackOff()}
 	wait.retry.MaxInterval = 10 * time.Second
 	for {
@@ -76,19 +76,19 @@ func namespaceUID(raw []byte) (string, error) {
 	return o.UID, nil
 }
 
-// isHidden: the API server has decided that this user may not see the namespace, or has none. A page of a proxy, which is
-// no Status, decides nothing.
+// isHidden reports that the API server does not let this user see the namespace, or has no such namespace. A proxy's page,
+// which is not a Status, decides nothing.
 func isHidden(s metav1.Status) bool {
 	return s.Kind == "Status" && (s.Code == http.StatusForbidden || s.Code == http.StatusNotFound)
 }
 
-// isBusy: it may answer otherwise in a moment.
+// isBusy reports that the server may answer otherwise in a moment.
 func isBusy(s metav1.Status) bool {
 	return s.Code == http.StatusTooManyRequests || s.Code >= http.StatusInternalServerError
 }
 
 // unidentified says what to do about an answer that tells nothing of the cluster, and that waiting does not mend.
-func (d *Discovery) unidentified(s metav1.Status) error {
+func (d *Server) unidentified(s metav1.Status) error {
 	if s.Code == http.StatusUnauthorized {
 		return fmt.Errorf("the API server at %s refuses the credentials (401: %s): they are wrong, expired or revoked: "+
 			"renew what the kubeconfig's user has (a token, certificate or login), or the Pod's ServiceAccount", d.Host(), s.Message)

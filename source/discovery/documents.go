@@ -1,4 +1,4 @@
-package source
+package discovery
 
 import (
 	"context"
@@ -13,8 +13,8 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// The documents in which an API server says what it serves. A server of 1.27 or later gives all of them in two
-// (KEP-3352), an older one in one for each version of each group.
+// This file reads the documents in which an API server says what it serves. A server of 1.27 or later has two for everything
+// (KEP-3352), an older one has one for each version of each group.
 //
 // client-go's discovery reads them as well, and brings along the types of every built-in resource: half of the
 // program, of which an exporter of raw objects uses nothing, and 20 MB of memory.
@@ -31,8 +31,8 @@ type apiDocument struct {
 	Versions []string                         // APIVersions, of /api: of the group without a name
 }
 
-// documents reads all of them.
-func (d *Discovery) documents(ctx context.Context) (Served, error) {
+// documents reads all documents.
+func (d *Server) documents(ctx context.Context) (Served, error) {
 	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, failed: map[string]bool{}}
 	for _, path := range []string{"/api", "/apis"} {
 		document := apiDocument{}
@@ -51,7 +51,7 @@ func (d *Discovery) documents(ctx context.Context) (Served, error) {
 	return s, nil
 }
 
-// groups are those that are told of without their resources.
+// groups returns the groups that the document names without their resources.
 func (d *apiDocument) groups() []metav1.APIGroup {
 	core := metav1.APIGroup{}
 	for _, v := range d.Versions {
@@ -64,8 +64,8 @@ func (d *apiDocument) groups() []metav1.APIGroup {
 	return []metav1.APIGroup{core}
 }
 
-// addAggregated takes in the aggregated form. The preferred version is the first; one whose own API server is away
-// is marked as stale.
+// addAggregated adds the groups of the aggregated form. The preferred version comes first. A version whose own API server
+// is away is marked as stale.
 func (s *Served) addAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	for _, g := range groups {
 		for _, v := range g.Versions {
@@ -89,8 +89,9 @@ func (s *Served) addAggregated(groups []apidiscovery.APIGroupDiscovery) {
 // documentsAtOnce bounds the requests to a server that has no aggregated form.
 const documentsAtOnce = 8
 
-// addEach reads the document of each version of the groups. One that can't be read is noted, and is no error.
-func (d *Discovery) addEach(ctx context.Context, s *Served, groups []metav1.APIGroup) error {
+// addEach reads the document of each version of the groups. A document that can't be read marks its group as failed and is no
+// error.
+func (d *Server) addEach(ctx context.Context, s *Served, groups []metav1.APIGroup) error {
 	var mu sync.Mutex
 	var requests errgroup.Group
 	requests.SetLimit(documentsAtOnce)

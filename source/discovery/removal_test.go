@@ -1,4 +1,4 @@
-package source_test
+package discovery_test
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // registry is an API server that stops showing a resource, and answers for what may register it as told: STATUS or
@@ -80,11 +80,11 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := &registry{answers: test.answers}
-				discovery := must[*source.Discovery](t)(source.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
-				patterns := must[[]source.Pattern](t)(source.ParsePatterns([]string{"widgets.example.com"}))
-				var last atomic.Pointer[source.Selection]
+				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
+				patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"widgets.example.com"}))
+				var last atomic.Pointer[discovery.Selection]
 				ctx, cancel := context.WithCancel(t.Context())
-				go discovery.Follow(ctx, patterns, time.Minute, slog.New(slog.DiscardHandler), func(s source.Selection) { last.Store(&s) })
+				go api.Follow(ctx, patterns, time.Minute, slog.New(slog.DiscardHandler), func(s discovery.Selection) { last.Store(&s) })
 				time.Sleep(time.Minute)
 				server.hidden.Store(true)
 				time.Sleep(time.Hour)
@@ -101,7 +101,7 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 					t.Errorf("the doubt is %v, not of %q", doubt, test.doubt)
 				}
 				fate, err := s.Fate(t.Context(), change.ParseStream("widgets.example.com@shop").Resource)
-				if fate != source.FateUnsure || err == nil {
+				if fate != discovery.FateUnsure || err == nil {
 					t.Errorf("the fate of a stream that is not read is %v, %v", fate, err)
 				}
 			})

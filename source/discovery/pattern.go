@@ -1,12 +1,9 @@
-package source
+package discovery
 
 import (
 	"fmt"
 	"slices"
-	"sort"
 	"strings"
-
-	"github.com/agnivade/levenshtein"
 
 	"kubecdc/change"
 )
@@ -128,123 +125,4 @@ func leftOut(patterns []Pattern, r change.Resource) bool {
 func Takes(patterns []Pattern, id string) bool {
 	r := change.ResourceOf(id)
 	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.takes(r) })
-}
-
-// aliases are resources that show the same objects in two groups: the second is left out where both are matched.
-// Both are served from the same storage, so their uids and resourceVersions are the same.
-var aliases = [][2]string{
-	{"events", "events.events.k8s.io"},
-	{"ingresses.networking.k8s.io", "ingresses.extensions"},
-	{"networkpolicies.networking.k8s.io", "networkpolicies.extensions"},
-	{"deployments.apps", "deployments.extensions"},
-	{"daemonsets.apps", "daemonsets.extensions"},
-	{"replicasets.apps", "replicasets.extensions"},
-}
-
-// Select picks the resources that the patterns name, each once, in a fixed order. unknown are the patterns without
-// a wildcard that nothing matches; of those with !, Idle tells.
-func Select(patterns []Pattern, served Served) (selected []change.Resource, unknown []Pattern) {
-	picked := map[string]change.Resource{}
-	for _, p := range patterns {
-		found := p.not
-		for _, r := range served.all {
-			if !p.takes(r) || p.version == "" && !served.preferred(r) {
-				continue
-			}
-			found = true
-			if leftOut(patterns, r) {
-				continue
-			}
-			if _, ok := picked[r.ID()]; !ok || p.version != "" {
-				picked[r.ID()] = r
-			}
-		}
-		if !found && !p.wild() && !served.failed[p.group] {
-			unknown = append(unknown, p)
-		}
-	}
-	for _, pair := range aliases {
-		if _, ok := picked[pair[0]]; ok {
-			delete(picked, pair[1])
-		}
-	}
-	for _, r := range picked {
-		selected = append(selected, r)
-	}
-	sort.Slice(selected, func(i, j int) bool { return selected[i].ID() < selected[j].ID() })
-	return selected, unknown
-}
-
-// Idle gives what names nothing that is served, of the patterns without a wildcard.
-func Idle(patterns []Pattern, served Served) (idle []Pattern) {
-	for _, p := range patterns {
-		if !p.wild() && !served.failed[p.group] && !slices.ContainsFunc(served.all, p.names) {
-			idle = append(idle, p)
-		}
-	}
-	return idle
-}
-
-// LeftOut gives the patterns with ! in front.
-func LeftOut(patterns []Pattern) (out []Pattern) {
-	for _, p := range patterns {
-		if p.not {
-			out = append(out, p)
-		}
-	}
-	return out
-}
-
-// Doubt says of each idle pattern of a setting that it does nothing, with the nearest names.
-func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
-	for _, p := range idle {
-		lines = append(lines, fmt.Sprintf("%s: %q has no effect, the API server serves no such resource; nearest: %s",
-			setting, p.text, strings.Join(Nearest(p, served), ", ")))
-	}
-	return lines
-}
-
-// Nearest gives the known resources whose names are most like the pattern, for an error message.
-func Nearest(p Pattern, served Served) []string {
-	type candidate struct {
-		id       string
-		distance int
-	}
-	var all []candidate
-	for _, r := range served.all {
-		if !served.preferred(r) {
-			continue
-		}
-		d := min(levenshtein.ComputeDistance(p.text, r.ID()), levenshtein.ComputeDistance(p.resource, r.Plural)+1)
-		if strings.EqualFold(p.text, r.Kind) || p.resource == r.Plural {
-			d = 0
-		}
-		all = append(all, candidate{r.ID(), d})
-	}
-	slices.SortFunc(all, func(a, b candidate) int {
-		if a.distance != b.distance {
-			return a.distance - b.distance
-		}
-		return strings.Compare(a.id, b.id)
-	})
-	var names []string
-	for _, c := range all[:min(3, len(all))] {
-		names = append(names, c.id)
-	}
-	return names
-}
-
-// UnknownError names the patterns that nothing matches, each with the nearest names.
-type UnknownError struct{ lines []string }
-
-func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
-
-// Unknown makes the error.
-func Unknown(unknown []Pattern, served Served) *UnknownError {
-	e := &UnknownError{}
-	for _, p := range unknown {
-		e.lines = append(e.lines, fmt.Sprintf("KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
-			p.text, strings.Join(Nearest(p, served), ", ")))
-	}
-	return e
 }

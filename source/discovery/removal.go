@@ -1,4 +1,4 @@
-package source
+package discovery
 
 import (
 	"context"
@@ -64,7 +64,7 @@ var RemovalRights = []struct {
 }{{"get", triggers[0]}, {"list", triggers[1]}}
 
 // registration asks for what stands for the resource; its version does not matter.
-func (d *Discovery) registration(ctx context.Context, r change.Resource) (registration, error) {
+func (d *Server) registration(ctx context.Context, r change.Resource) (registration, error) {
 	id := r.ID()
 	name := r.Plural + "." + r.Group
 	crd := apiclient.CollectionPath(change.NewStream(triggers[0], "", "", ""), "") + "/" + name
@@ -91,7 +91,7 @@ func names(err error, name string) bool {
 }
 
 // groupVersions are the versions of a group that an API service stands for. Each is named VERSION.GROUP.
-func (d *Discovery) groupVersions(ctx context.Context, group string) (versions []string, err error) {
+func (d *Server) groupVersions(ctx context.Context, group string) (versions []string, err error) {
 	all := change.NewStream(triggers[1], "", "", "")
 	for token := ""; ; {
 		p, err := d.client.List(ctx, all, apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
@@ -111,7 +111,7 @@ func (d *Discovery) groupVersions(ctx context.Context, group string) (versions [
 
 // listed asks for the collection itself, in a group that is served, where no CRD stands for it: it is built in, or another
 // server's. Only a 404 in each version says that it is not there.
-func (d *Discovery) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
+func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
 	for _, version := range versions {
 		r.Version = version
 		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
@@ -126,7 +126,7 @@ func (d *Discovery) listed(ctx context.Context, r change.Resource, versions []st
 }
 
 // Missing leaves of the unknown patterns those of which it is not known that something registers them.
-func (d *Discovery) Missing(ctx context.Context, unknown []Pattern) []Pattern {
+func (d *Server) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 	return slices.DeleteFunc(slices.Clone(unknown), func(p Pattern) bool {
 		found, _ := d.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
 		return found == registered
@@ -135,11 +135,11 @@ func (d *Discovery) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 
 // removals remembers what was selected.
 type removals struct {
-	discovery *Discovery
+	discovery *Server
 	selected  map[string]change.Resource
 }
 
-func newRemovals(d *Discovery) *removals {
+func newRemovals(d *Server) *removals {
 	return &removals{discovery: d, selected: map[string]change.Resource{}}
 }
 
