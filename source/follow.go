@@ -104,7 +104,7 @@ func (s *Stream) expired(ctx context.Context) State {
 	if s.gap == nil {
 		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}
 	}
-	if s.options.Backfill != nil {
+	if s.options.Recovery != nil {
 		return s.enter(StateBackfilling, s.reason)
 	}
 	return s.enter(StateListing, "relist: "+s.reason)

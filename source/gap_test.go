@@ -39,7 +39,7 @@ func testOptions() source.Options {
 	o := source.DefaultOptions()
 	o.FreshTries = 0
 	o.PageSize = 7 // many pages, even of few objects
-	o.Backfill = &source.Backfill{Limiter: rate.NewLimiter(rate.Inf, 1), Parallel: 4, MaxRevisions: 100_000, Claims: &source.Claims{}}
+	o.Recovery = &source.Recovery{Limiter: rate.NewLimiter(rate.Inf, 1), Parallel: 4, MaxRevisions: 100_000}
 	return o
 }
 

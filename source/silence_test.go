@@ -194,7 +194,7 @@ func TestBookmarksSpareTheListOfASilence(t *testing.T) {
 // The server answers 410, and is where the log is: nothing was missed, so there is nothing to tell.
 func TestA410WhereNothingHappenedSinceIsNoGap(t *testing.T) {
 	recovering := plain()
-	recovering.Backfill = testOptions().Backfill
+	recovering.Recovery = testOptions().Recovery
 	for name, c := range map[string]struct {
 		options source.Options
 		list    string

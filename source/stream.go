@@ -31,7 +31,7 @@ type Options struct {
 	Redactor     *redact.Redactor // what is told of objects; nil: all
 	// StreamingLists: auto, on or off (streamed.go).
 	StreamingLists string
-	Backfill       *Backfill // nil: off
+	Recovery       *Recovery // nil: off
 	Turns          *Turns    // to list; nil: all at once
 }
 

@@ -63,8 +63,8 @@ var errBehind = errors.New("the server seems to be behind the log")
 // rewind begins a list that may take the log back in time.
 func (s *Stream) rewind(reason string) State {
 	s.doubts, s.rewound, s.listing, s.silence, s.held = 0, true, nil, silence{}, ""
-	if b := s.options.Backfill; b != nil {
-		b.Claims.forget() // revisions are given out again
+	if r := s.options.Recovery; r != nil {
+		r.Shared.Forget()
 	}
 	if s.gap == nil && s.position != "" {
 		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}

@@ -72,9 +72,9 @@ func sourceOptions(c *config.Config) source.Options {
 	options.Watermark = c.Source.Watermarks
 	options.Turns = source.NewTurns(listsAtOnce)
 	if c.Recovery.Backfill {
-		options.Backfill = &source.Backfill{
+		options.Recovery = &source.Recovery{
 			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,
-			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions), Claims: &source.Claims{},
+			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions),
 		}
 	}
 	return options

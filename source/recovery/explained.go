@@ -1,12 +1,12 @@
-package source
+package recovery
 
 import "sync"
 
-// explained knows, of a gap (from, to], at which revisions the collection can't have changed in a way that is not
-// known yet. A revision writes one key, so a revision at which a change is known, of this collection or of another
-// one of the same resource (claims.go), holds no other: no read need ever be made for it, and an object that stands at a
-// revision stands the same at the one before if that is explained. (Only the expiry of a lease deletes several keys at one
-// revision, and only Events have leases. Of an aggregated server nothing is known. For both nothing is ever explained.)
+// explained knows the revisions of a gap (from, to] at which the collection can't have changed in a way that is not known
+// yet. A revision writes one key, so a revision at which a change is known, of this collection or of another one of the same
+// resource (shared.go), holds no other change. It needs no read, and an object is at such a revision in the same state as at
+// the one before. This does not hold for Events, which expire several at a revision, and is not known of aggregated servers:
+// for both no revision is ever explained.
 type explained struct {
 	mu    sync.Mutex
 	from  uint64
@@ -22,7 +22,7 @@ func newExplained(from, to uint64, never bool) *explained {
 	return x
 }
 
-// add notes that the change at the revision is known.
+// add records that the change at the revision is known.
 func (x *explained) add(revision uint64) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -31,7 +31,7 @@ func (x *explained) add(revision uint64) {
 	}
 }
 
-// highest is the newest revision at or below this one that is not explained; from, when all are.
+// highest returns the newest revision at or below this one that is not explained, or from if all are.
 func (x *explained) highest(revision uint64) uint64 {
 	if revision <= x.from {
 		return x.from
@@ -43,7 +43,7 @@ func (x *explained) highest(revision uint64) uint64 {
 	for x.below[root] != root {
 		root = x.below[root]
 	}
-	for i := start; x.below[i] != root && i != root; { // the next look is short
+	for i := start; x.below[i] != root && i != root; { // shorten the way for the next call
 		i, x.below[i] = x.below[i], root
 	}
 	return x.from + uint64(root)

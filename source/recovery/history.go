@@ -1,4 +1,4 @@
-package source
+package recovery
 
 import (
 	"context"
@@ -16,32 +16,40 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// history reads a collection's past, revision by revision, while the server still has it: until etcd is compacted,
-// every five minutes by default. All reads are resourceVersionMatch=Exact, which no cache may answer with another
+// ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads are resourceVersionMatch=Exact, which no cache may answer with another
 // revision (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). A server that does not know
-// the parameter ignores it in silence, so every answer is checked: the list has the resourceVersion that was asked for,
-// and no object is newer.
-type history struct {
+// the parameter ignores it in silence, so every answer is checked: the list must have the resourceVersion that was asked for, and no object
+// may be newer.
+type ExactReads struct {
 	client       *apiclient.Client
 	stream       *change.Stream
 	metadataOnly bool
 	redactor     *redact.Redactor
-	foreign      bool // kept by an aggregated server (foreign.go)
+	aggregated   bool
 	limiter      *rate.Limiter
 	requests     atomic.Int64
 }
 
-// errNoCount: the server does not say how many objects a collection holds, and it is too large to count.
-var errNoCount = errors.New("the server does not count the collection (it does not with selectors), and it is too large to be listed at every revision")
+// NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
+// server keeps the collection, whose remainingItemCount is an estimate.
+func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool, limiter *rate.Limiter) *ExactReads {
+	return &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated, limiter: limiter}
+}
+
+// Requests returns how many requests were made.
+func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
+
+// errNoSize reports that the server does not say how many objects the collection holds, and that it is too large to count.
+var errNoSize = errors.New("the server does not count the collection (it does not with selectors), and it is too large to be listed at every revision")
 
 // countPages bounds how many pages are read to count a collection that the server does not count.
 const countPages = 4
 
-// size is the number of objects in the collection at the revision: one request of one object, whose
+// Size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
-func (h *history) size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
 	n, at := int64(0), strconv.FormatUint(revision, 10)
-	if h.foreign {
+	if h.aggregated {
 		return h.countNames(ctx, namespace, at)
 	}
 	p, err := h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}, func(apiclient.Object) error { n++; return nil })
@@ -56,7 +64,7 @@ func (h *history) size(ctx context.Context, namespace string, revision uint64) (
 	return n + p.Remaining, nil
 }
 
-func (h *history) countNames(ctx context.Context, namespace, at string) (int64, error) {
+func (h *ExactReads) countNames(ctx context.Context, namespace, at string) (int64, error) {
 	n := int64(0)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 500}
 	for range countPages {
@@ -69,16 +77,16 @@ func (h *history) countNames(ctx context.Context, namespace, at string) (int64, 
 		}
 		o.Continue = p.Continue
 	}
-	return 0, errNoCount
+	return 0, errNoSize
 }
 
-// objectAt is one object as it stood at the revision: a read of one key.
-func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
+// Object is one object as it stood at the revision: a read of one key.
+func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
 	at := strconv.FormatUint(revision, 10)
 	_, err = h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}, func(found apiclient.Object) error {
 		if found.Key() != key {
-			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", errNotRecoverable, key, found.Key())
+			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
 		}
 		o, exists = found, true
 		return nil
@@ -89,8 +97,8 @@ func (h *history) objectAt(ctx context.Context, key string, revision uint64) (o 
 	return o, exists, err
 }
 
-// namesAt calls visit for every object of the collection as it stood at the revision: identities only.
-func (h *history) namesAt(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+// Names calls visit for every object of the collection as it stood at the revision: identities only.
+func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
 	at := strconv.FormatUint(revision, 10)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}
 	for {
@@ -104,7 +112,7 @@ func (h *history) namesAt(ctx context.Context, namespace string, revision uint64
 
 // page makes one request of what was at a resourceVersion, under the budget. What may pass (429, 5xx, a lost connection)
 // is tried again for a while; nothing is visited twice by that, since a page is collected before it is visited.
-func (h *history) page(ctx context.Context, at string, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
+func (h *ExactReads) page(ctx context.Context, at string, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items [][]byte
@@ -132,13 +140,13 @@ func (h *history) page(ctx context.Context, at string, o apiclient.ListOptions, 
 	}
 	if change.CompareVersions(p.Version, at) != 0 {
 		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
-			errNotRecoverable, path, at, p.Version)
+			ErrNotPossible, path, at, p.Version)
 	}
 	for _, raw := range items {
 		o, err := apiclient.ParseObject(raw)
 		if err == nil && change.CompareVersions(o.Version, at) > 0 {
 			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
-				errNotRecoverable, path, at, o.Key(), o.Version)
+				ErrNotPossible, path, at, o.Key(), o.Version)
 		}
 		if err == nil {
 			err = visit(o)
