@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // collector gathers items into batches. While one batch is being committed the next one grows; an idle slot hands
@@ -47,7 +47,7 @@ type collected struct {
 }
 
 // add puts an item into the last batch, or into a new one, and reports whether the first may now be due sooner.
-func (c *collector) add(item *source.Item, weight int64) (news bool) {
+func (c *collector) add(item *reflector.Item, weight int64) (news bool) {
 	n := len(c.batches)
 	fresh := n == 0 || c.full(c.batches[n-1])
 	if fresh {
@@ -105,11 +105,11 @@ func (c *collector) due(now time.Time) (bool, time.Duration) {
 }
 
 // bare reports whether an item is a position and nothing else.
-func bare(item *source.Item) bool {
+func bare(item *reflector.Item) bool {
 	return item.Change == nil && item.Control == nil && item.Raw == nil
 }
 
-func (b *collected) add(item *source.Item, weight int64) {
+func (b *collected) add(item *reflector.Item, weight int64) {
 	if !bare(item) {
 		b.items++
 		b.weight += weight

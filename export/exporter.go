@@ -14,8 +14,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/sinks"
-	"kubecdc/source"
 	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // Config says what to export and in which measures.
@@ -38,7 +38,7 @@ type Config struct {
 	DiscoveryPoll    time.Duration
 	HistoryRetention time.Duration
 	ShutdownTimeout  time.Duration
-	Source           source.Options
+	Source           reflector.Options
 }
 
 // Parts are what the exporter works with. Store is bound to the cluster. Leases is Store when nil.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
 	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // The checkpoint may have streams that the selection does not: their resource was removed while no session ran, or in the
@@ -86,7 +86,7 @@ func (x *streams) deselect(ctx context.Context, p change.Position) error {
 	if p.Time.IsZero() {
 		p.Time = time.Now()
 	}
-	return x.queue.Send(ctx, source.Item{Stream: p.Stream, Position: &p,
+	return x.queue.Send(ctx, reflector.Item{Stream: p.Stream, Position: &p,
 		Control: &change.Control{Type: change.ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}})
 }
 

@@ -4,12 +4,12 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // Observer is told what the exporter does, for metrics, readiness and people.
 type Observer interface {
-	source.Observer
+	reflector.Observer
 	// StreamAdded and StreamRemoved say which streams are owned here.
 	StreamAdded(stream string)
 	StreamRemoved(stream string)

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kubecdc/internal/failpoint"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // queue stands between the streams of a slot and its loop: streams add to the last batch, the loop takes the first
@@ -33,7 +33,7 @@ func newQueue(maxItems int, maxBytes int64, limits Limits) *queue {
 
 // Send implements source.Output. The bytes are held until done is called, after the commit. A bare position needs no
 // room: it takes the place of the stream's one before, and may wait for long.
-func (q *queue) Send(ctx context.Context, item source.Item) error {
+func (q *queue) Send(ctx context.Context, item reflector.Item) error {
 	failpoint.Hit(failpoint.Received)
 	weight := int64(0)
 	if !bare(&item) {
@@ -112,7 +112,7 @@ func (q *queue) done(b *collected) {
 func (q *queue) fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
 
 // weight is the item's size; one that is larger than the whole buffer passes alone.
-func (q *queue) weight(item *source.Item) int64 {
+func (q *queue) weight(item *reflector.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {
 		size += int64(item.Change.Size())

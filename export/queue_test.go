@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 const interval = 30 * time.Second
@@ -19,7 +19,7 @@ func newTestQueue(limits Limits) *queue {
 
 func bookmark(t *testing.T, q *queue, stream string, version int) {
 	t.Helper()
-	if err := q.Send(t.Context(), source.Item{Stream: stream, Version: fmt.Sprint(version), Time: time.Now()}); err != nil {
+	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: fmt.Sprint(version), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -77,7 +77,7 @@ func TestAChangeTakesPositionsAlong(t *testing.T) {
 		bookmark(t, q, "quiet", 2)
 		bookmark(t, q, "quiet", 3)
 		c := change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: "9"}
-		if err := q.Send(t.Context(), source.Item{Stream: pods.ID(), Change: &c, Version: "9"}); err != nil {
+		if err := q.Send(t.Context(), reflector.Item{Stream: pods.ID(), Change: &c, Version: "9"}); err != nil {
 			t.Fatal(err)
 		}
 		began := time.Now()

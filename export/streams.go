@@ -6,8 +6,8 @@ import (
 	"sync"
 
 	"kubecdc/change"
-	"kubecdc/source"
 	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
@@ -17,14 +17,14 @@ type streams struct {
 	reads    *reads
 	contents *contents
 	fail     context.CancelCauseFunc
-	running  map[string]*source.Stream
+	running  map[string]*reflector.Reflector
 	left     map[string]change.Position // of the checkpoint, not selected, and not settled yet (left.go); nil: not read yet
 	doubts   map[string]string          // what is said of streams now
 	wg       sync.WaitGroup
 }
 
 func newStreams(s *slot, q *queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{}}
+	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*reflector.Reflector{}, doubts: map[string]string{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -78,17 +78,17 @@ func (x *streams) apply(ctx context.Context, selection discovery.Selection) erro
 }
 
 // add prepares a stream.
-func (x *streams) add(s *change.Stream) *source.Stream {
+func (x *streams) add(s *change.Stream) *reflector.Reflector {
 	parts := x.slot.parts
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
-	running := source.NewStream(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
+	running := reflector.New(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
 	return running
 }
 
-func (x *streams) work(ctx context.Context, running *source.Stream) {
+func (x *streams) work(ctx context.Context, running *reflector.Reflector) {
 	x.wg.Go(func() {
 		err := x.contents.settle(ctx, running.ID())
 		if err == nil {

@@ -12,8 +12,8 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/redact"
-	"kubecdc/source"
 	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // exportConfig says in export's words what the settings say; the cluster's name is not known yet.
@@ -66,13 +66,13 @@ const backfillParallel = 4
 // that a small API server has for all its clients: a list takes up to ten of some hundred (API Priority and Fairness).
 const listsAtOnce = 8
 
-func sourceOptions(c *config.Config) source.Options {
-	options := source.DefaultOptions()
+func sourceOptions(c *config.Config) reflector.Options {
+	options := reflector.DefaultOptions()
 	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
 	options.Watermark = c.Source.Watermarks
-	options.Turns = source.NewTurns(listsAtOnce)
+	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
-		options.Recovery = &source.Recovery{
+		options.Recovery = &reflector.Recovery{
 			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,
 			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions),
 		}
