@@ -7,10 +7,11 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary; tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-# One package at a time: each starts real servers of its own.
-TEST    := $(GO) test -count=1 -p 1 -timeout 30m
+# Two packages at a time: each starts real servers of its own, and mostly waits. The longest begins first.
+TEST    := $(GO) test -count=1 -p 2 -timeout 40m
+ALL     := ./test/e2e ./...
 
-.PHONY: help demo test bare race chaos soak bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -19,14 +20,17 @@ demo: ## everything on this machine, real servers included, in about a minute, t
 	$(GO) run ./test/demo
 
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
-	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
+
+unit: ## the tests that need no server, in half a minute
+	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
 
 bare: ## demo and tests in a bare Debian made for it: Go, make, git, no more (as root; DIR=place, PKG=./config, ONLY=demo)
 	@DIR='$(DIR)' PKG='$(PKG)' RUN='$(RUN)' ONLY='$(ONLY)' SUITE='$(SUITE)' MIRROR='$(MIRROR)' KEEP='$(KEEP)' GO='$(GO)' test/bare/run
 
 race: export CGO_ENABLED := 1
 race: servers ## all tests under the race detector, but for that of memory, of which the detector takes most itself
-	$(TEST) -race -short $(if $(RUN),-run '$(RUN)') $(or $(PKG),./...)
+	$(TEST) -race -skip TestMemoryOfLargeCollections $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
 
 chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUBECDC_CHAOS_SEED=… to repeat one)
 	KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e

@@ -29,7 +29,7 @@ func (l *loader) checkValues(s *Setting) {
 	if slices.Contains(s.Values, given) {
 		return
 	}
-	near := Nearest(given, s.Values)
+	near := nearest(given, s.Values)
 	if near == "" {
 		near = s.Default
 	}

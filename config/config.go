@@ -115,6 +115,7 @@ type Batch struct {
 // Process says how the process itself behaves.
 type Process struct {
 	Listen          string        `env:"KUBECDC_LISTEN" envDefault:":8080" help:"Address of /healthz, /readyz and /metrics; off for none." example:"127.0.0.1:8080"`
+	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long run waits at its start for the API server, the checkpoint and the sink, before it ends with exit code 1; 0s: for as long as it takes. exporter check waits this long for each, 20s without it."`
 	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"On SIGTERM or Ctrl-C, how long the batch in flight may take to be finished and checkpointed."`
 	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Least important messages to log."`
 	LogFormat       string        `env:"KUBECDC_LOG_FORMAT" envDefault:"auto" values:"auto,text,json" help:"Format of the log on stderr. auto: text on a terminal, JSON elsewhere."`

@@ -92,7 +92,7 @@ func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {
 		name = raw.CurrentContext
 	}
 	if raw.Contexts[name] == nil {
-		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name), didYouMean(name, names) + list}}}
+		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name), DidYouMean(name, names) + list}}}
 	}
 	return name, nil
 }

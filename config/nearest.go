@@ -6,8 +6,8 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Nearest gives the name most like the text, or "" when none is close enough to be what was meant.
-func Nearest(text string, names []string) string {
+// nearest gives the name most like the text, or "" when none is close enough to be what was meant.
+func nearest(text string, names []string) string {
 	best, distance := "", len(text)/3+1
 	for _, name := range names {
 		d := levenshtein.ComputeDistance(strings.ToLower(text), strings.ToLower(name))
@@ -18,8 +18,9 @@ func Nearest(text string, names []string) string {
 	return best
 }
 
-func didYouMean(text string, names []string) string {
-	if near := Nearest(text, names); near != "" {
+// DidYouMean asks for the name most like the text, with a space after it, or is "" when none is close enough.
+func DidYouMean(text string, names []string) string {
+	if near := nearest(text, names); near != "" {
 		return "did you mean " + near + "? "
 	}
 	return ""

@@ -20,7 +20,7 @@ func (l *loader) warnUnknown() {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		l.warn(name + " is not a setting and has no effect; " + didYouMean(name, envNames()) + "exporter run --help lists all")
+		l.warn(name + " is not a setting and has no effect; " + DidYouMean(name, envNames()) + "exporter run --help lists all")
 	}
 }
 

@@ -32,6 +32,9 @@ func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
 // image is a file system with the binary and nothing else.
 func image(t *testing.T) (root string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("this test builds the image's binary: make test runs it")
+	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change the root folder")
 	}

@@ -1,4 +1,4 @@
-// Package export joins the parts: it reads streams (source), makes batches durable (sinks) and remembers how far
+// Package export joins the parts: it reads streams (source/reflector), makes batches durable (sinks) and remembers how far
 // it is (checkpoint). One slot is one loop; start reading at slot.go.
 package export
 
@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
@@ -49,6 +50,9 @@ type Parts struct {
 	Sink     sinks.Sink
 	Observer Observer
 	Log      *slog.Logger
+
+	Start           *startup.Steps // may be nil
+	StoreAt, SinkAt string         // addresses, for messages
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -70,13 +74,50 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	return group.Wait()
 }
 
-// bindLog makes sure that the sink is the log that the checkpoint tells of.
-func bindLog(ctx context.Context, parts *Parts) error {
-	identity, err := parts.Sink.Identity(ctx)
+// askLimit bounds one attempt at a step of the start. Reading what a slow API server serves takes longest.
+const askLimit = 30 * time.Second
+
+// step is a step of the start.
+func (p *Parts) step(ctx context.Context, waitsFor, at string, do func(context.Context) error) error {
+	return p.Start.Do(ctx, startup.Step{For: waitsFor, At: at, Limit: askLimit}, do)
+}
+
+// bindLog makes sure that the sink is the log that the checkpoint tells of, and takes the key of hashes from there.
+func bindLog(ctx context.Context, config *Config, parts *Parts) error {
+	var identity string
+	err := parts.step(ctx, "the sink to say which log it is", parts.SinkAt, func(ctx context.Context) (err error) {
+		identity, err = parts.Sink.Identity(ctx)
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	return parts.Store.BindLog(ctx, identity)
+	return parts.step(ctx, "the checkpoint to say which log it is of", parts.StoreAt, func(ctx context.Context) error {
+		if err := parts.Store.BindLog(ctx, identity); err != nil {
+			return err
+		}
+		return config.useKey(ctx, parts.Store)
+	})
+}
+
+// selection is what the patterns select of what is served; unknown are those that name nothing, now or before.
+type selection struct {
+	served   discovery.Served
+	selected []change.Resource
+	unknown  []discovery.Pattern
+}
+
+func selectServed(ctx context.Context, config *Config, parts *Parts) (*selection, error) {
+	var s selection
+	err := parts.step(ctx, "the API server to say what it serves", parts.Server.Host(), func(ctx context.Context) (err error) {
+		if s.served, err = parts.Server.Served(ctx); err != nil {
+			return err
+		}
+		s.selected, s.unknown = discovery.Select(config.Resources, s.served)
+		s.unknown, err = notBegun(ctx, parts, parts.Server.Missing(ctx, s.unknown))
+		return err
+	})
+	return &s, err
 }
 
 // prepare makes sure that this is the log of the checkpoint and that the resources exist.
@@ -84,25 +125,18 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
-	if err := bindLog(ctx, parts); err != nil {
+	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}
-	if err := config.useKey(ctx, parts.Store); err != nil {
-		return err
-	}
-	served, err := parts.Server.Served(ctx)
+	s, err := selectServed(ctx, config, parts)
 	if err != nil {
 		return err
 	}
-	selected, unknown := discovery.Select(config.Resources, served)
-	if unknown, err = notBegun(ctx, parts, parts.Server.Missing(ctx, unknown)); err != nil {
-		return err
+	if len(s.unknown) > 0 {
+		return discovery.Unknown(s.unknown, s.served)
 	}
-	if len(unknown) > 0 {
-		return discovery.Unknown(unknown, served)
-	}
-	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
-	for _, doubt := range config.Doubts(served) {
+	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
+	for _, doubt := range config.Doubts(s.served) {
 		parts.Log.Warn(doubt)
 	}
 	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
@@ -128,11 +162,32 @@ func share(ctx context.Context, config Config, parts Parts, h *hub) error {
 		if err := settleLayout(ctx, config, parts); err != nil {
 			return err
 		}
+		if err := firstHeartbeat(ctx, config, parts); err != nil {
+			return err
+		}
+		parts.Start.Done()
 		err := newBalancer(config, parts, work).run(ctx)
 		var layout *checkpoint.LayoutError
 		if !errors.As(err, &layout) || isFenced(err) {
 			return err
 		}
+	}
+	return nil
+}
+
+// firstHeartbeat waits until the leases answer. What else they say is the balancer's to hear.
+func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
+	at := parts.StoreAt
+	if parts.Leases != checkpoint.Leases(parts.Store) {
+		at = parts.Server.Host()
+	}
+	var timeout *startup.TimeoutError
+	err := parts.step(ctx, "the leases", at, func(ctx context.Context) error {
+		_, err := parts.Leases.Heartbeat(ctx, config.Owner, config.LeaseDuration)
+		return err
+	})
+	if errors.As(err, &timeout) {
+		return err
 	}
 	return nil
 }

@@ -31,7 +31,7 @@ func newQueue(maxItems int, maxBytes int64, limits Limits) *queue {
 		collector: collector{limits: limits}, news: make(chan struct{}, 1)}
 }
 
-// Send implements source.Output. The bytes are held until done is called, after the commit. A bare position needs no
+// Send implements reflector.Output. The bytes are held until done is called, after the commit. A bare position needs no
 // room: it takes the place of the stream's one before, and may wait for long.
 func (q *queue) Send(ctx context.Context, item reflector.Item) error {
 	failpoint.Hit(failpoint.Received)

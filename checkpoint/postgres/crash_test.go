@@ -18,6 +18,7 @@ func TestKillOfTheServerKeepsAllOfACommitOrNothing(t *testing.T) {
 }
 
 func killAndLook(t *testing.T, relaxed bool) {
+	servers.Need(t)
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -24,9 +25,11 @@ import (
 const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
 
 Nothing is exported. The checkpoint's file or tables are made where they do not exist yet.
+What can't be reached is not waited for, as run does: each check is made once, and has 20s
+at most, or KUBECDC_START_TIMEOUT.
 The exit code is 0 when all is well, 1 when something is not, 2 when settings are wrong.`
 
-// checkTimeout bounds each of the checks.
+// checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
 const checkTimeout = 20 * time.Second
 
 func newCheck() *cobra.Command {
@@ -44,15 +47,17 @@ func check(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	r := &report{ctx: ctx, settings: settings, cluster: &target{Connection: cluster}}
+	r := &report{ctx: ctx, settings: settings, cluster: newTarget(cluster)}
 	r.line("settings", "ok", fmt.Sprintf("%d read and checked", len(config.Settings())))
 	for _, w := range warnings {
 		r.line("", "warning", w)
 	}
-	r.step("API server", r.checkServer)
-	r.step("resources", r.checkResources)
-	r.step("checkpoint", r.checkCheckpoint)
-	r.step("sink", r.checkSink)
+	r.checkCluster()
+	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, r.checkCheckpoint)
+	_ = r.step(startup.Step{For: "sink", At: sinkAddress(settings)}, r.checkSink)
+	if ctx.Err() != nil {
+		return errStopped
+	}
 	return r.print(c.OutOrStdout())
 }
 
@@ -65,6 +70,8 @@ type report struct {
 	failed   int
 }
 
+var errStopped = errors.New("stopped before all was checked")
+
 func (r *report) line(what, state, text string) {
 	for i, part := range strings.Split(strings.TrimSpace(text), "\n") {
 		if i > 0 {
@@ -74,17 +81,23 @@ func (r *report) line(what, state, text string) {
 	}
 }
 
-// step runs one check: its text is shown when it passes, its error when it fails.
-func (r *report) step(what string, run func(context.Context) (string, error)) {
-	ctx, cancel := context.WithTimeout(r.ctx, checkTimeout)
-	defer cancel()
-	text, err := run(ctx)
+// step runs one check: its text is shown when it passes, its error when it fails. One that hangs is left behind.
+func (r *report) step(step startup.Step, run func(context.Context) (string, error)) error {
+	if step.Limit = r.settings.Process.StartTimeout; step.Limit == 0 {
+		step.Limit = checkTimeout
+	}
+	var text string
+	err := startup.Once(r.ctx, step, func(ctx context.Context) (err error) {
+		text, err = run(ctx)
+		return err
+	})
 	if err != nil {
 		r.failed++
-		r.line(what, "FAILED", config.Redact(err.Error()))
-		return
+		r.line(step.For, "FAILED", config.Redact(err.Error()))
+		return err
 	}
-	r.line(what, "ok", text)
+	r.line(step.For, "ok", text)
+	return nil
 }
 
 func (r *report) print(w io.Writer) error {
@@ -101,12 +114,28 @@ func (r *report) print(w io.Writer) error {
 	return nil
 }
 
-func (r *report) checkServer(ctx context.Context) (string, error) {
-	if err := r.cluster.identify(ctx, slog.New(slog.DiscardHandler)); err != nil {
+// checkCluster asks the API server. One that gives no answer is not asked for more, and what may yet come is not used.
+func (r *report) checkCluster() {
+	cluster := r.cluster
+	step := startup.Step{For: "API server", At: cluster.REST.Host, Far: cluster.reach.far}
+	var silent *startup.SilentError
+	err := r.step(step, func(ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
+	if errors.As(err, &silent) {
+		r.cluster = newTarget(cluster.Connection)
+		r.line("resources", "FAILED", "not checked: the API server gives no answer")
+		r.failed++
+		return
+	}
+	step.For = "resources"
+	_ = r.step(step, func(ctx context.Context) (string, error) { return r.checkResources(cluster.reach.trace(ctx)) })
+}
+
+func checkServer(ctx context.Context, cluster *target) (string, error) {
+	if err := cluster.identify(ctx, nil); err != nil {
 		return "", err
 	}
-	id := r.cluster.identity
-	text := fmt.Sprintf("%s as %q (%s), %s", r.cluster.REST.Host, r.cluster.Cluster, r.cluster.Origin, id)
+	id := cluster.identity
+	text := fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, id)
 	if id.UID == "" {
 		text += "\nthe cluster is known by its CA alone: grant get on namespace kube-system (" + id.Hidden + ")"
 	}
@@ -120,7 +149,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
 		return "", errNameless
 	}
-	store, where, err := openStore(ctx, r.settings, r.cluster)
+	store, where, err := openStore(ctx, nil, r.settings, r.cluster)
 	if err != nil {
 		return "", err
 	}
@@ -128,7 +157,7 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.identity.ID() == "" {
 		return where + "; not checked against the cluster", nil
 	}
-	if err := r.cluster.bind(ctx, store, slog.New(slog.DiscardHandler)); err != nil {
+	if err := r.cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
 		return "", err
 	}
 	streams, err := store.Streams(ctx)
@@ -145,7 +174,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" {
 		return "", errNameless
 	}
-	sink, err := openSink(ctx, r.settings, r.cluster, sinkHelp{log: slog.New(slog.DiscardHandler)})
+	sink, err := openSink(ctx, nil, r.settings, r.cluster, sinkHelp{log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", err
 	}
@@ -161,7 +190,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 // bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has
 // told of nothing yet is left unbound: a check decides nothing.
 func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
-	store, _, err := openStore(ctx, r.settings, r.cluster)
+	store, _, err := openStore(ctx, nil, r.settings, r.cluster)
 	if err != nil || r.cluster.binding.ID == "" {
 		return nil // said already
 	}

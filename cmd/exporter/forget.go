@@ -15,6 +15,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/startup"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -48,8 +49,13 @@ func forget(ctx context.Context, c *cobra.Command, streams []string) error {
 	if err != nil {
 		return err
 	}
-	cluster := &target{Connection: connection}
-	store, err := boundStore(ctx, settings, cluster)
+	cluster := newTarget(connection)
+	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Far: cluster.reach.far}
+	var store checkpoint.Store
+	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
+		store, err = boundStore(ctx, settings, cluster)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -78,15 +84,14 @@ func forget(ctx context.Context, c *cobra.Command, streams []string) error {
 
 // boundStore opens the checkpoint of the cluster.
 func boundStore(ctx context.Context, settings *config.Config, cluster *target) (checkpoint.Store, error) {
-	quiet := slog.New(slog.DiscardHandler)
-	if err := cluster.identify(ctx, quiet); err != nil {
+	if err := cluster.identify(ctx, nil); err != nil {
 		return nil, err
 	}
-	store, _, err := openStore(ctx, settings, cluster)
+	store, where, err := openStore(ctx, nil, settings, cluster)
 	if err != nil {
 		return nil, fmt.Errorf("open the checkpoint: %w", err)
 	}
-	if err := cluster.bind(ctx, store, quiet); err != nil {
+	if err := cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
 		store.Close()
 		return nil, err
 	}

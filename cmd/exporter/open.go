@@ -12,6 +12,7 @@ import (
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
+	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	sinkpostgres "kubecdc/sinks/postgres"
@@ -19,19 +20,34 @@ import (
 )
 
 // openStore opens the checkpoint, and says where it is in words that may be shown.
-func openStore(ctx context.Context, c *config.Config, cluster *target) (store checkpoint.Store, where string, err error) {
+func openStore(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target) (_ checkpoint.Store, where string, _ error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
 		return nil, "", err
 	}
+	step := startup.Step{For: "the checkpoint", At: c.Checkpoint.Location.String(), Limit: openLimit}
 	if path != "" {
-		store, err = sqlite.Open(ctx, path)
-		return store, "sqlite:" + path, err
+		step.At, step.Limit = "sqlite:"+path, 0 // one that was written by an older release is written anew
+	}
+	var store checkpoint.Store // not to be touched after an error: an attempt may outlive Do
+	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
+		store, err = openStoreAt(ctx, c, path)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return store, step.At, nil
+}
+
+// openStoreAt opens the SQLite file at path, or the Postgres database where that is empty.
+func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint.Store, error) {
+	if path != "" {
+		return sqlite.Open(ctx, path)
 	}
 	// What Postgres forgets in a crash, Kafka's log tells again.
-	store, err = postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
+	return postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
 		PasswordFile: c.Checkpoint.PasswordFile, Relaxed: c.Sink.Kind == "kafka"})
-	return store, c.Checkpoint.Location.String(), err
 }
 
 // openLeases prepares where replicas agree on who owns which slot.
@@ -57,7 +73,20 @@ type sinkHelp struct {
 }
 
 // openSink prepares the destination.
-func openSink(ctx context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
+func openSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
+	step := startup.Step{For: "the sink", At: sinkAddress(c), Limit: openLimit}
+	var sink sinks.Sink
+	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
+		sink, err = openSinkOf(ctx, c, cluster, help)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sink, nil
+}
+
+func openSinkOf(ctx context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	switch c.Sink.Kind {
 	case "kafka":
 		return openKafka(c, cluster, help)
@@ -85,13 +114,22 @@ func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, er
 	return kafka.New(settings)
 }
 
-// describeSink says where changes go, in words that may be shown.
-func describeSink(c *config.Config) string {
+// sinkAddress says where the sink's server is, in words that may be shown.
+func sinkAddress(c *config.Config) string {
 	switch c.Sink.Kind {
 	case "kafka":
-		return "kafka " + c.Kafka.Brokers.String() + " topics " + c.Kafka.TopicPrefix + ".*"
+		return "kafka " + c.Kafka.Brokers.String()
 	case "postgres":
 		return c.Sink.Postgres.String()
 	}
 	return c.Sink.Kind
+}
+
+// describeSink says where changes go, in words that may be shown.
+func describeSink(c *config.Config) string {
+	switch c.Sink.Kind {
+	case "kafka":
+		return sinkAddress(c) + " topics " + c.Kafka.TopicPrefix + ".*"
+	}
+	return sinkAddress(c)
 }

@@ -30,7 +30,8 @@ exporter run --help explains every setting.`
 const exitCodes = `
 Exit codes:
   0    done; for run: told to stop, and what was in flight is checkpointed
-  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT
+  1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
+       within KUBECDC_START_TIMEOUT
   2    settings are wrong: each that is wrong is named, with what to do
   3    fenced: another process took over the slot, or writes the same log with another checkpoint
   130  ended at once by a second Ctrl-C or SIGTERM; nothing is lost: the next
@@ -89,15 +90,13 @@ type usageError struct{ text string }
 func (e *usageError) Error() string { return e.text }
 
 func flagError(c *cobra.Command, err error) error {
-	text := err.Error()
+	text, hint := err.Error(), ""
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		var names []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := config.Nearest(name, names); near != "" {
-			text += "; did you mean --" + near + "?"
-		}
+		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+		hint = config.DidYouMean("--"+name, names)
 	}
-	return &usageError{text + "\nexporter " + c.Name() + " --help explains all"}
+	return &usageError{text + "\n" + hint + "exporter " + c.Name() + " --help explains all"}
 }
 
 // execute runs one command line and gives the exit code.

@@ -15,6 +15,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/startup"
 	"kubecdc/observe"
 )
 
@@ -39,7 +40,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	watch := &observe.Exporter{Metrics: observe.NewMetrics(versionText()), Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}
+	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText()), Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
 	server, err := observe.Serve(settings.Process.Listen, watch.Metrics, watch.Health)
 	if err != nil {
 		return err
@@ -48,17 +49,15 @@ func run(ctx context.Context, c *cobra.Command) error {
 	if server != nil {
 		log.Info("health and metrics are served", "address", server.Addr())
 	}
-	return within(ctx, settings.Process.ShutdownTimeout+grace, func() error {
-		return exportTo(ctx, settings, &target{Connection: cluster}, watch, log)
+	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
+	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
+		return exportTo(ctx, settings, newTarget(cluster), start, watch, log)
 	})
 }
 
-// grace is what closing connections may take after the shutdown timeout.
-const grace = 2 * time.Second
-
-// within gives the result of work, or gives up when it has not ended so long after ctx has: a pipe that nobody reads
-// and a server that does not answer can hold it for ever.
-func within(ctx context.Context, limit time.Duration, work func() error) error {
+// within gives the result of work, or, when it has not ended within a limit after ctx has, the error that comes with the
+// limit: a pipe that nobody reads and a server that does not answer can hold it for ever.
+func within(ctx context.Context, limit func() (time.Duration, error), work func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- work() }()
 	select {
@@ -66,26 +65,27 @@ func within(ctx context.Context, limit time.Duration, work func() error) error {
 		return err
 	case <-ctx.Done():
 	}
+	left, late := limit()
 	select {
 	case err := <-result:
 		return err
-	case <-time.After(limit):
-		return export.ErrShutdownTimeout
+	case <-time.After(left):
+		return late
 	}
 }
 
 // exportTo exports, also over the loss of a checkpoint.
-func exportTo(ctx context.Context, settings *config.Config, cluster *target, watch *observe.Exporter, log *slog.Logger) error {
+func exportTo(ctx context.Context, settings *config.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger) error {
 	plan, err := exportConfig(settings)
 	if err != nil {
 		return err
 	}
-	if err := cluster.identify(ctx, log); err != nil {
+	if err := cluster.identify(ctx, start); err != nil {
 		return err
 	}
 	plan.Cluster = cluster.Cluster
 	for {
-		err := exportOnce(ctx, settings, plan, cluster, watch, log)
+		err := exportOnce(ctx, settings, plan, cluster, start, watch, log)
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
 			return err
 		}
@@ -102,20 +102,20 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *target, wat
 const reopenAfter = time.Second
 
 // exportOnce opens both ends and runs between them, until one is to be opened anew.
-func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target, watch *observe.Exporter, log *slog.Logger) error {
-	store, where, err := openStore(ctx, settings, cluster)
+func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger) error {
+	store, where, err := openStore(ctx, start, settings, cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
-	if err := cluster.bind(ctx, store, log); err != nil {
+	if err := cluster.bind(ctx, start, store, where, log); err != nil {
 		return err
 	}
 	leases, err := openLeases(settings, cluster, store)
 	if err != nil {
 		return err
 	}
-	sink, err := openSink(ctx, settings, cluster, sinkHelp{log: log, watch: watch, pin: store.PinPartitions})
+	sink, err := openSink(ctx, start, settings, cluster, sinkHelp{log: log, watch: watch, pin: store.PinPartitions})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
@@ -123,9 +123,13 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.binding.ID, "from", cluster.Origin,
 		"sink", describeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {
+		if !watch.begun.Load() {
+			return
+		}
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.server, Store: store, Leases: leases, Sink: sink, Observer: watch, Log: log})
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.server, Store: store, Leases: leases, Sink: sink, Observer: watch,
+		Log: log, Start: start, StoreAt: where, SinkAt: sinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}

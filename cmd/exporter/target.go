@@ -4,30 +4,52 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/kubeapi"
+	"kubecdc/internal/startup"
 	"kubecdc/source/discovery"
 )
 
 // target is the cluster that is exported: how to reach it, what it is called, and what tells it from all others.
 type target struct {
 	*config.Connection
+	reach    *reach // how far a request is
 	server   *discovery.Server
 	identity change.ClusterIdentity
 	binding  checkpoint.Binding // once the checkpoint is bound
 }
 
+func newTarget(c *config.Connection) *target {
+	kubeapi.NameProxies(c.REST)
+	return &target{Connection: c, reach: newReach(c.REST)}
+}
+
+// Limits of one attempt. Connecting to a checkpoint may have to wait for another process that makes its tables.
+const (
+	askLimit  = 20 * time.Second
+	openLimit = 30 * time.Second
+)
+
 // identify asks the API server which cluster it is, and takes a name from that where nothing else gives one. The name is
 // needed before anything is opened: it is part of the checkpoint and of the log.
-func (t *target) identify(ctx context.Context, log *slog.Logger) (err error) {
+func (t *target) identify(ctx context.Context, start *startup.Steps) (err error) {
 	if t.server, err = discovery.Connect(t.REST); err != nil {
 		return err
 	}
-	if t.identity, err = t.server.Identify(ctx, log); err != nil {
+	var id change.ClusterIdentity
+	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: askLimit, Far: t.reach.far}
+	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
+		id, err = t.server.Identify(t.reach.trace(ctx))
+		return err
+	})
+	if err != nil {
 		return err
 	}
+	t.identity = id
 	if t.Cluster == "" {
 		t.Cluster, err = defaultName(t.identity)
 	}
@@ -46,8 +68,13 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 }
 
 // bind makes sure that the checkpoint is this cluster's.
-func (t *target) bind(ctx context.Context, store checkpoint.Store, log *slog.Logger) error {
-	b, err := store.Bind(ctx, t.Cluster, t.identity)
+func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoint.Store, where string, log *slog.Logger) error {
+	var b checkpoint.Binding
+	step := startup.Step{For: "the checkpoint to say which cluster it is of", At: where, Limit: askLimit}
+	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
+		b, err = store.Bind(ctx, t.Cluster, t.identity)
+		return err
+	})
 	if err != nil {
 		return err
 	}

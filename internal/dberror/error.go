@@ -17,6 +17,8 @@ type Error struct {
 	Err   error
 	Hint  string // what the user can do; empty when there is nothing to say
 	Gone  bool   // it is an ErrGone
+	// Passing: it may be over without anybody doing anything: the database can't be reached, is starting, or is overloaded.
+	Passing bool
 }
 
 func (e *Error) Error() string {

@@ -3,7 +3,9 @@ package pgdb
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -17,7 +19,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Passing: passing(err)}
 }
 
 // hints: https://www.postgresql.org/docs/current/errcodes-appendix.html. An entry of two letters stands for all
@@ -70,6 +72,25 @@ func hint(err error) string {
 		return "is the database running, and can it be reached from here?"
 	}
 	return ""
+}
+
+// passingCodes are of a database that has no time or no room now, or is being started, stopped or failed over.
+// https://www.postgresql.org/docs/current/errcodes-appendix.html
+var passingCodes = []string{"08000", "08001", "08003", "08006", "25006", "40001", "40P01", "53", "55P03", "57P01", "57P02", "57P03", "58"}
+
+// poolerWaits are what a PgBouncer says whose Postgres is away or busy, by a part of the text: it has one code for all.
+var poolerWaits = []string{"server_login_retry", "server login has been failing", "cannot connect to server", "query_wait_timeout"}
+
+// passing: waiting may mend it. A refused login or certificate, or a database that does not exist, does not pass.
+func passing(err error) bool {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return slices.ContainsFunc(passingCodes, func(code string) bool { return strings.HasPrefix(pg.Code, code) }) ||
+			slices.ContainsFunc(poolerWaits, func(text string) bool { return strings.Contains(pg.Message, text) })
+	}
+	var broken *net.OpError
+	return unreachable(err) || errors.As(err, &broken) && broken.Op != "remote error" || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // unreachable: no connection was made.

@@ -87,6 +87,9 @@ func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 // A leader has records that it may not show, since they wait for a replica that is away: no loss, however long that lasts.
 func TestRecordsThatAreNotReplicatedYetAreNotLost(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("this test waits for half a minute: make test runs it")
+	}
 	c := fakeCluster(t)
 	cfg := newConfig(t, c.ListenAddrs())
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})

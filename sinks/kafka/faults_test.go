@@ -170,6 +170,7 @@ func TestBrokerRestarts(t *testing.T) {
 
 func startKafka(t *testing.T, o servers.KafkaOptions) *servers.Kafka {
 	t.Helper()
+	servers.Need(t)
 	k, err := servers.StartKafka(t.Context(), o)
 	mustDo(t, err)
 	t.Cleanup(func() {

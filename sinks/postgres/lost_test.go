@@ -143,6 +143,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 }
 
 func TestKillOfTheServerKeepsAllOfABatchOrNothing(t *testing.T) {
+	servers.Need(t)
 	server, err := servers.StartPostgres(t.Context(), servers.PostgresOptions{})
 	if err != nil {
 		t.Fatal(err)

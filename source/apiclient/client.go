@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/rawjson"
 )
 
@@ -53,6 +54,9 @@ func New(config *rest.Config) (*Client, error) {
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle}, nil
 }
+
+// ProxyName names the proxy between, for messages; empty if there is none.
+func (c *Client) ProxyName() string { return kubeapi.ProxyOf(c.config, c.base) }
 
 // Host returns the API server's address, for messages.
 func (c *Client) Host() string { return c.base.Host }
@@ -109,14 +113,18 @@ func singleSlash(base, path string) string {
 	return base + path
 }
 
-// readStatus turns any answer but 200 into an error. A body that is not a Status, such as a proxy's page, becomes its message.
+// readStatus turns any answer but 200 into an error. A body that is not a Status (plain text, or a proxy's page) becomes its
+// message.
 func readStatus(resp *http.Response, withhold bool) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	status := metav1.Status{}
 	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
 		message := snippet(body)
-		if withhold {
+		switch {
+		case withhold:
 			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted", len(body))
+		case strings.HasPrefix(message, "<"): // an API server's own are plain text
+			message = "an HTML page, as a proxy answers: " + message
 		}
 		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: message}
 	}
@@ -143,11 +151,9 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonInternalError
 }
 
+// snippet is the beginning of a body, on one line.
 func snippet(body []byte) string {
-	if len(body) > 300 {
-		body = body[:300]
-	}
-	return string(body)
+	return strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")
 }
 
 // CollectionPath returns the URL path of a collection, or of the part of it in one namespace.

@@ -1,18 +1,15 @@
 package discovery_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -21,12 +18,10 @@ import (
 	"kubecdc/test/servers"
 )
 
-const system = `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"533171e1-5580-4b57-b59d-d26d1b31ef47","resourceVersion":"4"}}`
-
 // answers is an API server that gives one answer after another.
 type answers struct {
-	all   []answer
-	times []time.Time // of the requests
+	all  []answer
+	seen int // requests
 }
 
 type answer struct {
@@ -35,16 +30,13 @@ type answer struct {
 }
 
 func (s *answers) RoundTrip(r *http.Request) (*http.Response, error) {
-	if len(s.times) == len(s.all) {
+	if s.seen == len(s.all) {
 		return nil, errors.New("one request more than answers")
 	}
-	a := s.all[len(s.times)]
-	s.times = append(s.times, time.Now())
+	a := s.all[s.seen]
+	s.seen++
 	return &http.Response{StatusCode: a.status, Header: http.Header{"Retry-After": {a.after}}, Request: r, Body: io.NopCloser(strings.NewReader(a.body))}, nil
 }
-
-// wait is how long the server stayed alone before the request with this number (from 0).
-func (s *answers) wait(n int) time.Duration { return s.times[n].Sub(s.times[n-1]) }
 
 func failure(code int, reason string) string {
 	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":%q,"code":%d,"message":"as told"}`, reason, code)
@@ -60,30 +52,6 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func TestTheIdentityIsAskedForAsTheServerTells(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &answers{all: []answer{
-			{status: 429, after: "7", body: failure(429, "TooManyRequests")},
-			{status: 503, body: failure(503, "ServiceUnavailable")},
-			{status: 500, body: failure(500, "InternalError")},
-			{status: 200, body: system},
-		}}
-		id, log, err := identify(t, s)
-		if len(s.times) != len(s.all) {
-			t.Errorf("%d requests, want %d", len(s.times), len(s.all))
-		}
-		if err != nil || id.UID != "533171e1-5580-4b57-b59d-d26d1b31ef47" {
-			t.Errorf("%v, %v", id, err)
-		}
-		if s.wait(1) < 7*time.Second || s.wait(2) > 2*time.Second {
-			t.Errorf("it waited %s and %s", s.wait(1), s.wait(2))
-		}
-		if strings.Count(log, "waiting for the API server") != 1 { // the reason is the same each time
-			t.Errorf("the log is\n%s", log)
-		}
-	})
-}
-
 func TestWhatTellsNothingOfTheClusterIsAnError(t *testing.T) {
 	for _, c := range []struct {
 		answer answer
@@ -92,13 +60,13 @@ func TestWhatTellsNothingOfTheClusterIsAnError(t *testing.T) {
 		{answer{status: 401, body: failure(401, "Unauthorized")}, "refuses the credentials (401"},
 		{answer{status: 403, body: failure(403, "Forbidden")}, "grant get on namespace kube-system, or set certificate-authority"},
 		{answer{status: 404, body: failure(404, "NotFound")}, "grant get on namespace kube-system, or set certificate-authority"},
-		{answer{status: 403, body: "<html>blocked</html>"}, "is there a proxy between"},
+		{answer{status: 403, body: "<html>blocked</html>"}, "a proxy, or whatever else is at"},
 		{answer{status: 400, body: failure(400, "BadRequest")}, "answers 400"},
 		{answer{status: 200, body: `{"kind":"Namespace"}`}, "lacks name, uid"},
 		{answer{status: 200, body: "<html>log in</html>"}, "read namespace kube-system"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			if id, _, err := identify(t, &answers{all: []answer{c.answer}}); err == nil || !strings.Contains(err.Error(), c.says) {
+			if id, err := identify(t, &answers{all: []answer{c.answer}}); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%d %s: %v, %v; want an error that says %q", c.answer.status, c.answer.body, id, err, c.says)
 			}
 		})
@@ -124,7 +92,7 @@ func TestTheCAIsKnownByItsCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		id, err := client.Identify(t.Context(), slog.New(slog.DiscardHandler))
+		id, err := client.Identify(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -135,14 +103,8 @@ func TestTheCAIsKnownByItsCertificates(t *testing.T) {
 	}
 }
 
-// identify asks the scripted server, and gives the log's text as well.
-func identify(t *testing.T, s *answers) (change.ClusterIdentity, string, error) {
+// identify asks the server which cluster it is.
+func identify(t *testing.T, s *answers) (change.ClusterIdentity, error) {
 	t.Helper()
-	client, err := discovery.Connect(&rest.Config{Host: "http://script", Transport: s})
-	if err != nil {
-		t.Fatal(err)
-	}
-	log := &bytes.Buffer{}
-	id, err := client.Identify(t.Context(), slog.New(slog.NewTextHandler(log, nil)))
-	return id, log.String(), err
+	return must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s})).Identify(t.Context())
 }

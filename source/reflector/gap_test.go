@@ -163,6 +163,7 @@ func gaps(controls []change.Control) (all []change.Gap) {
 
 // The scenario of the mission: stopped, 300 changes made, the API server restarted, started again.
 func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
+	servers.Need(t)
 	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -211,6 +212,7 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 		seed = s
 	}
 	t.Logf("%d histories, KUBECDC_TEST_SEED=%d", histories, seed)
+	servers.Need(t)
 	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{})
 	if err != nil {
 		t.Fatal(err)

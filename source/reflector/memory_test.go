@@ -25,7 +25,7 @@ import (
 // below 100 MB, and each further object costs at most 200 bytes.
 func TestMemoryOfLargeCollections(t *testing.T) {
 	if testing.Short() {
-		t.Skip("reads gigabytes")
+		t.Skip("this test reads gigabytes: make test runs it")
 	}
 	for _, streaming := range []string{reflector.StreamingOff, reflector.StreamingOn} {
 		t.Run("streaming lists "+streaming, func(t *testing.T) {

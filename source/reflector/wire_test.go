@@ -23,6 +23,7 @@ import (
 
 func ownKubernetes(t *testing.T, options servers.KubernetesOptions) *servers.Kubernetes {
 	t.Helper()
+	servers.Need(t)
 	k, err := servers.StartKubernetes(context.Background(), options)
 	if err != nil {
 		t.Fatal(err)

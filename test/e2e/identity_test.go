@@ -81,7 +81,7 @@ func TestAProxysPageIsNoAnswerOfTheAPIServer(t *testing.T) {
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusNotFound, 1<<30)
 	e := StartExporter(t, "behind a proxy", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
-	if code := e.Wait(t, 20*time.Second); code != 1 || !strings.Contains(e.Tail(2000), "is there a proxy between") {
+	if code := e.Wait(t, 20*time.Second); code != 1 || !strings.Contains(e.Tail(2000), "a proxy, or whatever else is at") {
 		t.Errorf("exit code %d:\n%s", code, e.Tail(2000))
 	}
 }

@@ -75,6 +75,7 @@ func TestServersAwayForLong(t *testing.T) {
 	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s", "KUBECDC_LEASES": "kubernetes"} {
 		env = with(env, key, value)
 	}
+	startBeforeServers(t, w, proxies["kafka"], env)
 	writer := w.Writer(t, Kinds)
 	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
@@ -98,6 +99,41 @@ func TestServersAwayForLong(t *testing.T) {
 	if code := e.Wait(t, 25*time.Second); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
+}
+
+// startBeforeServers starts an exporter while none of its servers runs, and then them, one after another: it says what it waits
+// for, goes on by itself, and ends at once when it is told to while it waits.
+func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[string]string) {
+	t.Helper()
+	w.Kube.KillAPIServer()
+	w.Postgres.Kill()
+	kafka.Cut()
+	env = with(with(env, "KUBECONFIG", w.Kube.Kubeconfig), "KUBECDC_CHECKPOINT", w.Postgres.URL)
+	env = with(with(env, "KUBECDC_KAFKA_TOPIC_PREFIX", "early"), "KUBECDC_CLUSTER", "early")
+	e, stopped := StartExporter(t, "started before its servers", env), StartExporter(t, "stopped before its servers are there", env)
+	for _, of := range []struct {
+		waits string
+		start func() error
+	}{
+		{"the API server to say which cluster it is (" + w.Kube.Address, func() error { return w.Kube.StartAPIServer(context.Background()) }},
+		{"the checkpoint (postgres://", func() error { return w.Postgres.Start(context.Background()) }},
+		{"the sink to say which log it is (kafka ", kafka.Restore},
+	} {
+		Await(t, 20*time.Second, "/readyz to name what is waited for: "+of.waits, func() (bool, error) {
+			says := "start: waiting for " + of.waits
+			return strings.Contains(e.Wrong(), says) && (stopped == nil || strings.Contains(stopped.Wrong(), says)), nil
+		})
+		if stopped != nil {
+			stopped.Signal(syscall.SIGTERM)
+			if code := stopped.Wait(t, 2*time.Second); code != 0 {
+				t.Errorf("stopped while it waits, the exit code is %d", code)
+			}
+			stopped = nil
+		}
+		must(t, of.start())
+	}
+	e.AwaitReady(t)
+	stop(t, e)
 }
 
 // awaitSuspended waits until the process has suspended itself.

@@ -21,14 +21,25 @@ type World struct {
 	Env      map[string]string
 }
 
-// NewWorld starts servers of the test's own: it will break them.
+// NewWorld starts servers of the test's own: it will break them. The broker starts beside the others, since it takes longest.
 func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
+	var broker *servers.Kafka
+	var failed error
+	started := make(chan struct{})
+	go func() {
+		defer close(started)
+		broker, failed = servers.StartKafka(context.Background(), kafka)
+	}()
+	t.Cleanup(func() {
+		if <-started; broker != nil {
+			_ = broker.Stop()
+		}
+	})
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
-	var err error
-	w.Kafka, err = servers.StartKafka(context.Background(), kafka)
-	must(t, err)
-	t.Cleanup(func() { _ = w.Kafka.Stop() })
+	<-started
+	must(t, failed)
+	w.Kafka = broker
 	w.Env = w.With("KUBECDC_SINK", "kafka", "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.Brokers, ","),
 		"KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix, "KUBECDC_KAFKA_PARTITIONS", "3")
 	return w

@@ -67,8 +67,17 @@ func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
 // SharedPostgres is the one Postgres of this test process.
 func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
 
+// Need says that a test uses real servers: `make unit` (go test -short) leaves it out.
+func Need(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("this test needs real servers: make test runs it")
+	}
+}
+
 func shared[S any](t testing.TB, name string, start func() (S, error)) S {
 	t.Helper()
+	Need(t)
 	s, err := start()
 	if err != nil {
 		t.Fatalf("this test needs a real %s server: %v\nto install what is missing: %s", name, err, howToInstall)

@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/test/e2e"
+	"kubecdc/test/servers"
+)
+
+// started is an exporter process that may not get far.
+type started struct {
+	*exec.Cmd
+	listen string
+	mu     sync.Mutex
+	text   bytes.Buffer
+}
+
+func (s *started) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(b)
+}
+
+// output is all that it wrote, its log included.
+func (s *started) output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+func start(t *testing.T, command, kubeconfig string, settings ...string) *started {
+	t.Helper()
+	address, err := servers.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &started{Cmd: exec.Command(os.Args[0], command), listen: address}
+	s.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kubeconfig, "KUBECDC_CLUSTER=start", "KUBECDC_LISTEN="+address,
+		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"), "KUBECDC_LOG_FORMAT=text")
+	s.Env = append(s.Env, settings...)
+	s.Stdout, s.Stderr = s, s
+	s.WaitDelay = time.Second // a credential plugin may outlive it
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = s.Process.Kill()
+		if t.Failed() {
+			t.Log(s.output())
+		}
+	})
+	return s
+}
+
+// get asks one of the paths that a kubelet asks.
+func (s *started) get(path string) (code int, body string) {
+	answer, err := http.Get("http://" + s.listen + path)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return answer.StatusCode, string(text)
+}
+
+// wantWaiting waits until the log and /readyz say what is waited for. The process is alive, and not ready.
+func (s *started) wantWaiting(t *testing.T, says ...string) {
+	t.Helper()
+	e2e.Await(t, 10*time.Second, fmt.Sprintf("the log and /readyz to say %q", says), func() (bool, error) {
+		code, ready := s.get("/readyz")
+		for _, text := range says {
+			if !strings.Contains(s.output(), text) || !strings.Contains(ready, text) {
+				return false, nil
+			}
+		}
+		return code == http.StatusServiceUnavailable, nil
+	})
+	if code, _ := s.get("/healthz"); code != http.StatusOK {
+		t.Errorf("/healthz answers %d", code)
+	}
+}
+
+// wantEnd sends SIGTERM, and demands that the process ends at once, with this exit code.
+func (s *started) wantEnd(t *testing.T, code int) {
+	t.Helper()
+	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	told, ended := time.Now(), make(chan *os.ProcessState, 1)
+	go func() { state, _ := s.Process.Wait(); ended <- state }()
+	select {
+	case state := <-ended:
+		t.Logf("%s, %s after SIGTERM", state, time.Since(told).Round(time.Millisecond))
+		if state.ExitCode() != code {
+			t.Errorf("exit code %d", state.ExitCode())
+		}
+	case <-time.After(2 * time.Second):
+		t.Fatal("it still runs two seconds after SIGTERM")
+	}
+}
+
+// wantFailure waits for the end, which comes soon, with exit code 1 and these words.
+func (s *started) wantFailure(t *testing.T, says string) {
+	t.Helper()
+	if code, took := exit(t, s.Cmd); code != exitFailed || took > 10*time.Second || !strings.Contains(s.output(), says) {
+		t.Errorf("exit code %d after %s, want one that says %q:\n%s", code, took, says, s.output())
+	}
+}
+
+// processes run side by side, and are looked at one after another.
+type processes map[string]func(*testing.T)
+
+func (p processes) run(t *testing.T) {
+	for name, look := range p {
+		t.Run(name, look)
+	}
+}
+
+// kubeconfig names a server, and has more YAML for its cluster and its user.
+func kubeconfig(t *testing.T, server, cluster, user string) string {
+	t.Helper()
+	text := fmt.Sprintf("clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true%s}}]\nusers: [{name: u, user: {%s}}]\n"+
+		"contexts: [{name: c, context: {cluster: c, user: u}}]\ncurrent-context: c\n", server, cluster, user)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// answering is a server over TLS.
+func answering(t *testing.T, handler http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	s := httptest.NewTLSServer(handler)
+	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s
+}
+
+// identified says which cluster it is, and nothing else.
+func identified(t *testing.T) string {
+	t.Helper()
+	return answering(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/api/v1/namespaces/kube-system" {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprint(w, `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"kube-system","uid":"533171e1-5580-4b57-b59d-d26d1b31ef47","resourceVersion":"4"}}`)
+	}).URL
+}
+
+// hanging completes TLS and never answers.
+func hanging(t *testing.T) string {
+	t.Helper()
+	return answering(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }).URL
+}
+
+// silent takes connections and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			if _, err := l.Accept(); err != nil {
+				return
+			}
+		}
+	}()
+	return l.Addr().String()
+}
+
+const sleepingPlugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['15'], interactiveMode: Never}"
+
+// Whatever gives no answer is named in the log and in /readyz, and SIGTERM ends the process at once.
+func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
+	quiet, all := silent(t), processes{}
+	for name, c := range map[string]struct {
+		kubeconfig string
+		settings   []string
+		says       []string
+	}{
+		"the API server": {kubeconfig(t, hanging(t), "", ""), nil,
+			[]string{"waiting for the API server to say which cluster it is", "it took the request, and has not answered yet"}},
+		"a credential plugin": {kubeconfig(t, identified(t), "", sleepingPlugin), nil,
+			[]string{"waiting for the API server to say which cluster it is", "credential plugin sleep has not ended yet"}},
+		"the checkpoint": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_CHECKPOINT=postgres://u@" + quiet + "/db"},
+			[]string{"waiting for the checkpoint", quiet, "no answer yet"}},
+		"the Postgres sink": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://u@" + quiet + "/db"},
+			[]string{"waiting for the sink", quiet, "no answer yet"}},
+		"Kafka": {kubeconfig(t, identified(t), "", ""), []string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + quiet},
+			[]string{"waiting for the sink to say which log it is", quiet, "no answer yet"}},
+	} {
+		s := start(t, "run", c.kubeconfig, c.settings...)
+		all[name] = func(t *testing.T) {
+			s.wantWaiting(t, c.says...)
+			s.wantEnd(t, exitOK)
+		}
+	}
+	all.run(t)
+}
+
+// With a limit, and from check in any case, the end says what was waited for.
+func TestAStartThatIsNotToWaitSaysWhatItWaitedFor(t *testing.T) {
+	all := processes{}
+	server, plugin := kubeconfig(t, hanging(t), "", ""), kubeconfig(t, identified(t), "", sleepingPlugin)
+	for _, c := range []struct{ name, command, kubeconfig, says string }{
+		{"run, the API server", "run", server, "not started within 1s (KUBECDC_START_TIMEOUT): waited for the API server to say which cluster it is (127.0.0.1:"},
+		{"run, a credential plugin", "run", plugin, "the kubeconfig's credential plugin sleep has not ended yet"},
+		{"check, the API server", "check", server, "it took the request, and has not answered yet"},
+		{"check, a credential plugin", "check", plugin, "the kubeconfig's credential plugin sleep has not ended yet"},
+		{"run, refused", "run", kubeconfig(t, "https://127.0.0.1:1", "", ""), "connection refused"},
+	} {
+		s := start(t, c.command, c.kubeconfig, "KUBECDC_START_TIMEOUT=1s")
+		all[c.name] = func(t *testing.T) { s.wantFailure(t, c.says) }
+	}
+	all.run(t)
+}
+
+// A check that is told to stop has not passed.
+func TestSIGTERMEndsACheckAtOnce(t *testing.T) {
+	asked := make(chan bool, 1)
+	server := answering(t, func(_ http.ResponseWriter, r *http.Request) { asked <- true; <-r.Context().Done() })
+	s := start(t, "check", kubeconfig(t, server.URL, "", ""))
+	<-asked
+	s.wantEnd(t, exitFailed)
+}
+
+// What waiting does not mend ends run at once, without a limit too.
+func TestWhatWaitingDoesNotMendEndsTheStart(t *testing.T) {
+	trusting := answering(t, http.NotFound)
+	untrusted := kubeconfig(t, trusting.URL, "", "")
+	text, err := os.ReadFile(untrusted)
+	if err == nil {
+		err = os.WriteFile(untrusted, bytes.ReplaceAll(text, []byte("insecure-skip-tls-verify: true"), []byte("tls-server-name: elsewhere")), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := processes{}
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<html>\n<h1>blocked</h1>\n</html>", http.StatusForbidden)
+	}
+	for name, c := range map[string]struct{ kubeconfig, says string }{
+		"a certificate":                    {untrusted, "certificate"},
+		"a plugin that is not there":       {kubeconfig(t, identified(t), "", strings.Replace(sleepingPlugin, "sleep,", "no-such-plugin,", 1)), "no-such-plugin not found"},
+		"a proxy that forbids it":          {proxied(t, http.StatusForbidden), "(HTTPS_PROXY, or proxy-url in the kubeconfig) answers \"403 Forbidden\" when it is asked to connect to kube.example.com:6443"},
+		"a proxy that wants a login":       {proxied(t, http.StatusProxyAuthRequired), "give it user and password"},
+		"a page in the API server's place": {kubeconfig(t, answering(t, page).URL, "", ""), "a proxy, or whatever else is at 127.0.0.1:"},
+	} {
+		s := start(t, "run", c.kubeconfig)
+		all[name] = func(t *testing.T) { s.wantFailure(t, c.says) }
+	}
+	all.run(t)
+}
+
+// proxied is a kubeconfig by way of a proxy that gives this answer to CONNECT.
+func proxied(t *testing.T, code int) string {
+	t.Helper()
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodConnect {
+			code = http.StatusTeapot
+		}
+		w.WriteHeader(code)
+	}))
+	t.Cleanup(proxy.Close)
+	return kubeconfig(t, "https://kube.example.com:6443", ", proxy-url: "+strings.Replace(proxy.URL, "http://", "http://me:secret@", 1), "")
+}
+
+// A proxy that can't reach the API server for now is waited for, and named, without its password.
+func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
+	all := processes{}
+	page := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "<h1>Bad Gateway</h1>", http.StatusBadGateway)
+	}
+	for name, c := range map[string]struct{ kubeconfig, says string }{
+		"CONNECT": {proxied(t, http.StatusBadGateway), "502 Bad Gateway"},
+		"a page":  {kubeconfig(t, answering(t, page).URL, "", ""), "a proxy, or whatever else is at 127.0.0.1:"},
+	} {
+		s := start(t, "run", c.kubeconfig)
+		all[name] = func(t *testing.T) {
+			s.wantWaiting(t, c.says, "502")
+			if strings.Contains(s.output(), "secret") {
+				t.Error("the proxy's password is in the log")
+			}
+			s.wantEnd(t, exitOK)
+		}
+	}
+	all.run(t)
+}
