@@ -17,42 +17,55 @@ type outputError struct{ err error }
 func (e *outputError) Error() string { return e.err.Error() }
 func (e *outputError) Unwrap() error { return e.err }
 
-// emit hands an item on and then moves the position.
-func (s *Reflector) emit(ctx context.Context, item Item) error {
+// progress says how far an item moves the stream.
+type progress struct {
+	position string // up to which everything was emitted; the log goes on from here. Empty: it stays
+	cursor   string // from which the watch goes on. Empty: it stays
+}
+
+// stays is the progress of an item that moves nothing.
+var stays = progress{}
+
+// to is the progress of an item that completes a version.
+func to(version string) progress { return progress{position: version, cursor: version} }
+
+// watched is the progress of what the watch tells. While the watch catches up with an inconsistent list, the log can't go on
+// from there, and only the cursor moves.
+func (s *Reflector) watched(version string) progress {
+	if s.listing != nil {
+		return progress{cursor: version}
+	}
+	return to(version)
+}
+
+// emit hands an item on and then moves the stream.
+func (s *Reflector) emit(ctx context.Context, item Item, p progress) error {
 	item.Stream = s.ID()
 	if item.Change != nil {
 		item.Time = item.Change.Time
 	} else {
 		item.Time = time.Now()
 	}
-	version := item.Version
-	if s.listing != nil {
-		item.Version = "" // the list is not complete: the log must not go on from here
-	}
+	item.Version = p.position
 	if err := s.out.Send(ctx, item); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}
 		return &outputError{err}
 	}
-	s.moved(version)
+	if p.cursor != "" {
+		s.cursor = p.cursor
+		if change.CompareVersions(s.held, p.cursor) <= 0 {
+			s.held = ""
+		}
+	}
+	if p.position != "" {
+		s.position = p.position
+	}
 	return nil
 }
 
-func (s *Reflector) moved(version string) {
-	if version == "" {
-		return
-	}
-	s.cursor = version
-	if change.CompareVersions(s.held, version) <= 0 {
-		s.held = ""
-	}
-	if s.listing == nil {
-		s.position = version
-	}
-}
-
-// change makes a change of an object, in the place of the one before, which was sent.
+// change overwrites s.current with a change of the object. It is valid until the next call.
 func (s *Reflector) change(op change.Op, o *apiclient.Object) *change.Change {
 	s.current = change.Change{Stream: s.stream, Op: op, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 		ResourceVersion: o.Version, Time: time.Now()}
@@ -63,9 +76,9 @@ func (s *Reflector) change(op change.Op, o *apiclient.Object) *change.Change {
 	return &s.current
 }
 
-// send hands a change on, and notes it in the index. position is empty while a list is running.
-func (s *Reflector) send(ctx context.Context, c *change.Change, position string) error {
-	if err := s.emit(ctx, Item{Change: c, Version: position}); err != nil {
+// send emits a change and records it among the known objects.
+func (s *Reflector) send(ctx context.Context, c *change.Change, p progress) error {
+	if err := s.emit(ctx, Item{Change: c}, p); err != nil {
 		return err
 	}
 	if c.Op == change.Delete {
@@ -76,9 +89,9 @@ func (s *Reflector) send(ctx context.Context, c *change.Change, position string)
 	return nil
 }
 
-// sendObject sends what a live object means: created, updated, or another object under a name that the log still
-// shows as taken (then the old one's end comes first).
-func (s *Reflector) sendObject(ctx context.Context, o *apiclient.Object, d known.Difference, position string) error {
+// sendObject emits what an event of a live object means: the object was created or updated. If the log still has another
+// object under the key, that one's deletion comes first.
+func (s *Reflector) sendObject(ctx context.Context, o *apiclient.Object, d known.Difference, p progress) error {
 	op := change.Update
 	if d == known.Absent {
 		op = change.Create
@@ -88,11 +101,11 @@ func (s *Reflector) sendObject(ctx context.Context, o *apiclient.Object, d known
 			return err
 		}
 	}
-	return s.send(ctx, s.change(op, o), position)
+	return s.send(ctx, s.change(op, o), p)
 }
 
-// sendDelete sends the end of an object that the index knows. Its revision is not known, so the record carries the
-// last one that is.
+// sendDelete emits the deletion of a known object. The deletion's revision is not known, so the record carries the last known
+// one of the object.
 func (s *Reflector) sendDelete(ctx context.Context, key string, inferred bool) error {
 	old, ok := s.known.Get(key)
 	if !ok {
@@ -104,24 +117,24 @@ func (s *Reflector) sendDelete(ctx context.Context, key string, inferred bool) e
 	if s.gap != nil {
 		c.Gap = s.gap.ID
 	}
-	return s.send(ctx, c, "")
+	return s.send(ctx, c, stays)
 }
 
-// sendMalformed hands on an event that can't be read, as it came. Where objects are redacted it only says that there was
-// one: what can't be read can't be redacted.
+// sendMalformed emits an event that can't be read, as it came. If objects are redacted it only says that there was one, since
+// what can't be read can't be redacted.
 func (s *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error) error {
 	bytes := append([]byte(nil), raw...)
 	if r := s.options.Redactor; r != nil {
 		bytes, reason = []byte(r.Describe(raw)), errWithheld
 	}
 	s.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
-	return s.emit(ctx, Item{Raw: &change.Malformed{Stream: s.ID(), Bytes: bytes, Reason: reason.Error()}})
+	return s.emit(ctx, Item{Raw: &change.Malformed{Stream: s.ID(), Bytes: bytes, Reason: reason.Error()}}, stays)
 }
 
 var errWithheld = errors.New("it can't be read, and is withheld since objects of this stream are redacted")
 
-// sendControl hands on a control record, and a position with it.
-func (s *Reflector) sendControl(ctx context.Context, c change.Control, position string) error {
+// sendControl emits a control record that moves nothing.
+func (s *Reflector) sendControl(ctx context.Context, c change.Control) error {
 	c.Stream = s.ID()
-	return s.emit(ctx, Item{Control: &c, Version: position})
+	return s.emit(ctx, Item{Control: &c}, stays)
 }

@@ -84,7 +84,7 @@ func (l *list) begin(ctx context.Context) error {
 	if !l.snapshot {
 		return nil
 	}
-	return s.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: s.reason}, "")
+	return s.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: s.reason})
 }
 
 func (l *list) read(ctx context.Context) error {
@@ -202,7 +202,7 @@ func (l *list) object(ctx context.Context, o *apiclient.Object) error {
 		return s.sendMalformed(ctx, o.Raw, err)
 	}
 	if l.snapshot && (d == known.Absent || d == known.Lost) {
-		return s.send(ctx, s.change(change.Read, o), "")
+		return s.send(ctx, s.change(change.Read, o), stays)
 	}
 	return l.missed(ctx, o, d)
 }
@@ -225,7 +225,7 @@ func (l *list) missed(ctx context.Context, o *apiclient.Object, d known.Differen
 	if s.gap != nil {
 		c.Gap = s.gap.ID
 	}
-	if err := s.send(ctx, c, ""); err != nil {
+	if err := s.send(ctx, c, stays); err != nil {
 		return err
 	}
 	*tally++
@@ -250,13 +250,10 @@ func (l *list) finish(ctx context.Context, version string) error {
 		}
 		l.deleted++
 	}
-	end := l.end(version)
-	s.listing = nil // from here on the position moves again
-	if err := s.emit(ctx, Item{Control: end, Version: version}); err != nil {
-		s.listing = l
+	if err := s.emit(ctx, Item{Control: l.end(version)}, to(version)); err != nil {
 		return err
 	}
-	s.gap, s.rewound = nil, false
+	s.listing, s.gap, s.rewound = nil, nil, false
 	return nil
 }
 

@@ -160,7 +160,7 @@ func (s *Reflector) listIdentities(ctx context.Context, visit func(apiclient.Obj
 // replay sends the gap record and then the changes, as if they had been seen live. The record comes first, so no position
 // ever moves across a gap that the log does not tell of.
 func (s *Reflector) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
-	err := s.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: s.reason, Gap: &g}, "")
+	err := s.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: s.reason, Gap: &g})
 	for i := range p {
 		if err != nil {
 			return err
@@ -190,5 +190,5 @@ func (s *Reflector) replayOne(ctx context.Context, history recovery.History, r *
 	}
 	c := s.change(r.Op, &o)
 	c.Inferred, c.Gap = r.Inferred, s.gap.ID
-	return s.send(ctx, c, s.passed(r.Op, version))
+	return s.send(ctx, c, to(s.passed(r.Op, version)))
 }

@@ -48,5 +48,5 @@ func (s *Reflector) answered(ctx context.Context) error {
 }
 
 func (s *Reflector) tellRefusal(ctx context.Context, kind, cause string) error {
-	return s.sendControl(ctx, change.Control{Type: kind, ResourceVersion: s.position, Cause: cause, SinceMs: s.refusal.since.UnixMilli()}, "")
+	return s.sendControl(ctx, change.Control{Type: kind, ResourceVersion: s.position, Cause: cause, SinceMs: s.refusal.since.UnixMilli()})
 }

@@ -82,7 +82,7 @@ func (s *Reflector) depart(ctx context.Context) error {
 // sendEnd hands on the record of a stream's end, or of its return, with the position that says the same.
 func (s *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
 	c.Stream, c.ResourceVersion = s.ID(), at.ResourceVersion
-	return s.emit(ctx, Item{Control: &c, Position: &at})
+	return s.emit(ctx, Item{Control: &c, Position: &at}, stays)
 }
 
 // resourceChanged is closed when SetResource interrupts a pause.

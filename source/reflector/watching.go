@@ -190,7 +190,7 @@ func (s *Reflector) handleObject(ctx context.Context, e apiclient.Event) error {
 	if err := o.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
 		return s.sendMalformed(ctx, e.Line, err)
 	}
-	return s.sendObject(ctx, &o, d, o.Version)
+	return s.sendObject(ctx, &o, d, s.watched(o.Version))
 }
 
 // handleDeleted sends a deletion, unless the log has it, or something newer: another object under the name, say.
@@ -199,7 +199,7 @@ func (s *Reflector) handleDeleted(ctx context.Context, o *apiclient.Object, d kn
 	if d != known.Newer && d != known.Lost {
 		return s.advance(ctx, version)
 	}
-	return s.send(ctx, s.change(change.Delete, o), version)
+	return s.send(ctx, s.change(change.Delete, o), s.watched(version))
 }
 
 // confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still
@@ -208,7 +208,7 @@ func (s *Reflector) confirm(ctx context.Context, version string) error {
 	if change.CompareVersions(version, s.cursor) < 0 {
 		return nil
 	}
-	return s.emit(ctx, Item{Version: version})
+	return s.emit(ctx, Item{}, s.watched(version))
 }
 
 // advance moves the position without a change.
@@ -216,5 +216,5 @@ func (s *Reflector) advance(ctx context.Context, version string) error {
 	if change.CompareVersions(version, s.cursor) <= 0 {
 		return nil
 	}
-	return s.emit(ctx, Item{Version: version})
+	return s.emit(ctx, Item{}, s.watched(version))
 }

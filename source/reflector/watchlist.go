@@ -103,7 +103,7 @@ func (l *list) initialObject(ctx context.Context, e apiclient.Event) error {
 	d := s.known.Compare(o.Key(), o.UID, o.Version)
 	if e.Type == "DELETED" {
 		if d.Known() {
-			return s.send(ctx, s.change(change.Delete, &o), "")
+			return s.send(ctx, s.change(change.Delete, &o), stays)
 		}
 		return nil
 	}
