@@ -12,9 +12,9 @@ const (
 	// A stream ended: Cause says why. Deselected, it is complete up to ResourceVersion; removed, all its objects were deleted.
 	ControlStreamEnd    = "stream-end"
 	ControlStreamResume = "stream-resume" // one that was deselected is selected again, and goes on from ResourceVersion
-	// The API server refuses a stream, again and again: Cause says why, SinceMs since when. It is complete up to ResourceVersion.
+	// The API server refuses a stream, again and again, or the sink its records: Cause says why, SinceMs since when. It is complete up to ResourceVersion.
 	ControlStreamError     = "stream-error"
-	ControlStreamRecovered = "stream-recovered" // the API server answers it again
+	ControlStreamRecovered = "stream-recovered" // it is read again
 )
 
 // Control is one record of the control topic: what a consumer needs to tell a quiet stream from a broken one.
@@ -31,6 +31,7 @@ type Control struct {
 
 	// batch
 	Changes   int        `json:"changes,omitempty"`
+	Bytes     int64      `json:"bytes,omitempty"`     // of the changes, about: what reading the batch back takes
 	Malformed int        `json:"malformed,omitempty"` // what could not be read, and stands in the dead letter
 	Positions []Position `json:"positions,omitempty"`
 	// Ranges: topic, partition, [first offset, last offset] of the batch's records.

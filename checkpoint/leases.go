@@ -17,7 +17,8 @@ type Leases interface {
 	// Release ends the lease at once, so that the next owner need not wait. It fails as Renew does.
 	Release(ctx context.Context, slot int, epoch int64) error
 
-	// Heartbeat says that the owner lives, for as long as ttl without another heartbeat, and who else does.
+	// Heartbeat says that the owner lives, for as long as ttl without another heartbeat, and who else does. With a ttl of 0
+	// it only looks: the owner does not count among the others' members, at the latest when what it said before runs out.
 	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (Replicas, error)
 	// Leave ends what Heartbeat said, at once.
 	Leave(ctx context.Context, owner string) error

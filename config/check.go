@@ -63,7 +63,7 @@ func (s *Setting) parse(bound string) float64 {
 	var err error
 	var n float64
 	switch s.typ {
-	case reflect.TypeFor[time.Duration]():
+	case reflect.TypeFor[time.Duration](), reflect.TypeFor[History]():
 		var d time.Duration
 		d, err = time.ParseDuration(bound)
 		n = float64(d)

@@ -42,9 +42,10 @@ type Source struct {
 
 // Sink says where the log is written.
 type Sink struct {
-	Kind         string `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
-	Postgres     DSN    `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	PasswordFile string `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File that holds the password for KUBECDC_SINK_POSTGRES, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/sink-password"`
+	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
+	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change stays in the tables changes, batches and control, which are partitioned by the time at which they were written: what is older is dropped, a partition (a day, a week or four weeks) at a time. The current state of each object stays in the table objects. The user must own the tables." example:"720h"`
+	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File that holds the password for KUBECDC_SINK_POSTGRES, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/sink-password"`
 }
 
 // Kafka says how the Kafka sink connects and writes.
@@ -54,6 +55,7 @@ type Kafka struct {
 	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates; PREFIX.control has one."`
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of the topics that the exporter creates; -1 is the broker's default."`
 	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches."`
+	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change stays in the topics that the exporter creates. After that they are compacted: the last state of each object stays, and deletions stay a day longer. forever: nothing is dropped. Topics that are there are left as they are, with a warning where they differ." example:"forever"`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; read with isolation.level=read_committed. at-least-once: no transactions, faster, may repeat after a crash."`
 	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka ends it. When an outage lasts longer, the exporter writes the batch again, and nothing is lost or repeated. When the exporter dies and nothing takes over, readers with isolation.level=read_committed wait this long for what it left open. At most the brokers' transaction.max.timeout.ms, 15 minutes by default."`
 	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send; larger ones go to the dead-letter topic with a stub in their place. Default: what the broker allows (message.max.bytes)." example:"1MiB"`
@@ -91,7 +93,8 @@ type Records struct {
 // Recovery says how hard to try to recover what a watch could not deliver.
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that a backfill may make."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second that a backfill begins with, over all streams of the process. While the API server answers fast it grows by as many each second; at a 429 or a failure it is halved, at a slow answer it loses a quarter."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that it never exceeds."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
 }
 

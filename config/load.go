@@ -104,6 +104,8 @@ func notA(s *Setting) (what, fix string) {
 	switch s.typ {
 	case reflect.TypeFor[time.Duration]():
 		return "not a duration", "write a number with its unit, such as 500ms, 10s, 5m or 24h" + s.orDefault()
+	case reflect.TypeFor[History]():
+		return "neither a duration nor forever", "write a number with its unit, such as 168h, or forever" + s.orDefault()
 	case reflect.TypeFor[Bytes]():
 		return "not a size", "write a number of bytes, or with a unit: 65536, 512KiB, 8MiB" + s.orDefault()
 	case reflect.TypeFor[Switch]():

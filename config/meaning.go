@@ -21,6 +21,7 @@ func (l *loader) checkMeaning() {
 	l.checkSink()
 	l.checkKafka()
 	l.checkCheckpoint()
+	l.checkRecovery()
 	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
@@ -46,6 +47,14 @@ func (l *loader) checkResources(name string, list List) {
 			l.add(name, fmt.Sprintf("%q is not a resource", r),
 				"write pods, deployments.apps, *.example.com or *, with commas between")
 		}
+	}
+}
+
+func (l *loader) checkRecovery() {
+	r := l.c.Recovery
+	if r.BackfillMaxQPS < r.BackfillQPS {
+		l.add("KUBECDC_BACKFILL_MAX_QPS", fmt.Sprintf("%g is less than KUBECDC_BACKFILL_QPS (%g), which a backfill begins with", r.BackfillMaxQPS, r.BackfillQPS),
+			"raise it, or lower KUBECDC_BACKFILL_QPS")
 	}
 }
 

@@ -34,6 +34,8 @@ func (s *Setting) Kind() string {
 		return strings.Join(s.Values, "|")
 	case s.typ == reflect.TypeFor[time.Duration]():
 		return "duration"
+	case s.typ == reflect.TypeFor[History]():
+		return "duration|forever"
 	case s.typ == reflect.TypeFor[Bytes]():
 		return "size"
 	case s.typ == reflect.TypeFor[Switch]():

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize"
 )
@@ -46,6 +47,23 @@ func (b Bytes) String() string {
 		}
 	}
 	return fmt.Sprintf("%d", int64(b))
+}
+
+// History is how long something is kept: a duration, or forever.
+type History time.Duration
+
+// Forever is longer than any duration.
+const Forever = History(math.MaxInt64)
+
+// UnmarshalText reads a history.
+func (h *History) UnmarshalText(text []byte) error {
+	if string(text) == "forever" {
+		*h = Forever
+		return nil
+	}
+	d, err := time.ParseDuration(string(text))
+	*h = History(d)
+	return err
 }
 
 // Switch is on or off; true/false, yes/no and 1/0 are understood too.

@@ -28,12 +28,14 @@ type balancer struct {
 	ended   chan *worker
 	first   time.Time // of this replica's heartbeats
 	beaten  time.Time // the last one that succeeded
+	unheard *stall    // heartbeats that have had no answer; nil: the last one had
+	aside   aside
 	told    string
 }
 
 type worker struct {
 	slot   int
-	stop   context.CancelFunc
+	stop   context.CancelCauseFunc
 	moving bool // to another replica
 	err    error
 }
@@ -48,6 +50,9 @@ func (b *balancer) run(ctx context.Context) error {
 	slots, drain := context.WithCancel(ctx)
 	defer drain()
 	err := b.rounds(ctx, slots)
+	if b.unheard != nil {
+		b.unheard.end()
+	}
 	b.leave()
 	drain()
 	for len(b.working) > 0 {
@@ -80,9 +85,8 @@ func (b *balancer) pause() time.Duration {
 }
 
 func (b *balancer) round(ctx, slots context.Context) error {
-	try, cancel := context.WithTimeout(ctx, b.config.LeaseDuration/3)
-	replicas, err := b.parts.Leases.Heartbeat(try, b.config.Owner, b.config.LeaseDuration)
-	cancel()
+	apart := b.aside.look(b.parts.reach)
+	replicas, err := b.beat(ctx, apart)
 	var layout *checkpoint.LayoutError
 	switch {
 	case errors.As(err, &layout), isGone(err):
@@ -96,6 +100,11 @@ func (b *balancer) round(ctx, slots context.Context) error {
 		b.first = b.beaten
 	}
 	v := b.view(replicas)
+	if apart {
+		b.standAside(slots, v)
+		return nil
+	}
+	b.aside.met(false, b.config.LeaseDuration)
 	for _, slot := range v.take() {
 		b.start(slots, slot)
 		v.owners[slot] = v.self
@@ -105,6 +114,35 @@ func (b *balancer) round(ctx, slots context.Context) error {
 	}
 	b.tell(v)
 	return nil
+}
+
+// beat says that this replica lives, unless it stands aside, and learns who does.
+func (b *balancer) beat(ctx context.Context, apart bool) (checkpoint.Replicas, error) {
+	ttl := b.config.LeaseDuration
+	if apart {
+		ttl = 0
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.config.LeaseDuration/3)
+	defer cancel()
+	if b.unheard == nil {
+		b.unheard = b.parts.stalls.begin(b.leases(), "the heartbeat of this replica")
+	}
+	replicas, err := b.parts.Leases.Heartbeat(ctx, b.config.Owner, ttl)
+	if err != nil {
+		b.unheard.failed(err)
+		return replicas, err
+	}
+	b.unheard.end()
+	b.unheard = nil
+	return replicas, nil
+}
+
+// leases names the part that has the leases.
+func (b *balancer) leases() string {
+	if b.parts.Leases == checkpoint.Leases(b.parts.Store) {
+		return PartCheckpoint
+	}
+	return PartLeases
 }
 
 // silent: slots that are held go on for as long as their leases can be renewed.
@@ -135,7 +173,7 @@ func (b *balancer) moving() bool {
 
 func (b *balancer) start(ctx context.Context, slot int) {
 	w := &worker{slot: slot}
-	ctx, w.stop = context.WithCancel(ctx)
+	ctx, w.stop = context.WithCancelCause(ctx)
 	b.working[slot] = w
 	go func() {
 		w.err = b.work(ctx, slot)
@@ -150,14 +188,15 @@ func (b *balancer) handOver(slot int) {
 	}
 	b.log.Info("handing a slot over to another replica", "slot", slot)
 	w.moving = true
-	w.stop()
+	w.stop(nil)
 }
 
 // finish takes note of a slot that is no longer worked on. Its error matters when this replica was fenced, or was
 // told to stop: one that is handed over has lost nothing, the next owner finds out what is durable.
 func (b *balancer) finish(w *worker) error {
-	w.stop()
+	w.stop(nil)
 	delete(b.working, w.slot)
+	b.parts.reach.left(w.slot)
 	b.parts.Observer.Problem(w.slot, nil)
 	if w.err == nil || isFenced(w.err) || !w.moving {
 		return w.err
@@ -180,6 +219,9 @@ func (b *balancer) tell(v view) {
 	s := Standing{Replicas: len(v.members), Owners: v.owners, Self: v.self, Held: len(b.working), Share: v.shares()[v.self]}
 	if s.Held == 0 && s.Share == 0 && time.Since(b.first) > b.config.LeaseDuration {
 		s.Standby = fmt.Sprintf("%d replicas share %d slots, and others hold them", s.Replicas, v.slots)
+	}
+	if s.Held == 0 && !b.aside.others.IsZero() {
+		s.Standby = b.aside.why()
 	}
 	b.parts.Observer.Standing(s)
 	if text := fmt.Sprint(s.Replicas, s.Share); text != b.told {

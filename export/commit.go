@@ -31,30 +31,34 @@ type committer struct {
 	watermark  time.Duration        // at least so long between two watermark records of a stream
 	watermarks map[string]time.Time // when each stream had its last one
 	observer   Observer
+	stalls     *stalls
+	reach      *reach
 }
 
 func (c *committer) commit(ctx context.Context, b *collected) error {
 	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
 	if c.befores != nil {
-		if err := c.befores.attach(ctx, batch); err != nil {
+		if err := c.ask("the objects before", batch, func() error { return c.befores.attach(ctx, batch) }); err != nil {
 			return in(PartCheckpoint, err)
 		}
 	}
 	if c.reads.unchecked() {
-		if err := c.store.Check(ctx, c.slot, c.epoch, c.seq); err != nil {
+		err := c.ask("the check before", batch, func() error { return c.store.Check(ctx, c.slot, c.epoch, c.seq) })
+		if err != nil {
 			return in(PartCheckpoint, err)
 		}
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
-	offsets, err := c.log.Write(ctx, batch)
+	offsets, err := c.write(ctx, batch)
 	if err != nil {
 		return in(PartSink, err)
 	}
 	failpoint.Hit(failpoint.Written)
 	written := time.Now()
-	if err := c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)); err != nil {
+	follow := func() error { return c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)) }
+	if err := c.ask("the checkpoint of", batch, follow); err != nil {
 		return in(PartCheckpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	failpoint.Hit(failpoint.Committed)
@@ -64,6 +68,24 @@ func (c *committer) commit(ctx context.Context, b *collected) error {
 	}
 	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
 	return nil
+}
+
+// write gives the batch to the sink.
+func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
+	wait := c.stalls.begin(PartSink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
+	defer wait.end()
+	c.reach.call(c.slot, func() bool {
+		offsets, err = c.log.Write(ctx, batch)
+		return err == nil
+	})
+	return offsets, err
+}
+
+// ask calls the checkpoint.
+func (c *committer) ask(what string, batch *change.Batch, do func() error) error {
+	wait := c.stalls.begin(PartCheckpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
+	defer wait.end()
+	return do()
 }
 
 // prepare numbers the batch and makes its positions and control records.

@@ -148,9 +148,8 @@ func (s *slot) rewrites() func(stream string) rewrite {
 	}
 }
 
-// redact makes a batch that was read back from the log, where another owner may have told more, what may be kept now.
-func (s *slot) redact(b *change.Batch) {
-	rewriteOf := s.rewrites()
+// redactBatch makes a batch that was read back from the log, where another owner may have told more, what may be kept now.
+func redactBatch(b *change.Batch, rewriteOf func(stream string) rewrite) {
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		if c.After == nil {

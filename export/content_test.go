@@ -81,7 +81,7 @@ func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	keep(t, store, 1)
 	log, r := &logged{}, &reads{store: store}
 	c := &committer{epoch: 1, seq: 1, cluster: "prod", store: store, reads: r, log: log, befores: newBefores(r, s.rewriteOf, 0),
-		observer: quiet{}, watermarks: map[string]time.Time{}}
+		observer: quiet{}, watermarks: map[string]time.Time{}, stalls: newStalls(quiet{}, slog.New(slog.DiscardHandler)), reach: newReach(time.Minute, nil)}
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	if err := c.commit(t.Context(), &collected{batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)
@@ -91,7 +91,7 @@ func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	}
 	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	batch := change.Batch{Changes: []change.Change{created}}
-	s.redact(&batch)
+	redactBatch(&batch, s.rewrites())
 	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("a batch that is rolled forward has %s", got)
 	}

@@ -53,6 +53,9 @@ type Parts struct {
 
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
+
+	stalls *stalls
+	reach  *reach
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -64,6 +67,10 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
 		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		return nil
+	})
+	group.Go(func() error {
+		parts.reach.probe(ctx, parts.Sink)
 		return nil
 	})
 	group.Go(func() error {
@@ -125,6 +132,8 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
+	parts.stalls = newStalls(parts.Observer, parts.Log)
+	parts.reach = newReach(config.LeaseDuration, parts.stalls)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}

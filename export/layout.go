@@ -142,12 +142,11 @@ func (r *relayout) open(ctx context.Context, n int, fail context.CancelCauseFunc
 
 // openUnused opens a slot that no stream belongs to: what it may have lost concerns nobody.
 func (o *openedSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
-	log, _, err := o.parts.Sink.Open(ctx, o.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
-	var lost *sinks.LostTailError
-	if err != nil && !(errors.As(err, &lost) && log != nil) {
+	opened, err := o.parts.Sink.Open(ctx, o.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+	if err != nil {
 		return nil, fmt.Errorf("open the log of slot %d: %w", o.number, err)
 	}
-	return log, nil
+	return opened.Log, nil
 }
 
 // begin writes the first record of each slot of the new layout. Its checkpoint takes over where all data partitions

@@ -27,6 +27,9 @@ func (x *streams) settle(ctx context.Context, selection discovery.Selection, wan
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(x.left)) {
+		if x.slot.waits.of(change.ResourceOf(id)) != nil {
+			continue // its end could not be told
+		}
 		if wanted[id] || x.running[id] != nil {
 			delete(x.left, id) // apply has said what there is to say of it
 			continue

@@ -28,6 +28,8 @@ type Observer interface {
 	Buffering(slot int, fill func() (items, bytes int64))
 	// Committed follows every batch that is durable and checkpointed.
 	Committed(c Committed)
+	// Stalled names what of a part (PartSink, PartCheckpoint) has had no answer for a while; nil when nothing waits for it.
+	Stalled(part string, err error)
 	// Problem names what a slot is stuck on; nil when it goes on.
 	Problem(slot int, err error)
 }

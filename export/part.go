@@ -6,6 +6,7 @@ import "errors"
 const (
 	PartSink       = "sink"
 	PartCheckpoint = "checkpoint"
+	PartLeases     = "leases" // where they are not in the checkpoint
 )
 
 // partError says which part an error comes from. It adds nothing to the text.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 func committerAt(store checkpoint.Store, seq uint64) *committer {
 	r := &reads{store: store}
 	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, befores: newBefores(r, (&slot{}).rewriteOf, 0),
-		observer: quiet{}, watermarks: map[string]time.Time{}}
+		observer: quiet{}, watermarks: map[string]time.Time{}, stalls: newStalls(quiet{}, slog.New(slog.DiscardHandler)), reach: newReach(time.Minute, nil)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")

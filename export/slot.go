@@ -10,7 +10,6 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/checkpoint"
-	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
@@ -24,6 +23,7 @@ type slot struct {
 	hub    *hub
 	log    *slog.Logger
 	rivals rivals
+	waits  waits // for the sink, over all sessions
 }
 
 func newSlot(number int, config Config, parts Parts, h *hub) *slot {
@@ -46,6 +46,9 @@ func (s *slot) run(ctx context.Context) error {
 			return nil
 		case ctx.Err() != nil:
 			return err
+		}
+		if s.setAside(err) {
+			continue
 		}
 		if time.Since(started) > time.Minute {
 			retry.Reset()
@@ -111,45 +114,38 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 // open fences the earlier owners in the sink, moves the checkpoint over what they left there, or rebuilds it, and notes what
 // the sink has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
-	log, recovered, err := s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
-	var lost *sinks.LostTailError
-	if err != nil && !(errors.As(err, &lost) && log != nil) {
+	var opened *sinks.Opened
+	var err error
+	s.parts.reach.call(s.number, func() bool {
+		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		return err == nil
+	})
+	if err != nil {
 		return nil, in(PartSink, err)
 	}
-	err = s.rollForward(ctx, state, recovered)
+	lost, err := s.rollForward(ctx, state, opened)
 	if err == nil {
-		err = s.reconcile(ctx, state, log, lost)
+		err = s.reconcile(ctx, state, opened.Log, lost)
 	}
 	if err != nil {
-		log.Close()
+		opened.Log.Close()
 		return nil, err
 	}
-	return log, nil
-}
-
-// rollForward moves the checkpoint over what the last owner wrote to the sink but did not checkpoint.
-func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, recovered []sinks.Recovered) error {
-	for i := range recovered {
-		failpoint.Hit(failpoint.RollingForward)
-		r := &recovered[i]
-		s.redact(&r.Batch)
-		if err := s.parts.Store.Commit(ctx, commitOf(&r.Batch, state.Epoch, r.Offsets, s.config.Before)); err != nil {
-			return in(PartCheckpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", s.number, r.Batch.Seq, err))
-		}
-		state.Seq, state.Offsets = r.Batch.Seq, state.Offsets.Merge(r.Offsets)
-		s.log.Info("rolled the checkpoint forward", "batch", r.Batch.Seq, "changes", len(r.Batch.Changes))
-	}
-	return nil
+	return opened.Log, nil
 }
 
 // work reads and commits until the context ends or something fails. When the context ends it drains: the batch
-// that is being gathered is committed too, within the shutdown timeout.
+// that is being gathered is committed too, within the shutdown timeout; unless the sink does not answer here.
 func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, contents *contents) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
 	defer stopWriting(nil)
 	defer context.AfterFunc(parent, func() {
+		if cut := cutOff(parent); cut != nil {
+			stopWriting(cut)
+			return
+		}
 		time.AfterFunc(s.config.ShutdownTimeout, func() { stopWriting(ErrShutdownTimeout) })
 	})()
 
@@ -181,7 +177,7 @@ var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIME
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer,
+		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, stalls: s.parts.stalls, reach: s.parts.reach,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)

@@ -20,11 +20,14 @@ type streams struct {
 	running  map[string]*reflector.Reflector
 	left     map[string]change.Position // of the checkpoint, not selected, and not settled yet (left.go); nil: not read yet
 	doubts   map[string]string          // what is said of streams now
+	waiting  map[string]change.Resource // streams that are not read while the sink refuses their records (refused.go)
+	newest   *discovery.Selection
 	wg       sync.WaitGroup
 }
 
 func newStreams(s *slot, q *queue, r *reads, c *contents, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*reflector.Reflector{}, doubts: map[string]string{}}
+	return &streams{slot: s, queue: q, reads: r, contents: c, fail: fail, running: map[string]*reflector.Reflector{}, doubts: map[string]string{},
+		waiting: map[string]change.Resource{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -34,7 +37,12 @@ func (x *streams) run(ctx context.Context) {
 	for {
 		select {
 		case selection := <-updates:
+			x.newest = &selection
 			if err := x.apply(ctx, selection); err != nil && ctx.Err() == nil {
+				x.fail(err)
+			}
+		case <-x.slot.waits.due():
+			if err := x.askAgain(ctx); err != nil && ctx.Err() == nil {
 				x.fail(err)
 			}
 		case <-ctx.Done():
@@ -43,6 +51,9 @@ func (x *streams) run(ctx context.Context) {
 				x.slot.parts.Observer.StreamRemoved(id)
 			}
 			for id := range x.left {
+				x.slot.parts.Observer.StreamRemoved(id)
+			}
+			for id := range x.waiting {
 				x.slot.parts.Observer.StreamRemoved(id)
 			}
 			return
@@ -59,9 +70,15 @@ func (x *streams) apply(ctx context.Context, selection discovery.Selection) erro
 				continue
 			}
 			wanted[s.ID()] = true
-			if running := x.running[s.ID()]; running != nil {
+			running, refused := x.running[s.ID()], x.slot.waits.of(r)
+			switch {
+			case running != nil:
 				running.SetResource(&s.Resource)
-			} else {
+			case refused != nil:
+				if err := x.wait(ctx, s, refused); err != nil {
+					return err
+				}
+			default:
 				x.work(ctx, x.add(s))
 			}
 			x.doubt(s.ID(), selection.Doubt(r))

@@ -50,7 +50,10 @@ func (e *Exporter) StreamRemoved(stream string) {
 func (e *Exporter) StreamState(stream string, state reflector.State, reason string, err error) {
 	e.Metrics.StreamState(stream, string(state))
 	e.Health.StreamState(stream, string(state), err)
-	if err != nil {
+	switch {
+	case err != nil && state == reflector.StateRefused:
+		e.Metrics.Error(StageSink)
+	case err != nil:
 		e.Metrics.Error(StageSource)
 	}
 	switch {
@@ -116,6 +119,14 @@ func (e *Exporter) Problem(slot int, err error) {
 	case part == "":
 		e.Metrics.Error(StageCommit)
 	default:
+		e.Metrics.Error(part)
+	}
+}
+
+// Stalled shows what a part has not answered.
+func (e *Exporter) Stalled(part string, err error) {
+	e.Health.Stalled(part, err)
+	if err != nil {
 		e.Metrics.Error(part)
 	}
 }

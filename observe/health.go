@@ -22,6 +22,7 @@ type Health struct {
 	now      func() time.Time
 	slots    map[int]*slotHealth
 	problems map[string]trouble
+	stalls   map[string]trouble // what has had no answer, by component
 	streams  map[string]*streamHealth
 	standby  string
 }
@@ -50,7 +51,7 @@ type streamHealth struct {
 
 // NewHealth expects the given slots to be held.
 func NewHealth(slots ...int) *Health {
-	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]trouble{}, streams: map[string]*streamHealth{}}
+	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]trouble{}, stalls: map[string]trouble{}, streams: map[string]*streamHealth{}}
 	for _, s := range slots {
 		h.slots[s] = &slotHealth{}
 	}
@@ -188,6 +189,21 @@ func (h *Health) Clear(component string) {
 	delete(h.problems, component)
 }
 
+// Stalled says what a component has not answered; nil when nothing waits for it.
+func (h *Health) Stalled(component string, err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err == nil {
+		delete(h.stalls, component)
+		return
+	}
+	var before *trouble
+	if t, ok := h.stalls[component]; ok {
+		before = &t
+	}
+	h.stalls[component] = *h.trouble(before, err)
+}
+
 // trouble keeps the time that the trouble began, while its text may change.
 func (h *Health) trouble(before *trouble, err error) *trouble {
 	t := trouble{text: config.Redact(err.Error()), since: h.now()}
@@ -274,9 +290,11 @@ func (h *Health) reportSlots(r *Report) {
 }
 
 func (h *Health) reportComponents(r *Report) {
-	for _, name := range slices.Sorted(maps.Keys(h.problems)) {
-		t := h.problems[name]
-		r.Wrong = append(r.Wrong, Wrong{Component: name, Problem: t.text, Since: t.since, Blocks: true})
+	for _, troubles := range []map[string]trouble{h.problems, h.stalls} {
+		for _, name := range slices.Sorted(maps.Keys(troubles)) {
+			t := troubles[name]
+			r.Wrong = append(r.Wrong, Wrong{Component: name, Problem: t.text, Since: t.since, Blocks: true})
+		}
 	}
 }
 

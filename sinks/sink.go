@@ -6,10 +6,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 )
+
+// Forever is how long a log keeps every change that drops none.
+const Forever = time.Duration(math.MaxInt64)
 
 // ErrFenced: the sink takes no more from this writer of the slot. A newer owner may have opened the log, which only the
 // checkpoint can tell; or the sink has given this one up. The log must be opened anew.
@@ -47,15 +52,32 @@ func (e *OtherClusterError) Error() string {
 		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
 }
 
+// RefusedError: the log does not take the records of some resources, and would take those of others. As after any error the
+// log must be opened anew.
+type RefusedError struct{ Refusals []Refusal }
+
+// Refusal is one of those.
+type Refusal struct {
+	Place string // in the log, such as a topic
+	Of    func(change.Resource) bool
+	Err   error
+	// Again asks whether the log would take their records now, as far as that can be told without writing them.
+	Again func(ctx context.Context) error
+}
+
+func (e *RefusedError) Error() string {
+	var texts []string
+	for _, r := range e.Refusals {
+		texts = append(texts, r.Err.Error())
+	}
+	return strings.Join(texts, "; ")
+}
+
 // Sink is a destination. It is safe for concurrent use; each slot opens a Log of its own.
 type Sink interface {
-	// Open fences every earlier owner of the slot, and then reads what they made durable after the batch
-	// that the checkpoint knows, oldest first: the caller rolls its checkpoint forward with these and never
-	// emits them again. Of a recovered change only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
-	// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
-	// A *LostTailError comes with a log that is open and fit to write to, and with the batches that could be read.
+	// Open fences every earlier owner of the slot, and gives its log, fit to write to, with what those owners left there.
 	// Before it writes anything it gives *OtherClusterError or *NewerEpochError, if that is so.
-	Open(ctx context.Context, slot int, epoch int64, from Durable) (Log, []Recovered, error)
+	Open(ctx context.Context, slot int, epoch int64, from Durable) (*Opened, error)
 	// Meet gives *OtherClusterError where Open would. It writes nothing.
 	Meet(ctx context.Context, slot int, from Durable) error
 	// Identity names the log: two sinks that write to the same one have the same identity, and no other has. A
@@ -65,10 +87,34 @@ type Sink interface {
 	Close() error
 }
 
+// Opened is the log of a slot that has a new owner.
+type Opened struct {
+	Log Log
+	// Tail reads back what earlier owners made durable after the batch that the checkpoint knows, and hands on one batch
+	// after another, oldest first, while it reads: memory holds a few MB of it, or one batch that is larger. The caller rolls
+	// its checkpoint forward with them and never emits them again. Tail is called once at most, before the log is written to.
+	// A batch is valid until visit returns; an error of visit ends the reading. After the last batch that is whole, a
+	// *LostTailError says that the rest can't be read: it then stands in the place of Lost.
+	Tail func(ctx context.Context, visit func(*Recovered) error) error
+	// Lost is what the log has lost, as far as Open has looked; nil: nothing.
+	Lost *LostTailError
+}
+
+// NoTail is the Tail of a log that has none.
+func NoTail(context.Context, func(*Recovered) error) error { return nil }
+
+// Prober is a sink that can be asked for an answer, when nothing is to be written.
+type Prober interface {
+	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
+	// right that writing does not need.
+	Probe(ctx context.Context) error
+}
+
 // Log is where one slot writes, under one epoch. It is used by one goroutine.
 type Log interface {
 	// Write makes the batch durable, all or nothing, and says where its records landed.
-	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells.
+	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells. A
+	// *RefusedError says that it is some resources that the log does not take.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
 	// Past finds out what the log has of streams, up to where Open came. It may have to read much.
 	Past(ctx context.Context, wanted Wanted) (*Past, error)
@@ -112,7 +158,8 @@ type Folded struct {
 	Bytes   int64 // of those that were wanted
 }
 
-// Recovered is a batch read back from the sink.
+// Recovered is a batch read back from the sink. Of its changes only Stream.ID(), Op, Namespace, Name, UID, ResourceVersion and
+// After are set (Inferred and Gap too, where the sink has them); Controls are not recovered.
 type Recovered struct {
 	Batch   change.Batch
 	Offsets change.Offsets // as Write returned them, or would have

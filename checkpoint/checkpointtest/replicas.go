@@ -32,6 +32,9 @@ func members(t *testing.T, s *suite) {
 	s.must(s.store.Leave(s.ctx, "b"))
 	s.wantMembers(s.beat("a", ttl), "a")
 	s.wantMembers(s.beat("c", ttl), "a", "c") // it is back
+	s.wantMembers(s.beat("c", 0), "a", "c")   // it only looks
+	time.Sleep(2 * time.Millisecond)
+	s.wantMembers(s.beat("a", ttl), "a")
 }
 
 func owners(t *testing.T, s *suite) {

@@ -3,11 +3,10 @@ package main
 import (
 	"crypto/rand"
 	"fmt"
+	"log/slog"
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"kubecdc/config"
 	"kubecdc/export"
@@ -59,7 +58,7 @@ func contentOf(c *config.Config) (export.Content, error) {
 	return content, nil
 }
 
-// backfillParallel requests of one gap run at once; all together they keep to the rate.
+// backfillParallel requests of one gap run at once at most; all together they keep to the limiter.
 const backfillParallel = 4
 
 // listsAtOnce are enough to keep the log busy while some of them wait for the server, and not enough to fill the seats
@@ -72,10 +71,8 @@ func sourceOptions(c *config.Config) reflector.Options {
 	options.Watermark = c.Source.Watermarks
 	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
-		options.Recovery = &reflector.Recovery{
-			Limiter: rate.NewLimiter(rate.Limit(c.Recovery.BackfillQPS), backfillParallel), Parallel: backfillParallel,
-			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions),
-		}
+		options.Recovery = reflector.NewRecovery(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default())
+		options.Recovery.Parallel, options.Recovery.MaxRevisions = backfillParallel, uint64(c.Recovery.BackfillMaxRevisions)
 	}
 	return options
 }

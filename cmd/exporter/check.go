@@ -24,7 +24,8 @@ import (
 
 const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
 
-Nothing is exported. The checkpoint's file or tables are made where they do not exist yet.
+Nothing is exported. The checkpoint's file or tables are made where they do not exist yet. Of Kafka all is tried
+that a start and a restart need: to see, read and write each topic, to make what is missing, and a transaction.
 What can't be reached is not waited for, as run does: each check is made once, and has 20s
 at most, or KUBECDC_START_TIMEOUT.
 The exit code is 0 when all is well, 1 when something is not, 2 when settings are wrong.`
@@ -66,6 +67,7 @@ type report struct {
 	ctx      context.Context
 	settings *config.Config
 	cluster  *target
+	selected []change.Resource // to be exported, as far as that is known
 	lines    [][3]string
 	failed   int
 }
@@ -167,8 +169,11 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
 }
 
-// pinger is a sink that connects only when a slot is opened, and can be asked to do so earlier.
-type pinger interface{ Ping(context.Context) error }
+// checker is a sink that can try what an export of the resources needs, and writes nothing.
+type checker interface {
+	Ping(ctx context.Context) error // what can't be reached is said at once
+	Check(ctx context.Context, resources []change.Resource) (warnings []string, err error)
+}
 
 func (r *report) checkSink(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" {
@@ -179,12 +184,51 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer sink.Close()
-	if p, ok := sink.(pinger); ok {
-		if err := p.Ping(ctx); err != nil {
+	c, checks := sink.(checker)
+	if checks {
+		if err := c.Ping(ctx); err != nil {
 			return "", err
 		}
 	}
-	return describeSink(r.settings), r.bindLog(ctx, sink)
+	bound := r.bindLog(ctx, sink)
+	var other *sinks.OtherClusterError
+	if errors.As(bound, &other) {
+		return "", bound // its log is left alone
+	}
+	if checks {
+		warnings, err := c.Check(ctx, r.selected)
+		for _, w := range warnings {
+			r.line("", "warning", w)
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	if bound != nil {
+		return "", bound
+	}
+	return describeSink(r.settings) + keeps(ctx, sink), nil
+}
+
+// keeper is a sink whose log may drop more than it was asked to, or less.
+type keeper interface {
+	Kept(context.Context) (differences []string, err error)
+}
+
+// keeps says on lines of their own what the sink keeps otherwise than the settings ask.
+func keeps(ctx context.Context, sink sinks.Sink) (lines string) {
+	k, ok := sink.(keeper)
+	if !ok {
+		return ""
+	}
+	differences, err := k.Kept(ctx)
+	if err != nil {
+		return "\nfor how long it keeps changes can't be seen: " + err.Error()
+	}
+	for _, d := range differences {
+		lines += "\n" + d
+	}
+	return lines
 }
 
 // bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has
@@ -262,6 +306,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 		return "", discovery.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
+	r.selected = selected
 	forbidden, err := r.forbidden(ctx, plan, selected)
 	if err != nil {
 		return "", err

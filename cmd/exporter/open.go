@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -94,7 +95,7 @@ func openSinkOf(ctx context.Context, c *config.Config, cluster *target, help sin
 		return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
 	}
 	return sinkpostgres.Open(ctx, sinkpostgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
-		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs()})
+		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.log})
 }
 
 func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
@@ -103,7 +104,7 @@ func openKafka(c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, er
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
 		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
-		Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
+		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		Logger: help.log, Observer: help.watch, Pin: help.pin,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},

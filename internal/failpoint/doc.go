@@ -12,7 +12,7 @@ const (
 	ControlWritten = "control-written" // so is the control record
 	Written        = "written"         // the sink has committed the batch
 	Committed      = "committed"       // the checkpoint has it too
-	RollingForward = "rolling-forward" // a new owner has read the tail, and is about to commit it
+	RollingForward = "rolling-forward" // a new owner has read a batch of the tail, and is about to commit it
 	Rebuilding     = "rebuilding"      // a page of a rebuild of the checkpoint is about to be written
 	Rebuilt        = "rebuilt"         // all of them are, and the rebuild is about to be ended
 )

@@ -10,9 +10,21 @@ var (
 	errNoAnswer  = errors.New("the function gave no answer")
 )
 
-// Call runs a statement that gives one row of one text, its parameters in binary format. It is one message there
+// Call runs a statement that gives one row of one text, and soon, its parameters in binary format. It is one message there
 // and one back: the statement starts when all of it has arrived.
 func (db *DB) Call(ctx context.Context, sql string, params [][]byte, types []uint32) (answer string, err error) {
+	size := 0
+	for _, p := range params {
+		size += len(p)
+	}
+	err = db.Soon(ctx, size, func(ctx context.Context) error {
+		answer, err = db.call(ctx, sql, params, types)
+		return err
+	})
+	return answer, err
+}
+
+func (db *DB) call(ctx context.Context, sql string, params [][]byte, types []uint32) (answer string, err error) {
 	conn, err := db.Acquire(ctx)
 	if err != nil {
 		return "", err

@@ -28,6 +28,9 @@ func parse(o Options) (*pgxpool.Config, error) {
 	if params["application_name"] == "" {
 		params["application_name"] = "kubecdc"
 	}
+	if config.ConnConfig.DialFunc, err = o.dial(params); err != nil {
+		return nil, err
+	}
 	if n := int32(o.MaxConns); n > config.MaxConns {
 		config.MaxConns = n
 	}

@@ -85,9 +85,13 @@ func where(c *pgx.ConnConfig, schema string) string {
 type urlError struct {
 	setting string
 	err     error
+	hint    string // which option is wrong; empty: all of it
 }
 
 func (e *urlError) Error() string {
+	if e.hint != "" {
+		return fmt.Sprintf("the URL in %s is wrong: %s", e.setting, e.hint)
+	}
 	return fmt.Sprintf("the URL in %s is not one that Postgres clients can read: it should be "+
 		"postgres://user:password@host:5432/database, with special characters in the password written as %%XX", e.setting)
 }

@@ -33,8 +33,10 @@ var hints = map[string]string{
 	"58030": "the database server has trouble with its disk: see its log",
 	"28":    "check user and password, in the URL or in the file of the password, and pg_hba.conf",
 	"3D000": "create the database, or correct its name in the URL",
-	"42501": "the user needs the right to create a schema in the database, or to own the schema",
+	"42501": "the user needs the right to create a schema in the database, or to own the schema and its tables",
+	"23514": "a partition of the log is missing for this server's time: it is made when the slot is opened anew",
 	"23503": "a row is missing that was there: were the tables emptied?",
+	"55P03": "another session has the table for long: see pg_stat_activity for an old transaction",
 	"42883": "a function is missing: was the schema dropped?",
 	"42P01": "a table is missing: was the schema dropped?",
 	"3F000": "the schema is missing: was it dropped?",
@@ -93,12 +95,13 @@ func passing(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unreachable: no connection was made.
+// unreachable: no connection was made, or there is nobody at its other end any more.
 func unreachable(err error) bool {
 	var dns *net.DNSError
 	var connect *pgconn.ConnectError
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
-		errors.Is(err, syscall.ENETUNREACH) || errors.As(err, &dns) ||
+		errors.Is(err, syscall.ENETUNREACH) || errors.As(err, &dns) || errors.Is(err, errSilent) ||
+		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ETIMEDOUT) || // of the second pgx makes the first
 		errors.Is(err, syscall.ENOENT) && errors.As(err, &connect) || // the socket file
 		errors.As(err, &connect) && errors.Is(err, context.DeadlineExceeded)
 }

@@ -41,14 +41,14 @@ func BenchmarkCompression(b *testing.B) {
 func benchmarkWrite(b *testing.B, cfg kafka.Config, changes int) {
 	sink := newSink(b, cfg)
 	defer sink.Close()
-	log, _, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
+	opened, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
 	if err != nil {
 		b.Fatal(err)
 	}
 	batch := podBatch(changes)
 	write := func() {
 		batch.Seq++
-		if _, err := log.Write(b.Context(), batch); err != nil {
+		if _, err := opened.Log.Write(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}

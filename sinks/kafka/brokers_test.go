@@ -1,6 +1,8 @@
 package kafka_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +54,36 @@ func TestABrokerOfTwoDies(t *testing.T) {
 		})
 	})
 	t.Run("too few replicas", func(t *testing.T) { tooFewReplicas(t, second, seeds) })
+	t.Run("probe", func(t *testing.T) { probeFollowsTheBrokers(t, second, seeds) })
+}
+
+// probeFollowsTheBrokers: a broker that does not answer fails the probe, until the cluster does not name it any more.
+func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string) {
+	sink := newSink(t, newConfig(t, seeds))
+	probe := func() error {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		return sink.Probe(ctx)
+	}
+	await := func(want string) {
+		t.Helper()
+		began, err := time.Now(), error(nil)
+		for {
+			if err = probe(); (err == nil) == (want == "") && strings.Contains(fmt.Sprint(err), want) {
+				t.Logf("%v after %s", err, time.Since(began))
+				return
+			}
+			if time.Since(began) > 30*time.Second {
+				t.Fatalf("the probe says %v, want %q", err, want)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	}
+	await("")
+	mustDo(t, second.Pause())
+	await("the broker does not answer")
+	await("")
+	mustDo(t, second.Resume())
 }
 
 // brokerDies: the broker leads half of the partitions and coordinates half of the transactions of several slots that

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/segmentio/kafka-go"
+
 	"kubecdc/change"
 )
 
@@ -16,21 +18,22 @@ type burial struct {
 }
 
 // bury writes the whole record to the dead-letter topic, in parts, and puts a stub in its place. The stub has the
-// larger image replaced; when that too is refused, both.
-func (l *slotLog) bury(ctx context.Context, p *partition, index int32, cause error) error {
+// larger image replaced; when that too is refused, both. size is of the record batch that was not accepted.
+func (l *slotLog) bury(ctx context.Context, p *partition, index int32, size int, cause error) error {
 	c := &l.batch.Changes[index]
 	b := l.buried[index]
 	if b == nil {
 		b = &burial{dead: change.DeadLetter{ID: deadLetterID(c), Error: cause.Error()}}
 		if err := l.writeWhole(ctx, p, index, b.dead); err != nil {
-			return fmt.Errorf("write dead letter %s: %w", b.dead.ID, err)
+			return l.refusedLetter(p.topic.name, fmt.Errorf("write dead letter %s: %w", b.dead.ID, err))
 		}
 		l.sink.cfg.Logger.Warn("a record is too large or refused: it stands in the dead-letter topic, a stub in its place",
 			"topic", p.topic.name, "object", c.Key(), "id", b.dead.ID, "reason", cause)
 		l.buried[index] = b
 	}
 	if b.tier == 2 {
-		return &Error{Op: "write the stub of " + c.Key() + " to " + p.topic.name, Err: cause}
+		return l.refuse(p.topic.name, &Error{Op: "write the stub of " + c.Key() + " to " + p.topic.name, Err: cause,
+			Hint: hints[kafka.MessageSizeTooLarge]}, probe{size: size})
 	}
 	b.tier++
 	return b.makeStub(c)

@@ -164,7 +164,7 @@ func TestLimitIsLearned(t *testing.T) {
 func TestTopicsMayNotBeMade(t *testing.T) {
 	c := fakeCluster(t)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
-	_, _, err := newSink(t, newConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})
+	_, err := newSink(t, newConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})
 	if err == nil || !strings.Contains(err.Error(), ".control") || !strings.Contains(err.Error(), "Create") {
 		t.Errorf("Open = %v, want an error that names the topic and the right that is missing", err)
 	}

@@ -37,7 +37,10 @@ type Config struct {
 
 	Partitions        int // of topics made on demand; default 6
 	ReplicationFactor int // of topics made on demand; 0 or -1: the broker's default
-	// TopicConfig is set on the data topics made on demand, over the defaults (dataTopicConfig).
+	// History is how long every change stays in the topics made on demand; after that the last state of each object does.
+	// sinks.Forever: none is dropped. Default a week.
+	History time.Duration
+	// TopicConfig is set on the data topics made on demand, over what follows from History.
 	TopicConfig map[string]string
 
 	Pin Pin // without it the number of partitions is kept only as long as a log is open
@@ -87,6 +90,7 @@ func (c *Config) setDefaults() {
 	setDefault(&c.Version, "dev")
 	setDefault(&c.Partitions, 6)
 	setDefault(&c.ReplicationFactor, -1)
+	setDefault(&c.History, week)
 	setDefault(&c.TransactionTimeout, time.Minute)
 	setDefault(&c.RequestTimeout, 20*time.Second)
 	if c.Logger == nil {
@@ -129,6 +133,7 @@ func (c *Config) Validate() error {
 	bad(err == nil, "Compression: %v", err)
 	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= minLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, minLimit)
 	bad(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond, "TransactionTimeout: %s is less than a millisecond", c.TransactionTimeout)
+	bad(c.History >= 0, "History: %s is negative", c.History)
 	bad(c.Partitions >= 0, "Partitions: %d is negative", c.Partitions)
 	bad(c.ReplicationFactor >= -1, "ReplicationFactor: %d is less than -1", c.ReplicationFactor)
 	_, err = c.SASL.mechanism()

@@ -55,7 +55,7 @@ func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 			cfg := newConfig(t, broker.SASLBrokers)
 			cfg.SASL = login
 			tc.change(&cfg)
-			_, _, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
+			_, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
 			if err == nil || !strings.Contains(err.Error(), tc.hint) || cfg.SASL.Password != "" && strings.Contains(err.Error(), cfg.SASL.Password) {
 				t.Errorf("Open = %v, want a hint about %s", err, tc.hint)
 			}

@@ -1,11 +1,14 @@
 package kafka_test
 
 import (
-	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
@@ -122,15 +125,42 @@ func TestLostTail(t *testing.T) {
 			known := mustWrite(t, log, lives(1, 10, 4))
 			mustWrite(t, log, lives(2, 10, 4))
 			lose(t, cfg, r)
-			log, recovered, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
-			var lost *sinks.LostTailError
-			if !errors.As(err, &lost) || recovered != nil {
-				t.Fatalf("Open = %d recovered, error %v; want a LostTailError", len(recovered), err)
+			opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+			mustDo(t, err)
+			recovered, lost, err := sinktest.Tail(t.Context(), opened)
+			if err != nil || lost == nil || lost.TailRead || recovered != nil {
+				t.Fatalf("%d recovered, lost %+v, error %v", len(recovered), lost, err)
 			}
 			b := lives(2, 10, 4)
 			b.Epoch = 2
-			mustWrite(t, log, b) // the log is fit to go on
+			mustWrite(t, opened.Log, b) // the log is fit to go on
 		})
+	}
+}
+
+// Of batches that are read together one is gone: those before it are handed on.
+func TestTheTailIsReadUpToWhatIsLost(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	known := mustWrite(t, log, lives(1, 10, 4))
+	for seq := uint64(2); seq <= 5; seq++ {
+		b := lives(seq, 10, 4)
+		if seq == 4 {
+			node := created("a", 10)
+			node.Stream, node.Namespace = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", ""), ""
+			b.Changes = []change.Change{node}
+		}
+		mustWrite(t, log, b)
+	}
+	deleteTopic(t, newReader(t, cfg.Brokers), cfg.TopicPrefix+".nodes")
+	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{Seq: 1, Offsets: known})
+	mustDo(t, err)
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if err != nil || lost == nil || lost.TailRead || !strings.Contains(lost.Reason, cfg.TopicPrefix+".nodes") {
+		t.Errorf("lost %+v, error %v", lost, err)
+	}
+	if len(recovered) != 2 || recovered[1].Batch.Seq != 3 || len(recovered[1].Batch.Changes) != 40 {
+		t.Errorf("%d batches are recovered, want 2 and 3", len(recovered))
 	}
 }
 
@@ -138,4 +168,9 @@ func deleteTopic(t *testing.T, r *reader, topic string) {
 	t.Helper()
 	_, err := r.admin.DeleteTopic(t.Context(), topic)
 	mustDo(t, err)
+	for listed := true; listed; time.Sleep(20 * time.Millisecond) { // between two looks
+		topics, err := r.admin.ListTopics(t.Context())
+		mustDo(t, err)
+		listed = topics.Has(topic)
+	}
 }

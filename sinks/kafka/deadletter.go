@@ -87,7 +87,7 @@ func (l *slotLog) writeMalformed(ctx context.Context) error {
 		d.add(change.HeaderReason, m.Reason)
 		d.add(change.HeaderDeadLetter, id)
 		if err := l.writeLetter(ctx, d); err != nil {
-			return fmt.Errorf("write dead letter %s: %w", id, err)
+			return l.refusedLetter(change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream)), fmt.Errorf("write dead letter %s: %w", id, err))
 		}
 		l.sink.cfg.Logger.Warn("what the API server sent can't be read: it stands in the dead-letter topic as it came",
 			"stream", m.Stream, "id", id, "bytes", len(m.Bytes), "reason", m.Reason)

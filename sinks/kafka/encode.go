@@ -38,7 +38,7 @@ func (l *slotLog) encode(ctx context.Context, p *partition) error {
 			return &Error{Op: "write to " + p.topic.name, Hint: hints[kafka.MessageSizeTooLarge],
 				Err: fmt.Errorf("a control record of %d bytes is above the limit of %d", size, p.topic.limit)}
 		default:
-			err := l.bury(ctx, p, p.queue[p.next], tooLarge{size, p.topic.limit})
+			err := l.bury(ctx, p, p.queue[p.next], size, tooLarge{size, p.topic.limit})
 			if err != nil {
 				return err
 			}

@@ -55,7 +55,7 @@ func TestWritersThatTheBrokerEnds(t *testing.T) {
 	t.Run("a timeout above the broker's limit", func(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
 		cfg.TransactionTimeout = 2 * time.Minute
-		_, _, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
+		_, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{})
 		if err == nil || !strings.Contains(err.Error(), "transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT") {
 			t.Errorf("Open = %v", err)
 		}

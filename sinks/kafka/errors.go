@@ -91,10 +91,10 @@ const (
 
 // hints: what the user can do.
 var hints = map[kafka.Error]string{
-	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create where topics are made on demand",
+	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create where topics are made on demand; exporter check names what is missing",
 	kafka.ClusterAuthorizationFailed:         "grant IdempotentWrite on the cluster, and Create where topics are made on demand",
 	kafka.GroupAuthorizationFailed:           "grant access to the coordinator",
-	kafka.TransactionalIDAuthorizationFailed: "grant Describe and Write on the transactional ids PREFIX-CLUSTER-*",
+	kafka.TransactionalIDAuthorizationFailed: "grant Write on the transactional ids PREFIX-CLUSTER-*",
 	kafka.SASLAuthenticationFailed:           "check the SASL user and password",
 	kafka.UnsupportedSASLMechanism:           "check the SASL mechanism: the broker's listener has not enabled it",
 	kafka.IllegalSASLState:                   "check that the listener wants SASL",
@@ -126,8 +126,9 @@ func judge(err error) verdict {
 		return verdicts[code]
 	}
 	var final *Error
+	var refusal *sinks.RefusedError
 	switch {
-	case errors.As(err, &final):
+	case errors.As(err, &final), errors.As(err, &refusal):
 		return fail
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
 		return relearn // our view of the cluster does not have it yet
@@ -174,6 +175,10 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 func newError(op string, err error) error {
+	var refusal *sinks.RefusedError
+	if errors.As(err, &refusal) {
+		return err // it says all itself
+	}
 	if judge(err) == fenced {
 		return &Error{Op: op, Err: fmt.Errorf("%w: %w", sinks.ErrFenced, err), Hint: hintFor(err)}
 	}

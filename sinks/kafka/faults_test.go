@@ -13,6 +13,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
@@ -36,15 +37,19 @@ func (o *owner) open(t *testing.T) error {
 	o.epoch++
 	o.reopens++
 	o.sink = newSink(t, o.cfg)
-	log, recovered, err := o.sink.Open(t.Context(), o.slot, o.epoch, o.from)
+	opened, err := o.sink.Open(t.Context(), o.slot, o.epoch, o.from)
 	if err != nil {
 		return err
 	}
-	o.log = log
+	o.log = opened.Log
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if lost != nil {
+		return lost
+	}
 	for _, r := range recovered {
 		o.durable(&r.Batch, r.Offsets)
 	}
-	return nil
+	return err
 }
 
 func (o *owner) durable(b *change.Batch, offsets change.Offsets) {
@@ -186,7 +191,7 @@ func TestUnreachable(t *testing.T) {
 	cfg := newConfig(t, []string{"127.0.0.1:1"})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	_, _, err := newSink(t, cfg).Open(ctx, 0, 1, sinks.Durable{})
+	_, err := newSink(t, cfg).Open(ctx, 0, 1, sinks.Durable{})
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Open = %v, want the context's error", err)
 	}

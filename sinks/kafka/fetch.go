@@ -1,10 +1,12 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -47,21 +49,22 @@ func (c *client) scan(ctx context.Context, s *scanner) error {
 
 // scanTo scans up to an offset; from there the scan may go on later.
 func (c *client) scanTo(ctx context.Context, s *scanner, last int64) error {
-	if s.open == nil {
-		s.next, s.open, s.size = s.first, map[int64][]fetched{}, firstFetch
-	}
-	s.last = last
-	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.next)
-	for s.next <= s.last {
-		err := c.try(ctx, op, func(ctx context.Context) error { return c.scanOnce(ctx, s) })
-		if err != nil {
+	for s.begin(last); !s.done(); {
+		if err := c.scanNext(ctx, s); err != nil {
 			return err
-		}
-		if s.err != nil {
-			return fmt.Errorf("%s: %w", op, s.err)
 		}
 	}
 	return nil
+}
+
+// scanNext scans what one answer holds.
+func (c *client) scanNext(ctx context.Context, s *scanner) error {
+	op := fmt.Sprintf("read back %s/%d from offset %d", s.topic, s.partition, s.next)
+	err := c.try(ctx, op, func(ctx context.Context) error { return c.scanOnce(ctx, s) })
+	if err == nil && s.err != nil {
+		err = fmt.Errorf("%s: %w", op, s.err)
+	}
+	return err
 }
 
 // scanner is a range of one partition, and where its scan stands.
@@ -73,6 +76,7 @@ type scanner struct {
 	visit       func(fetched) error
 	wanted      func(*fetched) bool  // by key and headers; nil: all are
 	sight       func(*fetched) error // each record that is wanted, whatever becomes of its transaction; may be nil
+	most        int32                // bounds the size of a fetch; 0: mostFetch
 
 	next  int64
 	open  map[int64][]fetched // by producer id: records whose transaction has not ended yet
@@ -82,6 +86,16 @@ type scanner struct {
 	bytes int                 // of keys and values in an answer
 	err   error               // that ends the scan
 }
+
+// begin says up to where to scan, for the first time or when it goes on.
+func (s *scanner) begin(last int64) {
+	if s.last = last; s.open == nil {
+		s.most = cmp.Or(s.most, mostFetch)
+		s.next, s.open, s.size = s.first, map[int64][]fetched{}, min(firstFetch, s.most)
+	}
+}
+
+func (s *scanner) done() bool { return s.next > s.last }
 
 func (c *client) scanOnce(ctx context.Context, s *scanner) error {
 	p, err := c.fetch(ctx, s, s.next)
@@ -116,6 +130,18 @@ func (c *client) scanNothing(ctx context.Context, s *scanner, end int64) error {
 	return fmt.Errorf("offset %d is not replicated yet: %w", s.next, kafka.OffsetNotAvailable)
 }
 
+// readable makes sure that the user may read a topic, before anything is written to it: what can't be read back is of no
+// use to the next owner. It asks for an offset that no log has, so that nothing is sent.
+func (c *client) readable(ctx context.Context, topic string) error {
+	return c.try(ctx, "read topic "+topic, func(ctx context.Context) error {
+		_, err := c.fetch(ctx, &scanner{topic: topic, size: 1}, math.MaxInt64)
+		if errors.Is(err, kafka.OffsetOutOfRange) {
+			return nil
+		}
+		return err
+	})
+}
+
 // fetch asks for what stands from an offset on.
 func (c *client) fetch(ctx context.Context, s *scanner, offset int64) (*fetch.ResponsePartition, error) {
 	m, err := c.roundTrip(ctx, &fetch.Request{
@@ -145,7 +171,7 @@ func (s *scanner) resize() {
 	case s.bytes > manyBytes:
 		s.size = max(s.size/2, firstFetch/8)
 	case s.bytes < fewBytes:
-		s.size = min(s.size*2, mostFetch)
+		s.size = min(s.size*2, s.most)
 	}
 }
 
@@ -170,7 +196,7 @@ func (s *scanner) take(records protocol.RecordReader, end int64) error {
 		default:
 			err = fmt.Errorf("offset %d: a record batch of a format older than Kafka 0.11", s.next)
 		}
-		if err != nil {
+		if err != nil || s.done() {
 			return err
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 
 	"kubecdc/change"
@@ -60,6 +61,10 @@ func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.O
 	gone = map[string]map[int]int64{}
 	for _, topic := range topics {
 		ends, err := l.sink.client.ends(ctx, topic)
+		if errors.Is(err, kafka.TopicAuthorizationFailed) {
+			l.sink.cfg.Logger.Warn("a topic can't be compared with the checkpoint", "topic", topic, "error", err)
+			continue // its streams wait as soon as they have something to write
+		}
 		if err != nil {
 			return nil, nil, err
 		}

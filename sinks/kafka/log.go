@@ -88,7 +88,7 @@ func (l *slotLog) prepare(ctx context.Context, b *change.Batch) error {
 		c := &b.Changes[i]
 		t, err := l.topicOf(ctx, c.Stream)
 		if err != nil {
-			return err
+			return l.allRefused(ctx, b, err)
 		}
 		start := len(l.keys)
 		l.keys = l.envelope.AppendKey(l.keys, c)
@@ -120,7 +120,7 @@ func (l *slotLog) apply(ctx context.Context) error {
 	data := len(l.active)
 	l.active = append(l.active, l.control)
 	if err := l.producer.add(ctx, l.active); err != nil {
-		return err
+		return l.refusedToAdd(err)
 	}
 	failpoint.Hit(failpoint.TxnAdded)
 	// l.active grows when a dead letter is written.
@@ -165,8 +165,12 @@ func (l *slotLog) batchControl() change.Control {
 		}
 		ranges[p.topic.name][int(p.index)] = [2]int64{p.first, p.last}
 	}
+	bytes := 0
+	for i := range l.batch.Changes {
+		bytes += l.batch.Changes[i].Size()
+	}
 	return change.Control{
-		Type: change.ControlBatch, Changes: len(l.batch.Changes), Malformed: len(l.batch.Malformed),
+		Type: change.ControlBatch, Changes: len(l.batch.Changes), Bytes: int64(bytes), Malformed: len(l.batch.Malformed),
 		Positions: l.batch.Positions, Ranges: ranges,
 	}
 }
@@ -203,9 +207,10 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*topic, error)
 	if t := l.streams[s]; t != nil {
 		return t, nil
 	}
-	t, err := l.topic(ctx, change.Topic(l.envelope.Prefix, s.Resource), l.sink.dataTopic)
+	name := change.Topic(l.envelope.Prefix, s.Resource)
+	t, err := l.topic(ctx, name, l.sink.dataTopic)
 	if err != nil {
-		return nil, err
+		return nil, l.refusedTopic(name, err)
 	}
 	l.streams[s] = t
 	return t, nil

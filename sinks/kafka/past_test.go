@@ -19,9 +19,9 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.Past, map[string]
 	t.Helper()
 	sink := newSink(t, cfg)
 	t.Cleanup(func() { _ = sink.Close() })
-	log, _, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
+	opened, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
 	mustDo(t, err)
-	past, err := log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }, Bodies: true})
+	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	objects := map[string]change.Change{}
 	_, err = past.Fold(t.Context(), func(c *change.Change) error {

@@ -187,7 +187,7 @@ func (l *slotLog) settle(ctx context.Context, partitions []*partition) error {
 		case judge(err) == refused:
 			err = l.refused(ctx, p, err)
 		default:
-			err = fmt.Errorf("%s/%d: %w", p.topic.name, p.index, withText(err, p.answer.text))
+			err = l.refusedTopic(p.topic.name, fmt.Errorf("%s/%d: %w", p.topic.name, p.index, withText(err, p.answer.text)))
 		}
 		worst = worse(worst, err)
 	}
@@ -204,8 +204,9 @@ func withText(err error, text string) error {
 // refused halves a record batch that the broker does not take, down to the one record that is at fault: a
 // change then goes to the dead-letter topic.
 func (l *slotLog) refused(ctx context.Context, p *partition, cause error) error {
+	size := len(p.pending) - sizePrefix
 	if kafkaCode(cause) != kafka.InvalidRecord {
-		p.topic.learnRefused(len(p.pending) - sizePrefix)
+		p.topic.learnRefused(size)
 	}
 	l.buffers.put(p.pending)
 	p.pending = nil
@@ -216,5 +217,5 @@ func (l *slotLog) refused(ctx context.Context, p *partition, cause error) error 
 	if len(p.records) > 0 {
 		return &Error{Op: "write to " + p.topic.name, Err: cause, Hint: hints[kafka.MessageSizeTooLarge]}
 	}
-	return l.bury(ctx, p, p.queue[p.next], withText(cause, p.answer.text))
+	return l.bury(ctx, p, p.queue[p.next], size, withText(cause, p.answer.text))
 }

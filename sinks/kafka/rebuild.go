@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
-	"time"
 
 	"kubecdc/change"
 )
@@ -16,16 +15,9 @@ type rebuilder struct {
 	changes []change.Change
 }
 
-// mine tells the batch's own records.
-func (r *rebuilder) mine(f fetched) bool {
-	return f.headers[change.HeaderSlot] == strconv.Itoa(r.batch.Slot) &&
-		f.headers[change.HeaderEpoch] == strconv.FormatInt(r.batch.Epoch, 10) &&
-		f.headers[change.HeaderBatch] == strconv.FormatUint(r.batch.Batch, 10)
-}
-
 // addPart keeps one part of a dead letter that a stub stands for; what could not be read has none.
 func (r *rebuilder) addPart(f fetched) error {
-	if !r.mine(f) || f.headers[change.HeaderTopic] == "" {
+	if f.headers[change.HeaderTopic] == "" {
 		return nil
 	}
 	id := f.headers[change.HeaderDeadLetter]
@@ -46,7 +38,7 @@ func (r *rebuilder) addPart(f fetched) error {
 // addChange makes a change of a record. A tombstone only repeats the delete before it, unless compaction has
 // left nothing but the tombstone.
 func (r *rebuilder) addChange(f fetched) error {
-	if !r.mine(f) || len(f.headers[change.HeaderOp]) != 1 {
+	if len(f.headers[change.HeaderOp]) != 1 {
 		return nil
 	}
 	c := change.Change{
@@ -99,14 +91,11 @@ func (r *rebuilder) join(id string) ([]byte, error) {
 	return bytes.Join(parts, nil), nil
 }
 
-// check compares the number of changes with what the batch record says. Fewer are left when compaction has
-// removed older states of an object: that does no harm to what is learned here, the last state of each, as long
-// as tombstones are kept.
+// check compares the number of changes with what the batch record says. Where compaction has removed some, a deletion may be
+// among them: then the last state of each object, which compaction keeps, is read instead of the batches.
 func (r *rebuilder) check() error {
-	found, want := len(r.changes), r.batch.Changes
-	age := time.Since(time.UnixMilli(r.batch.TimeMs))
-	if found == want || found > 0 && found < want && age < tombstonesFor {
-		return nil
+	if found, want := len(r.changes), r.batch.Changes; found != want {
+		return gone("batch %d has %d changes, %d of them", r.batch.Batch, want, want-found)
 	}
-	return gone("batch %d has %d changes, %d of them", r.batch.Batch, want, want-found)
+	return nil
 }

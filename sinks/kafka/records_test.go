@@ -10,17 +10,20 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
 func openLog(t *testing.T, s *kafka.Sink, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
-	log, recovered, err := s.Open(t.Context(), slot, epoch, from)
-	if err != nil {
-		t.Fatal(err)
+	opened, err := s.Open(t.Context(), slot, epoch, from)
+	mustDo(t, err)
+	t.Cleanup(func() { opened.Log.Close() })
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if err != nil || lost != nil {
+		t.Fatalf("lost %v, error %v", lost, err)
 	}
-	t.Cleanup(func() { log.Close() })
-	return log, recovered
+	return opened.Log, recovered
 }
 
 func mustWrite(t *testing.T, log sinks.Log, b *change.Batch) change.Offsets {

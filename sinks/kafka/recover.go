@@ -5,66 +5,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
 
-const (
-	// maxTail bounds how many changes are read back into memory. A checkpoint is normally one batch behind; one
-	// that is this far behind belongs to another time.
-	maxTail = 100_000
-	// tombstonesFor is how long Kafka keeps tombstones in a compacted topic (delete.retention.ms).
-	tombstonesFor = 24 * time.Hour
-)
-
-// recover reads what earlier owners made durable after the checkpoint: the batch records of the slot up to the
-// mark, and the changes that they speak of.
-func (l *slotLog) recover(ctx context.Context) ([]sinks.Recovered, error) {
-	if err := l.sink.client.scanTo(ctx, l.after.scanner, l.marked-1); err != nil {
-		return nil, asLost(err)
-	}
-	if err := cmp.Or(l.newer(), l.after.lost); err != nil {
-		return nil, asLost(err)
-	}
-	recovered := make([]sinks.Recovered, 0, len(l.after.batches))
-	for i := range l.after.batches {
-		r, err := l.readBatch(ctx, &l.after.batches[i])
-		if err != nil {
-			return nil, asLost(err)
-		}
-		recovered = append(recovered, r)
-	}
-	return recovered, nil
-}
-
-func asLost(err error) error {
+// asLost makes one loss of a tail that is gone and what else the log has lost (nil: nothing). Other errors stay as they are.
+func asLost(err error, other *sinks.LostTailError) error {
 	if errors.Is(err, errGone) {
-		return &sinks.LostTailError{Reason: err.Error()}
+		return withTail(err, other)
 	}
 	return err
+}
+
+func withTail(gone error, other *sinks.LostTailError) *sinks.LostTailError {
+	if other == nil {
+		return &sinks.LostTailError{Reason: gone.Error()}
+	}
+	both := *other
+	both.Reason, both.TailRead = gone.Error()+"; "+other.Reason, false
+	return &both
 }
 
 func gone(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, errGone)...)
 }
 
-// tailBatch is a batch record found after the checkpoint.
-type tailBatch struct {
-	change.Control
-	next int64 // the offset after it
-}
-
-// tail is what follows the checkpoint: the slot's batch records, in order and without a hole.
+// tail is what follows the checkpoint in the control topic: the slot's batch records, in order and without a hole. They are
+// read twice, since they may be many: here, to know that before anything is written, and batch by batch when they are handed
+// on (readTail).
 type tail struct {
 	log     *slotLog
 	from    sinks.Durable
 	scanner *scanner
-	seq     uint64 // of the last batch
-	batches []tailBatch
-	changes int   // of all of them
-	lost    error // why they can't be rolled forward one by one
+	first   int64  // the offset of the first batch record
+	seq     uint64 // of the last one
+	lost    error  // why they can't be rolled forward one by one
 }
 
 // beginTail reads as far as the topic goes for now.
@@ -82,27 +58,37 @@ func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) 
 	} else if first > start {
 		l.met.own = true // the checkpoint has batches before this
 	}
-	t.scanner = l.controlScanner(l.control.index, first, t.add)
+	t.scanner = l.controlScanner(l.control.index, first, t.note)
 	return t, l.sink.client.scanTo(ctx, t.scanner, end-1)
 }
 
-func (t *tail) add(f fetched) error {
+// end reads on up to this owner's mark.
+func (t *tail) end(ctx context.Context) error {
+	err := t.log.sink.client.scanTo(ctx, t.scanner, t.log.marked-1)
+	if errors.Is(err, errGone) {
+		err, t.lost = nil, err
+	}
+	return cmp.Or(err, t.log.newer())
+}
+
+func (t *tail) note(f fetched) error {
 	c := f.control
 	switch {
-	case t.lost != nil || c.Slot != t.log.slot || c.Type != change.ControlBatch || c.Batch <= t.from.Seq:
+	case t.lost != nil || !t.follows(c):
 	case c.Batch != t.seq+1:
 		t.lost = gone("batch %d follows batch %d in %s", c.Batch, t.seq, t.log.control.topic.name)
-	case t.changes+c.Changes > maxTail:
-		t.lost = gone("the checkpoint is more than %d changes behind the log: too old to go on from", maxTail)
 	default:
-		t.seq, t.changes = c.Batch, t.changes+c.Changes
-		t.batches = append(t.batches, tailBatch{*c, f.offset + 1})
-		return nil
-	}
-	if t.lost != nil {
-		t.batches = nil
+		if t.seq == t.from.Seq {
+			t.first = f.offset
+		}
+		t.seq = c.Batch
 	}
 	return nil
+}
+
+// follows reports whether a control record ends a batch of the slot that the checkpoint does not know.
+func (t *tail) follows(c *change.Control) bool {
+	return c.Slot == t.log.slot && c.Type == change.ControlBatch && c.Batch > t.from.Seq
 }
 
 // tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the
@@ -142,50 +128,4 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 func (l *slotLog) logStart(ctx context.Context) (int64, error) {
 	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
 	return starts[int(l.control.index)], err
-}
-
-// readBatch reads the changes of one batch back.
-func (l *slotLog) readBatch(ctx context.Context, t *tailBatch) (sinks.Recovered, error) {
-	r := sinks.Recovered{
-		Batch:   change.Batch{Slot: t.Slot, Epoch: t.Epoch, Seq: t.Batch, Positions: t.Positions},
-		Offsets: change.Offsets{l.control.topic.name: {int(l.control.index): t.next}},
-	}
-	rb := &rebuilder{batch: t, parts: map[string][][]byte{}}
-	dead := change.DeadLetterTopic(l.envelope.Prefix)
-	if err := l.scanRanges(ctx, dead, t.Ranges[dead], rb.addPart); err != nil {
-		return r, err
-	}
-	for topic, ranges := range t.Ranges {
-		if topic == dead {
-			continue
-		}
-		if err := l.scanRanges(ctx, topic, ranges, rb.addChange); err != nil {
-			return r, err
-		}
-	}
-	for topic, ranges := range t.Ranges {
-		for p, ends := range ranges {
-			r.Offsets.Merge(change.Offsets{topic: {p: ends[1] + 1}})
-		}
-	}
-	r.Batch.Changes = rb.changes
-	return r, rb.check()
-}
-
-// scanRanges visits the batch's own records of one topic. In between may stand those of other slots, and in
-// at-least-once mode those of an owner that was being fenced.
-func (l *slotLog) scanRanges(ctx context.Context, topic string, ranges map[int][2]int64, visit func(fetched) error) error {
-	if len(ranges) == 0 {
-		return nil
-	}
-	if err := l.sink.client.exists(ctx, topic); err != nil {
-		return err
-	}
-	for p, ends := range ranges {
-		s := &scanner{topic: topic, partition: int32(p), first: ends[0], last: ends[1], committed: true, visit: visit}
-		if err := l.sink.client.scan(ctx, s); err != nil {
-			return err
-		}
-	}
-	return nil
 }

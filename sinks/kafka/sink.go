@@ -12,11 +12,11 @@ import (
 
 // Sink is the Kafka destination.
 type Sink struct {
-	cfg       Config
-	client    *client
-	topics    *topics
-	codec     codec
-	dataTopic topicPlan
+	cfg                     Config
+	client                  *client
+	topics                  *topics
+	codec                   codec
+	dataTopic, controlTopic topicPlan
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -35,10 +35,10 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: topicPlan{config: maps.Clone(dataTopicConfig)}}
+	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	c.cfg = &s.cfg
-	s.topics = &topics{client: c, known: map[string]*topicInfo{}}
+	s.topics = &topics{client: c, known: map[string]*topicInfo{}, warned: map[string]string{}}
 	return s, nil
 }
 
@@ -48,14 +48,16 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// Open sees whose the log is, fences the slot's earlier writers, marks the place in the control topic, and reads back up
-// to the mark.
-func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
+// Open sees whose the log is, fences the slot's earlier writers, and marks the place in the control topic up to which the tail
+// is read.
+func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	s.topics.forget()
-	l, recovered, err := s.open(ctx, slot, epoch, from)
-	var lost *sinks.LostTailError
-	if err == nil || errors.As(err, &lost) {
-		return l, recovered, err
+	l, lost, err := s.open(ctx, slot, epoch, from)
+	if err == nil {
+		tail := func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+			return asLost(l.readTail(ctx, visit), lost)
+		}
+		return &sinks.Opened{Log: l, Tail: tail, Lost: lost}, nil
 	}
 	if l != nil && l.producer != nil {
 		l.broken = err
@@ -63,12 +65,12 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	}
 	var other *sinks.OtherClusterError
 	if errors.As(err, &other) {
-		return nil, nil, other
+		return nil, other
 	}
-	return nil, nil, fmt.Errorf("open slot %d: %w", slot, err)
+	return nil, fmt.Errorf("open slot %d: %w", slot, err)
 }
 
-func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, _ []sinks.Recovered, err error) {
+func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, _ *sinks.LostTailError, err error) {
 	if l, err = s.newLog(ctx, slot, epoch); err != nil {
 		return nil, nil, err
 	}
@@ -85,8 +87,8 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if l.producer, err = newProducer(ctx, s.client, s.cfg.ClusterUID, slot); err != nil {
 		return l, nil, err
 	}
-	recovered, err := s.openLog(ctx, l, from)
-	return l, recovered, err
+	lost, err := s.openLog(ctx, l, from)
+	return l, lost, err
 }
 
 func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, error) {
@@ -96,7 +98,7 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
 		encoder: batchEncoder{codec: s.codec},
 	}
-	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), controlTopic)
+	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
 		return nil, err
 	}
@@ -104,30 +106,21 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 	return l, nil
 }
 
-// openLog writes the mark and reads back. In at-least-once mode the mark is what fences: the control partition
+// openLog writes the mark and finds out what is lost. In at-least-once mode the mark is what fences: the control partition
 // has now seen the newer producer epoch, so no older writer can end a batch any more.
-func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (recovered []sinks.Recovered, err error) {
+func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (lost *sinks.LostTailError, err error) {
 	if l.marked, err = l.mark(ctx, from.Seq); err != nil {
 		return nil, fmt.Errorf("mark the control topic: %w", err)
 	}
 	if !from.New {
-		recovered, err = l.recover(ctx)
+		if err := l.after.end(ctx); err != nil {
+			return nil, err
+		}
 	}
-	var tail *sinks.LostTailError
-	if err != nil && !errors.As(err, &tail) {
-		return nil, err
+	if lost, err = l.inspect(ctx, from.Offsets); err != nil || l.after == nil || l.after.lost == nil {
+		return lost, err
 	}
-	lost, inspectErr := l.inspect(ctx, from.Offsets)
-	switch {
-	case inspectErr != nil:
-		return nil, inspectErr
-	case lost != nil && tail != nil:
-		lost.Reason, lost.TailRead = tail.Reason+"; "+lost.Reason, false
-	}
-	if lost != nil {
-		return recovered, lost
-	}
-	return recovered, err
+	return withTail(l.after.lost, lost), nil
 }
 
 // mark writes an "open" control record and gives its offset.

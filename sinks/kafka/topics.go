@@ -9,34 +9,37 @@ import (
 	"sync"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+
+	"kubecdc/change"
 )
 
 // minLimit is below every limit that makes sense: a stub must fit.
 const minLimit = 1024
 
-// topicPlan is how a topic is made where there is none.
-type topicPlan struct {
-	partitions int // 0: Config.Partitions
-	config     map[string]string
+const maxMessageBytes = "max.message.bytes"
+
+func (p *topicPlan) count(cfg *Config) int { return cmp.Or(p.partitions, cfg.Partitions) }
+
+// request is the plan as a request.
+func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic {
+	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(p.count(cfg)), ReplicationFactor: int16(cfg.ReplicationFactor)}
+	for k, v := range p.config {
+		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
+	}
+	return t
 }
 
-// dataTopicConfig: compact keeps the last state of every live object for ever, so that a reader who starts late
-// can build all of them; but every change stays for at least a week (min.compaction.lag.ms), which is what makes
-// the log a log. delete stands beside it, with no time limit of its own, so that an operator can set one
-// (retention.ms) or cut the log by hand: Kafka allows neither on a topic that is compacted only.
-var dataTopicConfig = map[string]string{
-	"cleanup.policy":        "compact,delete",
-	"retention.ms":          "-1",
-	"min.compaction.lag.ms": "604800000",
+// plan says how a topic is made.
+func (s *Sink) plan(name string) *topicPlan {
+	switch name {
+	case change.ControlTopic(s.cfg.TopicPrefix):
+		return &s.controlTopic
+	case change.DeadLetterTopic(s.cfg.TopicPrefix):
+		return &deadLetterTopic
+	}
+	return &s.dataTopic
 }
-
-// controlTopic has one partition, so that its order is that of the log; a slot writes a few records a batch at most. One
-// that has more keeps the number (Config.Pin), and each slot its partition. No compaction, since every batch record counts; a week, since a checkpoint that is older
-// needs a new list anyway: no API server keeps a week of history.
-var controlTopic = topicPlan{1, map[string]string{"cleanup.policy": "delete", "retention.ms": "604800000"}}
-
-// deadLetterTopic: kept until an operator sets a limit. What stands there stands nowhere else.
-var deadLetterTopic = topicPlan{config: map[string]string{"cleanup.policy": "delete", "retention.ms": "-1"}}
 
 // topicInfo is what must be known to write to a topic.
 type topicInfo struct {
@@ -50,6 +53,7 @@ type topics struct {
 	client *client
 	mu     sync.Mutex
 	known  map[string]*topicInfo
+	warned map[string]string // what was said of how a topic keeps its records
 }
 
 // ensure gives a topic, made as planned if it is not there.
@@ -70,7 +74,10 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	if info.partitions, err = t.pin(ctx, name, found, anew); err != nil {
 		return nil, err
 	}
-	if info.maxBatch, err = t.limit(ctx, name); err != nil {
+	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
+		return nil, err
+	}
+	if err := t.client.readable(ctx, name); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
@@ -96,6 +103,13 @@ func (t *topics) get(name string) *topicInfo {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.known[name]
+}
+
+// drop makes the next ensure of one topic look again.
+func (t *topics) drop(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.known, name)
 }
 
 // forget makes the next ensure look again.
@@ -131,7 +145,7 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 // create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
 	topic := kafka.TopicConfig{
-		Topic: name, NumPartitions: cmp.Or(plan.partitions, t.client.cfg.Partitions), ReplicationFactor: t.client.cfg.ReplicationFactor,
+		Topic: name, NumPartitions: plan.count(t.client.cfg), ReplicationFactor: t.client.cfg.ReplicationFactor,
 	}
 	for k, v := range plan.config {
 		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})
@@ -148,23 +162,30 @@ func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made 
 	return err == nil, nil
 }
 
-// limit is the largest record batch that the topic takes, or the configured one where that is smaller. That
-// DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited out, since what
-// is above a limit that was only guessed would go to the dead-letter topic.
-func (t *topics) limit(ctx context.Context, name string) (limit int, err error) {
-	err = t.client.try(ctx, "read max.message.bytes of "+name, func(ctx context.Context) (err error) {
-		limit, err = t.maxMessageBytes(ctx, name)
+// settings looks at how a topic is configured, and gives the largest record batch that it takes, or the configured one where
+// that is smaller. That DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited
+// out, since what is above a limit that was only guessed would go to the dead-letter topic.
+func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (limit int, err error) {
+	var has map[string]string
+	err = t.client.try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
+		all, err := t.client.configs(ctx, name)
+		if has = all[name]; err == nil {
+			limit, err = strconv.Atoi(has[maxMessageBytes])
+		}
 		return err
 	})
 	if ctx.Err() != nil {
 		return 0, err
 	}
 	if err != nil {
-		t.client.cfg.Logger.Debug("can't read max.message.bytes; taking Kafka's default", "topic", name, "error", err)
+		t.client.cfg.Logger.Debug("can't read a topic's configuration; taking Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
 		limit = defaultLimit
 		if t.client.cfg.MaxMessageBytes > 0 {
 			limit = t.client.cfg.MaxMessageBytes
 		}
+	}
+	if d := plan.differs(name, has); d != nil {
+		t.warn(d)
 	}
 	if configured := t.client.cfg.MaxMessageBytes; configured > 0 {
 		limit = min(limit, configured)
@@ -172,27 +193,14 @@ func (t *topics) limit(ctx context.Context, name string) (limit int, err error) 
 	return max(limit, minLimit), nil
 }
 
-func (t *topics) maxMessageBytes(ctx context.Context, name string) (int, error) {
-	const key = "max.message.bytes"
-	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
-	defer cancel()
-	res, err := t.client.api.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{
-		Resources: []kafka.DescribeConfigRequestResource{{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: []string{key},
-		}},
-	})
-	if err != nil {
-		return 0, err
+// warn says once how a topic differs, and again when it differs otherwise.
+func (t *topics) warn(d *difference) {
+	t.mu.Lock()
+	said := t.warned[d.topic] == d.has
+	t.warned[d.topic] = d.has
+	t.mu.Unlock()
+	if !said {
+		t.client.cfg.Logger.Warn("a topic keeps its records otherwise than "+asks+" asks; it is left as it is", "topic", d.topic,
+			"has", d.has, "asked", d.asked, "to change it", d.command(t.client.cfg.Brokers))
 	}
-	for _, r := range res.Resources {
-		for _, e := range r.ConfigEntries {
-			if e.ConfigName == key {
-				return strconv.Atoi(e.ConfigValue)
-			}
-		}
-		if r.Error != nil {
-			return 0, r.Error
-		}
-	}
-	return 0, &Error{Op: "read " + key, Err: errors.New("the broker does not say")}
 }

@@ -2,7 +2,11 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
@@ -31,6 +35,9 @@ func transactionalID(cfg *Config, uid string, slot int) string {
 	return fmt.Sprintf("%s-%s-%s-slot-%d", cfg.TopicPrefix, cfg.Cluster, uid, slot)
 }
 
+// transactionalPrefix is what all transactional ids of the cluster begin with.
+func (s *Sink) transactionalPrefix() string { return s.cfg.TopicPrefix + "-" + s.cfg.Cluster + "-" }
+
 // newProducer fences every earlier producer of the slot. Its transaction, if one is open, is aborted by the
 // broker before this returns; one whose commit was asked for is committed.
 //
@@ -39,9 +46,14 @@ func transactionalID(cfg *Config, uid string, slot int) string {
 func newProducer(ctx context.Context, c *client, uid string, slot int) (*producer, error) {
 	p := &producer{client: c, txnID: transactionalID(c.cfg, uid, slot), coordinator: -1,
 		transactional: c.cfg.Delivery == ExactlyOnce}
-	err := c.try(ctx, "fence earlier writers of "+p.txnID, func(ctx context.Context) error {
-		m, err := c.roundTrip(ctx, &initproducerid.Request{
-			TransactionalID: p.txnID, TransactionTimeoutMs: int32(c.cfg.TransactionTimeout.Milliseconds()),
+	return p, p.init(ctx, c.cfg.TransactionTimeout)
+}
+
+// init gets the producer's number and epoch.
+func (p *producer) init(ctx context.Context, timeout time.Duration) error {
+	return p.client.try(ctx, "fence earlier writers of "+p.txnID, func(ctx context.Context) error {
+		m, err := p.client.roundTrip(ctx, &initproducerid.Request{
+			TransactionalID: p.txnID, TransactionTimeoutMs: int32(timeout.Milliseconds()),
 			ProducerID: -1, ProducerEpoch: -1, // as a new process: anything else asks to go on as an older one
 		})
 		if err != nil {
@@ -51,7 +63,6 @@ func newProducer(ctx context.Context, c *client, uid string, slot int) (*produce
 		p.id, p.epoch = res.ProducerID, res.ProducerEpoch
 		return codeError(res.ErrorCode)
 	})
-	return p, err
 }
 
 // add makes partitions part of the transaction, which begins with the first.
@@ -94,22 +105,37 @@ func groupByTopic(partitions []*partition) []addpartitionstotxn.RequestTopic {
 	return topics
 }
 
-// firstError skips "not attempted", which the broker says of the partitions beside a failed one.
+// firstError skips "not attempted", which the broker says of the partitions beside a failed one. Where all that failed are
+// topics that the user may not write to, it names them all.
 func firstError(res *addpartitionstotxn.Response) error {
 	const notAttempted = 55 // OPERATION_NOT_ATTEMPTED
-	var first error
+	var skipped error
+	var denied deniedTopics
 	for _, t := range res.Results {
 		for _, r := range t.Results {
-			if err := codeError(r.ErrorCode); err != nil && (first == nil || r.ErrorCode != notAttempted) {
-				first = fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
-				if r.ErrorCode != notAttempted {
-					return first
-				}
+			err := codeError(r.ErrorCode)
+			switch {
+			case err == nil:
+			case r.ErrorCode == notAttempted:
+				skipped = fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
+			case errors.Is(err, kafka.TopicAuthorizationFailed):
+				denied = append(denied, t.Name)
+			default:
+				return fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
 			}
 		}
 	}
-	return first
+	if denied = slices.Compact(denied); len(denied) > 0 {
+		return denied
+	}
+	return skipped
 }
+
+// deniedTopics are topics that the user may not write to.
+type deniedTopics []string
+
+func (d deniedTopics) Error() string { return strings.Join(d, ", ") + ": " + d.Unwrap().Error() }
+func (d deniedTopics) Unwrap() error { return kafka.TopicAuthorizationFailed }
 
 // end commits or aborts the transaction. Asking again for the same end is harmless.
 func (p *producer) end(ctx context.Context, commit bool) error {

@@ -17,7 +17,7 @@ import (
 func BenchmarkWrite(b *testing.B) {
 	sink := open(b, servers.SharedPostgres(b).URL, servers.UniqueName())
 	defer sink.Close()
-	log, _, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
+	opened, err := sink.Open(b.Context(), 0, 1, sinks.Durable{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func BenchmarkWrite(b *testing.B) {
 	started := cpu()
 	for b.Loop() {
 		batch.Seq++
-		if _, err := log.Write(b.Context(), batch); err != nil {
+		if _, err := opened.Log.Write(b.Context(), batch); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -34,6 +34,14 @@ type slotLog struct {
 	restart bool // the tail was lost: the first batch starts numbers over
 	at      tail // where it stood when this owner came
 	params  writeParams
+	end     context.CancelFunc // of what keeps its tables up
+}
+
+// begin starts to keep the log's tables up.
+func (l *slotLog) begin() {
+	ctx, end := context.WithCancel(l.sink.open)
+	l.end = end
+	go l.keepUp(ctx)
 }
 
 // Write sends the whole batch in one statement and one round trip: see write_batch in the migrations.
@@ -63,8 +71,11 @@ func (l *slotLog) call(ctx context.Context, letters bool) (answer string, err er
 	return l.sink.db.Call(ctx, writeBatch, l.params.values(), writeTypes)
 }
 
-// Close has nothing to end: between batches the log holds nothing.
-func (l *slotLog) Close() error { return nil }
+// Close ends what keeps the tables up; between batches the log holds nothing.
+func (l *slotLog) Close() error {
+	l.end()
+	return nil
+}
 
 // writeParams are the parameters of writeBatch, as they go over the wire.
 type writeParams struct {

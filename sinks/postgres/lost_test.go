@@ -12,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
@@ -61,20 +62,20 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 			rows(t, url, test.damage)
 			from := sinks.Durable{Seq: test.from}
 			for epoch := int64(2); epoch <= 3; epoch++ { // it is said until something is written
-				var recovered []sinks.Recovered
-				var err error
-				log, recovered, err = sink.Open(t.Context(), 0, epoch, from)
-				wantLost(t, err, test.reason)
+				opened, err := sink.Open(t.Context(), 0, epoch, from)
+				if err != nil {
+					t.Fatal(err)
+				}
+				recovered, lost, err := sinktest.Tail(t.Context(), opened)
+				wantLost(t, lost, err, test.reason)
+				log = opened.Log
 				if got := fmt.Sprint(seqs(t, recovered)); test.want != "" && got != test.want {
 					t.Fatalf("recovered %s, not %s", got, test.want)
 				}
 			}
 			write(t, log, numbered(3, from.Seq+1))
 			write(t, log, numbered(3, from.Seq+2))
-			_, recovered, err := sink.Open(t.Context(), 0, 4, from)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, recovered := openTail(t, sink, 0, 4, from)
 			if got := seqs(t, recovered); len(got) != 2 || recovered[0].Batch.Epoch != 3 {
 				t.Fatalf("recovered %v", got)
 			}
@@ -82,17 +83,10 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 	}
 }
 
-func wantLost(t *testing.T, err error, reason string) {
+func wantLost(t *testing.T, lost *sinks.LostTailError, err error, reason string) {
 	t.Helper()
-	var lost *sinks.LostTailError
-	if reason == "" {
-		if err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if !errors.As(err, &lost) || !strings.Contains(lost.Reason, reason) {
-		t.Fatalf("error is %v", err)
+	if err != nil || (lost == nil) != (reason == "") || lost != nil && !strings.Contains(lost.Reason, reason) {
+		t.Fatalf("lost %v, error %v; want %q", lost, err, reason)
 	}
 }
 
@@ -127,7 +121,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	for epoch := int64(2); epoch < 100; epoch++ { // while more and more of the other one arrives
-		if _, _, err := next.Open(ctx, 0, epoch, sinks.Durable{}); err != nil {
+		if _, err := next.Open(ctx, 0, epoch, sinks.Durable{}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -153,10 +147,7 @@ func TestKillOfTheServerKeepsAllOfABatchOrNothing(t *testing.T) {
 	defer sink.Close()
 	var from sinks.Durable
 	for epoch := int64(1); epoch <= 4; epoch++ {
-		log, _, err := sink.Open(t.Context(), 0, epoch, from)
-		if err != nil {
-			t.Fatal(err)
-		}
+		log, _ := openTail(t, sink, 0, epoch, from)
 		known := killWhileWriting(t, server, log, epoch, from.Seq)
 		if err := server.Start(t.Context()); err != nil {
 			t.Fatal(err)
@@ -190,9 +181,8 @@ func killWhileWriting(t *testing.T, server *servers.Postgres, log sinks.Log, epo
 
 func wantAllOrNothing(t *testing.T, url string, sink *postgres.Sink, from, known uint64) (last uint64) {
 	t.Helper()
-	_, recovered, err := sink.Open(t.Context(), 1, int64(known), sinks.Durable{}) // any slot: connects anew
-	if err != nil || len(recovered) > 0 {
-		t.Fatal(err)
+	if _, recovered := openTail(t, sink, 1, int64(known), sinks.Durable{}); len(recovered) > 0 { // any slot: connects anew
+		t.Fatalf("%d batches", len(recovered))
 	}
 	wantRows(t, url, `select count(*) from batches b where (select count(*) from changes c where c.slot = b.slot and c.batch = b.seq) <> 100`, "0")
 	if _, err := fmt.Sscan(rows(t, url, `select max(seq) from batches`)[0], &last); err != nil {

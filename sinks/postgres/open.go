@@ -11,32 +11,37 @@ import (
 	"kubecdc/sinks"
 )
 
-// Open takes the slot: first it fences earlier owners, in a transaction of its own, which waits for a batch that is
-// just being written; then it reads what they wrote after the checkpoint. Where that can't be read any more it gives
-// the log with *sinks.LostTailError, and with the batches that can be read up to there.
-func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
+// Open takes the slot: it fences earlier owners, in a transaction of its own, which waits for a batch that is just being
+// written.
+func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
-	at, err := s.fence(ctx, slot, epoch)
+	at, err := s.fence(ctx, slot, epoch, from)
 	var other *sinks.OtherClusterError
 	var newer *sinks.NewerEpochError
 	if errors.As(err, &other) || errors.As(err, &newer) {
-		return nil, nil, err
+		return nil, err
 	}
 	if err != nil {
-		return nil, nil, s.db.Fail(op, err)
+		return nil, s.db.Fail(op, err)
+	}
+	if err := s.makeRoom(ctx); err != nil {
+		return nil, s.db.Fail(op, err)
 	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
-	if from.New {
-		return log, nil, nil
+	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
+	switch {
+	case from.New:
+	case at.seq < from.Seq:
+		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or "+
+			"restored from a backup?", at.seq, from.Seq)
+		opened.Lost.All = true
+	default:
+		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+			return log.readTail(ctx, from.Seq, visit)
+		}
 	}
-	recovered, reason, err := s.recover(ctx, at, from)
-	if err != nil {
-		return nil, nil, s.db.Fail(op, err)
-	}
-	if log.restart = reason != ""; log.restart {
-		return log, recovered, &sinks.LostTailError{Reason: reason, All: at.seq < from.Seq}
-	}
-	return log, recovered, nil
+	log.begin()
+	return opened, nil
 }
 
 // tail says where a slot's log stands.
@@ -47,22 +52,45 @@ type tail struct {
 }
 
 // fence raises the slot's epoch, unless the tables are another cluster's, or the epoch is as high already.
-func (s *Sink) fence(ctx context.Context, slot int, epoch int64) (tail, error) {
+func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Durable) (tail, error) {
+	var known *int64 // of the checkpoint; one that is new reads no batch back
+	if seq := int64(from.Seq); !from.New {
+		known = &seq
+	}
 	t := tail{slot: slot}
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err := s.db.Soon(ctx, 0, func(ctx context.Context) error { return s.raise(ctx, &t, epoch, known) })
+	return t, err
+}
+
+func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, known *int64) error {
+	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		if err := s.belong(ctx, tx); err != nil {
 			return err
 		}
-		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch) values ($1, $2, $3)
-			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now() where s.epoch < excluded.epoch
-			returning seq, tail_epoch`
-		err := tx.QueryRow(ctx, raise, s.cluster, slot, epoch).Scan(&t.seq, &t.epoch)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return s.newer(ctx, tx, slot)
+		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, known) values ($1, $2, $3, coalesce($4, 0))
+			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), known = coalesce($4, s.seq)
+			where s.epoch < excluded.epoch returning seq, tail_epoch, xmax = 0`
+		var first bool
+		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, known).Scan(&t.seq, &t.epoch, &first)
+		switch {
+		case errors.Is(err, pgx.ErrNoRows):
+			return s.newer(ctx, tx, t.slot)
+		case err == nil && first:
+			return s.unused(ctx, tx, t.slot, epoch)
 		}
 		return err
 	})
-	return t, err
+}
+
+// unused makes sure that a slot that slots does not know has no batch of this epoch, or a newer one: were slots emptied, two
+// batches could have one number.
+func (s *Sink) unused(ctx context.Context, tx pgx.Tx, slot int, epoch int64) error {
+	e := &sinks.NewerEpochError{Slot: slot}
+	const look = `select coalesce(max(epoch), 0) from kubecdc_log.batches where cluster = $1 and slot = $2`
+	if err := tx.QueryRow(ctx, look, s.cluster, slot).Scan(&e.Epoch); err != nil || e.Epoch < epoch {
+		return err
+	}
+	return e
 }
 
 // newer says which epoch the slot has.
@@ -80,11 +108,16 @@ func (s *Sink) belong(ctx context.Context, tx pgx.Tx) error {
 	if s.uid == "" {
 		return nil
 	}
-	const note = `insert into kubecdc_log.clusters (cluster, uid) values ($1, $2) on conflict do nothing`
-	if _, err := tx.Exec(ctx, note, s.cluster, s.uid); err != nil {
+	const note = `insert into kubecdc_log.clusters (cluster, uid, history) values ($1, $2, $3) on conflict do nothing`
+	if _, err := tx.Exec(ctx, note, s.cluster, s.uid, interval(s.history)); err != nil {
 		return err
 	}
-	return s.compare(ctx, tx)
+	if err := s.compare(ctx, tx); err != nil {
+		return err
+	}
+	const wish = `update kubecdc_log.clusters set history = $2 where cluster = $1 and history is distinct from $2`
+	_, err := tx.Exec(ctx, wish, s.cluster, interval(s.history))
+	return err
 }
 
 func (s *Sink) compare(ctx context.Context, db interface {

@@ -30,18 +30,21 @@ func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, e
 	return p, nil
 }
 
-// newest: a stream's last position, whichever slot it was in. It is empty from the start of its first list to the end, and
-// from when it is to be written anew. The clock is this server's, one for all slots.
-const newest = `select distinct on (stream) stream, version, moved, coalesce(ended, '') from (
-	select p.stream, p."resourceVersion" as version, p.time as moved, p.ended, b.time as written, 1 as rank
+// moves are what moved each stream's position, since when: a batch; or the start of its first list, or that it is to be
+// written anew, from which on it is empty. The clock is this server's, one for all slots.
+const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.time as moved, coalesce(p.ended, '') as ended,
+		b.written as since, b.written, 1 as rank
 	from kubecdc_log.batches b, json_to_recordset(b.positions) as p (stream text, "resourceVersion" text, time timestamptz, ended text)
-	where b.cluster = $1
 union all
-	select c.stream, '', c.time, null, case c.type when '` + change.ControlSnapshotBegin + `' then '-infinity' else b.time end, 0
-	from kubecdc_log.control c join kubecdc_log.batches b on (b.cluster, b.slot, b.epoch, b.seq) = (c.cluster, c.slot, c.epoch, c.batch)
-	where c.cluster = $1 and (c.type = '` + change.ControlSnapshotBegin + `'
-		or c.type = '` + change.ControlGap + `' and c.record->'gap'->>'from' = '` + change.UnknownVersion + `')
-) as moves order by stream, written desc, rank desc`
+	select cluster, stream, '', time, '', case type when '` + change.ControlSnapshotBegin + `' then '-infinity' else written end, written, 0
+	from kubecdc_log.control where type = '` + change.ControlSnapshotBegin + `'
+		or type = '` + change.ControlGap + `' and record->'gap'->>'from' = '` + change.UnknownVersion + `'`
+
+// newest: a stream's last position, whichever slot it was in, and whether its batch was dropped or not.
+const newest = `select distinct on (stream) stream, version, moved, ended from (` + moves + `
+union all
+	select cluster, stream, version, moved, ended, written, written, 1 from kubecdc_log.positions
+) as m where cluster = $1 order by stream, since desc, rank desc`
 
 func (l *slotLog) standings(ctx context.Context) ([]change.Position, error) {
 	rows, err := l.sink.db.Query(ctx, newest, l.sink.cluster)

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -10,35 +11,39 @@ import (
 	"kubecdc/sinks"
 )
 
-// maxRecovered bounds the changes held in memory by a recovery. There is one batch to recover, or none, unless the
-// checkpoint was restored from a backup.
-const maxRecovered = 200_000
-
-// recover reads the batches after the checkpoint. reason says why they are not all there, if so; those before the
-// first one that is missing are given all the same.
-func (s *Sink) recover(ctx context.Context, at tail, from sinks.Durable) (_ []sinks.Recovered, reason string, err error) {
-	if at.seq < from.Seq {
-		return nil, fmt.Sprintf("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or "+
-			"restored from a backup?", at.seq, from.Seq), nil
-	}
-	if at.seq == from.Seq {
-		return nil, "", nil
-	}
-	batches, err := s.batchesAfter(ctx, at, from.Seq)
-	if err != nil {
-		return nil, "", err
-	}
-	whole, reason := readable(batches, from.Seq, at.seq)
-	recovered, err := s.changesOf(ctx, at, from.Seq, whole)
-	if err != nil {
-		return nil, "", err
-	}
-	for i, r := range recovered {
-		if len(r.Batch.Changes) != whole[i].changes {
-			return recovered[:i], fmt.Sprintf("batch %d has %d of its %d changes", r.Batch.Seq, len(r.Batch.Changes), whole[i].changes), nil
+// readTail reads the batches after a number, one after another, up to where the slot stood when this owner came. Each takes two
+// statements that find it by key; no cursor stays open while the caller is at work.
+func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.Recovered) error) error {
+	at := stored{epoch: l.at.epoch} // before the first batch of that epoch
+	streams := map[string]*change.Stream{}
+	for seq := from + 1; seq <= l.at.seq; seq++ {
+		var changes []change.Change
+		err := l.sink.db.Soon(ctx, 0, func(ctx context.Context) (err error) {
+			if at, err = l.batchAfter(ctx, at, from); err == nil && at.seq == seq {
+				changes, err = l.changesOf(ctx, at, streams)
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, pgx.ErrNoRows) || err == nil && at.seq != seq:
+			return l.lost("batch %d is missing", seq)
+		case err != nil:
+			return l.sink.db.Fail(fmt.Sprintf("read batch %d of slot %d back", seq, l.slot), err)
+		case len(changes) != at.changes:
+			return l.lost("batch %d has %d of its %d changes", seq, len(changes), at.changes)
+		}
+		b := change.Batch{Slot: l.slot, Epoch: at.epoch, Seq: seq, Positions: at.positions, Changes: changes}
+		if err := visit(&sinks.Recovered{Batch: b}); err != nil {
+			return err
 		}
 	}
-	return recovered, reason, nil
+	return nil
+}
+
+// lost gives up what was to be read: the next batch starts the numbers over.
+func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
+	l.restart = true
+	return &sinks.LostTailError{Reason: fmt.Sprintf(format, args...)}
 }
 
 // stored is a row of batches.
@@ -49,67 +54,36 @@ type stored struct {
 	positions []change.Position
 }
 
-func (s *Sink) batchesAfter(ctx context.Context, at tail, seq uint64) ([]stored, error) {
+// batchAfter gives the row that follows another one; those up to a number are passed over.
+func (l *slotLog) batchAfter(ctx context.Context, at stored, from uint64) (b stored, err error) {
 	const look = `select epoch, seq, changes, positions from kubecdc_log.batches
-		where cluster = $1 and slot = $2 and epoch >= $3 and seq > $4 order by epoch, seq`
-	rows, err := s.db.Query(ctx, look, s.cluster, at.slot, at.epoch, int64(seq))
+		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 order by epoch, seq limit 1`
+	err = l.sink.db.QueryRow(ctx, look, l.sink.cluster, l.slot, at.epoch, int64(at.seq), int64(from)).
+		Scan(&b.epoch, &b.seq, &b.changes, &b.positions)
+	return b, err
+}
+
+// changesOf reads a batch's changes, in their order.
+func (l *slotLog) changesOf(ctx context.Context, b stored, streams map[string]*change.Stream) ([]change.Change, error) {
+	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
+		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
+	rows, err := l.sink.db.Query(ctx, look, l.sink.cluster, l.slot, b.epoch, int64(b.seq))
 	if err != nil {
 		return nil, err
 	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (b stored, err error) {
-		err = row.Scan(&b.epoch, &b.seq, &b.changes, &b.positions)
-		return b, err
-	})
-}
-
-// readable gives the batches that follow the checkpoint's without a hole, up to what memory may hold, and why these
-// are not all, if so.
-func readable(batches []stored, from, last uint64) (whole []stored, reason string) {
-	changes := 0
-	for i, b := range batches {
-		if b.seq != from+uint64(i)+1 {
-			return batches[:i], fmt.Sprintf("batch %d is missing", from+uint64(i)+1)
-		}
-		if changes += b.changes; changes > maxRecovered && i > 0 {
-			return batches[:i], fmt.Sprintf("%d batches follow the checkpoint, too many to read at once", len(batches))
-		}
-	}
-	if got := from + uint64(len(batches)); got < last {
-		return batches, fmt.Sprintf("batch %d is missing", got+1)
-	}
-	return batches, ""
-}
-
-// changesOf reads the changes of the batches, in their order.
-func (s *Sink) changesOf(ctx context.Context, at tail, from uint64, batches []stored) ([]sinks.Recovered, error) {
-	if len(batches) == 0 {
-		return nil, nil
-	}
-	recovered := make([]sinks.Recovered, len(batches))
-	for i, b := range batches {
-		recovered[i].Batch = change.Batch{Slot: at.slot, Epoch: b.epoch, Seq: b.seq, Positions: b.positions}
-	}
-	const look = `select batch, stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
-		where cluster = $1 and slot = $2 and epoch >= $3 and batch > $4 and batch <= $5 order by epoch, batch, n`
-	rows, err := s.db.Query(ctx, look, s.cluster, at.slot, at.epoch, int64(from), int64(batches[len(batches)-1].seq))
-	if err != nil {
-		return nil, err
-	}
-	streams := map[string]*change.Stream{}
-	var seq uint64
+	changes := make([]change.Change, 0, b.changes)
 	var stream, op string
 	var c change.Change
-	into := []any{&seq, &stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
+	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if streams[stream] == nil {
 			streams[stream] = change.StreamFromID(stream)
 		}
 		c.Stream, c.Op = streams[stream], change.Op(op[0])
-		b := &recovered[seq-from-1].Batch
-		b.Changes = append(b.Changes, c)
+		changes = append(changes, c)
 		return nil
 	})
-	return recovered, err
+	return changes, err
 }
 
 // body takes a json column as its text, byte for byte.

@@ -4,9 +4,12 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
@@ -29,6 +32,11 @@ type Config struct {
 	Cluster      string   // the column cluster of all rows; several clusters can share the tables
 	ClusterUID   string   // what tells the cluster from all others of that name; it never changes
 	ClusterIDs   []string // all that it may be known by: what names one of them is this cluster's too
+
+	// History is how long every change stays, at least. Default sinks.Forever.
+	History time.Duration
+	Upkeep  time.Duration // how often partitions are made ahead, and old ones dropped; default an hour
+	Logger  *slog.Logger  // default slog.Default()
 }
 
 // Sink is a sinks.Sink.
@@ -37,9 +45,17 @@ type Sink struct {
 	cluster string
 	uid     string   // of the cluster; empty: it is not compared
 	uids    []string // others that it may be known by
+	history time.Duration
+	upkeep  time.Duration
+	log     *slog.Logger
+	open    context.Context // until Close
+	close   context.CancelFunc
 }
 
-var _ sinks.Sink = (*Sink)(nil)
+var (
+	_ sinks.Sink   = (*Sink)(nil)
+	_ sinks.Prober = (*Sink)(nil)
+)
 
 // Open connects and brings the schema up to date.
 func Open(ctx context.Context, c Config) (*Sink, error) {
@@ -48,7 +64,9 @@ func Open(ctx context.Context, c Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{db: db, cluster: c.Cluster, uid: c.ClusterUID, uids: c.ClusterIDs}
+	s := &Sink{db: db, cluster: c.Cluster, uid: c.ClusterUID, uids: c.ClusterIDs, history: cmp.Or(c.History, sinks.Forever),
+		upkeep: cmp.Or(c.Upkeep, time.Hour), log: cmp.Or(c.Logger, slog.Default())}
+	s.open, s.close = context.WithCancel(context.Background())
 	if err := s.checkEncoding(ctx); err != nil {
 		db.Close()
 		return nil, s.db.Fail("open the log", err)
@@ -68,8 +86,12 @@ func (s *Sink) checkEncoding(ctx context.Context) error {
 	return nil
 }
 
+// Probe implements sinks.Prober.
+func (s *Sink) Probe(ctx context.Context) error { return s.db.Fail("reach the log", s.db.Ping(ctx)) }
+
 // Close waits for the calls under way and closes the connections.
 func (s *Sink) Close() error {
+	s.close()
 	s.db.Close()
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/sinktest"
 	"kubecdc/test/servers"
 )
 
@@ -38,11 +39,24 @@ func event(stream *change.Stream, op change.Op, name, uid, version string) chang
 
 func openLog(t *testing.T, sink sinks.Sink, epoch int64) sinks.Log {
 	t.Helper()
-	log, recovered, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{})
-	if err != nil || len(recovered) > 0 {
-		t.Fatalf("open with epoch %d: %d batches, error %v", epoch, len(recovered), err)
+	log, recovered := openTail(t, sink, 0, epoch, sinks.Durable{})
+	if len(recovered) > 0 {
+		t.Fatalf("open with epoch %d: %d batches", epoch, len(recovered))
 	}
 	return log
+}
+
+func openTail(t *testing.T, sink sinks.Sink, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
+	t.Helper()
+	opened, err := sink.Open(t.Context(), slot, epoch, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if err != nil || lost != nil {
+		t.Fatalf("lost %v, error %v", lost, err)
+	}
+	return opened.Log, recovered
 }
 
 func write(t *testing.T, log sinks.Log, b *change.Batch) {
@@ -156,10 +170,7 @@ func TestEveryBodyIsKeptAsItWas(t *testing.T) {
 		b.Changes = append(b.Changes, c)
 	}
 	write(t, openLog(t, sink, 1), b)
-	_, recovered, err := sink.Open(t.Context(), 0, 2, sinks.Durable{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, recovered := openTail(t, sink, 0, 2, sinks.Durable{})
 	for i, c := range recovered[0].Batch.Changes {
 		if string(c.After) != bodies[i] {
 			t.Errorf("body is %.100q, not %.100q", c.After, bodies[i])

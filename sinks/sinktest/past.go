@@ -39,7 +39,7 @@ func anotherClusterElsewhere(t *testing.T, w *world) {
 func wantOther(t *testing.T, w *world, slot int, epoch int64, from sinks.Durable) {
 	t.Helper()
 	foreign := w.another(t, Name, "uid-of-another")
-	_, _, err := foreign.Open(t.Context(), slot, epoch, from)
+	_, err := foreign.Open(t.Context(), slot, epoch, from)
 	for _, err := range []error{err, foreign.Meet(t.Context(), slot, from)} {
 		var other *sinks.OtherClusterError
 		if !errors.As(err, &other) || other.Cluster != Name || other.Stored != UID || other.Found != "uid-of-another" {
@@ -160,12 +160,12 @@ func pastOfLists(t *testing.T, w *world) {
 }
 
 func pastOfClusters(t *testing.T, w *world) {
-	other, _, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
+	other, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer other.Close()
-	w.write(t, other, batch(1, 1, object("a", 10), object("b", 11)))
+	defer other.Log.Close()
+	w.write(t, other.Log, batch(1, 1, object("a", 10), object("b", 11)))
 	log, past, objects := w.past(t, slot, 1, everything)
 	wantObjects(t, objects)
 	wantStands(t, past, map[string]string{})

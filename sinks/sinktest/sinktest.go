@@ -56,6 +56,9 @@ func Run(t *testing.T, fresh Fresh) {
 		{"the past leaves other clusters out", pastOfClusters},
 		{"the past goes on where it ends", goOnFromPast},
 		{"recovery is the same however often it is repeated", recoverTwice},
+		{"a tail that was broken off is read on from there", brokenOff},
+		{"an owner that is fenced while it reads the tail reads its own, and writes no more", fencedInTheTail},
+		{"a long tail takes the memory of a batch", longTail},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.test(t, &world{fresh, fresh(t)})
@@ -142,7 +145,7 @@ func fenceOlder(t *testing.T, w *world) {
 func olderCantOpen(t *testing.T, w *world) {
 	w.open(t, slot, 7, sinks.Durable{})
 	for _, epoch := range []int64{6, 7} {
-		_, _, err := w.sink(t).Open(t.Context(), slot, epoch, sinks.Durable{})
+		_, err := w.sink(t).Open(t.Context(), slot, epoch, sinks.Durable{})
 		var newer *sinks.NewerEpochError
 		if !errors.As(err, &newer) || newer.Slot != slot || newer.Epoch != 7 {
 			t.Errorf("opening with epoch %d after 7: error %v, want a NewerEpochError that says 7", epoch, err)

@@ -2,6 +2,8 @@ package sinktest
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -42,12 +44,40 @@ func (w *world) another(t *testing.T, cluster, uid string) sinks.Sink {
 // open takes a slot as a new process does. Earlier owners are neither closed nor told.
 func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
-	log, recovered, err := w.sink(t).Open(t.Context(), slot, epoch, from)
+	opened := w.opened(t, slot, epoch, from)
+	recovered, lost, err := Tail(t.Context(), opened)
+	if err != nil || lost != nil {
+		t.Fatalf("read the tail of slot %d with epoch %d: lost %v, error %v", slot, epoch, lost, err)
+	}
+	return opened.Log, recovered
+}
+
+// opened takes a slot and reads nothing back yet.
+func (w *world) opened(t *testing.T, slot int, epoch int64, from sinks.Durable) *sinks.Opened {
+	t.Helper()
+	opened, err := w.sink(t).Open(t.Context(), slot, epoch, from)
 	if err != nil {
 		t.Fatalf("open slot %d with epoch %d: %v", slot, epoch, err)
 	}
-	t.Cleanup(func() { log.Close() })
-	return log, recovered
+	t.Cleanup(func() { opened.Log.Close() })
+	return opened
+}
+
+// Tail reads a whole tail into memory, and what the log has lost.
+func Tail(ctx context.Context, opened *sinks.Opened) (all []sinks.Recovered, lost *sinks.LostTailError, err error) {
+	err = opened.Tail(ctx, func(r *sinks.Recovered) error {
+		kept := *r
+		kept.Batch.Changes = slices.Clone(r.Batch.Changes)
+		for i := range kept.Batch.Changes {
+			kept.Batch.Changes[i].After = bytes.Clone(kept.Batch.Changes[i].After)
+		}
+		all = append(all, kept)
+		return nil
+	})
+	if lost = opened.Lost; errors.As(err, &lost) {
+		err = nil
+	}
+	return all, lost, err
 }
 
 func (w *world) write(t *testing.T, log sinks.Log, b *change.Batch) change.Offsets {

@@ -73,8 +73,8 @@ func isTerminal(w io.Writer) bool {
 }
 
 // Open recovers nothing.
-func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (sinks.Log, []sinks.Recovered, error) {
-	return &log{s}, nil, nil
+func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (*sinks.Opened, error) {
+	return &sinks.Opened{Log: &log{s}, Tail: sinks.NoTail}, nil
 }
 
 // Meet finds nothing: nobody can tell what was written before.

@@ -26,11 +26,11 @@ func show(t *testing.T, format Format, b *change.Batch) string {
 	t.Helper()
 	var out bytes.Buffer
 	s := New(Options{Envelope: change.Envelope{Cluster: "prod", Prefix: "k8s", Version: "v1"}, Out: &out, Format: format})
-	log, _, err := s.Open(t.Context(), 0, 1, sinks.Durable{})
+	opened, err := s.Open(t.Context(), 0, 1, sinks.Durable{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := log.Write(t.Context(), b); err != nil {
+	if _, err := opened.Log.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

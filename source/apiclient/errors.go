@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -40,6 +41,15 @@ var ErrNameless = errors.New("its metadata has no name")
 // IsUnreadable reports an answer that is not a list, or that has an object that can't be read. Asking again is no use.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrNameless) || errors.Is(err, ErrUnsupported)
+}
+
+// IsOverload reports that the server has no time for the request, or broke off. It should be asked less.
+func IsOverload(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return status.Status().Code == http.StatusTooManyRequests || status.Status().Code >= http.StatusInternalServerError
+	}
+	return IsConnectionEnd(err)
 }
 
 // RetryAfter returns how long the server asks its clients to stay away (429, 503 and 504 carry it); 0 if it does not say.

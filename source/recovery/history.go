@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"golang.org/x/time/rate"
 
 	"kubecdc/change"
 	"kubecdc/redact"
@@ -26,13 +24,13 @@ type ExactReads struct {
 	metadataOnly bool
 	redactor     *redact.Redactor
 	aggregated   bool
-	limiter      *rate.Limiter
+	limiter      *Limiter
 	requests     atomic.Int64
 }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
 // server keeps the collection, whose remainingItemCount is an estimate.
-func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool, limiter *rate.Limiter) *ExactReads {
+func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool, limiter *Limiter) *ExactReads {
 	return &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated, limiter: limiter}
 }
 
@@ -44,6 +42,9 @@ var errNoSize = errors.New("the server does not count the collection (it does no
 
 // countPages bounds how many pages are read to count a collection that the server does not count.
 const countPages = 4
+
+// pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
+const pageTries = 10
 
 // Size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
@@ -110,21 +111,22 @@ func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint6
 	}
 }
 
-// page makes one request of what was at a resourceVersion, under the budget. What may pass (429, 5xx, a lost connection)
-// is tried again for a while; nothing is visited twice by that, since a page is collected before it is visited.
+// page makes one request for the past when the limiter admits it. It repeats a few times what may pass (5xx, a lost
+// connection). Nothing is visited twice by that, since a page is collected before it is visited.
 func (h *ExactReads) page(ctx context.Context, at string, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items [][]byte
-	read := func() (apiclient.Page, error) {
-		if err := h.limiter.Wait(ctx); err != nil {
-			return apiclient.Page{}, backoff.Permanent(err)
-		}
-		h.requests.Add(1)
-		items = items[:0]
-		p, err := h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, raw []byte) error {
-			items = append(items, raw)
-			return nil
+	alike := o.Limit <= 1 // of one object: by its name, or any
+	read := func() (p apiclient.Page, err error) {
+		err = h.limiter.Do(ctx, alike, func() error {
+			h.requests.Add(1)
+			items = items[:0]
+			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, raw []byte) error {
+				items = append(items, raw)
+				return nil
+			})
+			return err
 		})
 		if after := apiclient.RetryAfter(err); after > 0 {
 			return p, backoff.RetryAfter(int(after.Seconds()))
@@ -134,7 +136,7 @@ func (h *ExactReads) page(ctx context.Context, at string, o apiclient.ListOption
 		}
 		return p, err
 	}
-	p, err := backoff.Retry(ctx, read, backoff.WithMaxElapsedTime(30*time.Second))
+	p, err := backoff.Retry(ctx, read, backoff.WithMaxTries(pageTries), backoff.WithMaxElapsedTime(0))
 	if err != nil {
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}

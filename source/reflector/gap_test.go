@@ -3,6 +3,7 @@ package reflector_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -10,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -39,8 +39,15 @@ func testOptions() reflector.Options {
 	o := reflector.DefaultOptions()
 	o.FreshTries = 0
 	o.PageSize = 7 // many pages, even of few objects
-	o.Recovery = &reflector.Recovery{Limiter: rate.NewLimiter(rate.Inf, 1), Parallel: 4, MaxRevisions: 100_000}
+	o.Recovery = recoverAt(10_000, 10_000)
 	return o
+}
+
+// recoverAt recovers with a limiter that begins at one rate and goes up to another.
+func recoverAt(start, most float64) *reflector.Recovery {
+	r := reflector.NewRecovery(start, most, slog.New(slog.DiscardHandler))
+	r.Parallel, r.MaxRevisions = 4, 100_000
+	return r
 }
 
 // start runs a stream until the test ends or stop is called.

@@ -46,6 +46,7 @@ const (
 	StateVerifying   State = "verifying"   // asking whether the server still holds the log's history
 	StateWaiting     State = "waiting"     // backing off after an error
 	StateUnsupported State = "unsupported" // its API server gives no numeric resourceVersions: it can't be exported
+	StateRefused     State = "refused"     // not read, since the sink does not take its records
 	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )
 

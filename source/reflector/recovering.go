@@ -4,10 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strconv"
 	"time"
-
-	"golang.org/x/time/rate"
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
@@ -18,10 +17,15 @@ import (
 
 // Recovery says how missed revisions are recovered. All streams of a process share the limiter and what they learn.
 type Recovery struct {
-	Limiter      *rate.Limiter // requests a second
-	Parallel     int           // requests at once, of one stream
-	MaxRevisions uint64        // a longer gap is only compared
-	Shared       recovery.SharedRevisions
+	Parallel     int    // requests at once, of one stream
+	MaxRevisions uint64 // a longer gap is only compared
+	limiter      *recovery.Limiter
+	shared       recovery.SharedRevisions
+}
+
+// NewRecovery begins each recovery with start requests a second, and goes up to most.
+func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
+	return &Recovery{limiter: recovery.NewLimiter(start, most, log)}
 }
 
 // backfill recovers what the watch missed, change by change, or leaves it to the list (listing.go) if the server can't
@@ -70,16 +74,16 @@ func (s *Reflector) backfill(ctx context.Context) (State, error) {
 
 // history reads the past of the stream's collection.
 func (s *Reflector) history(aggregated bool) *recovery.ExactReads {
-	return recovery.NewExactReads(s.client, s.stream, s.options.MetadataOnly, s.options.Redactor, aggregated, s.options.Recovery.Limiter)
+	return recovery.NewExactReads(s.client, s.stream, s.options.MetadataOnly, s.options.Redactor, aggregated, s.options.Recovery.limiter)
 }
 
 // survey lists identities and returns the gap between the log and the list, which is of version; nil if there is none.
 func (s *Reflector) survey(ctx context.Context) (gap *recovery.Gap, version string, err error) {
 	gap = &recovery.Gap{Leased: leased(s.stream.Resource), Namespaced: s.stream.Resource.Namespaced && s.stream.Namespace == "",
-		Parallel: s.options.Recovery.Parallel, Shared: s.options.Recovery.Shared.Of(s.stream)}
+		Parallel: s.options.Recovery.Parallel, Shared: s.options.Recovery.shared.Of(s.stream)}
 	ahead, back := false, false
 	s.known.StartPass()
-	version, err = s.listIdentities(ctx, func(o apiclient.Object) {
+	version, err = s.listIdentities(ctx, s.options.Recovery.limiter, func(o apiclient.Object) {
 		gap.Listed++
 		old, exists := s.known.Get(o.Key())
 		ahead = ahead || exists && change.CompareVersions(old.Version, s.told()) > 0
@@ -132,16 +136,20 @@ func (s *Reflector) bound(gap *recovery.Gap, version string, back, ahead bool) e
 	return nil
 }
 
-// listIdentities reads the collection, without bodies, as it is now.
-func (s *Reflector) listIdentities(ctx context.Context, visit func(apiclient.Object)) (version string, err error) {
+// listIdentities reads the collection, without bodies, as it is now. With a limiter, each request waits until that admits it.
+func (s *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter, visit func(apiclient.Object)) (version string, err error) {
 	token := ""
 	for {
 		last := version
-		p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: s.options.PageSize, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
-			o, err := apiclient.ParseObject(raw)
-			if err == nil {
-				visit(o)
-			}
+		var p apiclient.Page
+		err := limiter.Do(ctx, false, func() (err error) {
+			p, err = s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: s.options.PageSize, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
+				o, err := apiclient.ParseObject(raw)
+				if err == nil {
+					visit(o)
+				}
+				return err
+			})
 			return err
 		})
 		if err != nil {

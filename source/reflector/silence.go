@@ -95,7 +95,7 @@ func (x *silence) due() bool { return x.watches > 1 && x.quietTo == "" && !x.dif
 // compare lists identities, and notes whether they are what the log has.
 func (s *Reflector) compare(ctx context.Context) error {
 	started, n, same := time.Now(), 0, true
-	version, err := s.listIdentities(ctx, func(o apiclient.Object) {
+	version, err := s.listIdentities(ctx, nil, func(o apiclient.Object) {
 		same = same && s.known.Compare(o.Key(), o.UID, o.Version) == known.Same
 		n++
 	})

@@ -64,7 +64,7 @@ var errBehind = errors.New("the server seems to be behind the log")
 func (s *Reflector) rewind(reason string) State {
 	s.doubts, s.rewound, s.listing, s.silence, s.held = 0, true, nil, silence{}, ""
 	if r := s.options.Recovery; r != nil {
-		r.Shared.Forget()
+		r.shared.Forget()
 	}
 	if s.gap == nil && s.position != "" {
 		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}

@@ -188,6 +188,43 @@ func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	if !o.was(reflector.StateExpired) || o.was(reflector.StateListing) || o.was(reflector.StateBackfilling) || len(gaps(controls)) > 0 {
 		t.Errorf("went through %v with gap records %v, want a 410 and no list", o.states, gaps(controls))
 	}
+	behindABalancer(t, k, other, proxy, l, from)
+}
+
+// Behind one address are two API servers, one of which is slow, while the other is restarted; connections break and lead to
+// either. Nothing is lost, nothing comes twice.
+func behindABalancer(t *testing.T, k *servers.Kubernetes, other *servers.APIServer, balancer *servers.Proxy, l *ledger, from int64) {
+	slow := newProxy(t, other.Address)
+	slow.Slow(30_000)
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(400 * time.Millisecond):
+			}
+			balancer.Retarget([]string{k.Address, slow.Address}[i%2])
+			balancer.Drop()
+		}
+	}()
+	w := newWriter(t, other.Config, 6, []string{"kube-public"})
+	w.run(100)
+	ok(t, k.RestartAPIServer(t.Context()))
+	w.run(100)
+	close(end)
+	<-done
+	l.awaitPosition(t, strconv.FormatInt(revision(t, k), 10))
+	changes, controls := l.snapshot()
+	equalLogs(t, logSays(changes), etcdSays(t, k, from))
+	noneTwice(t, changes)
+	for _, g := range gaps(controls) {
+		if !g.Complete {
+			t.Errorf("gap record %+v, want a complete one", g)
+		}
+	}
+	t.Logf("%d changes, %d gaps", len(changes), len(gaps(controls)))
 }
 
 func newProxy(t *testing.T, target string) *servers.Proxy {

@@ -12,21 +12,12 @@ import (
 	"kubecdc/test/servers"
 )
 
-// authorizer makes the broker ask for rights: the plaintext listener has all, the user of the SASL listener has what no
-// ACL speaks of.
-var authorizer = map[string]string{
-	"authorizer.class.name":            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-	"super.users":                      "User:ANONYMOUS",
-	"allow.everyone.if.no.acl.found":   "true",
-	"offsets.topic.replication.factor": "1",
-}
-
 // Kafka in every trouble that it can be in, one after another under one exporter process: each is named in the log, in
 // /readyz and in the metrics, and is over without a restart when it is mended. In the end nothing is lost.
-// (Too few replicas can't be had of one broker; see sinks/kafka.)
+// (Too few replicas can't be had of one broker: see sinks/kafka. For rights that are missing see refused_test.go.)
 func TestKafkaInTrouble(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets}
-	w := NewWorld(t, servers.KafkaOptions{SASL: true, Properties: authorizer})
+	w := NewWorld(t, servers.KafkaOptions{SASL: true})
 	const bufferBytes = 1 << 20
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", w.Kafka.SASLBrokers[0],
 		"KUBECDC_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword,
@@ -40,13 +31,6 @@ func TestKafkaInTrouble(t *testing.T) {
 	configMaps := w.Prefix + "." + ConfigMaps.ID()
 
 	brokerAway(t, w, e, bufferBytes)
-	writing := kadm.NewACLs().Deny("User:" + servers.KafkaUser).DenyHosts().Topics(configMaps).Operations(kadm.OpWrite).ResourcePatternType(kadm.ACLPatternLiteral)
-	describing := kadm.NewACLs().Allow("User:"+servers.KafkaUser).AllowHosts().Topics(configMaps).Operations(kadm.OpDescribe, kadm.OpRead).ResourcePatternType(kadm.ACLPatternLiteral)
-	const grant = "grant Describe, Read and Write on the topics"
-	affected{"sink": e}.endure(t, writer, trouble{name: "may not write", hint: grant,
-		make: func() { setACLs(t, a, describing, writing) }, mend: func() { clearACLs(t, a, describing, writing) }})
-	affected{"sink": e}.endure(t, writer, trouble{name: "may not even see the topic", hint: grant,
-		make: func() { setACLs(t, a, writing) }, mend: func() { clearACLs(t, a, writing) }})
 	partitionsAdded(t, w, e, writer, a, configMaps)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
 
@@ -87,28 +71,6 @@ func brokerAway(t *testing.T, w *World, e *Exporter, bufferBytes float64) {
 		flooded.Seconds(), items, bytes/1e3, before>>20, after>>20, time.Since(started).Seconds())
 	if grown := after - before; grown > 40<<20 {
 		t.Errorf("memory grew by %d MB", grown>>20)
-	}
-}
-
-func setACLs(t *testing.T, a *kadm.Client, sets ...*kadm.ACLBuilder) {
-	t.Helper()
-	for _, b := range sets {
-		results, err := a.CreateACLs(context.Background(), b)
-		must(t, err)
-		for _, r := range results {
-			must(t, r.Err)
-		}
-	}
-}
-
-func clearACLs(t *testing.T, a *kadm.Client, sets ...*kadm.ACLBuilder) {
-	t.Helper()
-	for _, b := range sets {
-		results, err := a.DeleteACLs(context.Background(), b)
-		must(t, err)
-		for _, r := range results {
-			must(t, r.Err)
-		}
 	}
 }
 

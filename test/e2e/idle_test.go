@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -50,6 +52,42 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 		last, n = at, n+1
 	}
 	t.Logf("%d batches of positions alone", n)
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("after SIGTERM the exit code is %d", code)
+	}
+	frozenServersAreNamed(t, w)
+}
+
+// frozenServersAreNamed: an exporter with default intervals that has nothing to write says soon that a server does not answer.
+func frozenServersAreNamed(t *testing.T, w *World) {
+	t.Helper()
+	proxies, _ := w.Proxied(t)
+	e := StartExporter(t, "one that has nothing to write", w.With("KUBECDC_LEASE_DURATION", "10s", "KUBECDC_WATERMARK_INTERVAL", "1m",
+		"KUBECDC_RESOURCES", Resources([]Kind{Widgets}), "KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, proxies["postgres"].Address, 1)))
+	e.AwaitReady(t)
+	for _, server := range []struct {
+		part           string
+		freeze, resume func() error
+		within         time.Duration
+	}{
+		{"sink", w.Kafka.Pause, w.Kafka.Resume, 8 * time.Second},
+		{"checkpoint", func() error { proxies["postgres"].Freeze(); return nil }, proxies["postgres"].Restore, 4 * time.Second},
+	} {
+		must(t, server.freeze())
+		frozen := time.Now()
+		Await(t, 20*time.Second, "/readyz to name the "+server.part, func() (bool, error) {
+			return !e.Ready() && strings.Contains(e.Wrong(), server.part+": no answer since "), nil
+		})
+		took := time.Since(frozen)
+		t.Logf("%s frozen, said after %s: %s", server.part, took.Round(10*time.Millisecond), e.Wrong())
+		if took > server.within {
+			t.Errorf("that is later than %s", server.within)
+		}
+		e.wantLogged(t, "no answer yet", "part="+server.part)
+		must(t, server.resume())
+		e.AwaitReady(t)
+	}
 }
 
 // watermarks gives when each stream was told of.

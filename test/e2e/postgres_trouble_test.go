@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -23,14 +24,18 @@ func TestPostgresInTrouble(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets}
 	w := NewPostgresWorld(t, servers.PostgresOptions{Settings: map[string]string{"max_connections": "24"}})
 	url, fill := smallDatabase(t, w.Postgres)
+	proxy, err := servers.NewProxy(w.Postgres.Address)
+	must(t, err)
+	defer proxy.Close()
+	proxied := strings.Replace(url, w.Postgres.Address, proxy.Address, 1)
 	writer := w.Writer(t, kinds)
 	writer.Pad = 3000
 	writer.Run(50)
 	env := map[string]string{"KUBECDC_RESOURCES": Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES": "50", "KUBECDC_CLUSTER": "sink",
-		"KUBECDC_SINK_POSTGRES": url, "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}
+		"KUBECDC_SINK_POSTGRES": proxied, "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}
 	sink := StartExporter(t, "with its sink there", w.With(flat(env)...))
 	env = map[string]string{"KUBECDC_RESOURCES": Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES": "50", "KUBECDC_CLUSTER": "checkpoint",
-		"KUBECDC_SINK": "stdout", "KUBECDC_SINK_POSTGRES": "", "KUBECDC_CHECKPOINT": url}
+		"KUBECDC_SINK": "stdout", "KUBECDC_SINK_POSTGRES": "", "KUBECDC_CHECKPOINT": proxied}
 	checkpoint := StartExporter(t, "with its checkpoint there", w.With(flat(env)...))
 	sink.AwaitReady(t)
 	checkpoint.AwaitReady(t)
@@ -38,6 +43,7 @@ func TestPostgresInTrouble(t *testing.T) {
 	must(t, err)
 	who := affected{"sink": sink, "checkpoint": checkpoint}
 
+	who.endure(t, writer, trouble{name: "frozen", hint: "no answer since", make: proxy.Freeze, mend: func() { must(t, proxy.Restore()) }})
 	var release func()
 	who.endure(t, writer, trouble{name: "out of connections", hint: "raise max_connections",
 		make: func() { release = hogConnections(t, w.Postgres.URL) }, mend: func() { release() }})

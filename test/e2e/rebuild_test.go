@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,8 +20,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
-	"kubecdc/sinks"
-	"kubecdc/sinks/kafka"
 	"kubecdc/test/servers"
 )
 
@@ -291,66 +288,4 @@ func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
 	both[ended].wantLogged(t, "exports the same cluster to the same log with another checkpoint")
 	writer.Run(100)
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
-}
-
-// A log of 100,000 objects of 1 KB, each written twice, is folded by a process that stays below 100 MB, and five times as
-// many objects as in another log cost it next to nothing.
-func TestARebuildTakesLittleMemory(t *testing.T) {
-	w := NewWorld(t, servers.KafkaOptions{})
-	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
-	peak := func(objects int) int64 {
-		w.Env["KUBECDC_KAFKA_TOPIC_PREFIX"] = fmt.Sprint("objects-", objects)
-		fillLog(t, w, objects)
-		e := StartExporter(t, fmt.Sprint(objects, " objects"), w.With("KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")))
-		Await(t, 120*time.Second, "the checkpoint to be rebuilt", func() (bool, error) {
-			select {
-			case <-e.Done():
-				return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
-			default:
-				return strings.Contains(e.Tail(1<<20), "the checkpoint is rebuilt"), nil
-			}
-		})
-		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", e.cmd.Process.Pid))
-		must(t, err)
-		_, after, _ := strings.Cut(string(status), "VmHWM:")
-		kilobytes, err := strconv.ParseInt(strings.Fields(after)[0], 10, 64)
-		must(t, err)
-		for line := range strings.SplitSeq(e.Tail(1<<20), "\n") {
-			if strings.Contains(line, "the checkpoint is rebuilt") {
-				t.Log(line)
-			}
-		}
-		e.Kill()
-		return kilobytes * 1024
-	}
-	small, large := peak(20_000), peak(100_000)
-	t.Logf("peak RSS %.1f MB with 20,000 objects, %.1f MB with 100,000", float64(small)/1e6, float64(large)/1e6)
-	if large > 100e6 || large-small > 20e6 {
-		t.Error("that is more than 100 MB, or grows with the objects")
-	}
-}
-
-// fillLog writes what an exporter would have written.
-func fillLog(t *testing.T, w *World, objects int) {
-	t.Helper()
-	sink, err := kafka.New(kafka.Config{Brokers: w.Kafka.Brokers, TopicPrefix: w.Env["KUBECDC_KAFKA_TOPIC_PREFIX"], Partitions: 3,
-		Cluster: w.Env["KUBECDC_CLUSTER"], ClusterUID: uidOf(t, w.Kube)})
-	must(t, err)
-	defer sink.Close()
-	log, _, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
-	must(t, err)
-	defer log.Close()
-	stream := change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}, "", "", "")
-	filler := strings.Repeat("abcdefgh ", 100)
-	for seq, n := uint64(1), 0; n < 2*objects; seq++ {
-		b := &change.Batch{Epoch: 1, Seq: seq, Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: "1", Time: time.Now()}}}
-		for ; len(b.Changes) < 2000; n++ {
-			name, version := fmt.Sprint("object-", n%objects), fmt.Sprint(1000+n)
-			b.Changes = append(b.Changes, change.Change{Stream: stream, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
-				ResourceVersion: version, Time: time.Now(),
-				After: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":%q},"data":{"k":"%d %s"}}`, name, version, n, filler)})
-		}
-		_, err := log.Write(t.Context(), b)
-		must(t, err)
-	}
 }

@@ -90,7 +90,8 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	}
 
 	_, before := slots.held()
-	fourth := StartExporter(t, "the fourth", env)
+	proxied := with(env, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","))
+	fourth := StartExporter(t, "the fourth", proxied)
 	t.Logf("a third of the slots handed over to a new replica after %s", slots.await(30*time.Second, 2, first, second, fourth))
 	if _, after := slots.held(); after != before+2 {
 		t.Errorf("slots changed hands %d times, not twice", after-before)
@@ -106,6 +107,10 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 		t.Errorf("the replica that was overtaken exits with %d:\n%s", code, first.Tail(1000))
 	}
 
+	cutOffFromKafka(t, w, proxied, slots, lease, fourth, second)
+	kafkaAwayForAll(t, w, slots, lease, fourth, second)
+	awaitMade(t, writer, writer.Made.Load()+100)
+
 	second.Signal(syscall.SIGTERM)
 	took = slots.await(30*time.Second, 6, fourth)
 	t.Logf("taken over %s after SIGTERM", took)
@@ -116,6 +121,57 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	close(stop)
 	<-done
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)
+}
+
+// cutOffFromKafka: of two replicas one loses the broker, by its own proxy. It says so, gives its slots back, and has its
+// share again when the broker answers it again. One that is cut off when it starts disturbs nobody.
+func cutOffFromKafka(t *testing.T, w *World, proxied map[string]string, slots *leases, lease time.Duration, cut, other *Exporter) {
+	t.Helper()
+	w.Kafka.Proxy.Freeze()
+	frozen := time.Now()
+	Await(t, 10*time.Second, "/readyz to name the sink", func() (bool, error) {
+		return !cut.Ready() && strings.Contains(cut.Wrong(), "sink: no answer since"), nil
+	})
+	named := time.Since(frozen)
+	late := StartExporter(t, "one that is cut off from the start", proxied)
+	took := slots.await(10*lease, 6, other) + named
+	t.Logf("cut off from Kafka: said after %s, taken over after %s: %s", named, took, cut.Wrong())
+	if named > 3*time.Second || took > 5*lease+2*time.Second {
+		t.Errorf("a replica without Kafka said so after %s, and was without slots after %s", named, took)
+	}
+	cut.wantLogged(t, "the slots are given back to the other replicas")
+	if wrong := late.Wrong(); late.Ready() || !strings.Contains(wrong, "the sink to say which log it is") {
+		t.Errorf("what is cut off from the start says: %s", wrong)
+	}
+	late.Kill()
+	_, before := slots.held()
+	must(t, w.Kafka.Proxy.Restore())
+	t.Logf("its share is back after %s", slots.await(30*time.Second, 3, cut, other))
+	cut.AwaitReady(t)
+	if _, after := slots.held(); after != before+3 {
+		t.Errorf("slots changed hands %d times, not 3 times", after-before)
+	}
+}
+
+// kafkaAwayForAll: where no replica has Kafka, no slot changes hands, for however long.
+func kafkaAwayForAll(t *testing.T, w *World, slots *leases, lease time.Duration, replicas ...*Exporter) {
+	t.Helper()
+	_, before := slots.held()
+	must(t, w.Kafka.Pause())
+	away := time.After(4 * lease)
+	for _, e := range replicas {
+		Await(t, 10*time.Second, "/readyz to name the sink", func() (bool, error) {
+			return !e.Ready() && strings.Contains(e.Wrong(), "sink: no answer since"), nil
+		})
+	}
+	<-away
+	must(t, w.Kafka.Resume())
+	for _, e := range replicas {
+		e.AwaitReady(t)
+	}
+	if held, after := slots.held(); after != before || len(held) != len(replicas) {
+		t.Errorf("slots changed hands %d times while nobody had Kafka: %v", after-before, held)
+	}
 }
 
 // With Lease objects, and with more replicas than slots: who holds none stands by, is ready, and takes over.

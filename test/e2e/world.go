@@ -24,6 +24,11 @@ type World struct {
 // NewWorld starts servers of the test's own: it will break them. The broker starts beside the others, since it takes longest.
 func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
+	return newWorld(t, compaction, kafka)
+}
+
+func newWorld(t testing.TB, compaction time.Duration, kafka servers.KafkaOptions) *World {
+	t.Helper()
 	var broker *servers.Kafka
 	var failed error
 	started := make(chan struct{})
@@ -36,7 +41,7 @@ func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 			_ = broker.Stop()
 		}
 	})
-	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	w := postgresWorld(t, startKube(t, compaction), servers.PostgresOptions{})
 	<-started
 	must(t, failed)
 	w.Kafka = broker

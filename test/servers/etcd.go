@@ -3,6 +3,7 @@ package servers
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -21,6 +22,8 @@ type etcd struct {
 	endpoint string
 	peer     string
 	flags    []string
+	kine     string // binary of kine, which runs in etcd's place; empty: etcd
+	database string // below kine
 	proc     *process
 }
 
@@ -42,12 +45,33 @@ func (e *etcd) args() []string {
 }
 
 func (e *etcd) start(ctx context.Context) (err error) {
+	if e.kine != "" {
+		return e.startKine(ctx)
+	}
 	e.proc, err = startProcess(command{name: "etcd", path: e.binary, args: e.args(), log: e.log})
 	if err != nil {
 		return err
 	}
 	return e.proc.awaitReady(ctx, func(ctx context.Context) error {
 		return probeURL(ctx, http.DefaultClient, e.endpoint+"/health", "")
+	})
+}
+
+// startKine starts kine, and waits until it takes connections: the API server
+// waits for the rest.
+func (e *etcd) startKine(ctx context.Context) (err error) {
+	address := strings.TrimPrefix(e.endpoint, "http://")
+	e.proc, err = startProcess(command{name: "kine", path: e.kine, log: e.log,
+		args: []string{"--listen-address=tcp://" + address, "--endpoint=" + e.database, "--metrics-bind-address=0"}})
+	if err != nil {
+		return err
+	}
+	return e.proc.awaitReady(ctx, func(ctx context.Context) error {
+		c, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err
 	})
 }
 

@@ -17,6 +17,7 @@ type KafkaOptions struct {
 	Properties      map[string]string // more server.properties; they win
 	SASL            bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
 	TLS             bool              // adds an SSL listener
+	ACLs            bool              // KafkaUser may do what ACLs allow; who comes without a login may do all
 	Guarded         bool              // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
 	Keep            bool              // keep the folder after Stop
 }

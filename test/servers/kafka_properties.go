@@ -25,6 +25,10 @@ func (k *Kafka) properties() map[string]string {
 		addSASL(all, "proxied")
 		k.addTLS(all, "proxied", "required")
 	}
+	if k.opts.ACLs {
+		all["authorizer.class.name"] = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+		all["super.users"] = "User:ANONYMOUS"
+	}
 	if n := k.opts.MessageMaxBytes; n > 0 {
 		all["message.max.bytes"] = strconv.Itoa(n)
 		all["replica.fetch.max.bytes"] = strconv.Itoa(n)
@@ -56,6 +60,7 @@ func kafkaBasics(data, controller string) map[string]string {
 		"transaction.state.log.num.partitions":     "4",
 		"group.initial.rebalance.delay.ms":         "0",
 		"log.cleaner.dedupe.buffer.size":           "8388608",
+		"log.cleaner.backoff.ms":                   "500", // a test that waits for a compaction
 		"broker.session.timeout.ms":                timeout,
 		"broker.heartbeat.interval.ms":             "400",
 	}

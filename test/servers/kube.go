@@ -27,8 +27,12 @@ type KubernetesOptions struct {
 	// OwnEtcd are resources that are kept in a second etcd, which has revisions
 	// of its own: as group/resource, such as "/events" or "apps/deployments".
 	OwnEtcd []string
-	Users   []User // besides the admin
-	Keep    bool   // keep the folder after Stop
+	// Kine is the binary of kine (test/kine), in etcd's place, and KineEndpoint
+	// the database below it: postgres://…, or sqlite://PATH. EtcdHistory is then
+	// not to be had.
+	Kine, KineEndpoint string
+	Users              []User // besides the admin
+	Keep               bool   // keep the folder after Stop
 }
 
 // User is someone that the API server knows by a bearer token. RBAC decides
@@ -117,6 +121,8 @@ func (k *Kubernetes) newEtcd(name string) (*etcd, error) {
 		return nil, err
 	}
 	return &etcd{
+		kine:     k.opts.Kine,
+		database: k.opts.KineEndpoint,
 		binary:   k.binary,
 		dir:      k.instance.path(name),
 		log:      k.instance.path(name + ".log"),

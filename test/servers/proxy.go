@@ -22,6 +22,7 @@ type Proxy struct {
 	listener net.Listener
 	links    map[*link]bool
 	frozen   bool
+	vanished bool
 	closed   bool
 	rate     int // bytes a second each way and connection; 0: unlimited
 	cutAfter int // bytes from the target until the cut; negative: none
@@ -237,6 +238,19 @@ func (p *Proxy) Freeze() {
 	p.frozen = true
 }
 
+// Vanish makes each open connection one to a machine that is gone: no packet of the client's arrives, and none is acknowledged.
+func (p *Proxy) Vanish() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.vanished = true
+	for ln := range p.links {
+		if err := ignorePackets(ln.client); err != nil {
+			return fmt.Errorf("vanish: %w", err)
+		}
+	}
+	return nil
+}
+
 // Slow limits each connection to so many bytes a second, each way.
 func (p *Proxy) Slow(bytesPerSecond int) {
 	p.mu.Lock()
@@ -268,6 +282,10 @@ func (p *Proxy) Restore() error {
 		return errors.New("restore proxy: it is closed")
 	}
 	p.frozen, p.rate, p.cutAfter = false, 0, -1
+	if p.vanished {
+		p.vanished = false
+		p.dropLocked() // as their machine has forgotten them, once it is back
+	}
 	p.changed.Broadcast()
 	if p.listener != nil {
 		return nil

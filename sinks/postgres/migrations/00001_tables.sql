@@ -3,9 +3,14 @@
 -- Bodies are of type json, not jsonb: it keeps the API server's text byte for byte, and takes what jsonb refuses,
 -- such as \u0000. Cast to jsonb for its operators and indexes, e.g. (after::jsonb) @> '{"spec":{"replicas":3}}'.
 
+-- changes, batches and control are partitioned by the time at which they were written, by this server's clock; what is older
+-- than KUBECDC_SINK_POSTGRES_HISTORY goes by whole partitions. Their primary keys have that time at the end, since Postgres
+-- wants it there: that (cluster, slot, epoch, batch) is there once is what slots is for.
+
 create table clusters (
   cluster text primary key, -- its name, as in all other tables
-  uid     text not null     -- what tells it from all others of that name: no other may write under it
+  uid     text not null,    -- what tells it from all others of that name: no other may write under it
+  history interval          -- how long every change is to stay; null: for ever. The longest of all clusters counts
 );
 
 create table slots (
@@ -14,6 +19,7 @@ create table slots (
   epoch      bigint not null,            -- of the newest owner; older ones can write no more
   seq        bigint not null default 0,  -- of the last batch
   tail_epoch bigint not null default 0,  -- batches of older epochs were given up: see LostTailError
+  known      bigint not null default 0,  -- the last batch that the checkpoint is known to have: later ones may be read back
   opened_at  timestamptz not null default now(),
   primary key (cluster, slot)
 ) with (fillfactor = 50);
@@ -23,11 +29,11 @@ create table batches (
   slot      int not null,
   epoch     bigint not null,
   seq       bigint not null,
-  time      timestamptz not null, -- when it was written, by this server's clock
+  written   timestamptz not null, -- by this server's clock; the same in changes and control
   changes   int not null,         -- how many the batch has
   positions json not null,        -- how far each stream is complete with this batch
-  primary key (cluster, slot, epoch, seq)
-);
+  primary key (cluster, slot, epoch, seq, written)
+) partition by range (written);
 comment on table batches is 'one row for each batch: all of it was written at once';
 
 -- The order of the log is the primary key's, slot by slot. There is no serial id on purpose: with several writers
@@ -53,8 +59,9 @@ create table changes (
   stream           text not null,
   before           json,
   after            json,
-  primary key (cluster, slot, epoch, batch, n)
-);
+  written          timestamptz not null,   -- when the batch was written, by this server's clock
+  primary key (cluster, slot, epoch, batch, n, written)
+) partition by range (written);
 create index changes_by_object on changes (cluster, resource, namespace, name);
 comment on table changes is 'every change, never updated; read it in the order of its primary key, slot by slot';
 comment on column changes.op is 'c created, u updated, d deleted, r read by the first list of a stream';
@@ -88,8 +95,9 @@ create table control (
   type    text not null,
   stream  text,
   record  json not null,
-  primary key (cluster, slot, epoch, batch, n)
-);
+  written timestamptz not null, -- when the batch was written, by this server's clock
+  primary key (cluster, slot, epoch, batch, n, written)
+) partition by range (written);
 comment on table control is 'watermarks, snapshots, gaps: what tells a quiet stream from a broken one';
 
 create table dead_letters (
@@ -105,6 +113,62 @@ create table dead_letters (
   primary key (cluster, slot, epoch, batch, n)
 );
 comment on table dead_letters is 'what the API server sent and could not be read as an object, as it came';
+
+create table positions (
+  cluster text not null,
+  stream  text not null,
+  version text not null,        -- empty: its first list had not ended, or it was to be written anew
+  moved   timestamptz not null,
+  ended   text not null,
+  written timestamptz not null,
+  primary key (cluster, stream)
+);
+comment on table positions is 'how far each stream was complete with the batches that were dropped; newer ones are in batches';
+
+create view partitions as
+  select p.relname::text as parent, c.relname::text as name,
+    substring(pg_get_expr(c.relpartbound, c.oid) from 'FROM \(''([^'']+)''\)')::timestamptz as lower, -- null: it is just being dropped
+    substring(pg_get_expr(c.relpartbound, c.oid) from 'TO \(''([^'']+)''\)')::timestamptz as upper
+  from pg_inherits i join pg_class p on p.oid = i.inhparent join pg_class c on c.oid = i.inhrelid
+  where i.inhparent in ('batches'::regclass, 'changes'::regclass, 'control'::regclass);
+comment on view partitions is 'the partitions of batches, changes and control, each with the span of time that it holds';
+
+-- clock is all that is asked for the time: a test puts another one in its place.
+create function clock() returns timestamptz language sql volatile as 'select clock_timestamp()';
+
+-- make_partitions makes what is missing for now and at least one span of so many days after it. A table is made first and
+-- attached then, which keeps nobody from reading or writing. Where partitions of another length end, the next one begins.
+create function make_partitions(in_days int) returns void
+language plpgsql
+set timezone = 'UTC'
+set datestyle = 'ISO'
+as $$
+declare
+  span constant int := in_days * 86400;
+  now_ constant timestamptz := clock();
+  in_parent text;
+  at timestamptz;
+  until timestamptz;
+  start timestamptz;
+begin
+  perform pg_advisory_xact_lock(hashtextextended('kubecdc_log.make_partitions', 0));
+  foreach in_parent in array array['batches', 'changes', 'control'] loop
+    at := now_;
+    while at <= now_ + span * interval '1 second' loop
+      select upper into until from partitions where parent = in_parent and lower <= at and at < upper;
+      if not found then
+        start := to_timestamp(floor(extract(epoch from at) / span) * span);
+        until := least(start + span * interval '1 second', (select min(lower) from partitions where parent = in_parent and lower > at));
+        start := greatest(start, (select max(upper) from partitions where parent = in_parent and upper <= at));
+        execute format('create table %I (like %I including all)', in_parent || to_char(start, '_YYYYMMDD'), in_parent);
+        execute format('alter table %I attach partition %I for values from (%L) to (%L)',
+          in_parent, in_parent || to_char(start, '_YYYYMMDD'), start, until);
+      end if;
+      at := until;
+    end loop;
+  end loop;
+end
+$$;
 
 -- Which log this is: made anew with the tables, and kept by backups and replicas, whatever the server's address is.
 create table identity (
@@ -140,8 +204,11 @@ set work_mem = '64MB'       -- the arrays, as rows
 set enable_hashjoin = off   -- objects are found by key, never by a scan,
 set enable_mergejoin = off  -- whatever the table held when this plan was made
 as $$
+declare
+  now_ constant timestamptz := clock();
 begin
-  update slots set seq = in_seq, tail_epoch = case when in_restart then in_epoch else tail_epoch end
+  -- A batch is written when the checkpoint has the one before it.
+  update slots set seq = in_seq, known = in_seq - 1, tail_epoch = case when in_restart then in_epoch else tail_epoch end
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and (seq < in_seq or in_restart);
   if not found then
     perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
@@ -149,10 +216,10 @@ begin
   end if;
 
   insert into batches values
-    (in_cluster, in_slot, in_epoch, in_seq, clock_timestamp(), coalesce(cardinality(change_op), 0), in_positions);
+    (in_cluster, in_slot, in_epoch, in_seq, now_, coalesce(cardinality(change_op), 0), in_positions);
 
   insert into control
-    select in_cluster, in_slot, in_epoch, in_seq, n, time, type, stream, record
+    select in_cluster, in_slot, in_epoch, in_seq, n, time, type, stream, record, now_
     from unnest(control_time, control_type, control_stream, control_record)
       with ordinality as c (time, type, stream, record, n);
 
@@ -168,7 +235,7 @@ begin
   ), logged as (
     insert into changes
       select in_cluster, in_slot, in_epoch, in_seq, n, time, op, api_version, api_group, kind, resource,
-        namespace, name, uid, resource_version, inferred, gap, stream, before, after
+        namespace, name, uid, resource_version, inferred, gap, stream, before, after, now_
       from c
   ), deleted as (
     delete from objects o using c

@@ -1,0 +1,194 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+)
+
+const fleetLease = 10 * time.Second
+
+// fleet is replicas on one clock, which share slots by leases in memory. Each may be cut off from the sink by itself.
+type fleet struct {
+	checkpoint.Leases
+	slots int
+
+	mu     sync.Mutex
+	alive  map[string]time.Time // until when
+	owners map[int]string       // as long as the owner lives: each renews its leases
+	cut    map[string]bool
+	moves  int
+}
+
+func newFleet(slots int) *fleet {
+	return &fleet{slots: slots, alive: map[string]time.Time{}, owners: map[int]string{}, cut: map[string]bool{}}
+}
+
+func (f *fleet) Heartbeat(_ context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.alive[owner] = time.Now().Add(ttl)
+	r := checkpoint.Replicas{Members: []string{owner}, Slots: maps.Clone(f.owners)}
+	for other, until := range f.alive {
+		if other != owner && time.Now().Before(until) {
+			r.Members = append(r.Members, other)
+		}
+	}
+	slices.Sort(r.Members)
+	return r, nil
+}
+
+func (f *fleet) Leave(context.Context, string) error { return nil }
+
+// start runs a replica until the test, or the function it gives, ends it.
+func (f *fleet) start(t *testing.T, name string) (kill func()) {
+	ctx, kill := context.WithCancel(t.Context())
+	log := slog.New(slog.DiscardHandler)
+	stalls := newStalls(quiet{}, log)
+	parts := Parts{Leases: f, Observer: quiet{}, Log: log, stalls: stalls, reach: newReach(fleetLease, stalls)}
+	go parts.reach.probe(ctx, &fleetSink{fleet: f, name: name})
+	work := func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }
+	go newBalancer(Config{Slots: f.slots, Owner: name, LeaseDuration: fleetLease}, parts, work).run(ctx)
+	return kill
+}
+
+func (f *fleet) work(ctx context.Context, name string, slot int) error {
+	f.mu.Lock()
+	taken := f.owners[slot] != ""
+	if !taken {
+		f.owners[slot] = name
+		f.moves++
+	}
+	f.mu.Unlock()
+	if taken {
+		return nil
+	}
+	<-ctx.Done()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.owners, slot)
+	return nil
+}
+
+// set cuts replicas off from the sink, or lets the sink answer them again.
+func (f *fleet) set(cut bool, names ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, name := range names {
+		f.cut[name] = cut
+	}
+}
+
+// after waits, and then wants each of the replicas to hold so many slots after so many moves since the last call.
+func (f *fleet) after(t *testing.T, wait time.Duration, moves int, want map[string]int) {
+	t.Helper()
+	time.Sleep(wait)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	held := map[string]int{}
+	for _, owner := range f.owners {
+		held[owner]++
+	}
+	if !maps.Equal(held, want) || f.moves != moves {
+		t.Errorf("slots are held %v after %d moves, want %v after %d", held, f.moves, want, moves)
+	}
+	f.moves = 0
+}
+
+type fleetSink struct {
+	sinks.Sink
+	fleet *fleet
+	name  string
+}
+
+// Probe hangs until its time is over where the sink can't be reached.
+func (s *fleetSink) Probe(ctx context.Context) error {
+	s.fleet.mu.Lock()
+	cut := s.fleet.cut[s.name]
+	s.fleet.mu.Unlock()
+	if cut {
+		<-ctx.Done()
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (quiet) Stalled(string, error) {}
+func (quiet) Standing(Standing)     {}
+
+// Who works on what, while the sink answers some replicas and others not.
+func TestSlotsFollowTheSinksAnswers(t *testing.T) {
+	for name, happen := range map[string]func(t *testing.T, f *fleet){
+		"one of two is cut off, and comes back": func(t *testing.T, f *fleet) {
+			f.set(true, "a")
+			f.after(t, 2*fleetLease, 0, map[string]int{"a": 2, "b": 2})
+			f.after(t, 2*fleetLease, 2, map[string]int{"b": 4})
+			f.after(t, time.Hour, 0, map[string]int{"b": 4})
+			f.set(false, "a")
+			f.after(t, 5*fleetLease, 2, map[string]int{"a": 2, "b": 2})
+		},
+		"nobody has an answer": func(t *testing.T, f *fleet) {
+			f.set(true, "a", "b")
+			f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
+			f.set(false, "a")
+			time.Sleep(fleetLease)
+			f.set(false, "b")
+			f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
+		},
+		"then one has": func(t *testing.T, f *fleet) {
+			f.set(true, "a", "b")
+			f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
+			f.set(false, "b")
+			f.after(t, 5*fleetLease, 2, map[string]int{"b": 4})
+		},
+		"the one that has dies": func(t *testing.T, f *fleet) {
+			kill := f.start(t, "c")
+			f.after(t, 5*fleetLease, 1, map[string]int{"a": 2, "b": 1, "c": 1})
+			f.set(true, "a", "b")
+			f.after(t, 5*fleetLease, 3, map[string]int{"c": 4})
+			kill()
+			time.Sleep(3 * fleetLease)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if len(f.owners) != 4 || slices.Contains(slices.Collect(maps.Values(f.owners)), "c") {
+				t.Errorf("slots are held %v", f.owners)
+			}
+		},
+		"a network that comes and goes": func(t *testing.T, f *fleet) {
+			for range 30 {
+				f.set(true, "a")
+				time.Sleep(4 * fleetLease)
+				f.set(false, "a")
+				time.Sleep(2 * fleetLease)
+			}
+			if f.mu.Lock(); f.moves > 12 {
+				t.Errorf("in half an hour slots changed hands %d times", f.moves)
+			}
+			f.moves = 0
+			f.mu.Unlock()
+			time.Sleep(5 * fleetLease)
+			f.moves = 0
+			f.after(t, time.Minute, 0, map[string]int{"a": 2, "b": 2})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(4)
+				f.start(t, "a")
+				f.start(t, "b")
+				time.Sleep(5 * fleetLease)
+				f.moves = 0
+				happen(t, f)
+			})
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+)
+
+// Whatever breaks the rolling forward off leaves the checkpoint at the last batch that was read whole.
+func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
+	noted, late := &sinks.LostTailError{TailRead: true, Reason: "a topic"}, &sinks.LostTailError{Reason: "the rest"}
+	unread := errors.New("the broker is away")
+	for name, test := range map[string]struct {
+		at     int                                // the batch before which it breaks off
+		fail   error                              // of the sink,
+		meddle func(*testing.T, checkpoint.Store) // or another owner
+		want   error
+		part   string
+		lost   *sinks.LostTailError
+	}{
+		"the whole tail":                {at: 5, lost: noted},
+		"the rest is lost":              {at: 3, fail: late, lost: late},
+		"the sink fails":                {at: 2, fail: unread, want: unread, part: PartSink},
+		"another owner takes the slot":  {at: 3, meddle: takeOver, want: checkpoint.ErrFenced, part: PartCheckpoint},
+		"nothing can be read of it all": {at: 1, fail: late, lost: late},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storeAt(t, 1)
+			s := newSlot(0, Config{Slots: 1, Before: true}, Parts{Store: store, Log: slog.New(slog.DiscardHandler)}, nil)
+			state := checkpoint.SlotState{Epoch: 1, Seq: 1}
+			lost, err := s.rollForward(t.Context(), &state, &sinks.Opened{Lost: noted, Tail: func(_ context.Context, visit func(*sinks.Recovered) error) error {
+				for n := 1; n <= 4; n++ {
+					if n == test.at && test.meddle != nil {
+						test.meddle(t, store)
+					} else if n == test.at {
+						return fmt.Errorf("read it: %w", test.fail)
+					}
+					if err := visit(tailOf(n)); err != nil {
+						return err
+					}
+				}
+				return nil
+			}})
+			if !errors.Is(err, test.want) || PartOf(err) != test.part || lost != test.lost {
+				t.Errorf("lost %v, error %v of %q; want %v, %v of %q", lost, err, PartOf(err), test.lost, test.want, test.part)
+			}
+			if want := uint64(test.at); state.Seq != want || state.Offsets["pods"][0] != int64(want)-1 {
+				t.Errorf("the session goes on from batch %d, offsets %v; want batch %d", state.Seq, state.Offsets, want)
+			}
+			bodies, err := store.Bodies(t.Context(), "pods", []string{"ns/a"})
+			if want := fmt.Sprintf(`"after batch %d"`, test.at-1); err != nil || test.at > 1 && string(bodies["ns/a"]) != want {
+				t.Errorf("the checkpoint has %s, %v; want %s", bodies["ns/a"], err, want)
+			}
+		})
+	}
+}
+
+// tailOf is the nth batch after the checkpoint's.
+func tailOf(n int) *sinks.Recovered {
+	c := change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: fmt.Sprint(10 + n), After: fmt.Appendf(nil, `"after batch %d"`, n)}
+	return &sinks.Recovered{Batch: change.Batch{Epoch: 1, Seq: uint64(n) + 1, Changes: []change.Change{c},
+		Positions: []change.Position{{Stream: "pods", ResourceVersion: c.ResourceVersion, Time: time.Now()}}}, Offsets: change.Offsets{"pods": {0: int64(n)}}}
+}
+
+func takeOver(t *testing.T, store checkpoint.Store) {
+	if _, err := store.Acquire(t.Context(), 0, "a", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,119 @@
+package pgdb_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/internal/pgdb"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// A host that vanishes, or a server that hangs, fails a statement in time, whether it was still to be sent or the answer was
+// awaited; the error says so, and the next statement goes through once it is back.
+func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
+	pgdb.SetAnswerTime(3 * time.Second)
+	vanish := func(p *servers.Proxy) error { return p.Vanish() }
+	hang := func(p *servers.Proxy) error { p.Freeze(); return nil }
+	for name, test := range map[string]struct {
+		statement string
+		ask       func(context.Context, *pgdb.DB, string) error
+		fault     func(*servers.Proxy) error
+		want      string
+	}{
+		"it vanishes before a statement":  {"select 'ok'", query, vanish, ""},
+		"it vanishes while it is at work": {"select pg_sleep(60)::text", query, vanish, ""},
+		"it hangs before a call":          {"select 'ok'", call, hang, "no answer within 3s"},
+		"it hangs while it is at work":    {"select pg_sleep(60)::text", call, hang, "no answer within 3s"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
+			must(t, err)
+			defer proxy.Close()
+			database := servers.Database(t)
+			db := openAt(t, database, proxy, "tcp_user_timeout=2000&connect_timeout=2")
+			done := make(chan error, 1)
+			if strings.Contains(test.statement, "sleep") {
+				go func() { done <- test.ask(t.Context(), db, test.statement) }()
+				awaitSleeper(t, database)
+				must(t, test.fault(proxy))
+			} else {
+				must(t, test.ask(t.Context(), db, test.statement)) // the connection is there
+				must(t, test.fault(proxy))
+				go func() { done <- test.ask(t.Context(), db, test.statement) }()
+			}
+			select {
+			case err := <-done:
+				err = db.Fail("ask", err)
+				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "can it be reached from here?") {
+					t.Errorf("error is %v, want one with %q and a hint", err, test.want)
+				}
+			case <-time.After(15 * time.Second):
+				t.Error("the statement still hangs after 15 s")
+			}
+			must(t, proxy.Restore())
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := test.ask(ctx, db, "select 'ok'"); err != nil && test.ask(ctx, db, "select 'ok'") != nil {
+				t.Errorf("once it is back: %v", err)
+			}
+		})
+	}
+}
+
+func openAt(t *testing.T, database string, proxy *servers.Proxy, options string) *pgdb.DB {
+	t.Helper()
+	u, err := url.Parse(database)
+	must(t, err)
+	u.Host = proxy.Address
+	u.RawQuery += "&" + options
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: u.String(), Schema: "empty", Migrations: fstest.MapFS{}, Setting: "KUBECDC_CHECKPOINT"})
+	must(t, err)
+	t.Cleanup(db.Close)
+	return db
+}
+
+func call(ctx context.Context, db *pgdb.DB, statement string) error {
+	_, err := db.Call(ctx, statement, nil, nil)
+	return err
+}
+
+func query(ctx context.Context, db *pgdb.DB, statement string) error {
+	_, err := db.Exec(ctx, statement)
+	return err
+}
+
+// awaitSleeper waits until a statement that sleeps is being run in the database.
+func awaitSleeper(t *testing.T, database string) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), database)
+	must(t, err)
+	defer conn.Close(t.Context())
+	for asleep := false; !asleep; time.Sleep(20 * time.Millisecond) {
+		must(t, conn.QueryRow(t.Context(), `select exists (select from pg_stat_activity
+			where datname = current_database() and wait_event = 'PgSleep' and state = 'active')`).Scan(&asleep))
+	}
+}
+
+func TestAWrongTimeoutInTheURLIsNamed(t *testing.T) {
+	_, err := pgdb.Open(t.Context(), pgdb.Options{URL: "postgres://u:secret-pw@h/d?tcp_user_timeout=30s", Setting: "KUBECDC_CHECKPOINT"})
+	if !errors.Is(err, pgdb.ErrURL) || !strings.Contains(err.Error(), `tcp_user_timeout is "30s"`) || strings.Contains(err.Error(), "secret-pw") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

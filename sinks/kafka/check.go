@@ -1,0 +1,307 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"kubecdc/change"
+)
+
+// Check tries all that an export of the resources needs, and all that the start after the first one needs: to see, read and
+// write each topic that is there, to make each that is not, and a transaction, which is aborted. Nothing is made, and no
+// record is written. (An aborted transaction leaves a marker in each partition, which no consumer is given.) The error says
+// all that is wrong.
+func (s *Sink) Check(ctx context.Context, resources []change.Resource) (warnings []string, err error) {
+	c := &checking{sink: s, denied: map[right][]string{}}
+	names := []string{change.ControlTopic(s.cfg.TopicPrefix), change.DeadLetterTopic(s.cfg.TopicPrefix)}
+	for _, r := range resources {
+		names = append(names, change.Topic(s.cfg.TopicPrefix, r))
+	}
+	for _, step := range []func(context.Context) error{
+		func(ctx context.Context) error { return c.see(ctx, names) },
+		c.make, c.read, c.write,
+		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
+	} {
+		if err := step(ctx); err != nil {
+			c.wrong = append(c.wrong, err)
+			break
+		}
+	}
+	return c.warnings, errors.Join(append(c.wrong, c.missingRights()...)...)
+}
+
+// checking is one check.
+type checking struct {
+	sink     *Sink
+	there    []seenTopic
+	missing  []string
+	denied   map[right][]string // topics
+	wrong    []error
+	warnings []string
+}
+
+type seenTopic struct {
+	name     string
+	replicas int // the fewest of a partition
+}
+
+// right is what an ACL allows.
+type right string
+
+const (
+	toDescribe right = "Describe" // which the others imply: where it is missing, all are
+	toCreate   right = "Create"
+	toRead     right = "Read"
+	toWrite    right = "Write"
+)
+
+// The rights in TopicAuthorizedOperations (KIP-430), which brokers tell of topics that are not there too.
+const (
+	notTold  = math.MinInt32
+	readBit  = 1 << 3
+	writeBit = 1 << 4
+)
+
+// take notes an error about a topic: a right that is missing, or something else that is wrong with it.
+func (c *checking) take(r right, topic, op string, err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
+		c.denied[r] = append(c.denied[r], topic)
+	default:
+		c.wrong = append(c.wrong, newError(op+" topic "+topic, err))
+	}
+}
+
+// see finds out which topics are there.
+func (c *checking) see(ctx context.Context, names []string) error {
+	m, err := c.sink.client.roundTrip(ctx, &topicRequest{metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}})
+	if err != nil {
+		return newError("ask for the topics "+c.sink.cfg.TopicPrefix+".*", err)
+	}
+	for _, t := range m.(topicResponse).Topics {
+		err := codeError(t.ErrorCode)
+		if errors.Is(err, kafka.UnknownTopicOrPartition) {
+			c.seeMissing(t.Name, t.TopicAuthorizedOperations)
+			continue
+		}
+		c.take(toDescribe, t.Name, "describe", err)
+		if err != nil || len(t.Partitions) == 0 {
+			continue
+		}
+		seen := seenTopic{t.Name, len(t.Partitions[0].ReplicaNodes)}
+		for _, p := range t.Partitions {
+			seen.replicas = min(seen.replicas, len(p.ReplicaNodes))
+		}
+		c.there = append(c.there, seen)
+	}
+	return nil
+}
+
+// seeMissing asks of a topic that is not there what it can: whether it could be read and written to.
+func (c *checking) seeMissing(topic string, rights int32) {
+	c.missing = append(c.missing, topic)
+	if rights == notTold {
+		return
+	}
+	if rights&readBit == 0 {
+		c.denied[toRead] = append(c.denied[toRead], topic)
+	}
+	if rights&writeBit == 0 {
+		c.denied[toWrite] = append(c.denied[toWrite], topic)
+	}
+}
+
+// make asks whether the topics that are missing could be made.
+func (c *checking) make(ctx context.Context) error {
+	if len(c.missing) == 0 {
+		return nil
+	}
+	request := createtopics.Request{ValidateOnly: true, TimeoutMs: int32(c.sink.cfg.RequestTimeout.Milliseconds())}
+	for _, name := range c.missing {
+		request.Topics = append(request.Topics, c.sink.plan(name).request(name, &c.sink.cfg))
+	}
+	var answers []createtopics.ResponseTopic
+	err := c.sink.client.try(ctx, "try to make topics", func(ctx context.Context) error {
+		m, err := c.sink.client.roundTrip(ctx, &tryToMake{request})
+		if err == nil {
+			answers = m.(madeOrNot).Topics
+		}
+		return err
+	})
+	for _, t := range answers {
+		if err := codeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
+			c.take(toCreate, t.Name, "make", withText(err, t.ErrorMessage))
+		}
+	}
+	return err
+}
+
+// read asks each topic for a record that it does not have.
+func (c *checking) read(ctx context.Context) error {
+	for _, t := range c.there {
+		err := c.sink.client.readable(ctx, t.name)
+		if ctx.Err() != nil {
+			return err
+		}
+		c.take(toRead, t.name, "read", err)
+	}
+	return nil
+}
+
+// write makes the topics part of a transaction that is aborted; where some may not be written to, all others.
+func (c *checking) write(ctx context.Context) error {
+	who := "check-" + rand.Text()[:8] // checks of several replicas shall not fence each other
+	left := slices.Clone(c.there)
+	for {
+		var partitions []*partition
+		for _, t := range left {
+			partitions = append(partitions, &partition{topic: &topic{topicInfo: &topicInfo{name: t.name}}})
+		}
+		err := c.sink.tryTransaction(ctx, who, partitions)
+		var denied deniedTopics
+		switch {
+		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
+			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",
+				c.sink.transactionalPrefix(), c.grant("--transactional-id", c.sink.transactionalPrefix(), toWrite)))
+			return nil
+		case !errors.As(err, &denied):
+			return err
+		}
+		c.denied[toWrite] = append(c.denied[toWrite], denied...)
+		left = slices.DeleteFunc(left, func(t seenTopic) bool { return slices.Contains(denied, t.name) })
+	}
+}
+
+// leastBatch is what the stub of an object with the longest names takes, and more.
+const leastBatch = 4 << 10
+
+// limits looks at the settings of the topics that are there.
+func (c *checking) limits(ctx context.Context, resources int) error {
+	if len(c.there) == 0 {
+		return nil
+	}
+	names := make([]string, len(c.there))
+	for i, t := range c.there {
+		names[i] = t.name
+	}
+	configs, unread, err := c.sink.client.topicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
+	if err != nil {
+		return newError("read the settings of topics", err)
+	}
+	if len(unread) > 0 {
+		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default limit is assumed, and what a broker refuses is written again in smaller parts",
+			list(unread)))
+	}
+	for _, t := range c.there {
+		if settings := configs[t.name]; settings != nil {
+			c.suits(t, settings, resources)
+		}
+	}
+	return nil
+}
+
+// suits compares the settings of a topic with what is written to it.
+func (c *checking) suits(t seenTopic, settings map[string]string, resources int) {
+	wrong := func(format string, args ...any) {
+		c.wrong = append(c.wrong, fmt.Errorf("topic %s: "+format, append([]any{t.name}, args...)...))
+	}
+	control := t.name == change.ControlTopic(c.sink.cfg.TopicPrefix)
+	least := leastBatch
+	if control {
+		least += resources << 10 // a batch record has the positions of all streams, and where its records stand
+	}
+	if limit, err := strconv.Atoi(settings[maxMessageBytes]); err == nil && limit < least {
+		wrong("max.message.bytes is %d, and a record may need %d: raise it", limit, least)
+	}
+	if insync, err := strconv.Atoi(settings["min.insync.replicas"]); err == nil && insync > t.replicas {
+		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: lower it, or add replicas", insync, t.replicas)
+	}
+	compacted := strings.Contains(settings[cleanupPolicy], "compact")
+	if compacted && (control || t.name == change.DeadLetterTopic(c.sink.cfg.TopicPrefix)) {
+		wrong("cleanup.policy is %s, which would remove records that count: set it to delete", settings[cleanupPolicy])
+	}
+}
+
+// missingRights gives an error for each right that is missing, with the command that grants it.
+func (c *checking) missingRights() (errs []error) {
+	for _, r := range []struct {
+		op   string
+		need []right
+	}{
+		{"see", []right{toDescribe, toCreate, toRead, toWrite}}, {"make", []right{toCreate}},
+		{"read, which the next start needs,", []right{toRead}}, {"write to", []right{toWrite}},
+	} {
+		if topics := c.denied[r.need[0]]; len(topics) > 0 {
+			errs = append(errs, fmt.Errorf("%s %s: not allowed: grant %s on topics %s.*:\n%s", r.op, list(topics), join(r.need, ", "),
+				c.sink.cfg.TopicPrefix, c.grant("--topic", c.sink.cfg.TopicPrefix+".", r.need...)))
+		}
+	}
+	return errs
+}
+
+// grant is the command of Kafka's own tool.
+func (c *checking) grant(kind, prefix string, need ...right) string {
+	user := cmp.Or(c.sink.cfg.SASL.Username, "NAME")
+	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal 'User:%s' --operation %s %s '%s' --resource-pattern-type prefixed",
+		c.sink.cfg.Brokers[0], user, join(need, " --operation "), kind, prefix)
+}
+
+func join(rights []right, between string) string {
+	var texts []string
+	for _, r := range rights {
+		texts = append(texts, string(r))
+	}
+	return strings.Join(texts, between)
+}
+
+// list names a few, and how many more there are.
+func list(names []string) string {
+	const most = 5
+	slices.Sort(names)
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// topicConfigs reads settings of topics; unread are those whose settings the user may not read.
+func (c *client) topicConfigs(ctx context.Context, names []string, keys ...string) (configs map[string]map[string]string, unread []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
+	defer cancel()
+	request := &kafka.DescribeConfigsRequest{}
+	for _, name := range names {
+		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: keys})
+	}
+	res, err := c.api.DescribeConfigs(ctx, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	configs = map[string]map[string]string{}
+	for _, r := range res.Resources {
+		switch {
+		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
+			unread = append(unread, r.ResourceName)
+			continue
+		case r.Error != nil:
+			return nil, nil, r.Error
+		}
+		configs[r.ResourceName] = map[string]string{}
+		for _, e := range r.ConfigEntries {
+			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
+		}
+	}
+	return configs, unread, nil
+}

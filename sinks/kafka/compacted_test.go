@@ -1,0 +1,80 @@
+package kafka_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/sinktest"
+	"kubecdc/test/servers"
+)
+
+// Kafka compacts the topic while a checkpoint is far behind, tombstones included: a lost checkpoint is rebuilt from what is
+// left, and one that is behind is not rolled forward over batches of which deletions may be missing.
+func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Partitions = 1
+	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	seq, minute := uint64(0), time.Now().Add(-10*time.Hour)
+	next := func(changes ...change.Change) change.Offsets {
+		seq, minute = seq+1, minute.Add(time.Minute) // each batch begins a segment
+		for i := range changes {
+			changes[i].Time = minute
+		}
+		return mustWrite(t, log, &change.Batch{Epoch: 1, Seq: seq, Changes: changes,
+			Positions: []change.Position{{Stream: "pods", ResourceVersion: changes[0].ResourceVersion}}})
+	}
+	behind := next(created("a", 10), created("b", 11), created("c", 12), created("gone", 13))
+	deleted := created("gone", 21)
+	deleted.Op, deleted.Before, deleted.After = change.Delete, deleted.After, nil
+	next(created("a", 20), deleted, created("e", 22))
+	next(created("a", 30), created("b", 31))
+	topic := cfg.TopicPrefix + ".pods"
+	r := newReader(t, cfg.Brokers)
+	for end := time.Now().Add(30 * time.Second); ; {
+		next(created(fmt.Sprint("filler-", seq), 40+int(seq)))
+		records := r.committed(t, cfg.Brokers, topic)[0]
+		if !slices.ContainsFunc(records, func(r *kgo.Record) bool {
+			return r.Value == nil || strings.Contains(string(r.Key), `"gone"`) || headers(r)[change.HeaderResourceVersion] == "10"
+		}) {
+			t.Logf("%d records are left after %d batches", len(records), seq)
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("Kafka has not compacted %s: it has %d records", topic, len(records))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+
+	past, objects := fold(t, cfg, 2)
+	if fillers := len(objects) - 4; fillers != int(seq)-3 {
+		t.Errorf("the log has %d fillers, want %d", fillers, seq-3)
+	}
+	maps.DeleteFunc(objects, func(_ string, c change.Change) bool { return strings.HasPrefix(c.Name, "filler-") })
+	wantVersions(t, objects, "a@30", "b@31", "c@12", "e@22")
+	if past.Seq != seq || past.Lost != nil || past.Positions[0].ResourceVersion != fmt.Sprint(39+seq) {
+		t.Errorf("the past is %+v, want batch %d", past, seq)
+	}
+	known := sinks.Durable{Seq: past.Seq, Offsets: past.Offsets}
+	log, _ = openLog(t, newSink(t, cfg), 0, 3, known)
+	mustWrite(t, log, &change.Batch{Epoch: 3, Seq: seq + 1, Changes: []change.Change{created("f", 500)}})
+	_, recovered := openLog(t, newSink(t, cfg), 0, 4, known)
+	if len(recovered) != 1 || recovered[0].Batch.Seq != seq+1 {
+		t.Errorf("recovered %+v, want batch %d", recovered, seq+1)
+	}
+
+	opened, err := newSink(t, cfg).Open(t.Context(), 0, 5, sinks.Durable{Seq: 1, Offsets: behind})
+	mustDo(t, err)
+	recovered, lost, err := sinktest.Tail(t.Context(), opened)
+	if err != nil || lost == nil || lost.TailRead || len(recovered) > 0 {
+		t.Errorf("a checkpoint that is behind is rolled forward over %d batches, lost %v, error %v", len(recovered), lost, err)
+	}
+}

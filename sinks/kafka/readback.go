@@ -1,0 +1,228 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+const (
+	// So much of the tail is read at once: several small batches together, since each has few records in each of many
+	// partitions, or one that is larger.
+	groupChanges = 1000
+	groupBytes   = 4 << 20
+	// nearby: records between two batches that are passed over faster than they are left out.
+	nearby = 1000
+	// controlFetch bounds how many batch records of a tail wait in memory.
+	controlFetch = 64 << 10
+)
+
+// tailBatch is a batch record found after the checkpoint.
+type tailBatch struct {
+	change.Control
+	next int64 // the offset after it
+}
+
+// tailReader reads the tail batch by batch.
+type tailReader struct {
+	log     *slotLog
+	seq     uint64           // of the last batch that was found
+	batches []tailBatch      // found, and not handed on yet
+	topics  map[string]error // nil: it is there; else it is gone
+}
+
+// readTail hands the batches on, each as it is read.
+func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) error) error {
+	t := l.after
+	if t == nil || t.lost != nil || t.seq == t.from.Seq {
+		return nil
+	}
+	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]error{}}
+	s := l.controlScanner(l.control.index, t.first, r.add)
+	s.most = controlFetch
+	for s.begin(l.marked - 1); !s.done() && r.seq < t.seq; {
+		if err := l.sink.client.scanNext(ctx, s); err != nil {
+			return err
+		}
+		if err := r.handOn(ctx, visit); err != nil {
+			return err
+		}
+	}
+	if r.seq < t.seq {
+		return gone("batch %d in %s", r.seq+1, l.control.topic.name)
+	}
+	return nil
+}
+
+func (r *tailReader) add(f fetched) error {
+	if c := f.control; r.log.after.follows(c) {
+		if c.Batch != r.seq+1 {
+			return gone("batch %d in %s", r.seq+1, r.log.control.topic.name)
+		}
+		r.seq = c.Batch
+		r.batches = append(r.batches, tailBatch{*c, f.offset + 1})
+	}
+	return nil
+}
+
+// handOn reads what was found, group by group. Of a group of which something is gone, those before it are whole.
+func (r *tailReader) handOn(ctx context.Context, visit func(*sinks.Recovered) error) error {
+	for n := 0; len(r.batches) > 0; r.batches = r.batches[n:] {
+		n = r.next()
+		recovered, err := r.read(ctx, r.batches[:n])
+		if errors.Is(err, errGone) && n > 1 {
+			n = 1
+			recovered, err = r.read(ctx, r.batches[:n])
+		}
+		if err != nil {
+			return err
+		}
+		for _, b := range recovered {
+			if err := b.check(); err != nil {
+				return err
+			}
+			if err := visit(r.recovered(b)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// next says how many batches to read at once.
+func (r *tailReader) next() int {
+	changes, bytes := 0, int64(0)
+	for i := range r.batches {
+		changes, bytes = changes+r.batches[i].Changes, bytes+r.batches[i].Bytes
+		if i > 0 && (changes > groupChanges || bytes > groupBytes) {
+			return i
+		}
+	}
+	return len(r.batches)
+}
+
+// read reads the changes of batches that follow each other: first the dead letters, which stubs stand for.
+func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*rebuilder, error) {
+	g := newGroup(batches)
+	spans := g.spans()
+	dead := change.DeadLetterTopic(r.log.envelope.Prefix)
+	err := r.scan(ctx, g, dead, spans[dead], (*rebuilder).addPart)
+	delete(spans, dead)
+	for topic, parts := range spans {
+		if err == nil {
+			err = r.scan(ctx, g, topic, parts, (*rebuilder).addChange)
+		}
+	}
+	return g.batches, err
+}
+
+func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
+	t := b.batch
+	offsets := change.Offsets{r.log.control.topic.name: {int(r.log.control.index): t.next}}
+	for topic, ranges := range t.Ranges {
+		for p, ends := range ranges {
+			offsets.Merge(change.Offsets{topic: {p: ends[1] + 1}})
+		}
+	}
+	recovered := &sinks.Recovered{Offsets: offsets,
+		Batch: change.Batch{Slot: t.Slot, Epoch: t.Epoch, Seq: t.Batch, Positions: t.Positions, Changes: b.changes}}
+	b.changes = nil
+	return recovered
+}
+
+// scan visits the group's own records of one topic. In between may stand those of other slots, and in at-least-once mode those
+// of an owner that was being fenced.
+func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*rebuilder, fetched) error) error {
+	c := r.log.sink.client
+	if len(spans) == 0 {
+		return nil
+	}
+	if err := r.exists(ctx, topic); err != nil {
+		return err
+	}
+	for p, list := range spans {
+		for _, at := range list {
+			s := &scanner{topic: topic, partition: int32(p), first: at.first, last: at.last, committed: true,
+				wanted: func(f *fetched) bool { return g.owner(f) != nil },
+				visit: func(f fetched) error {
+					b := g.owner(&f)
+					if ends := b.batch.Ranges[topic][p]; f.offset < ends[0] || f.offset > ends[1] {
+						return nil
+					}
+					return visit(b, f)
+				}}
+			if err := c.scan(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// exists asks for each topic once.
+func (r *tailReader) exists(ctx context.Context, topic string) error {
+	err, known := r.topics[topic]
+	if !known {
+		if err = r.log.sink.client.exists(ctx, topic); err == nil || errors.Is(err, errGone) {
+			r.topics[topic] = err
+		}
+	}
+	return err
+}
+
+// group is some batches of one slot that are read at once.
+type group struct {
+	batches []*rebuilder
+	slot    string
+	owners  map[owner]*rebuilder
+}
+
+// owner is what the headers of a batch's records say.
+type owner struct{ epoch, batch string }
+
+func newGroup(batches []tailBatch) *group {
+	g := &group{slot: strconv.Itoa(batches[0].Slot), owners: map[owner]*rebuilder{}}
+	for i := range batches {
+		t := &batches[i]
+		b := &rebuilder{batch: t, parts: map[string][][]byte{}}
+		g.batches = append(g.batches, b)
+		g.owners[owner{strconv.FormatInt(t.Epoch, 10), strconv.FormatUint(t.Batch, 10)}] = b
+	}
+	return g
+}
+
+// owner gives the batch that a record is of; nil where that is none of the group.
+func (g *group) owner(f *fetched) *rebuilder {
+	if f.headers[change.HeaderSlot] != g.slot {
+		return nil
+	}
+	return g.owners[owner{f.headers[change.HeaderEpoch], f.headers[change.HeaderBatch]}]
+}
+
+// span is a range of offsets, both ends included.
+type span struct{ first, last int64 }
+
+// spans says what is to be read of each topic and partition: the ranges of the batches, joined where they are near each other.
+func (g *group) spans() map[string]map[int][]span {
+	all := map[string]map[int][]span{}
+	for _, b := range g.batches {
+		for topic, ranges := range b.batch.Ranges {
+			if all[topic] == nil {
+				all[topic] = map[int][]span{}
+			}
+			for p, ends := range ranges {
+				list := all[topic][p]
+				if n := len(list); n > 0 && ends[0]-list[n-1].last <= nearby {
+					list[n-1].last = max(list[n-1].last, ends[1])
+				} else {
+					list = append(list, span{ends[0], ends[1]})
+				}
+				all[topic][p] = list
+			}
+		}
+	}
+	return all
+}

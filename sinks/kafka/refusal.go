@@ -1,0 +1,161 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// ofOneTopic are errors that say nothing of other topics.
+var ofOneTopic = map[kafka.Error]bool{
+	kafka.TopicAuthorizationFailed: true, // a right is missing
+	kafka.InvalidTopic:             true, // the broker does not like its name
+	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
+	kafka.InvalidConfiguration:     true, // and these refuse how it is to be made, which others may be already
+	kafka.InvalidReplicationFactor: true,
+	kafka.InvalidPartitionNumber:   true,
+}
+
+// refusedTopic makes an error of a resource's topic a *sinks.RefusedError; all others stay what they are.
+func (l *slotLog) refusedTopic(topic string, err error) error {
+	if !ofOneTopic[kafkaCode(err)] || l.isShared(topic) {
+		return err
+	}
+	var named *Error
+	if !errors.As(err, &named) {
+		err = newError("write to "+topic, err)
+	}
+	return l.refuse(topic, err, probe{})
+}
+
+// refusedLetter does so with an error of the dead-letter topic: only what needs a dead letter waits.
+func (l *slotLog) refusedLetter(topic string, err error) error {
+	if !ofOneTopic[kafkaCode(err)] && judge(err) != refused {
+		return err
+	}
+	return l.refuse(topic, err, probe{letter: true})
+}
+
+// refusedToAdd does so with topics that could not be made part of a transaction.
+func (l *slotLog) refusedToAdd(err error) error {
+	var denied deniedTopics
+	if !errors.As(err, &denied) || slices.ContainsFunc(denied, l.isShared) {
+		return err
+	}
+	all := &sinks.RefusedError{}
+	for _, topic := range denied {
+		all.Refusals = append(all.Refusals, l.refuse(topic, newError("write to "+topic, kafka.TopicAuthorizationFailed), probe{}).Refusals...)
+	}
+	return all
+}
+
+// isShared tells the topics that are not of one resource.
+func (l *slotLog) isShared(topic string) bool {
+	return topic == change.ControlTopic(l.envelope.Prefix) || topic == change.DeadLetterTopic(l.envelope.Prefix)
+}
+
+func (l *slotLog) refuse(topic string, err error, p probe) *sinks.RefusedError {
+	p.sink, p.slot, p.topic = l.sink, l.slot, topic
+	return &sinks.RefusedError{Refusals: []sinks.Refusal{{
+		Place: topic, Err: err, Again: p.run,
+		Of: func(r change.Resource) bool { return change.Topic(l.envelope.Prefix, r) == topic },
+	}}}
+}
+
+// allRefused adds what is refused of the batch's other topics, so that all of it is known at once.
+func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) error {
+	all, seen := &sinks.RefusedError{}, map[string]bool{}
+	for i := range b.Changes {
+		topic := change.Topic(l.envelope.Prefix, b.Changes[i].Stream.Resource)
+		if seen[topic] {
+			continue
+		}
+		seen[topic] = true
+		_, err := l.topicOf(ctx, b.Changes[i].Stream)
+		var one *sinks.RefusedError
+		switch {
+		case errors.As(err, &one):
+			all.Refusals = append(all.Refusals, one.Refusals...)
+		case err != nil:
+			return err
+		}
+	}
+	if len(all.Refusals) == 0 {
+		return first
+	}
+	return all
+}
+
+// probe finds out whether a topic that was refused would be taken now. It makes the topic where there is none, and a
+// transaction with it, which is aborted: no record is written.
+type probe struct {
+	sink   *Sink
+	slot   int
+	topic  string
+	letter bool // the dead-letter topic was refused
+	size   int  // of a record batch that was too large even as a stub; 0: another reason
+}
+
+func (p probe) run(ctx context.Context) error {
+	plans := map[string]topicPlan{p.topic: p.sink.dataTopic}
+	if p.letter {
+		plans[change.DeadLetterTopic(p.sink.cfg.TopicPrefix)] = deadLetterTopic
+	}
+	var partitions []*partition
+	for name, plan := range plans {
+		p.sink.topics.drop(name)
+		info, err := p.sink.topics.ensure(ctx, name, plan)
+		if err != nil {
+			return err
+		}
+		partitions = append(partitions, newTopic(info).partitions[0])
+	}
+	if err := p.fits(ctx); err != nil {
+		return err
+	}
+	return p.sink.tryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), partitions)
+}
+
+// fits compares the record batch with the topic's limit. Where that may not be read, only writing tells.
+func (p probe) fits(ctx context.Context) error {
+	if p.size == 0 {
+		return nil
+	}
+	configs, _, err := p.sink.client.topicConfigs(ctx, []string{p.topic}, maxMessageBytes)
+	if err != nil {
+		return err
+	}
+	limit, err := strconv.Atoi(configs[p.topic][maxMessageBytes])
+	if own := p.sink.cfg.MaxMessageBytes; err == nil && own > 0 {
+		limit = min(limit, own)
+	}
+	if err == nil && p.size > limit {
+		return &Error{Op: "write a stub to " + p.topic, Err: tooLarge{p.size, limit}, Hint: hints[kafka.MessageSizeTooLarge]}
+	}
+	return nil
+}
+
+// tryTransaction makes the partitions part of a transaction of its own, and aborts it. Its id is not a slot's: that would
+// fence the slot's owner.
+func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*partition) error {
+	p := &producer{client: s.client, coordinator: -1, transactional: true,
+		txnID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who}
+	if err := p.init(ctx, min(s.cfg.TransactionTimeout, tryTimeout)); err != nil {
+		return err
+	}
+	if err := p.add(ctx, partitions); err != nil {
+		return err
+	}
+	return p.end(ctx, false)
+}
+
+// tryTimeout ends a transaction of which the process that tried it was killed.
+const tryTimeout = 10 * time.Second

@@ -1,0 +1,147 @@
+package kafka_test
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+var nodeStream = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
+
+// A topic whose limit is below a stub's size is said to be so, of its resource alone; and so is a dead-letter topic, of what
+// needs it. What is left of the batch can be written, and all of it once the limit is raised.
+func TestALimitBelowAStubsSizeIsOfOneResource(t *testing.T) {
+	for name, tc := range map[string]struct{ topic, delivery string }{
+		"its own topic":       {"pods", kafka.ExactlyOnce},
+		"its own, repeated":   {"pods", kafka.AtLeastOnce},
+		"the dead-letter one": {"dead-letter", kafka.ExactlyOnce},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+			cfg.Delivery = tc.delivery
+			r := newReader(t, cfg.Brokers)
+			r.makeTopic(t, cfg.TopicPrefix+"."+tc.topic, "max.message.bytes", "100")
+			s := newSink(t, cfg)
+			defer s.Close()
+			log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+			nodes := &change.Batch{Epoch: 2, Seq: 1, Changes: []change.Change{pod(seeded(), "node", 1)}}
+			nodes.Changes[0].Stream, nodes.Changes[0].Namespace = nodeStream, ""
+			pods := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{huge("big", 20, 3<<20)}}
+			_, err := log.Write(t.Context(), &change.Batch{Epoch: 1, Seq: 1, Changes: slices.Concat(pods.Changes, nodes.Changes)})
+			refusal := refusalOf(t, err)
+			if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "raise max.message.bytes") {
+				t.Errorf("refused: %v", err)
+			}
+			mustDo(t, log.Close())
+
+			log, recovered := openLog(t, s, 0, 2, sinks.Durable{})
+			if len(recovered) > 0 {
+				t.Errorf("recovered %d batches", len(recovered))
+			}
+			mustWrite(t, log, nodes)
+			if tc.topic == "pods" { // a limit that may just do can't be told from one that doesn't
+				if err := refusal.Again(t.Context()); err == nil || !strings.Contains(err.Error(), "above the topic's limit of 100") {
+					t.Errorf("asked again: %v", err)
+				}
+			}
+			r.configure(t, cfg.TopicPrefix+"."+tc.topic, "max.message.bytes", "1000000")
+			mustDo(t, refusal.Again(t.Context()))
+			mustWrite(t, log, pods)
+			wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), pods)
+			if tc.delivery == kafka.ExactlyOnce {
+				wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".nodes"), nodes)
+			}
+		})
+	}
+}
+
+func refusalOf(t *testing.T, err error) sinks.Refusal {
+	t.Helper()
+	var refused *sinks.RefusedError
+	if !errors.As(err, &refused) || len(refused.Refusals) != 1 {
+		t.Fatalf("Write = %v, want one refusal", err)
+	}
+	return refused.Refusals[0]
+}
+
+// A check names what is wrong with topics, while a log is written to, which it leaves as it is: no record, no fencing.
+func TestACheckLeavesTheLogAsItIs(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	r, resources := newReader(t, cfg.Brokers), []change.Resource{podStream.Resource, nodeStream.Resource}
+	s := newSink(t, cfg)
+	defer s.Close()
+	warnings, err := s.Check(t.Context(), resources)
+	if err != nil || len(warnings) > 0 {
+		t.Fatalf("Check = %v, %v", warnings, err)
+	}
+	topics, err := r.admin.ListTopics(t.Context())
+	mustDo(t, err)
+	if made := slices.DeleteFunc(topics.Names(), func(n string) bool { return !strings.HasPrefix(n, cfg.TopicPrefix) }); len(made) > 0 {
+		t.Errorf("a check makes %v", made)
+	}
+	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+	b := podBatch(3)
+	b.Seq = 1
+	mustWrite(t, log, b)
+	r.makeTopic(t, cfg.TopicPrefix+".dead-letter", "cleanup.policy", "compact")
+	r.configure(t, cfg.TopicPrefix+".control", "max.message.bytes", "1000")
+	before := r.count(t, cfg)
+
+	_, err = newSink(t, cfg).Check(t.Context(), resources)
+	if err == nil {
+		t.Fatal("nothing is wrong")
+	}
+	for _, text := range []string{cfg.TopicPrefix + ".control: max.message.bytes is 1000", cfg.TopicPrefix + ".dead-letter: cleanup.policy is compact"} {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("Check does not say %q: %v", text, err)
+		}
+	}
+	if after := r.count(t, cfg); !maps.Equal(after, before) {
+		t.Errorf("the topics have %v records, and had %v", after, before)
+	}
+	r.configure(t, cfg.TopicPrefix+".control", "max.message.bytes", "1000000")
+	next := podBatch(5)
+	next.Seq = 2
+	for i := range next.Changes {
+		next.Changes[i].ResourceVersion = strconv.Itoa(100 + i)
+	}
+	mustWrite(t, log, next)
+	if _, recovered := openLog(t, s, 0, 2, sinks.Durable{}); len(recovered) != 2 {
+		t.Errorf("recovered %d batches, want 2", len(recovered))
+	}
+}
+
+// count says how many records a consumer finds in the topics.
+func (r *reader) count(t *testing.T, cfg kafka.Config) map[string]int {
+	t.Helper()
+	counts := map[string]int{}
+	for _, topic := range []string{"control", "pods", "dead-letter"} {
+		for _, records := range r.committed(t, cfg.Brokers, cfg.TopicPrefix+"."+topic) {
+			counts[topic] += len(records)
+		}
+	}
+	return counts
+}
+
+func (r *reader) makeTopic(t *testing.T, topic, setting, value string) {
+	t.Helper()
+	_, err := r.admin.CreateTopic(t.Context(), 1, 1, map[string]*string{setting: &value}, topic)
+	mustDo(t, err)
+}
+
+func (r *reader) configure(t *testing.T, topic, setting, value string) {
+	t.Helper()
+	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: setting, Value: &value}}, topic)
+	mustDo(t, err)
+	awaitTopicConfig(t, r, topic, setting, value)
+}

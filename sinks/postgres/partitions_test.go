@@ -1,0 +1,295 @@
+package postgres_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
+	"kubecdc/test/servers"
+)
+
+const threeDays = 72 * time.Hour
+
+// era is a log of which the test sets the database's clock: whole days from a Monday at noon.
+type era struct {
+	url  string
+	look string // its URL without a pooler
+	log  bytes.Buffer
+	mu   sync.Mutex
+}
+
+func newEra(t *testing.T, database func(testing.TB) string) *era {
+	t.Helper()
+	e := &era{url: database(t)}
+	u, err := url.Parse(e.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = servers.SharedPostgres(t).Address
+	e.look = u.String()
+	return e
+}
+
+func (e *era) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log.Write(p)
+}
+
+func (e *era) logged() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.log.String()
+}
+
+func (e *era) sink(t *testing.T, cluster string, history time.Duration) *postgres.Sink {
+	t.Helper()
+	sink, err := postgres.Open(t.Context(), postgres.Config{URL: e.url, Cluster: cluster, ClusterUID: "uid-of-" + cluster, History: history,
+		Upkeep: 120 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(e, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { sink.Close() })
+	return sink
+}
+
+// day sets the clock.
+func (e *era) day(t *testing.T, n int) {
+	t.Helper()
+	rows(t, e.look, fmt.Sprintf(`create or replace function kubecdc_log.clock() returns timestamptz language sql
+		as 'select timestamptz ''2026-06-01 12:00:00+00'' + interval ''%d days'''`, n))
+}
+
+func (e *era) await(t *testing.T, query string, want ...string) {
+	t.Helper()
+	var got []string
+	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		if got = rows(t, e.look, query); reflect.DeepEqual(got, want) {
+			return
+		}
+	}
+	t.Fatalf("%s\ngives\n  %s\nnot\n  %s\n%s", query, strings.Join(got, "\n  "), strings.Join(want, "\n  "), e.logged())
+}
+
+func numberedOn(stream *change.Stream, seq int, changes ...change.Change) *change.Batch {
+	return &change.Batch{Epoch: 1, Seq: uint64(seq), Changes: changes,
+		Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: fmt.Sprint(seq)}}}
+}
+
+func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
+	for name, database := range map[string]func(testing.TB) string{"direct": servers.Database, "behind a pooler": servers.PooledDatabase} {
+		t.Run(name, func(t *testing.T) {
+			e := newEra(t, database)
+			sink := e.sink(t, "prod", threeDays)
+			e.day(t, 0)
+			log := openLog(t, sink, 1)
+			write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{event(deployments, change.Create, "api", "u0", "1"), event(pods, change.Create, "p-1", "u1", "1")},
+				Positions: []change.Position{{Stream: "deployments.apps", ResourceVersion: "77"}},
+				Controls:  []change.Control{{Type: change.ControlSnapshotBegin, Stream: "quiet"}, {Type: change.ControlSnapshotBegin, Stream: "pods"}}})
+			for seq := 2; seq <= 7; seq++ { // one a day
+				e.day(t, seq-1)
+				write(t, log, numberedOn(pods, seq, event(pods, change.Create, fmt.Sprint("p-", seq), fmt.Sprint("u", seq), fmt.Sprint(seq))))
+				e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t") // ahead
+			}
+			e.await(t, `select parent, count(*), min(name), min(lower) from partitions group by parent order by parent`,
+				"batches|5|batches_20260604|2026-06-04 00:00:00+00", "changes|5|changes_20260604|2026-06-04 00:00:00+00",
+				"control|5|control_20260604|2026-06-04 00:00:00+00")
+			wantRows(t, e.look, `select string_agg(name, ' ' order by name) from changes`, "p-4 p-5 p-6 p-7")
+			wantRows(t, e.look, `select count(*) from objects`, "8")
+			if !strings.Contains(e.logged(), "partition=kubecdc_log.changes_20260601") {
+				t.Errorf("what was dropped is not logged:\n%s", e.logged())
+			}
+			wantTailAndPast(t, sink)
+		})
+	}
+}
+
+// wantTailAndPast reads back over the edge of a partition, and all of a log of which partitions were dropped.
+func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
+	t.Helper()
+	log, recovered := openTail(t, sink, 0, 2, sinks.Durable{Seq: 4})
+	var got []string
+	for _, r := range recovered {
+		for _, c := range r.Batch.Changes {
+			got = append(got, fmt.Sprint(r.Batch.Seq, " ", c.Name))
+		}
+	}
+	if want := []string{"5 p-5", "6 p-6", "7 p-7"}; !slices.Equal(got, want) {
+		t.Errorf("recovered %v, want %v", got, want)
+	}
+	write(t, log, &change.Batch{Epoch: 2, Seq: 8})
+	log, _ = openTail(t, sink, 0, 3, sinks.Durable{New: true})
+	past, err := log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stands := map[string]string{}
+	for _, p := range past.Positions {
+		stands[p.Stream] = p.ResourceVersion
+	}
+	if want := map[string]string{"deployments.apps": "77", "pods": "7", "quiet": ""}; !reflect.DeepEqual(stands, want) {
+		t.Errorf("positions are %v, want %v", stands, want)
+	}
+	folded, err := past.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Folded) {})
+	if err != nil || folded.Records != 8 || past.Seq != 8 {
+		t.Errorf("%d objects, batch %d, error %v; want 8 of both", folded.Records, past.Seq, err)
+	}
+}
+
+// A slot without an owner has a batch that the checkpoint does not know: its partitions stay until it was read back.
+func TestNoPartitionIsDroppedThatASlotMayReadBack(t *testing.T) {
+	e := newEra(t, servers.Database)
+	sink := e.sink(t, "prod", threeDays)
+	e.day(t, 0)
+	orphan, _ := openTail(t, sink, 1, 1, sinks.Durable{})
+	b := numberedOn(deployments, 1, event(deployments, change.Create, "api", "u0", "1"))
+	b.Slot = 1
+	write(t, orphan, b)
+	orphan.Close()
+	log := openLog(t, sink, 1)
+	for seq := 1; seq <= 8; seq++ {
+		e.day(t, seq)
+		e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t")
+		write(t, log, numberedOn(pods, seq, event(pods, change.Create, "p", "u", fmt.Sprint(seq))))
+	}
+	const names = `select string_agg(name, ' ' order by lower) from partitions where parent = 'changes' and upper <= clock()`
+	e.await(t, names, "changes_20260601 changes_20260606 changes_20260607 changes_20260608")
+	orphan, recovered := openTail(t, sink, 1, 2, sinks.Durable{})
+	if len(recovered) != 1 || len(recovered[0].Batch.Changes) != 1 {
+		t.Fatalf("recovered %v", recovered)
+	}
+	b = numberedOn(deployments, 2, event(deployments, change.Update, "api", "u0", "2"))
+	b.Slot, b.Epoch = 1, 2
+	write(t, orphan, b)
+	e.await(t, names, "changes_20260606 changes_20260607 changes_20260608")
+}
+
+// A consumer reads for long: what is old stays meanwhile, and nobody waits.
+func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
+	e := newEra(t, servers.Database)
+	sink := e.sink(t, "prod", threeDays)
+	e.day(t, 0)
+	log := openLog(t, sink, 1)
+	write(t, log, numbered(1, 1))
+	conn, err := pgx.Connect(t.Context(), e.look)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	read, err := conn.Begin(t.Context())
+	if err == nil {
+		_, err = read.Exec(t.Context(), `select count(*) from kubecdc_log.batches`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	seq := uint64(1)
+	for day := 1; day <= 6; day++ {
+		e.day(t, day)
+		e.await(t, `select max(upper) - clock() >= interval '1 day' from partitions`, "t")
+		seq++
+		write(t, log, numbered(1, seq))
+	}
+	var slowest time.Duration
+	given := strings.Count(e.logged(), "lock timeout")
+	for end := time.Now().Add(15 * time.Second); strings.Count(e.logged(), "lock timeout") < given+2; {
+		started := time.Now()
+		seq++
+		write(t, log, numbered(1, seq))
+		slowest = max(slowest, time.Since(started))
+		if time.Now().After(end) {
+			t.Fatalf("nothing was given up:\n%s", e.logged())
+		}
+	}
+	if slowest > 5*time.Second {
+		t.Errorf("a batch took %s", slowest)
+	}
+	t.Logf("the slowest batch took %s", slowest)
+	const oldest = `select min(name) from partitions where parent = 'batches'`
+	wantRows(t, e.look, oldest, "batches_20260601")
+	if err := read.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	e.await(t, oldest, "batches_20260604")
+}
+
+// For ever is the default; and of clusters that share the tables, the one that keeps most decides.
+func TestTheLongestHistoryOfAllClustersCounts(t *testing.T) {
+	e := newEra(t, servers.Database)
+	brief, forever := e.sink(t, "brief", threeDays), e.sink(t, "forever", 0)
+	e.day(t, 0)
+	openLog(t, forever, 1).Close()
+	log := openLog(t, brief, 1)
+	write(t, log, numbered(1, 1))
+	write(t, log, numbered(1, 2))
+	const ahead = `select max(upper) - clock() >= interval '1 day' from partitions`
+	e.day(t, 400)
+	e.await(t, ahead, "t")
+	write(t, log, numbered(1, 3))
+	write(t, log, numbered(1, 4))
+	for _, day := range []int{402, 404} { // what is due is dropped before the second time
+		e.day(t, day)
+		e.await(t, ahead, "t")
+	}
+	wantRows(t, e.look, `select count(*) from changes`, "400")
+	openLog(t, e.sink(t, "forever", 200*24*time.Hour), 2).Close()
+	e.await(t, `select count(*) from changes`, "200")
+}
+
+// Where nobody made partitions ahead, as after a pause or a clock that was set, writing fails once.
+func TestThePartitionOfNowIsMadeWhenASlotIsOpened(t *testing.T) {
+	e := newEra(t, servers.Database)
+	sink, err := postgres.Open(t.Context(), postgres.Config{URL: e.url, Cluster: "prod", ClusterUID: "u"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	log := openLog(t, sink, 1)
+	epoch, seq := int64(1), uint64(0)
+	for _, day := range []int{0, 300, -300, 100} {
+		e.day(t, day)
+		if _, err := log.Write(t.Context(), numbered(epoch, seq+1)); err == nil || !strings.Contains(err.Error(), "opened anew") {
+			t.Fatalf("on day %d the error is %v", day, err)
+		}
+		epoch++
+		var recovered []sinks.Recovered
+		if log, recovered = openTail(t, sink, 0, epoch, sinks.Durable{Seq: seq}); len(recovered) > 0 {
+			t.Fatalf("recovered %v", recovered)
+		}
+		seq++
+		write(t, log, numbered(epoch, seq))
+	}
+	wantRows(t, e.look, `select count(*) from changes`, "400")
+}
+
+// The primary keys have the time in them: numbers must not come twice, even where slots was emptied.
+func TestNumbersAreNotGivenTwice(t *testing.T) {
+	url := servers.Database(t)
+	sink := open(t, url, "prod")
+	defer sink.Close()
+	write(t, openLog(t, sink, 7), numbered(7, 1))
+	rows(t, url, `truncate slots`)
+	for _, epoch := range []int64{1, 7} {
+		_, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
+		var newer *sinks.NewerEpochError
+		if !errors.As(err, &newer) || newer.Epoch != 7 {
+			t.Errorf("epoch %d: error is %v", epoch, err)
+		}
+	}
+	if _, err := sink.Open(t.Context(), 0, 8, sinks.Durable{New: true}); err != nil {
+		t.Error(err)
+	}
+}

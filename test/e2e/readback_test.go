@@ -1,0 +1,214 @@
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
+	"kubecdc/test/servers"
+)
+
+// What a new owner reads back from the log, all of it or a long tail, does not fill its memory.
+func TestReadingTheLogBackTakesLittleMemory(t *testing.T) {
+	w := newWorld(t, time.Hour, servers.KafkaOptions{}) // no position gets too old meanwhile
+	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
+	t.Run("a lost checkpoint", func(t *testing.T) { rebuildLittle(t, w) })
+	uid := uidOf(t, w.Kube)
+	t.Run("a tail in Kafka", func(t *testing.T) {
+		env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", "tail")
+		tailLittle(t, w, env, func() (sinks.Sink, error) {
+			return kafka.New(kafka.Config{Brokers: w.Kafka.Brokers, TopicPrefix: "tail", Partitions: 3, Cluster: w.Env["KUBECDC_CLUSTER"], ClusterUID: uid})
+		})
+	})
+	t.Run("a tail in Postgres", func(t *testing.T) {
+		tailLittle(t, w, w.With("KUBECDC_SINK", "postgres"), func() (sinks.Sink, error) {
+			return postgres.Open(t.Context(), postgres.Config{URL: w.Postgres.URL, Cluster: w.Env["KUBECDC_CLUSTER"], ClusterUID: uid})
+		})
+	})
+}
+
+// rebuildLittle: a log of 100,000 objects of 1 KB, each written twice, is folded by a process that stays below 100 MB, and five
+// times as many objects as in another log cost it next to nothing.
+func rebuildLittle(t *testing.T, w *World) {
+	peak := func(objects int) int64 {
+		prefix := fmt.Sprint("objects-", objects)
+		fillLog(t, w, prefix, objects)
+		e := StartExporter(t, fmt.Sprint(objects, " objects"), w.With("KUBECDC_KAFKA_TOPIC_PREFIX", prefix,
+			"KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")))
+		e.awaitLogged(t, "the checkpoint is rebuilt")
+		peak := e.PeakMemory(t)
+		e.Kill()
+		return peak
+	}
+	small, large := peak(20_000), peak(100_000)
+	t.Logf("peak RSS %.1f MB with 20,000 objects, %.1f MB with 100,000", float64(small)/1e6, float64(large)/1e6)
+	if large > 100e6 || large-small > 20e6 {
+		t.Error("that is more than 100 MB, or grows with the objects")
+	}
+}
+
+// awaitLogged waits for a line of the process's log, and shows it.
+func (e *Exporter) awaitLogged(t *testing.T, text string) {
+	t.Helper()
+	Await(t, 120*time.Second, "the log to say: "+text, func() (bool, error) {
+		select {
+		case <-e.Done():
+			return false, fmt.Errorf("it has ended:\n%s", e.Tail(4000))
+		default:
+		}
+		for line := range strings.SplitSeq(e.Tail(1<<20), "\n") {
+			if strings.Contains(line, text) {
+				t.Log(line)
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+// fillLog writes what an exporter would have written.
+func fillLog(t *testing.T, w *World, prefix string, objects int) {
+	t.Helper()
+	sink, err := kafka.New(kafka.Config{Brokers: w.Kafka.Brokers, TopicPrefix: prefix, Partitions: 3,
+		Cluster: w.Env["KUBECDC_CLUSTER"], ClusterUID: uidOf(t, w.Kube)})
+	must(t, err)
+	defer sink.Close()
+	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	must(t, err)
+	defer opened.Log.Close()
+	filler := strings.Repeat("abcdefgh ", 100)
+	for seq, n := uint64(1), 0; n < 2*objects; seq++ {
+		b := &change.Batch{Epoch: 1, Seq: seq, Positions: []change.Position{{Stream: ConfigMaps.ID(), ResourceVersion: "1", Time: time.Now()}}}
+		for ; len(b.Changes) < 2000; n++ {
+			b.Changes = append(b.Changes, configMap(n%objects, 1000+n, filler))
+		}
+		_, err := opened.Log.Write(t.Context(), b)
+		must(t, err)
+	}
+}
+
+var configMaps = change.NewStream(change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}, "", "", "")
+
+func configMap(n, version int, text string) change.Change {
+	name := fmt.Sprint("object-", n)
+	return change.Change{Stream: configMaps, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
+		ResourceVersion: fmt.Sprint(version), Time: time.Now(),
+		After: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":"%d"},"data":{"k":"%d %s"}}`, name, version, version, text)}
+}
+
+const (
+	tailBatches = 30
+	tailChanges = 1000 // of 4 KB, in a batch
+	tailVersion = 1_000_000
+)
+
+// tailLittle: another session has written 120 MB of batches, and its checkpoint was taken back. Who rolls forward over them is
+// killed at the twelfth, goes on from there, stays below 100 MB, and then tells what has happened since.
+func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (sinks.Sink, error)) {
+	path := filepath.Join(t.TempDir(), "checkpoint.db")
+	env["KUBECDC_CHECKPOINT"] = "sqlite:" + path
+	runFor(t, env, func() {})
+	sink, err := connect()
+	must(t, err)
+	defer sink.Close()
+	from := writeTail(t, sink)
+	client, err := kubernetes.NewForConfig(w.Kube.Config)
+	must(t, err)
+	made := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "new-"}}
+	_, err = client.CoreV1().ConfigMaps("default").Create(t.Context(), made, metav1.CreateOptions{})
+	must(t, err)
+
+	killedAt(t, env, failpoint.RollingForward+":12")
+	started := time.Now()
+	e := StartExporter(t, "the next owner", env)
+	e.awaitLogged(t, fmt.Sprintf(`rolled the checkpoint forward slot=0 batch=%d batches=%d changes=%d`,
+		from+tailBatches, tailBatches-11, (tailBatches-11)*tailChanges))
+	Await(t, 30*time.Second, "the first new record", func() (bool, error) {
+		return e.Metric(t, "kubecdc_changes_total", `resource="configmaps"`) > 0, nil
+	})
+	took, peak := time.Since(started), e.PeakMemory(t)
+	t.Logf("peak RSS %.1f MB; the first new record %.1f s after the start", float64(peak)/1e6, took.Seconds())
+	if peak > 100e6 {
+		t.Error("that is more than 100 MB")
+	}
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("the exit code is %d", code)
+	}
+	wantTailOnce(t, sink, path, from)
+}
+
+// writeTail writes as the owner after the one that has just ended, and gives the batch that the checkpoint stands at.
+func writeTail(t *testing.T, sink sinks.Sink) (from uint64) {
+	t.Helper()
+	opened, err := sink.Open(t.Context(), 0, 100, sinks.Durable{New: true})
+	must(t, err)
+	defer opened.Log.Close()
+	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }})
+	must(t, err)
+	random := rand.New(rand.NewPCG(1, 2))
+	for batch := range tailBatches {
+		b := &change.Batch{Epoch: 100, Seq: past.Seq + uint64(batch) + 1, Positions: past.Positions}
+		for i := range tailChanges {
+			n := batch*tailChanges + i
+			text := make([]byte, 0, 4000)
+			for len(text) < 3900 {
+				text = append(text, strings.Repeat(fmt.Sprintf("%016x ", random.Uint64()), 4)...)
+			}
+			b.Changes = append(b.Changes, configMap(n, tailVersion+n, string(text)))
+		}
+		_, err := opened.Log.Write(t.Context(), b)
+		must(t, err)
+	}
+	return past.Seq
+}
+
+// wantTailOnce demands that the log has the tail and nothing of it again, and the checkpoint all its objects.
+func wantTailOnce(t *testing.T, sink sinks.Sink, checkpoint string, from uint64) {
+	t.Helper()
+	opened, err := sink.Open(t.Context(), 0, 1000, sinks.Durable{Seq: 0})
+	must(t, err)
+	defer opened.Log.Close()
+	next, seen := uint64(0), 0
+	must(t, opened.Tail(t.Context(), func(r *sinks.Recovered) error {
+		if next++; r.Batch.Seq != next {
+			t.Errorf("batch %d follows batch %d", r.Batch.Seq, next-1)
+		}
+		tail := r.Batch.Seq > from && r.Batch.Seq <= from+tailBatches
+		for i := range r.Batch.Changes {
+			c := &r.Batch.Changes[i]
+			if strings.HasPrefix(c.Name, "object-") != tail {
+				t.Errorf("batch %d has a change of %s", r.Batch.Seq, c.Name)
+			}
+			if tail {
+				seen++
+			}
+		}
+		return nil
+	}))
+	db, err := sql.Open("sqlite", checkpoint)
+	must(t, err)
+	defer db.Close()
+	objects := 0
+	must(t, db.QueryRowContext(context.Background(), `select count(*) from inventory where key like 'default/object-%' and body is not null`).Scan(&objects))
+	if want := tailBatches * tailChanges; seen != want || objects != want || next <= from+tailBatches {
+		t.Errorf("%d batches, %d changes of the tail, and %d objects in the checkpoint; want more than %d, %d and %d",
+			next, seen, objects, from+tailBatches, want, want)
+	}
+}

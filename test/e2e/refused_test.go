@@ -1,0 +1,178 @@
+package e2e
+
+import (
+	"context"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/servers"
+)
+
+// NewRuledWorld is NewWorld with a broker that lets the exporter do what docs/security.md says that it needs, but for reading.
+func NewRuledWorld(t testing.TB) *World {
+	t.Helper()
+	w := NewWorld(t, servers.KafkaOptions{SASL: true, ACLs: true})
+	w.grant(t, kadm.OpCreate, kadm.OpWrite, kadm.OpDescribeConfigs)
+	must(t, w.Kafka.Rule(context.Background(),
+		servers.KafkaRule{Transactional: w.Prefix + "-", Prefixed: true, Operations: []kadm.ACLOperation{kadm.OpWrite}}))
+	w.Env = w.With("KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.SASLBrokers, ","), "KUBECDC_KAFKA_SASL_MECHANISM", "PLAIN",
+		"KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword)
+	return w
+}
+
+func (w *World) grant(t testing.TB, ops ...kadm.ACLOperation) {
+	t.Helper()
+	must(t, w.Kafka.Rule(context.Background(), servers.KafkaRule{Topic: w.Prefix + ".", Prefixed: true, Operations: ops}))
+}
+
+// Of two resources the topics are refused, one that may not be made and one whose limit is below a stub's size: their streams
+// wait, in another process too, and the others go on. So it is with a topic that may not be written to any more, and with one
+// that may not be seen. Once mended they catch up: nothing is lost, and nothing there twice.
+func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
+	well, refused, all := []Kind{Deployments, Roles}, []Kind{ConfigMaps, Secrets}, []Kind{Deployments, Roles, ConfigMaps, Secrets}
+	w, ctx := NewRuledWorld(t), context.Background()
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(all))
+	readingIsMissed(t, w)
+	forbid := func(ops ...kadm.ACLOperation) servers.KafkaRule {
+		return servers.KafkaRule{Topic: w.Prefix + "." + ConfigMaps.ID(), Deny: true, Operations: ops}
+	}
+	must(t, w.Kafka.Rule(ctx, forbid(kadm.OpCreate)))
+	small := w.Prefix + "." + Secrets.ID()
+	limitTopic(t, w, small, "100")
+
+	writer := w.Writer(t, all)
+	writer.Run(40)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	e.awaitRefused(t, "stream configmaps: make ready topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
+	e.awaitRefused(t, "stream secrets: write ", "stub", "raise max.message.bytes")
+	writer.Run(40)
+	w.AwaitComplete(t, writer, well)
+	if n := e.Metric(t, "kubecdc_stream_state", `state="refused"`); n != 2 || !e.Ready() {
+		t.Errorf("%v streams are refused, ready: %v", n, e.Ready())
+	}
+
+	e = e.restart(t, w)
+	e.awaitRefused(t, "stream configmaps: ", "grant")
+	e.awaitRefused(t, "stream secrets: ", "raise max.message.bytes")
+	writer.Run(40)
+	must(t, w.Kafka.Unrule(ctx, forbid(kadm.OpCreate)))
+	limitTopic(t, w, small, "1000000")
+	e.awaitWell(t, "two topics were refused")
+	w.AwaitComplete(t, writer, all)
+
+	for _, ops := range [][]kadm.ACLOperation{{kadm.OpWrite}, {kadm.OpDescribe, kadm.OpRead, kadm.OpWrite}} {
+		must(t, w.Kafka.Rule(ctx, forbid(ops...)))
+		writer.Run(40)
+		e.awaitRefused(t, "stream configmaps: ", "Topic Authorization Failed", "grant")
+		w.AwaitComplete(t, writer, well)
+		e = e.restart(t, w)
+		writer.Run(40)
+		e.awaitRefused(t, "stream configmaps: ", "grant")
+		must(t, w.Kafka.Unrule(ctx, forbid(ops...)))
+		e.awaitWell(t, "a topic was refused")
+	}
+	unreadTail(t, w, e, writer, forbid(kadm.OpRead))
+	log := w.AwaitComplete(t, writer, all)
+	for _, kind := range refused {
+		told := map[string]int{}
+		for _, c := range log.Controls {
+			if c.Stream == kind.ID() {
+				told[c.Type]++
+			}
+		}
+		if told[change.ControlStreamError] == 0 || told[change.ControlStreamRecovered] == 0 || told[change.ControlGap] > 0 {
+			t.Errorf("control records of %s: %v", kind.ID(), told)
+		}
+	}
+	Judge(t, w.Kube, log, w.Prefix, all).Demand(t, 0)
+}
+
+// unreadTail kills the exporter when a batch is in the log and not yet in the checkpoint, with records of a topic that may not
+// be read any more: nobody knows what they change, so the slot waits and says why, until they can be read.
+func unreadTail(t *testing.T, w *World, e *Exporter, writer *Writer, rule servers.KafkaRule) {
+	t.Helper()
+	e.Signal(syscall.SIGTERM)
+	e.Wait(t, 30*time.Second)
+	writer.mark(ConfigMaps)
+	e = StartExporter(t, "one that is killed", with(w.Env, "KUBECDC_FAILPOINT", failpoint.Written+":1"))
+	e.Wait(t, 30*time.Second)
+	must(t, w.Kafka.Rule(context.Background(), rule))
+	writer.Run(20)
+	e = StartExporter(t, "the one after it", w.Env)
+	e.awaitRefused(t, "sink: slot 0: ", "read back e2e.configmaps", "grant")
+	must(t, w.Kafka.Unrule(context.Background(), rule))
+	e.awaitWell(t, "a tail could not be read")
+	e.wantLogged(t, "rolled the checkpoint forward")
+}
+
+// readingIsMissed demands that a right is missed before anything is written that only the next start needs: by a check, and by
+// the first start; and that both are content once it is there.
+func readingIsMissed(t *testing.T, w *World) {
+	t.Helper()
+	demand := func(want int, texts ...string) {
+		t.Helper()
+		code, out := runCheck(t, w.Env)
+		for _, text := range texts {
+			if !strings.Contains(out, text) {
+				t.Errorf("check does not say %q", text)
+			}
+		}
+		if t.Logf("check exits with %d:\n%s", code, out); code != want {
+			t.Fatalf("check exits with %d, want %d", code, want)
+		}
+	}
+	command := "kafka-acls.sh --bootstrap-server " + w.Kafka.SASLBrokers[0] +
+		" --add --allow-principal 'User:kubecdc' --operation Read --topic 'e2e.' --resource-pattern-type prefixed"
+	demand(1, "read, which the next start needs, e2e.configmaps, e2e.control, e2e.dead-letter, ", "grant Read on topics e2e.*", command)
+	e := StartExporter(t, "one that may not read", w.Env)
+	e.awaitRefused(t, "sink: slot 0: ", "read topic e2e.control: ", "grant")
+	e.Kill()
+	demand(1, "read, which the next start needs, e2e.configmaps, e2e.control, ", command) // which is there now
+	w.grant(t, kadm.OpRead)
+	demand(0, "sink")
+}
+
+// awaitRefused waits until /readyz has a line with all of the texts.
+func (e *Exporter) awaitRefused(t testing.TB, texts ...string) {
+	t.Helper()
+	Await(t, 30*time.Second, strings.Join(texts, " … "), func() (bool, error) {
+		for _, line := range strings.Split(e.Wrong(), "\n") {
+			all := true
+			for _, text := range texts {
+				all = all && strings.Contains(line, text)
+			}
+			if all {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+}
+
+func (e *Exporter) restart(t testing.TB, w *World) *Exporter {
+	t.Helper()
+	e.Signal(syscall.SIGTERM)
+	if code := e.Wait(t, 30*time.Second); code != 0 {
+		t.Fatalf("the exit code is %d:\n%s", code, e.Tail(3000))
+	}
+	return StartExporter(t, "the next exporter", w.Env)
+}
+
+// limitTopic sets max.message.bytes of a topic, which is made if it is not there.
+func limitTopic(t *testing.T, w *World, topic, limit string) {
+	t.Helper()
+	a := admin(t, w)
+	if made, err := a.CreateTopic(context.Background(), 3, 1, map[string]*string{"max.message.bytes": &limit}, topic); made.Err == nil {
+		must(t, err)
+		return
+	}
+	_, err := a.AlterTopicConfigs(context.Background(), []kadm.AlterConfig{{Name: "max.message.bytes", Value: &limit}}, topic)
+	must(t, err)
+}

@@ -1,0 +1,77 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the
+// operations, on a topic or a transactional id, or on all that begin so.
+type KafkaRule struct {
+	Topic         string
+	Transactional string // in place of Topic
+	Prefixed      bool
+	Deny          bool // wins over any that allow
+	Operations    []kadm.ACLOperation
+}
+
+func (r KafkaRule) builder() *kadm.ACLBuilder {
+	b := kadm.NewACLs().Operations(r.Operations...).ResourcePatternType(kadm.ACLPatternLiteral)
+	if r.Prefixed {
+		b.ResourcePatternType(kadm.ACLPatternPrefixed)
+	}
+	if r.Topic != "" {
+		b.Topics(r.Topic)
+	} else {
+		b.TransactionalIDs(r.Transactional)
+	}
+	if user := "User:" + KafkaUser; r.Deny {
+		b.Deny(user).DenyHosts("*")
+	} else {
+		b.Allow(user).AllowHosts("*")
+	}
+	return b
+}
+
+// Rule makes ACLs.
+func (k *Kafka) Rule(ctx context.Context, rules ...KafkaRule) error {
+	return k.eachRule(rules, func(admin *kadm.Client, b *kadm.ACLBuilder) (errs error) {
+		made, err := admin.CreateACLs(ctx, b)
+		for _, m := range made {
+			errs = errors.Join(errs, m.Err)
+		}
+		return errors.Join(err, errs)
+	})
+}
+
+// Unrule removes them.
+func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
+	return k.eachRule(rules, func(admin *kadm.Client, b *kadm.ACLBuilder) (errs error) {
+		gone, err := admin.DeleteACLs(ctx, b)
+		for _, g := range gone {
+			errs = errors.Join(errs, g.Err)
+			if len(g.Deleted) == 0 {
+				errs = errors.Join(errs, errors.New("there is none to remove"))
+			}
+		}
+		return errors.Join(err, errs)
+	})
+}
+
+func (k *Kafka) eachRule(rules []KafkaRule, do func(*kadm.Client, *kadm.ACLBuilder) error) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(k.Brokers...))
+	if err != nil {
+		return fmt.Errorf("change Kafka's ACLs: %w", err)
+	}
+	defer client.Close()
+	for _, r := range rules {
+		if err := do(kadm.NewClient(client), r.builder()); err != nil {
+			return fmt.Errorf("change Kafka's ACLs (%+v): %w", r, err)
+		}
+	}
+	return nil
+}
