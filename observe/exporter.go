@@ -61,7 +61,7 @@ func (e *Exporter) StreamState(stream string, state reflector.State, reason stri
 		e.Progress.Drop(stream)
 	case state == reflector.StateListing && reason == FirstSnapshot:
 		e.Progress.Begin(stream)
-	case state == reflector.StateWatching, state == reflector.StateAbsent:
+	case state == reflector.StateWatching, state == reflector.StateCatchingUp, state == reflector.StateAbsent:
 		e.Progress.Done(stream)
 	}
 }

@@ -16,10 +16,10 @@ import (
 //
 // The stream is not touched by two at once: a look that is going on is given up before an event is handled.
 type look struct {
-	reflector *Reflector
-	at        time.Time // when it begins
-	cancel    context.CancelFunc
-	done      chan struct{}
+	watch  *watching
+	at     time.Time // when it begins
+	cancel context.CancelFunc
+	done   chan struct{}
 
 	mu   sync.Mutex // held by who uses the stream
 	last time.Time  // when the last event was handled
@@ -30,13 +30,13 @@ type look struct {
 const lookLead = 5 * time.Second
 
 // look plans a look into a watch that lasts for so long; nil where none is needed.
-func (s *Reflector) look(ctx context.Context, lasts time.Duration) *look {
+func (s *watching) look(ctx context.Context, lasts time.Duration) *look {
 	x := &s.silence
-	if !leased(s.stream.Resource) && !s.compacted || s.bookmarks || s.listing != nil || x.differs || x.resting() {
+	if !leased(s.stream.Resource) && !s.compacted || s.bookmarks || s.catchUp != nil || x.differs || x.resting() {
 		return nil
 	}
 	lead := min(lookLead, lasts/2)
-	l := &look{reflector: s, at: time.Now().Add(lasts - lead), done: make(chan struct{})}
+	l := &look{watch: s, at: time.Now().Add(lasts - lead), done: make(chan struct{})}
 	ctx, l.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(l.done)
@@ -81,7 +81,7 @@ func (l *look) stop() {
 }
 
 func (l *look) compare(ctx context.Context) {
-	s := l.reflector
+	s := l.watch
 	before := s.silence.quietTo
 	if err := s.compare(ctx); err != nil {
 		s.log.Debug("a quiet collection can't be compared with the log now; it is tried again after the watch", "error", err)

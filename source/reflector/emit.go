@@ -29,15 +29,6 @@ var stays = progress{}
 // to is the progress of an item that completes a version.
 func to(version string) progress { return progress{position: version, cursor: version} }
 
-// watched is the progress of what the watch tells. While the watch catches up with an inconsistent list, the log can't go on
-// from there, and only the cursor moves.
-func (s *Reflector) watched(version string) progress {
-	if s.listing != nil {
-		return progress{cursor: version}
-	}
-	return to(version)
-}
-
 // emit hands an item on and then moves the stream.
 func (s *Reflector) emit(ctx context.Context, item Item, p progress) error {
 	item.Stream = s.ID()
@@ -91,13 +82,13 @@ func (s *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 
 // sendObject emits what an event of a live object means: the object was created or updated. If the log still has another
 // object under the key, that one's deletion comes first.
-func (s *Reflector) sendObject(ctx context.Context, o *apiclient.Object, d known.Difference, p progress) error {
+func (s *watching) sendObject(ctx context.Context, o *apiclient.Object, d known.Difference, p progress) error {
 	op := change.Update
 	if d == known.Absent {
 		op = change.Create
 	} else if d == known.Successor {
 		op = change.Create
-		if err := s.sendDelete(ctx, o.Key(), true); err != nil {
+		if err := s.sendDelete(ctx, o.Key(), s.catchUp.gapID()); err != nil {
 			return err
 		}
 	}
@@ -105,18 +96,15 @@ func (s *Reflector) sendObject(ctx context.Context, o *apiclient.Object, d known
 }
 
 // sendDelete emits the deletion of a known object. The deletion's revision is not known, so the record carries the last known
-// one of the object.
-func (s *Reflector) sendDelete(ctx context.Context, key string, inferred bool) error {
+// one of the object. gap names the gap in which it was found missing; empty: none.
+func (s *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 	old, ok := s.known.Get(key)
 	if !ok {
 		return nil
 	}
 	namespace, name := change.SplitKey(key)
 	c := s.change(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: strings.TrimPrefix(old.Version, known.LostMark)})
-	c.Inferred = inferred
-	if s.gap != nil {
-		c.Gap = s.gap.ID
-	}
+	c.Inferred, c.Gap = true, gap
 	return s.send(ctx, c, stays)
 }
 

@@ -12,58 +12,28 @@ import (
 	"kubecdc/source/known"
 )
 
-// list reads the whole collection and sends what differs from the index: everything, the first time; after a 410,
-// what the watch missed. Objects that the index knows and the list does not hold are deleted. Nothing but the index
-// is held in memory. After an error the list goes on at the page that failed.
-func (s *Reflector) list(ctx context.Context) (State, error) {
-	done, err := s.options.Lists.acquire(ctx)
-	if err != nil {
-		return s.state, err
-	}
-	defer done()
-	if s.listing == nil {
-		l := &list{reflector: s, snapshot: s.gap == nil}
-		if err := l.begin(ctx); err != nil {
-			return s.state, err
-		}
-		s.listing = l
-	}
-	l := s.listing
-	err = l.read(ctx)
-	switch {
-	case errors.Is(err, errStale):
-		s.listing = nil
-		return s.enter(StateVerifying, err.Error()), err
-	case err != nil:
-		return s.state, fmt.Errorf("list %s: %w", s.ID(), err)
-	case l.until != "":
-		s.cursor = l.version
-		return s.enter(StateWatching, "the list ran from resourceVersion "+l.version+" to "+l.until+": catching up"), nil
-	}
-	if err := l.finish(ctx, l.version); err != nil {
-		return s.state, err
-	}
-	return s.enter(StateWatching, "listed at resourceVersion "+l.version), nil
-}
-
-// list is one list in progress. It lives until the list is complete, over errors and restarts, so that its
-// tallies tell all that was sent.
+// listing reads the whole collection and emits what differs from the known objects: everything, the first time; after a 410,
+// what the watch missed. Known objects that the list does not have are deleted. Nothing but the known objects is held in
+// memory. After an error the list goes on at the page that failed, so one value lasts until the list is complete, and its
+// tallies count all that was emitted.
 //
-// A list of pages is one state of the collection, at the version of its first page, unless the server forgets that
-// version before the last page is read. Then the list is restarted; if that happens again, the list is too big to
-// ever end that way, and goes on with the inconsistent token that the server offers: the rest of it is newer than
-// its beginning. Such a list is complete only when a watch from its first page's version has passed the version of
-// its last page: until then the position stays, and no deletion is inferred. What the watch tells on the way are the
-// changes themselves, deletions too; what the pages told already is dropped by the index. A key that is then still
-// unseen was deleted before the first page. A crash on the way starts again from the old position.
-type list struct {
-	reflector *Reflector
-	snapshot  bool
-	token     string // of the next page
-	version   string // the list's: of the first page
-	until     string // of an inconsistent list: what the watch must pass
-	restarts  int
-	objects   int // on complete pages
+// A list of pages is one state of the collection, at the version of its first page, unless the server forgets that version
+// before the last page is read. Then the list is restarted. If that happens again, the list is too big to ever end that way,
+// and goes on with the inconsistent token that the server offers: the rest of it is newer than its beginning. Such a list is
+// complete only when a watch from its first page's version has passed the version of its last page: the stream catches up
+// (watching.go). Until then the position stays, and no deletion is inferred. What the watch tells on the way are the changes
+// themselves, deletions too; what the pages told already is dropped. A key that is then still unseen was deleted before the
+// first page. A crash on the way starts again from the old position.
+type listing struct {
+	*Reflector
+	gap      *change.Gap // that the list closes; nil: it is the first snapshot
+	rewinds  bool        // the list may take the log back in time
+	begun    bool
+	token    string // of the next page
+	version  string // the list's: of the first page
+	until    string // of an inconsistent list: what the watch must pass
+	restarts int
+	objects  int // on complete pages
 
 	created, updated, deleted int
 	rewound                   bool // an object is older than the log has it
@@ -71,31 +41,79 @@ type list struct {
 	older                     bool // the stream has older objects than the log
 }
 
+// list begins a list, which closes the gap; nil: the first snapshot.
+func (s *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: s, gap: gap} }
+
+func (l *listing) name() State { return StateListing }
+
+func (l *listing) step(ctx context.Context) (state, error) {
+	done, err := l.options.Lists.acquire(ctx)
+	if err != nil {
+		return l, err
+	}
+	defer done()
+	if err := l.begin(ctx); err != nil {
+		return l, err
+	}
+	err = l.read(ctx)
+	switch {
+	case errors.Is(err, errStale):
+		v := l.verify(l.watch(nil))
+		v.gap = l.gap
+		return l.enter(v, err.Error()), err
+	case err != nil:
+		return l, fmt.Errorf("list %s: %w", l.ID(), err)
+	case l.until != "":
+		l.cursor = l.version
+		return l.enter(l.watch(l), "the list ran from resourceVersion "+l.version+" to "+l.until+": catching up"), nil
+	}
+	if err := l.finish(ctx, l.version); err != nil {
+		return l, err
+	}
+	return l.enter(l.watch(nil), "listed at resourceVersion "+l.version), nil
+}
+
+// snapshot reports whether this is the stream's first list.
+func (l *listing) snapshot() bool { return l.gap == nil }
+
+// gapID names the gap that the list closes; empty for a snapshot.
+func (l *listing) gapID() string {
+	if l == nil || l.gap == nil {
+		return ""
+	}
+	return l.gap.ID
+}
+
 // restart begins again at the first page; tallies stay, since what was sent is in the index.
-func (l *list) restart() {
+func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects = "", "", "", 0
 	l.restarts++
-	l.reflector.known.StartPass()
+	l.Reflector.known.StartPass()
 }
 
-func (l *list) begin(ctx context.Context) error {
-	s := l.reflector
-	s.known.StartPass()
-	if !l.snapshot {
+func (l *listing) begin(ctx context.Context) error {
+	if l.begun {
 		return nil
 	}
-	return s.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: s.reason})
-}
-
-func (l *list) read(ctx context.Context) error {
-	if l.streams(ctx) {
-		err := l.streamed(ctx)
-		if !errors.Is(err, errNotStreamed) || l.reflector.options.StreamingLists == StreamingOn {
+	l.known.StartPass()
+	if l.snapshot() {
+		if err := l.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: l.reason}); err != nil {
 			return err
 		}
-		l.reflector.log.Info("reading the list in pages", "reason", err)
+	}
+	l.begun = true
+	return nil
+}
+
+func (l *listing) read(ctx context.Context) error {
+	if l.streams(ctx) {
+		err := l.streamed(ctx)
+		if !errors.Is(err, errNotStreamed) || l.Reflector.options.StreamingLists == StreamingOn {
+			return err
+		}
+		l.Reflector.log.Info("reading the list in pages", "reason", err)
 		l.failed, l.version, l.objects = 2, "", 0
-		l.reflector.known.StartPass()
+		l.Reflector.known.StartPass()
 	}
 	for {
 		err := l.page(ctx)
@@ -112,9 +130,9 @@ func (l *list) read(ctx context.Context) error {
 }
 
 // expired answers a 410 on a page: the list's version is compacted.
-func (l *list) expired(err error) error {
+func (l *listing) expired(err error) error {
 	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" {
-		l.reflector.log.Warn("the list goes on at a newer version", "reason", apiclient.Reason(err), "from", l.version, "objects", l.objects)
+		l.Reflector.log.Warn("the list goes on at a newer version", "reason", apiclient.Reason(err), "from", l.version, "objects", l.objects)
 		l.token, l.until = next, l.version
 		return nil
 	}
@@ -133,8 +151,8 @@ func inconsistentToken(err error) string {
 }
 
 // page reads one page.
-func (l *list) page(ctx context.Context) error {
-	s, n := l.reflector, 0
+func (l *listing) page(ctx context.Context) error {
+	s, n := l.Reflector, 0
 	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.options.PageSize, Continue: l.token}, func(p *apiclient.Page, raw []byte) error {
 		if err := l.fresh(p.Version); err != nil {
 			return err
@@ -166,22 +184,22 @@ var errStale = errors.New("the list is older than the log")
 
 // fresh makes sure that no list takes the log back in time. The server sends the version before the items; were it
 // to come after them, the check would come after the page.
-func (l *list) fresh(version string) error {
-	s := l.reflector
-	if version == "" || s.rewound || change.CompareVersions(version, s.position) >= 0 {
+func (l *listing) fresh(version string) error {
+	s := l.Reflector
+	if version == "" || l.rewinds || change.CompareVersions(version, s.position) >= 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, s.position)
 }
 
 // item sends what one listed object means.
-func (l *list) item(ctx context.Context, raw []byte) error {
+func (l *listing) item(ctx context.Context, raw []byte) error {
 	o, err := apiclient.ParseObject(raw)
 	if errors.Is(err, apiclient.ErrUnsupported) {
 		return err // the list has all of them so, and what it can't tell must not be taken for deleted
 	}
 	if err != nil {
-		return l.reflector.sendMalformed(ctx, raw, err)
+		return l.Reflector.sendMalformed(ctx, raw, err)
 	}
 	return l.object(ctx, &o)
 }
@@ -190,8 +208,8 @@ func (l *list) item(ctx context.Context, raw []byte) error {
 // another version of the same object is always a change: a newer one, or, after etcd was restored from a backup, an
 // older one. (Two histories may give the same resourceVersion to different states of one object. That can't be seen
 // here, and takes a write to the same object at the same revision in both.)
-func (l *list) object(ctx context.Context, o *apiclient.Object) error {
-	s := l.reflector
+func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
+	s := l.Reflector
 	d := s.known.Compare(o.Key(), o.UID, o.Version)
 	if d == known.Same || d == known.Older && l.until != "" {
 		s.known.Mark(o.Key())
@@ -201,17 +219,17 @@ func (l *list) object(ctx context.Context, o *apiclient.Object) error {
 	if err := o.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
 		return s.sendMalformed(ctx, o.Raw, err)
 	}
-	if l.snapshot && (d == known.Absent || d == known.Lost) {
+	if l.snapshot() && (d == known.Absent || d == known.Lost) {
 		return s.send(ctx, s.change(change.Read, o), stays)
 	}
 	return l.missed(ctx, o, d)
 }
 
 // missed sends what the watch did not: a creation, an update, or another object under a known name.
-func (l *list) missed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
-	s := l.reflector
+func (l *listing) missed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
+	s := l.Reflector
 	if d.Replaces() {
-		if err := s.sendDelete(ctx, o.Key(), true); err != nil {
+		if err := s.sendDelete(ctx, o.Key(), l.gapID()); err != nil {
 			return err
 		}
 		l.deleted++
@@ -221,10 +239,7 @@ func (l *list) missed(ctx context.Context, o *apiclient.Object, d known.Differen
 		op, tally = change.Update, &l.updated
 	}
 	c := s.change(op, o)
-	c.Inferred = true
-	if s.gap != nil {
-		c.Gap = s.gap.ID
-	}
+	c.Inferred, c.Gap = true, l.gapID()
 	if err := s.send(ctx, c, stays); err != nil {
 		return err
 	}
@@ -232,57 +247,43 @@ func (l *list) missed(ctx context.Context, o *apiclient.Object, d known.Differen
 	return nil
 }
 
-// caughtUp finishes an inconsistent list once the watch has passed its end.
-func (s *Reflector) caughtUp(ctx context.Context) error {
-	l := s.listing
-	if l == nil || change.CompareVersions(s.cursor, l.until) < 0 {
-		return nil
-	}
-	return l.finish(ctx, s.cursor)
-}
-
 // finish sends the deletions, says in the log what the list was, and moves the position.
-func (l *list) finish(ctx context.Context, version string) error {
-	s := l.reflector
+func (l *listing) finish(ctx context.Context, version string) error {
+	s := l.Reflector
 	for _, key := range s.known.Unseen() {
-		if err := s.sendDelete(ctx, key, true); err != nil {
+		if err := s.sendDelete(ctx, key, l.gapID()); err != nil {
 			return err
 		}
 		l.deleted++
 	}
-	if err := s.emit(ctx, Item{Control: l.end(version)}, to(version)); err != nil {
-		return err
-	}
-	s.listing, s.gap, s.rewound = nil, nil, false
-	return nil
+	return s.emit(ctx, Item{Control: l.end(version)}, to(version))
 }
 
 // end is what the log says of the list: nothing, where it is the very state that the log has.
-func (l *list) end(version string) *change.Control {
-	s := l.reflector
+func (l *listing) end(version string) *change.Control {
+	s := l.Reflector
 	switch {
-	case s.gap == nil:
+	case l.snapshot():
 		return &change.Control{Type: change.ControlSnapshotEnd, Stream: s.ID(), ResourceVersion: version, Objects: &l.objects}
 	case l.nothingMissed(version):
 		s.log.Info("nothing was missed", "position", version)
 		return nil
 	}
-	g := l.gap(version)
+	g := l.inferred(version)
 	s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
 	return &change.Control{Type: change.ControlGap, Stream: s.ID(), ResourceVersion: version, Cause: s.reason, Gap: &g}
 }
 
 // nothingMissed reports whether the gap is empty: the server is where the log is, and nothing is different.
-func (l *list) nothingMissed(version string) bool {
-	s := l.reflector
-	return version == s.gap.From && l.created+l.updated+l.deleted == 0 && !s.rewound
+func (l *listing) nothingMissed(version string) bool {
+	return version == l.gap.From && l.created+l.updated+l.deleted == 0 && !l.rewinds
 }
 
-// gap is the record of what could only be compared.
-func (l *list) gap(version string) change.Gap {
-	g := *l.reflector.gap
+// inferred is the record of what could only be compared.
+func (l *listing) inferred(version string) change.Gap {
+	g := *l.gap
 	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"
-	if l.reflector.rewound || l.rewound {
+	if l.rewinds || l.rewound {
 		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, also where it is older"
 	}
 	g.Created, g.Updated, g.Deleted = l.created, l.updated, l.deleted

@@ -8,11 +8,15 @@ import (
 	"kubecdc/source/known"
 )
 
-// load reads where the last owner stopped.
-func (s *Reflector) load(ctx context.Context) (State, error) {
+// loading reads where the last owner stopped.
+type loading struct{ *Reflector }
+
+func (s *loading) name() State { return StateLoading }
+
+func (s *loading) step(ctx context.Context) (state, error) {
 	p, ok, err := s.inventory.Position(ctx, s.ID())
 	if err != nil {
-		return s.state, fmt.Errorf("load the position of %s: %w", s.ID(), err)
+		return s, fmt.Errorf("load the position of %s: %w", s.ID(), err)
 	}
 	x := known.New()
 	err = s.inventory.Objects(ctx, s.ID(), func(key, uid, version string) error {
@@ -20,21 +24,20 @@ func (s *Reflector) load(ctx context.Context) (State, error) {
 		return nil
 	})
 	if err != nil {
-		return s.state, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
+		return s, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
 	}
 	s.known = x
 	if p.Ended != "" {
 		s.ended = &p
 	}
 	if p.ResourceVersion == change.UnknownVersion {
-		s.gap = &change.Gap{ID: change.GapID(s.ID(), change.UnknownVersion), From: change.UnknownVersion}
-		return s.enter(StateListing, "relist: the log does not tell any more how far it is complete"), nil
+		return s.enter(s.list(s.gapFrom(change.UnknownVersion)), "relist: the log does not tell any more how far it is complete"), nil
 	}
 	version := p.ResourceVersion
 	s.position, s.cursor = version, version
 	if !ok || version == "" {
-		return s.enter(StateListing, "first snapshot"), nil
+		return s.enter(s.list(nil), "first snapshot"), nil
 	}
 	s.log.Info("resuming", "position", version, "objects", x.Len())
-	return s.enter(StateVerifying, "resume at resourceVersion "+version), nil
+	return s.enter(s.verify(s.watch(nil)), "resume at resourceVersion "+version), nil
 }

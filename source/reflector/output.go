@@ -41,6 +41,7 @@ const (
 	StateLoading     State = "loading"     // reading its position and inventory from the checkpoint
 	StateListing     State = "listing"     // reading the collection page by page
 	StateWatching    State = "watching"    // reading events as they come
+	StateCatchingUp  State = "catching-up" // watching, until an inconsistent list is passed
 	StateExpired     State = "expired"     // 410: trying other servers, then listing
 	StateBackfilling State = "backfilling" // recovering what a watch missed
 	StateVerifying   State = "verifying"   // asking whether the server still holds the log's history

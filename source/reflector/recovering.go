@@ -28,15 +28,21 @@ func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 	return &Recovery{limiter: recovery.NewLimiter(start, most, log)}
 }
 
-// backfill recovers what the watch missed, change by change, or leaves it to the list (listing.go) if the server can't
+// recovering recovers what the watch missed, change by change, or leaves it to the list (listing.go) if the server can't
 // tell. It emits nothing before it has found everything. From then on the position moves with every change, so a crash in
 // the middle leaves a shorter gap and emits nothing twice.
-func (s *Reflector) backfill(ctx context.Context) (State, error) {
+type recovering struct {
+	*Reflector
+	gap *change.Gap
+}
+
+func (s *recovering) name() State { return StateBackfilling }
+
+func (s *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
 	gap, version, err := s.survey(ctx)
 	if err == nil && gap == nil {
-		s.gap = nil
-		return s.enter(StateWatching, "nothing was missed: the server is at the log's position"), s.confirm(ctx, version)
+		return s.enter(s.watch(nil), "nothing was missed: the server is at the log's position"), s.confirm(ctx, to(version))
 	}
 	var history *recovery.ExactReads
 	var plan recovery.Plan
@@ -50,11 +56,11 @@ func (s *Reflector) backfill(ctx context.Context) (State, error) {
 	}
 	switch {
 	case errors.Is(err, recovery.ErrNotPossible):
-		return s.enter(StateListing, "relist: "+err.Error()), nil
+		return s.enter(s.list(s.gap), "relist: "+err.Error()), nil
 	case apiclient.IsGone(err):
-		return s.enter(StateBackfilling, "the list expired between two pages: "+apiclient.Reason(err)), nil
+		return s.enter(s, "the list expired between two pages: "+apiclient.Reason(err)), nil
 	case err != nil:
-		return s.state, fmt.Errorf("recover %s from resourceVersion %s: %w", s.ID(), s.position, err)
+		return s, fmt.Errorf("recover %s from resourceVersion %s: %w", s.ID(), s.position, err)
 	}
 	g := *s.gap
 	g.To, g.Complete, g.Reason = version, incomplete == "", incomplete
@@ -63,13 +69,12 @@ func (s *Reflector) backfill(ctx context.Context) (State, error) {
 	s.log.Info("recovered a gap", "from", g.From, "to", g.To, "complete", g.Complete, "reason", g.Reason,
 		"recovered", g.Recovered, "inferred", g.Inferred, "requests", g.Requests, "took", time.Since(started).Round(time.Millisecond))
 	if err := s.replay(ctx, history, plan, g); err != nil {
-		return s.state, err
+		return s, err
 	}
-	if err := s.advance(ctx, version); err != nil {
-		return s.state, err
+	if err := s.advance(ctx, to(version)); err != nil {
+		return s, err
 	}
-	s.gap = nil
-	return s.enter(StateWatching, "recovered up to resourceVersion "+version), nil
+	return s.enter(s.watch(nil), "recovered up to resourceVersion "+version), nil
 }
 
 // history reads the past of the stream's collection.
@@ -167,7 +172,7 @@ func (s *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 
 // replay sends the gap record and then the changes, as if they had been seen live. The record comes first, so no position
 // ever moves across a gap that the log does not tell of.
-func (s *Reflector) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
+func (s *recovering) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
 	err := s.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: s.reason, Gap: &g})
 	for i := range p {
 		if err != nil {
@@ -179,9 +184,9 @@ func (s *Reflector) replay(ctx context.Context, history recovery.History, p reco
 	return err
 }
 
-func (s *Reflector) replayOne(ctx context.Context, history recovery.History, r *recovery.Change) error {
+func (s *recovering) replayOne(ctx context.Context, history recovery.History, r *recovery.Change) error {
 	if r.Op == change.Delete && r.Inferred {
-		return s.sendDelete(ctx, r.Key, true)
+		return s.sendDelete(ctx, r.Key, s.gap.ID)
 	}
 	version := strconv.FormatUint(r.Version, 10)
 	namespace, name := change.SplitKey(r.Key)

@@ -71,31 +71,26 @@ type Reflector struct {
 	observer  Observer
 	log       *slog.Logger
 
-	state    State
-	reason   string // why the state was entered
+	state  state
+	reason string // why the state was entered
+
 	known    *known.Set
-	position string // resourceVersion up to which everything was sent; empty before the first list has ended
-	cursor   string // where the watch goes on: the position, except after an inconsistent list (listing.go)
-	held     string // the revision of the last deletion, while more of it may follow (leased.go); else empty
-	fresh    int    // fresh connections tried since the last event
-	gap      *change.Gap
-	current  change.Change     // the one that is being sent
-	listing  *list             // the list that is not complete yet
-	ended    *change.Position  // with which the stream ended, until the log says that it goes on
-	refusal  *refusal          // nil: the server answers
-	rewound  bool              // the list may take the log back in time
-	doubts   int               // how often in a row the server seemed to be behind the log
-	shared   *apiclient.Client // client, unless a fresh one was needed
+	position string           // resourceVersion up to which everything was emitted; empty before the first list has ended
+	cursor   string           // where the watch goes on: the position, except while the stream catches up with a list
+	held     string           // the revision of the last deletion, while more of it may follow (leased.go); else empty
+	current  change.Change    // the one that is being emitted
+	ended    *change.Position // with which the stream ended, until the log says that it goes on
+
+	shared    *apiclient.Client // client, unless a fresh one was needed
+	compacted bool              // the server compacted a position that did not move in silence (compare_open.go)
+	bookmarks bool              // the server sends them for this resource
+
+	refusal  *refusal // nil: the server answers
 	retry    *backoff.ExponentialBackOff
 	failures int // in a row
+	relists  int // in a row, with no watch between that delivered
 	warned   warnings
 	rejected string // why the resource can't be exported, as it was logged
-	silence  silence
-	relists  int // in a row, with no watch between that delivered
-
-	compacted  bool // the server compacted a position that did not move in silence (compare_open.go)
-	bookmarks  bool // the server sends them for this resource
-	bookmarked bool // it did in this watch
 
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
@@ -109,8 +104,10 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	retry.MaxInterval = options.MaxBackoff
 	resource := s.Resource
 	client = client.With(options.Quiet, options.Redactor != nil)
-	return &Reflector{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory, out: out, observer: observer,
-		log: log.With("stream", s.ID()), state: StateLoading, retry: retry, want: &resource}
+	r := &Reflector{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory, out: out, observer: observer,
+		log: log.With("stream", s.ID()), retry: retry, want: &resource}
+	r.state = &loading{r}
+	return r
 }
 
 // ID is the stream's id.
@@ -148,7 +145,8 @@ func (s *Reflector) stepOnce(parent context.Context) error {
 	if err := s.adopt(ctx, want); err != nil {
 		return err
 	}
-	next, err := s.step(ctx)
+	s.observer.StreamState(s.ID(), s.state.name(), s.reason, nil)
+	next, err := s.state.step(ctx)
 	if errors.Is(context.Cause(ctx), errResourceChanged) && parent.Err() == nil {
 		return nil // the next step adopts it
 	}
@@ -156,32 +154,22 @@ func (s *Reflector) stepOnce(parent context.Context) error {
 	return err
 }
 
-func (s *Reflector) step(ctx context.Context) (State, error) {
-	s.observer.StreamState(s.ID(), s.state, s.reason, nil)
-	switch s.state {
-	case StateLoading:
-		return s.load(ctx)
-	case StateListing:
-		return s.list(ctx)
-	case StateVerifying:
-		return s.verify(ctx)
-	case StateWatching:
-		return s.watch(ctx)
-	case StateExpired:
-		return s.expired(ctx), nil
-	case StateBackfilling:
-		return s.backfill(ctx)
-	case StateAbsent:
-		<-ctx.Done()
-		return StateAbsent, nil
-	}
-	return s.state, fmt.Errorf("unknown state %q", s.state)
+// state is what a stream is doing, with the data that only this state needs. A step does the work of the state and returns
+// the next one: itself, if there is more to do, or after an error.
+type state interface {
+	name() State
+	step(ctx context.Context) (state, error)
 }
 
-func (s *Reflector) enter(next State, reason string) State {
+func (s *Reflector) enter(next state, reason string) state {
 	s.reason = reason
-	s.log.Debug("state", "from", s.state, "to", next, "reason", reason, "position", s.position)
+	s.log.Debug("state", "from", s.state.name(), "to", next.name(), "reason", reason, "position", s.position)
 	return next
+}
+
+// gapFrom describes a gap that begins at a version.
+func (s *Reflector) gapFrom(version string) *change.Gap {
+	return &change.Gap{ID: change.GapID(s.ID(), version), From: version}
 }
 
 // unsupportedPause is how long a resource that can't be exported is left alone: what mends it is another version of its
@@ -215,11 +203,11 @@ func (s *Reflector) pause(ctx context.Context, err error) {
 	if errors.Is(err, apiclient.ErrUnsupported) {
 		delay = s.unsupported(err)
 	} else if apiclient.IsConnectionEnd(err) && s.failures == 1 { // connections end; it is no failure until it repeats
-		s.log.Info("the connection was lost", "state", s.state, "again in", delay.Round(time.Millisecond), "error", err)
+		s.log.Info("the connection was lost", "state", s.state.name(), "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
 		s.observer.StreamState(s.ID(), StateWaiting, s.reason, err)
 		if due, muted := s.warned.due(err); due {
-			s.log.Warn("will try again", "state", s.state, "in", delay.Round(time.Millisecond), "error", err, "not logged since", muted)
+			s.log.Warn("will try again", "state", s.state.name(), "in", delay.Round(time.Millisecond), "error", err, "not logged since", muted)
 		}
 	}
 	select {

@@ -28,15 +28,15 @@ func (s *Reflector) SetResource(r *change.Resource) {
 
 // adopt makes the stream read what discovery says: under another version, or not at all.
 func (s *Reflector) adopt(ctx context.Context, want *change.Resource) error {
-	if s.state == StateLoading {
+	if s.state.name() == StateLoading {
 		return nil
 	}
 	switch {
-	case want == nil && s.state != StateAbsent:
+	case want == nil && s.state.name() != StateAbsent:
 		return s.depart(ctx)
-	case want != nil && s.state == StateAbsent:
+	case want != nil && s.state.name() == StateAbsent:
 		s.stream = s.stream.As(*want)
-		s.state = s.enter(StateListing, "the resource is served again")
+		s.state = s.enter(s.list(nil), "the resource is served again")
 	case want != nil && s.stream.Resource != *want:
 		s.log.Info("reading another version", "from", s.stream.Resource.APIVersion(), "to", want.APIVersion())
 		s.stream = s.stream.As(*want)
@@ -61,10 +61,10 @@ func (s *Reflector) resume(ctx context.Context) error {
 // depart ends the log of a resource that was removed from the API: its objects went with it. After a crash in the middle
 // the next owner finds the rest of the objects in the inventory, and departs from those.
 func (s *Reflector) depart(ctx context.Context) error {
-	s.listing, s.gap, s.rewound, s.silence, s.held = nil, nil, false, silence{}, ""
+	s.held = ""
 	s.known.StartPass()
 	for _, key := range s.known.Unseen() {
-		if err := s.sendDelete(ctx, key, true); err != nil {
+		if err := s.sendDelete(ctx, key, ""); err != nil {
 			return err
 		}
 	}
@@ -74,9 +74,19 @@ func (s *Reflector) depart(ctx context.Context) error {
 		return err
 	}
 	s.position, s.cursor, s.ended, s.refusal = "", "", nil, nil
-	s.state = s.enter(StateAbsent, cause)
+	s.state = s.enter(&absent{s}, cause)
 	s.log.Info("the resource was removed from the API; its objects are recorded as deleted")
 	return nil
+}
+
+// absent waits until the API server serves the resource again (adopt).
+type absent struct{ *Reflector }
+
+func (s *absent) name() State { return StateAbsent }
+
+func (s *absent) step(ctx context.Context) (state, error) {
+	<-ctx.Done()
+	return s, nil
 }
 
 // sendEnd hands on the record of a stream's end, or of its return, with the position that says the same.

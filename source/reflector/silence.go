@@ -54,31 +54,30 @@ const (
 )
 
 // silent takes note of a watch that ended in silence. suspected: a list before it showed what it did not tell.
-func (s *Reflector) silent(ctx context.Context, suspected bool) (State, error) {
+func (s *watching) silent(ctx context.Context, suspected bool) (state, error) {
 	if suspected {
-		return s.enter(StateExpired, "the watch from resourceVersion "+s.cursor+" says nothing of changes that a list shows"), nil
+		return s.enter(&expired{s}, "the watch from resourceVersion "+s.cursor+" says nothing of changes that a list shows"), nil
 	}
 	s.client, s.bookmarks = s.shared, false
 	s.silence.watches++
-	if s.listing != nil && s.silence.watches > 1 { // nothing takes the watch past the list's end
-		s.silence = silence{}
-		s.listing.restart()
-		return s.enter(StateListing, "the list begins again: the watch after it is silent"), nil
+	if l := s.catchUp; l != nil && s.silence.watches > 1 { // nothing takes the watch past the list's end
+		l.restart()
+		return s.enter(l, "the list begins again: the watch after it is silent"), nil
 	}
 	if quietTo := s.silence.quietTo; quietTo != "" {
 		s.silence.quietTo = ""
-		if err := s.confirm(ctx, quietTo); err != nil {
-			return s.state, err
+		if err := s.confirm(ctx, s.watched(quietTo)); err != nil {
+			return s, err
 		}
 	}
 	if s.silence.compared {
 		s.silence.compared = false
-		return s.enter(StateWatching, "the watch said nothing, and a list in its time tells how far"), nil
+		return s.enter(s, "the watch said nothing, and a list in its time tells how far"), nil
 	}
 	if s.silence.resting() {
-		return s.enter(StateWatching, "the watch said nothing; the collection is large and was compared a moment ago"), nil
+		return s.enter(s, "the watch said nothing; the collection is large and was compared a moment ago"), nil
 	}
-	return s.enter(StateVerifying, "the watch ran into its timeout and said nothing"), nil
+	return s.enter(s.verify(s), "the watch ran into its timeout and said nothing"), nil
 }
 
 // broken forgets what was found out in silence, but for how long a list takes.
@@ -93,7 +92,7 @@ func (x *silence) resting() bool {
 func (x *silence) due() bool { return x.watches > 1 && x.quietTo == "" && !x.differs }
 
 // compare lists identities, and notes whether they are what the log has.
-func (s *Reflector) compare(ctx context.Context) error {
+func (s *watching) compare(ctx context.Context) error {
 	started, n, same := time.Now(), 0, true
 	version, err := s.listIdentities(ctx, nil, func(o apiclient.Object) {
 		same = same && s.known.Compare(o.Key(), o.UID, o.Version) == known.Same
@@ -101,6 +100,9 @@ func (s *Reflector) compare(ctx context.Context) error {
 	})
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if err == nil {
+		s.fresh = 0
 	}
 	s.silence.listed, s.silence.listTook = time.Now(), time.Since(started)
 	switch {

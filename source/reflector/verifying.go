@@ -23,36 +23,43 @@ import (
 //     from, unless by chance.)
 //
 // Where watches end in silence all objects are compared instead (silence.go), which tells more.
-func (s *Reflector) verify(ctx context.Context) (State, error) {
-	if s.silence.due() {
-		if err := s.compare(ctx); err != nil {
-			return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
+type verifying struct {
+	*Reflector
+	then   *watching   // what goes on if the server holds the history
+	gap    *change.Gap // of the list that was left; nil: none was
+	doubts int         // how often in a row the server seemed to be behind the log
+}
+
+// verify looks at the server's history before the watch goes on.
+func (s *Reflector) verify(then *watching) *verifying { return &verifying{Reflector: s, then: then} }
+
+func (s *verifying) name() State { return StateVerifying }
+
+func (s *verifying) step(ctx context.Context) (state, error) {
+	if s.then.silence.due() {
+		if err := s.then.compare(ctx); err != nil {
+			return s, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
 		}
-		if quietTo := s.silence.quietTo; quietTo != "" {
-			s.doubts = 0
-			return s.enter(StateWatching, "nothing is different at resourceVersion "+quietTo+"; watching once more from "+s.cursor), nil
+		if quietTo := s.then.silence.quietTo; quietTo != "" {
+			return s.enter(s.then, "nothing is different at resourceVersion "+quietTo+"; watching once more from "+s.cursor), nil
 		}
 	}
 	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
 	if err != nil {
-		return s.state, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
+		return s, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
 	}
 	reason := ""
 	if change.CompareVersions(p.Version, s.cursor) < 0 {
 		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, s.cursor)
 	} else {
-		reason = s.witness(ctx)
+		reason = s.otherHistory(ctx)
 	}
 	if reason == "" {
-		s.doubts = 0
-		if s.listing == nil {
-			s.gap = nil // a list that was begun was not needed
-		}
-		return s.enter(StateWatching, "the server holds the log's history; watching from "+s.cursor), nil
+		return s.enter(s.then, "the server holds the log's history; watching from "+s.cursor), nil
 	}
 	if s.doubts++; s.doubts < 2 {
 		s.renewClient()
-		return s.state, fmt.Errorf("%w: %s", errBehind, reason)
+		return s, fmt.Errorf("%w: %s", errBehind, reason)
 	}
 	return s.rewind(reason), nil
 }
@@ -61,22 +68,28 @@ func (s *Reflector) verify(ctx context.Context) (State, error) {
 var errBehind = errors.New("the server seems to be behind the log")
 
 // rewind begins a list that may take the log back in time.
-func (s *Reflector) rewind(reason string) State {
-	s.doubts, s.rewound, s.listing, s.silence, s.held = 0, true, nil, silence{}, ""
+func (s *verifying) rewind(reason string) state {
+	s.held = ""
 	if r := s.options.Recovery; r != nil {
 		r.shared.Forget()
 	}
-	if s.gap == nil && s.position != "" {
-		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}
+	gap := s.gap
+	if gap == nil && s.then.catchUp != nil {
+		gap = s.then.catchUp.gap
+	}
+	if gap == nil && s.position != "" {
+		gap = s.gapFrom(s.position)
 	}
 	s.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
 	s.observer.Reconnected(s.ID(), "relist: history went backwards")
-	return s.enter(StateListing, "history went backwards: "+reason)
+	l := s.list(gap)
+	l.rewinds = true
+	return s.enter(l, "history went backwards: "+reason)
 }
 
-// witness reads the newest object of the log at its own version. It says why the server's history is another one;
-// empty when it is not, or when that can't be told.
-func (s *Reflector) witness(ctx context.Context) string {
+// otherHistory reads the newest known object at its own version. It returns why the server's history is another one than the
+// log's; empty if it is not, or if that can't be told.
+func (s *Reflector) otherHistory(ctx context.Context) string {
 	key, w, ok := s.known.Newest()
 	if !ok || change.CompareVersions(w.Version, s.cursor) > 0 {
 		return ""

@@ -13,10 +13,29 @@ import (
 	"kubecdc/source/known"
 )
 
-// watch reads events from the cursor until the connection ends.
-func (s *Reflector) watch(ctx context.Context) (State, error) {
+// watching reads events from the cursor until the connection ends. One value lasts over all connections, until the stream
+// lists or recovers.
+type watching struct {
+	*Reflector
+	catchUp    *listing // an inconsistent list that the watch has to pass the end of; nil: none
+	silence    silence
+	fresh      int  // fresh connections tried since the last event
+	bookmarked bool // a bookmark came on this connection
+}
+
+// watch follows the collection from the cursor. list is inconsistent and must be caught up with; nil: there is none.
+func (s *Reflector) watch(list *listing) *watching { return &watching{Reflector: s, catchUp: list} }
+
+func (s *watching) name() State {
+	if s.catchUp != nil {
+		return StateCatchingUp
+	}
+	return StateWatching
+}
+
+func (s *watching) step(ctx context.Context) (state, error) {
 	if err := s.caughtUp(ctx); err != nil {
-		return s.state, err
+		return s, err
 	}
 	seconds := watchSeconds(s.options, s.bookmarks, rand.Float64())
 	started, events := time.Now(), 0
@@ -39,22 +58,22 @@ func (s *Reflector) watch(ctx context.Context) (State, error) {
 	}
 	switch {
 	case apiclient.IsGone(err):
-		return s.enter(StateExpired, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, apiclient.Reason(err))), nil
+		return s.enter(&expired{s}, fmt.Sprintf("410 at resourceVersion %s: %s", s.cursor, apiclient.Reason(err))), nil
 	case errors.Is(err, io.EOF) && quiet && lasted >= min(whole, longSilence):
 		return s.silent(ctx, suspected)
 	case errors.Is(err, io.EOF) && lasted >= whole:
 		s.client, s.bookmarks = s.shared, s.bookmarked
-		return s.enter(StateWatching, "the watch ran into its timeout"), nil
+		return s.enter(s, "the watch ran into its timeout"), nil
 	case errors.Is(err, io.EOF) && (events > 0 || lasted > time.Second):
 		s.observer.Reconnected(s.ID(), "the server ended the watch")
-		return s.enter(StateVerifying, "the server ended the watch"), nil
+		return s.enter(s.verify(s), "the server ended the watch"), nil
 	}
 	s.observer.Reconnected(s.ID(), "the connection was lost")
-	return s.enter(StateVerifying, "the watch failed: "+apiclient.Reason(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)
+	return s.enter(s.verify(s), "the watch failed: "+apiclient.Reason(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)
 }
 
 // events handles what the watch delivers, until it ends.
-func (s *Reflector) events(ctx context.Context, w *apiclient.Watch, look *look) (n int, err error) {
+func (s *watching) events(ctx context.Context, w *apiclient.Watch, look *look) (n int, err error) {
 	defer look.stop()
 	for {
 		e, err := w.Next()
@@ -77,9 +96,13 @@ func (s *Reflector) events(ctx context.Context, w *apiclient.Watch, look *look) 
 	}
 }
 
-// expired answers a 410: first by a fresh connection, which may reach another API server that still holds the
+// expired answers a 410, first by a fresh connection, which may reach another API server that still holds the
 // position, then by a list.
-func (s *Reflector) expired(ctx context.Context) State {
+type expired struct{ *watching }
+
+func (s *expired) name() State { return StateExpired }
+
+func (s *expired) step(ctx context.Context) (state, error) {
 	tries := s.options.FreshTries
 	s.compacted = s.compacted || s.silence.watches > 0
 	if s.silence.differs { // each takes a whole watch
@@ -87,7 +110,7 @@ func (s *Reflector) expired(ctx context.Context) State {
 	}
 	if s.fresh < tries && s.renewClient() {
 		s.fresh++
-		return s.enter(StateWatching, "the same position on a fresh connection: "+s.reason)
+		return s.enter(s.watching, "the same position on a fresh connection: "+s.reason), nil
 	}
 	s.restrain(ctx)
 	s.log.Warn("relist", "reason", s.reason, "position", s.position)
@@ -96,18 +119,15 @@ func (s *Reflector) expired(ctx context.Context) State {
 	} else {
 		s.observer.Reconnected(s.ID(), "relist: 410")
 	}
-	s.fresh, s.silence = 0, silence{}
-	if s.listing != nil { // while it caught up with a list
-		s.listing.restart()
-		return s.enter(StateListing, "the list begins again: "+s.reason)
+	if l := s.catchUp; l != nil {
+		l.restart()
+		return s.enter(l, "the list begins again: "+s.reason), nil
 	}
-	if s.gap == nil {
-		s.gap = &change.Gap{ID: change.GapID(s.ID(), s.position), From: s.position}
-	}
+	gap := s.gapFrom(s.position)
 	if s.options.Recovery != nil {
-		return s.enter(StateBackfilling, s.reason)
+		return s.enter(&recovering{s.Reflector, gap}, s.reason), nil
 	}
-	return s.enter(StateListing, "relist: "+s.reason)
+	return s.enter(s.list(gap), "relist: "+s.reason), nil
 }
 
 // restrain waits, longer each time, where the watch after a relist is told 410 again at once: no list helps against that,
@@ -136,7 +156,7 @@ func (s *Reflector) renewClient() bool {
 }
 
 // handle takes one watch event.
-func (s *Reflector) handle(ctx context.Context, e apiclient.Event) error {
+func (s *watching) handle(ctx context.Context, e apiclient.Event) error {
 	if e.Err != nil {
 		return s.sendMalformed(ctx, e.Line, e.Err)
 	}
@@ -151,7 +171,7 @@ func (s *Reflector) handle(ctx context.Context, e apiclient.Event) error {
 			return s.sendMalformed(ctx, e.Line, err)
 		}
 		s.bookmarks, s.bookmarked = true, true
-		if err := s.confirm(ctx, b.Version); err != nil {
+		if err := s.confirm(ctx, s.watched(b.Version)); err != nil {
 			return err
 		}
 	case "ERROR":
@@ -159,13 +179,13 @@ func (s *Reflector) handle(ctx context.Context, e apiclient.Event) error {
 	default:
 		s.log.Warn("an event of an unknown type is passed over", "type", e.Type)
 	}
+	s.fresh = 0
 	s.alive()
 	return nil
 }
 
 // alive notes that the server delivers: retries start small again.
 func (s *Reflector) alive() {
-	s.fresh = 0
 	s.retry.Reset()
 	if s.failures > 0 {
 		s.failures, s.warned = 0, warnings{}
@@ -173,7 +193,7 @@ func (s *Reflector) alive() {
 }
 
 // handleObject sends the change that an event tells of, unless the log has it or something newer already.
-func (s *Reflector) handleObject(ctx context.Context, e apiclient.Event) error {
+func (s *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	o := e.Object
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) && s.known.Len() == 0 {
 		return err // not one object of the resource was ever fit
@@ -185,7 +205,7 @@ func (s *Reflector) handleObject(ctx context.Context, e apiclient.Event) error {
 		return s.handleDeleted(ctx, &o, d)
 	}
 	if d == known.Same || d == known.Older || d == known.Predecessor {
-		return s.advance(ctx, o.Version)
+		return s.advance(ctx, s.watched(o.Version))
 	}
 	if err := o.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
 		return s.sendMalformed(ctx, e.Line, err)
@@ -194,27 +214,50 @@ func (s *Reflector) handleObject(ctx context.Context, e apiclient.Event) error {
 }
 
 // handleDeleted sends a deletion, unless the log has it, or something newer: another object under the name, say.
-func (s *Reflector) handleDeleted(ctx context.Context, o *apiclient.Object, d known.Difference) error {
+func (s *watching) handleDeleted(ctx context.Context, o *apiclient.Object, d known.Difference) error {
 	version := s.passed(change.Delete, o.Version)
 	if d != known.Newer && d != known.Lost {
-		return s.advance(ctx, version)
+		return s.advance(ctx, s.watched(version))
 	}
 	return s.send(ctx, s.change(change.Delete, o), s.watched(version))
 }
 
-// confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still
-// complete now, which is more than it said before.
-func (s *Reflector) confirm(ctx context.Context, version string) error {
-	if change.CompareVersions(version, s.cursor) < 0 {
+// caughtUp finishes an inconsistent list once the watch has passed its end.
+func (s *watching) caughtUp(ctx context.Context) error {
+	l := s.catchUp
+	if l == nil || change.CompareVersions(s.cursor, l.until) < 0 {
 		return nil
 	}
-	return s.emit(ctx, Item{}, s.watched(version))
+	if err := l.finish(ctx, s.cursor); err != nil {
+		return err
+	}
+	s.catchUp = nil
+	s.observer.StreamState(s.ID(), s.name(), s.reason, nil)
+	return nil
+}
+
+// watched is the progress of what the watch tells. While the stream catches up with an inconsistent list, the log can't go on
+// from there, and only the cursor moves.
+func (s *watching) watched(version string) progress {
+	if s.catchUp != nil && version != "" {
+		return progress{cursor: version}
+	}
+	return to(version)
+}
+
+// confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still
+// complete now, which is more than it said before.
+func (s *Reflector) confirm(ctx context.Context, p progress) error {
+	if change.CompareVersions(p.cursor, s.cursor) < 0 {
+		return nil
+	}
+	return s.emit(ctx, Item{}, p)
 }
 
 // advance moves the position without a change.
-func (s *Reflector) advance(ctx context.Context, version string) error {
-	if change.CompareVersions(version, s.cursor) <= 0 {
+func (s *Reflector) advance(ctx context.Context, p progress) error {
+	if change.CompareVersions(p.cursor, s.cursor) <= 0 {
 		return nil
 	}
-	return s.emit(ctx, Item{}, s.watched(version))
+	return s.emit(ctx, Item{}, p)
 }

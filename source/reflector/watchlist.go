@@ -22,8 +22,8 @@ const (
 // and says with a bookmark where the list ends. It spares the server the pages; the answer is as consistent as a
 // list's. Servers older than 1.32 may not know sendInitialEvents, and would send any old state without an end, so
 // in auto they are not asked.
-func (l *list) streams(ctx context.Context) bool {
-	s := l.reflector
+func (l *listing) streams(ctx context.Context) bool {
+	s := l.Reflector
 	switch s.options.StreamingLists {
 	case StreamingOn:
 		return true
@@ -37,8 +37,8 @@ func (l *list) streams(ctx context.Context) bool {
 var errNotStreamed = errors.New("the list can't be streamed")
 
 // streamed reads the list as a stream. After an error it begins anew; what was sent is in the index.
-func (l *list) streamed(ctx context.Context) error {
-	s := l.reflector
+func (l *listing) streamed(ctx context.Context) error {
+	s := l.Reflector
 	s.known.StartPass()
 	l.objects = 0
 	w, err := s.client.WatchList(ctx, s.stream, s.options.MetadataOnly, listSeconds)
@@ -52,7 +52,7 @@ func (l *list) streamed(ctx context.Context) error {
 		}
 	}
 	switch {
-	case err == nil && l.older && !s.rewound:
+	case err == nil && l.older && !l.rewinds:
 		err = fmt.Errorf("%w: it has objects that are older than the log has them", errNotStreamed)
 	case err != nil && (apiclient.IsInvalid(err) || apiclient.IsGone(err)):
 		err = fmt.Errorf("%w: %s", errNotStreamed, apiclient.Reason(err))
@@ -69,8 +69,8 @@ func (l *list) streamed(ctx context.Context) error {
 const listSeconds = 3600
 
 // initial takes one Event of a streaming list; done is true at the bookmark that ends it.
-func (l *list) initial(ctx context.Context, e apiclient.Event) (done bool, err error) {
-	s := l.reflector
+func (l *listing) initial(ctx context.Context, e apiclient.Event) (done bool, err error) {
+	s := l.Reflector
 	if e.Err != nil {
 		return false, s.sendMalformed(ctx, e.Line, e.Err)
 	}
@@ -92,8 +92,8 @@ func (l *list) initial(ctx context.Context, e apiclient.Event) (done bool, err e
 	return false, nil
 }
 
-func (l *list) initialObject(ctx context.Context, e apiclient.Event) error {
-	s := l.reflector
+func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
+	s := l.Reflector
 	o := e.Object
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) {
 		return err
@@ -110,7 +110,7 @@ func (l *list) initialObject(ctx context.Context, e apiclient.Event) error {
 	if e.Type == "ADDED" {
 		l.objects++
 	}
-	if d == known.Older && !s.rewound {
+	if d == known.Older && !l.rewinds {
 		l.older = true // another history, or a server that gave a stale answer: the pages will tell
 		return nil
 	}
