@@ -122,15 +122,27 @@ func (l *ledger) snapshot() (changes []change.Change, controls []change.Control)
 type quietObserver struct {
 	mu     sync.Mutex
 	states []reflector.State
+	last   map[string]reflector.State // of each stream
 	errs   []error
 
 	reconnects int
 }
 
-func (q *quietObserver) StreamState(_ string, state reflector.State, _ string, err error) {
+func (q *quietObserver) StreamState(stream string, state reflector.State, _ string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.states = append(q.states, state)
+	if q.last == nil {
+		q.last = map[string]reflector.State{}
+	}
+	switch last := q.last[stream]; state {
+	case reflector.StateWaiting, reflector.StateUnsupported, last:
+	case reflector.StateLoading:
+		q.last[stream] = state
+	default:
+		take(last, state)
+		q.last[stream] = state
+	}
 	if err != nil {
 		q.errs = append(q.errs, err)
 	}

@@ -169,6 +169,41 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "400") })
 }
 
+// A list that can't be caught up with, since its watch expires or says nothing, begins again.
+func TestAListThatCantBeCaughtUpWithBeginsAgain(t *testing.T) {
+	inconsistent := []step{
+		{want: "list limit=2", body: listed("100", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t1")},
+		{want: "list limit=2", body: listed("200", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
+		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260")},
+	}
+	again := []step{
+		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
+		{want: "watch rv=400", stay: true},
+	}
+	expired := func(version string) step { return step{want: "watch rv=" + version, status: 410, body: gone("")} }
+	fresh := plain()
+	fresh.FreshTries = 1
+	for name, c := range map[string]struct {
+		options reflector.Options
+		watched []step
+	}{
+		"410":    {fresh, []step{expired("200"), expired("200")}},
+		"silent": {plain(), []step{silentWatch("200"), {want: "list metadata limit=1", body: listed("310", "", "a a 10")}, silentWatch("200")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := resumed("50", "a a 10")
+			first := []step{expired("50")}
+			if c.options.FreshTries > 0 {
+				first = append(first, expired("50"))
+			}
+			play(t, l, c.options, steps(holds("100", "a a 10"), first, inconsistent, c.watched, again),
+				func(t *testing.T, _ *script) { expect(t, l, "c m@260?", "400") })
+		})
+	}
+}
+
 func TestErrorsOfTheServerAreWaitedOut(t *testing.T) {
 	newest := "a a 99"
 	for name, c := range map[string]struct {

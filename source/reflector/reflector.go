@@ -42,25 +42,11 @@ func DefaultOptions() Options {
 		StreamingLists: StreamingAuto}
 }
 
-// Reflector keeps one collection in the log: a machine of named states with one step function.
+// Reflector keeps one collection in the log. It is in one state at a time, each a value with its own data (the interface
+// state); transitions.go has the table of what leads where.
 //
-//	loading → verifying           a position is known
-//	verifying → watching          the server still holds the log's history (verifying.go)
-//	verifying → listing           it went backwards: etcd was restored from a backup
-//	loading → listing             none is: the first snapshot
-//	listing → watching            the list is complete
-//	watching → watching           the watch ran into its timeout; resume from the position, without a list
-//	watching → verifying          the connection ended otherwise, or the watch said nothing for all its time (silence.go)
-//	watching → expired            410, or it goes on saying nothing of what a list shows
-//	expired → watching            another server still holds the position
-//	expired → backfilling         none does: recover what was missed (recovering.go)
-//	backfilling → listing         it can't be recovered
-//	expired → listing             backfill is off: list and compare with the inventory (listing.go)
-//	any → absent → listing        the resource is removed from the API: the stream ends; it comes back
-//	any → unsupported → the same  its API server gives no versions that can be compared (apiclient/errors.go); tried again rarely
-//
-// Any error waits with backoff and then repeats the state that it came from; the position is never moved by an
-// error, and every item that was sent is remembered in the index, so a repeated list emits nothing twice.
+// After an error it waits with backoff and repeats the state. An error never moves the position, and every item that was
+// emitted is among the known objects, so a repeated list emits nothing twice.
 type Reflector struct {
 	stream    *change.Stream
 	group     string
