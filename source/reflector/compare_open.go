@@ -72,7 +72,7 @@ func (l *look) aside(handle func() error) error {
 	return handle()
 }
 
-// stop gives up what is not done yet.
+// stop ends a comparison that is not done yet.
 func (l *look) stop() {
 	if l != nil {
 		l.cancel()

@@ -84,7 +84,7 @@ func (l *listing) gapID() string {
 	return l.gap.ID
 }
 
-// restart begins again at the first page; tallies stay, since what was sent is in the index.
+// restart begins again at the first page; the tallies stay, since what was emitted is known.
 func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects = "", "", "", 0
 	l.restarts++
@@ -192,7 +192,7 @@ func (l *listing) fresh(version string) error {
 	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, s.position)
 }
 
-// item sends what one listed object means.
+// item emits what one listed object means.
 func (l *listing) item(ctx context.Context, raw []byte) error {
 	o, err := apiclient.ParseObject(raw)
 	if errors.Is(err, apiclient.ErrUnsupported) {
@@ -225,7 +225,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	return l.missed(ctx, o, d)
 }
 
-// missed sends what the watch did not: a creation, an update, or another object under a known name.
+// missed emits what the watch did not tell: a creation, an update, or another object under a known name.
 func (l *listing) missed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
 	s := l.Reflector
 	if d.Replaces() {
@@ -247,7 +247,7 @@ func (l *listing) missed(ctx context.Context, o *apiclient.Object, d known.Diffe
 	return nil
 }
 
-// finish sends the deletions, says in the log what the list was, and moves the position.
+// finish emits the deletions and the record of the list, and moves the position.
 func (l *listing) finish(ctx context.Context, version string) error {
 	s := l.Reflector
 	for _, key := range s.known.Unseen() {
@@ -259,7 +259,7 @@ func (l *listing) finish(ctx context.Context, version string) error {
 	return s.emit(ctx, Item{Control: l.end(version)}, to(version))
 }
 
-// end is what the log says of the list: nothing, where it is the very state that the log has.
+// end returns the record of the list; none, if the list is the very state that the log has.
 func (l *listing) end(version string) *change.Control {
 	s := l.Reflector
 	switch {
@@ -279,7 +279,7 @@ func (l *listing) nothingMissed(version string) bool {
 	return version == l.gap.From && l.created+l.updated+l.deleted == 0 && !l.rewinds
 }
 
-// inferred is the record of what could only be compared.
+// inferred returns the record of a gap that could only be closed by comparison.
 func (l *listing) inferred(version string) change.Gap {
 	g := *l.gap
 	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"

@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 )
 
-// Item is what a stream hands on, in order: a change, a control record, or only a new position.
+// Item is one thing that a stream emits: a change, a control record, or only a new position.
 type Item struct {
 	Stream  string
 	Change  *change.Change
@@ -20,13 +20,13 @@ type Item struct {
 	Position *change.Position
 }
 
-// Output takes what streams emit. Send blocks while the log is behind; its error ends the stream. What the item points
-// to is the stream's again when Send returns; the bytes of images are not written again and may be kept.
+// Output takes what streams emit. Send blocks while the sink is behind; its error ends the stream. The stream reuses what the
+// item points to when Send returns. It does not write to the bytes of images again, so they may be kept.
 type Output interface {
 	Send(ctx context.Context, item Item) error
 }
 
-// Inventory is what was last emitted, as the checkpoint holds it.
+// Inventory reads what was last emitted from the checkpoint.
 type Inventory interface {
 	// Position is the stream's last durable position; ok is false for a new stream.
 	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)

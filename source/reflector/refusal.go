@@ -9,7 +9,7 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// refusal is a time in which the API server refuses the stream: 401, 403, 404 or 405 (isRefused). One refusal may pass: a
+// refusal is a span of time in which the API server refuses the stream: 401, 403, 404 or 405 (isRefused). One refusal may pass: a
 // server that has just started answers 404 for a custom resource, and 403 before it has read its roles. From the second on
 // the log says so, once; and once more when a watch is open again. A list that succeeds says nothing: the right to watch
 // may be missing. A resource that can't be exported (ErrUnsupported) is told at once: that does not pass.

@@ -8,7 +8,7 @@ import (
 	"kubecdc/change"
 )
 
-// What a stream does when the API server begins to serve its resource in another way, or no more.
+// This file says what a stream does when the API server serves its resource in another way, or not at all any more.
 
 var errResourceChanged = errors.New("the API server serves the resource in another way now")
 

@@ -10,7 +10,7 @@ import (
 	"kubecdc/source/known"
 )
 
-// silence is what is known of a watch that says nothing: no event and no bookmark for all its time.
+// silence holds what is known of a watch that says nothing: no event and no bookmark for all its time.
 //
 // That is no news of a quiet collection only where the server has a watch cache, which sends bookmarks. Events have none
 // in kube-apiserver, other resources may have none (--watch-cache=false, aggregated servers). Of these a quiet stream's
@@ -53,7 +53,7 @@ const (
 	listPause = 2 * time.Minute
 )
 
-// silent takes note of a watch that ended in silence. suspected: a list before it showed what it did not tell.
+// silent decides what follows a watch that ended in silence. suspected says that a list before it showed what it did not tell.
 func (s *watching) silent(ctx context.Context, suspected bool) (state, error) {
 	if suspected {
 		return s.enter(&expired{s}, "the watch from resourceVersion "+s.cursor+" says nothing of changes that a list shows"), nil
@@ -80,7 +80,7 @@ func (s *watching) silent(ctx context.Context, suspected bool) (state, error) {
 	return s.enter(s.verify(s), "the watch ran into its timeout and said nothing"), nil
 }
 
-// broken forgets what was found out in silence, but for how long a list takes.
+// broken forgets what the silence told, but for how long a list takes.
 func (x *silence) broken() { *x = silence{listed: x.listed, listTook: x.listTook} }
 
 // resting reports whether the last list was too long a one for the next to follow already.
@@ -91,7 +91,7 @@ func (x *silence) resting() bool {
 // due reports whether a list has to tell if anything happened.
 func (x *silence) due() bool { return x.watches > 1 && x.quietTo == "" && !x.differs }
 
-// compare lists identities, and notes whether they are what the log has.
+// compare lists identities and records whether they are what the log has.
 func (s *watching) compare(ctx context.Context) error {
 	started, n, same := time.Now(), 0, true
 	version, err := s.listIdentities(ctx, nil, func(o apiclient.Object) {

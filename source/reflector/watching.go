@@ -72,7 +72,7 @@ func (s *watching) step(ctx context.Context) (state, error) {
 	return s.enter(s.verify(s), "the watch failed: "+apiclient.Reason(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)
 }
 
-// events handles what the watch delivers, until it ends.
+// events handles the events of the watch until it ends.
 func (s *watching) events(ctx context.Context, w *apiclient.Watch, look *look) (n int, err error) {
 	defer look.stop()
 	for {

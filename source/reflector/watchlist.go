@@ -36,7 +36,7 @@ func (l *listing) streams(ctx context.Context) bool {
 // errNotStreamed: the list must be read in pages.
 var errNotStreamed = errors.New("the list can't be streamed")
 
-// streamed reads the list as a stream. After an error it begins anew; what was sent is in the index.
+// streamed reads the list as a stream. After an error it begins anew; what was emitted is known.
 func (l *listing) streamed(ctx context.Context) error {
 	s := l.Reflector
 	s.known.StartPass()
