@@ -12,7 +12,7 @@ import (
 // list between two watches (silence.go) would be confirmed only by a third one, which the server has to let begin at the
 // old position, a watch or two old by then.
 //
-// It is for Events, of which it is known that there are no bookmarks, and for what was compacted in silence before.
+// It is made for Events, which never have bookmarks, and for resources whose position was compacted in silence before.
 //
 // The stream is not touched by two at once: a look that is going on is given up before an event is handled.
 type look struct {

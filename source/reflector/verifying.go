@@ -9,6 +9,8 @@ import (
 	"kubecdc/source/apiclient"
 )
 
+// verifying asks whether the server still holds the log's history.
+//
 // A watch from a resourceVersion that the server has not reached yet is no error: the API server keeps it open and
 // silent, without bookmarks, until it gets there, and skips what happened before (seen on 1.36.3). After a restore
 // of etcd from a backup, the log's position is such a version; and a server that has grown past it meanwhile would
