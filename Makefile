@@ -36,11 +36,11 @@ chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUB
 	KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
 
 soak: servers ## random histories with gaps, judged by etcd (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat)
-	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run Random ./source
+	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run Random ./source/reflector
 
 kine: servers ## a gap where kine keeps the objects, as in k3s, on Postgres and on SQLite (builds kine: the first time minutes)
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
-	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source
+	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
 bench: servers ## what an event costs, beside an informer and the floor: docs/performance.md (ONLY=live for some rows)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PROFILE),-profile '$(PROFILE)')

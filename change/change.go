@@ -3,7 +3,10 @@
 // change was seen (source), where it goes (sinks) or how progress is kept (checkpoint).
 package change
 
-import "time"
+import (
+	"strings"
+	"time"
+)
 
 // Op says what happened to an object, with Debezium's letters.
 type Op byte
@@ -55,6 +58,14 @@ func ObjectKey(namespace, name string) string {
 		return name
 	}
 	return namespace + "/" + name
+}
+
+// SplitKey takes a key apart that ObjectKey joined.
+func SplitKey(key string) (namespace, name string) {
+	if i := strings.IndexByte(key, '/'); i >= 0 {
+		return key[:i], key[i+1:]
+	}
+	return "", key
 }
 
 // Size is about how many bytes the change holds in memory.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 var update = flag.Bool("update", false, "write docs/settings.md instead of comparing")
@@ -396,7 +396,7 @@ func TestWhatConfigTakesSourceCanRead(t *testing.T) {
 		if _, _, err := Load([]string{"KUBECDC_RESOURCES=" + text}, nil); err != nil {
 			t.Error(err)
 		}
-		if _, err := source.ParsePattern(text); err != nil {
+		if _, err := discovery.ParsePattern(text); err != nil {
 			t.Error(err)
 		}
 	}

@@ -28,7 +28,7 @@ func (l *loader) checkMeaning() {
 }
 
 // resourceName: a plural with its group and perhaps version, or a pattern: pods, deployments.apps, *.example.com, *.
-// source.ParsePattern reads it.
+// discovery.ParsePattern reads it.
 var resourceName = regexp.MustCompile(`^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 func (l *loader) checkResources(name string, list List) {

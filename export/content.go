@@ -7,30 +7,30 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/redact"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // Content says what of objects is told, and kept.
 type Content struct {
-	Secrets      redact.Mode      // of Secrets that are named: Hash, Metadata or Plain
-	MetadataOnly []source.Pattern // only metadata, as the API server gives it
+	Secrets      redact.Mode         // of Secrets that are named: Hash, Metadata or Plain
+	MetadataOnly []discovery.Pattern // only metadata, as the API server gives it
 	Redact       []Redaction
 	Key          redact.Key // of hashes; without one the checkpoint keeps one
 }
 
 // Redaction hides a field of a resource's objects.
 type Redaction struct {
-	Resource source.Pattern
+	Resource discovery.Pattern
 	Path     redact.Path
 }
 
 // metadataOnly reports whether only metadata is asked for. Of Secrets that are not exported (any more) the checkpoint
 // keeps no more either.
 func (c *Config) metadataOnly(r change.Resource) bool {
-	if source.Covers(c.Content.MetadataOnly, r) {
+	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true
 	}
-	return source.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !source.Takes(c.Resources, r.ID()))
+	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Takes(c.Resources, r.ID()))
 }
 
 // redactor gives what the objects of a resource pass through; nil where all of them is told.
@@ -39,11 +39,11 @@ func (c *Config) redactor(r change.Resource) *redact.Redactor {
 	switch {
 	case c.metadataOnly(r):
 		rules.Mode = redact.Metadata
-	case source.IsSecrets(r):
+	case discovery.IsSecrets(r):
 		rules.Mode = c.Content.Secrets
 	}
 	for _, one := range c.Content.Redact {
-		if source.Covers([]source.Pattern{one.Resource}, r) {
+		if discovery.Covers([]discovery.Pattern{one.Resource}, r) {
 			rules.Fields = append(rules.Fields, one.Path)
 		}
 	}
@@ -51,25 +51,25 @@ func (c *Config) redactor(r change.Resource) *redact.Redactor {
 }
 
 // Doubts says what of the settings has no effect on what the API server serves: a misspelt name would hide nothing.
-func (c *Config) Doubts(served source.Served) (lines []string) {
-	var hidden []source.Pattern
+func (c *Config) Doubts(served discovery.Served) (lines []string) {
+	var hidden []discovery.Pattern
 	for _, r := range c.Content.Redact {
 		hidden = append(hidden, r.Resource)
 	}
 	for _, s := range []struct {
 		setting  string
-		patterns []source.Pattern
-	}{{"KUBECDC_RESOURCES", source.LeftOut(c.Resources)}, {"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly}, {"KUBECDC_REDACT", hidden}} {
-		lines = append(lines, source.Doubt(s.setting, source.Idle(s.patterns, served), served)...)
+		patterns []discovery.Pattern
+	}{{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)}, {"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly}, {"KUBECDC_REDACT", hidden}} {
+		lines = append(lines, discovery.Doubt(s.setting, discovery.Idle(s.patterns, served), served)...)
 	}
 	return append(lines, c.outOfNamespaces(served)...)
 }
 
 // outOfNamespaces says which resources are named, but left out since they are in no namespace.
-func (c *Config) outOfNamespaces(served source.Served) (lines []string) {
-	selected, _ := source.Select(c.Resources, served)
+func (c *Config) outOfNamespaces(served discovery.Served) (lines []string) {
+	selected, _ := discovery.Select(c.Resources, served)
 	for _, r := range selected {
-		named := slices.ContainsFunc(c.Resources, func(p source.Pattern) bool { return p.Names(r) })
+		named := slices.ContainsFunc(c.Resources, func(p discovery.Pattern) bool { return p.Names(r) })
 		if named && len(c.StreamsOf(r)) == 0 {
 			lines = append(lines, "KUBECDC_RESOURCES: "+r.ID()+" is left out: it is cluster-scoped, and KUBECDC_NAMESPACES is set")
 		}

@@ -1,4 +1,4 @@
-// Package export joins the parts: it reads streams (source), makes batches durable (sinks) and remembers how far
+// Package export joins the parts: it reads streams (source/reflector), makes batches durable (sinks) and remembers how far
 // it is (checkpoint). One slot is one loop, in sessions; start reading at slot.go. It knows no Kafka, no SQL and no watch.
 //
 // What needs less than a session has a package of its own: which replica works on which slots (ownership), another number of
@@ -21,13 +21,14 @@ import (
 	"kubecdc/export/ownership"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // Config says what to export and in which measures.
 type Config struct {
 	Cluster       string
-	Resources     []source.Pattern
+	Resources     []discovery.Pattern
 	Content       Content
 	Namespaces    []string // none: all
 	LabelSelector string
@@ -44,12 +45,12 @@ type Config struct {
 	DiscoveryPoll    time.Duration
 	HistoryRetention time.Duration
 	ShutdownTimeout  time.Duration
-	Source           source.Options
+	Source           reflector.Options
 }
 
 // Parts are what the exporter works with. Store is bound to the cluster. Leases is Store when nil.
 type Parts struct {
-	Client   *source.Client
+	Server   *discovery.Server
 	Store    checkpoint.Store
 	Leases   checkpoint.Leases
 	Sink     sinks.Sink
@@ -65,14 +66,13 @@ type Parts struct {
 
 // Run exports until the context ends (nil: drained) or it can't go on.
 func Run(ctx context.Context, config Config, parts Parts) error {
-	discovery, err := prepare(ctx, &config, &parts)
-	if err != nil {
+	if err := prepare(ctx, &config, &parts); err != nil {
 		return err
 	}
 	h := newHub()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		discovery.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
 		return nil
 	})
 	group.Go(func() error {
@@ -117,57 +117,56 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 
 // selection is what the patterns select of what is served; unknown are those that name nothing, now or before.
 type selection struct {
-	served   source.Served
+	served   discovery.Served
 	selected []change.Resource
-	unknown  []source.Pattern
+	unknown  []discovery.Pattern
 }
 
-func selectServed(ctx context.Context, config *Config, parts *Parts, d *source.Discovery) (*selection, error) {
+func selectServed(ctx context.Context, config *Config, parts *Parts) (*selection, error) {
 	var s selection
-	err := parts.step(ctx, "the API server to say what it serves", parts.Client.Host(), func(ctx context.Context) (err error) {
-		if s.served, err = d.Served(ctx); err != nil {
+	err := parts.step(ctx, "the API server to say what it serves", parts.Server.Host(), func(ctx context.Context) (err error) {
+		if s.served, err = parts.Server.Served(ctx); err != nil {
 			return err
 		}
-		s.selected, s.unknown = source.Select(config.Resources, s.served)
-		s.unknown, err = notBegun(ctx, parts, parts.Client.Missing(ctx, s.unknown))
+		s.selected, s.unknown = discovery.Select(config.Resources, s.served)
+		s.unknown, err = notBegun(ctx, parts, parts.Server.Missing(ctx, s.unknown))
 		return err
 	})
 	return &s, err
 }
 
 // prepare makes sure that this is the log of the checkpoint and that the resources exist.
-func prepare(ctx context.Context, config *Config, parts *Parts) (*source.Discovery, error) {
+func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
 	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Log)
 	parts.reach = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
-		return nil, err
+		return err
 	}
-	discovery := source.NewDiscovery(parts.Client)
-	s, err := selectServed(ctx, config, parts, discovery)
+	s, err := selectServed(ctx, config, parts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if len(s.unknown) > 0 {
-		return nil, source.Unknown(s.unknown, s.served)
+		return discovery.Unknown(s.unknown, s.served)
 	}
 	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	for _, doubt := range config.Doubts(s.served) {
 		parts.Log.Warn(doubt)
 	}
-	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Client.Host(), "resources", len(selected))
-	return discovery, nil
+	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
+	return nil
 }
 
 // notBegun leaves out of the unknown patterns those that the checkpoint has streams of: what was removed is still to be told.
-func notBegun(ctx context.Context, parts *Parts, unknown []source.Pattern) ([]source.Pattern, error) {
+func notBegun(ctx context.Context, parts *Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
 	if len(unknown) == 0 {
 		return nil, nil
 	}
 	streams, err := parts.Store.Streams(ctx)
-	return slices.DeleteFunc(unknown, func(p source.Pattern) bool {
+	return slices.DeleteFunc(unknown, func(p discovery.Pattern) bool {
 		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ParseStream(s.Stream).Resource) })
 	}), err
 }

@@ -3,19 +3,19 @@ package export
 import (
 	"sync"
 
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // hub hands the newest selection to every slot; an older one that a slot did not look at yet is replaced.
 type hub struct {
 	mu      sync.Mutex
-	current *source.Selection
-	subs    map[chan source.Selection]bool
+	current *discovery.Selection
+	subs    map[chan discovery.Selection]bool
 }
 
-func newHub() *hub { return &hub{subs: map[chan source.Selection]bool{}} }
+func newHub() *hub { return &hub{subs: map[chan discovery.Selection]bool{}} }
 
-func (h *hub) publish(s source.Selection) {
+func (h *hub) publish(s discovery.Selection) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.current = &s
@@ -24,10 +24,10 @@ func (h *hub) publish(s source.Selection) {
 	}
 }
 
-func (h *hub) subscribe() (<-chan source.Selection, func()) {
+func (h *hub) subscribe() (<-chan discovery.Selection, func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	ch := make(chan source.Selection, 1)
+	ch := make(chan discovery.Selection, 1)
 	h.subs[ch] = true
 	if h.current != nil {
 		offer(ch, *h.current)
@@ -40,7 +40,7 @@ func (h *hub) subscribe() (<-chan source.Selection, func()) {
 }
 
 // offer replaces what waits in the channel; the hub's lock makes it the only sender.
-func offer(ch chan source.Selection, s source.Selection) {
+func offer(ch chan discovery.Selection, s discovery.Selection) {
 	select {
 	case <-ch:
 	default:

@@ -7,12 +7,12 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // Observer is told what the exporter does, for metrics, readiness and people.
 type Observer interface {
-	source.Observer
+	reflector.Observer
 	dependency.Observer
 	ownership.Observer
 	rebuild.Observer

@@ -12,7 +12,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // Orphans are streams that the checkpoint has and the selection does not: their resource was removed while no session ran, or in the
@@ -21,7 +22,7 @@ import (
 // of the two it is, nothing is done until it can.
 
 // settle looks at each orphan until it is known what became of it.
-func (x *streams) settle(ctx context.Context, selection source.Selection, wanted map[string]bool) error {
+func (x *streams) settle(ctx context.Context, selection discovery.Selection, wanted map[string]bool) error {
 	if x.orphans == nil {
 		if err := x.loadOrphans(ctx); err != nil {
 			return err
@@ -57,19 +58,19 @@ func (x *streams) loadOrphans(ctx context.Context) error {
 	return nil
 }
 
-func (x *streams) settleOne(ctx context.Context, selection source.Selection, p change.Position) error {
+func (x *streams) settleOne(ctx context.Context, selection discovery.Selection, p change.Position) error {
 	s := change.ParseStream(p.Stream)
-	fate, err := source.FateDeselected, error(nil)
+	fate, err := discovery.FateDeselected, error(nil)
 	if p.Ended == "" || selection.MayHave(s.Resource) { // else the log has its end already
 		fate, err = selection.Fate(ctx, s.Resource)
 	}
 	switch {
-	case fate == source.FateUnsure && ctx.Err() != nil:
+	case fate == discovery.FateUnsure && ctx.Err() != nil:
 		return nil
-	case fate == source.FateUnsure:
+	case fate == discovery.FateUnsure:
 		x.doubt(p.Stream, err)
 		return nil
-	case fate == source.FateRemoved:
+	case fate == discovery.FateRemoved:
 		err = x.endRemoved(ctx, s)
 	case p.Ended == "":
 		err = x.endDeselected(ctx, p)
@@ -90,7 +91,7 @@ func (x *streams) endDeselected(ctx context.Context, p change.Position) error {
 	if p.Time.IsZero() {
 		p.Time = time.Now()
 	}
-	return x.queue.Send(ctx, source.Item{Stream: p.Stream, Position: &p,
+	return x.queue.Send(ctx, reflector.Item{Stream: p.Stream, Position: &p,
 		Control: &change.Control{Type: change.ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}})
 }
 

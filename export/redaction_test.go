@@ -12,7 +12,7 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/redact"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 const plainSecret = `{"kind":"Secret","apiVersion":"v1","metadata":{"name":"a"},"data":{"k":"Y2FuYXJ5"}}`
@@ -21,7 +21,7 @@ var secrets = change.NewStream(change.Resource{Version: "v1", Plural: "secrets",
 
 func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redact.Mode) *slot {
 	t.Helper()
-	patterns, err := source.ParsePatterns(strings.Split(resources, ","))
+	patterns, err := discovery.ParsePatterns(strings.Split(resources, ","))
 	if err != nil {
 		t.Fatal(err)
 	}

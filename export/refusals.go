@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // A sink may refuse the records of one resource (its topic may not be made or written to) and take all others. That ends the
@@ -100,7 +100,7 @@ func (x *streams) leaveOut(ctx context.Context, s *change.Stream, w *refusal) er
 	}
 	x.refused[id] = s.Resource
 	x.slot.parts.Observer.StreamAdded(id)
-	x.slot.parts.Observer.StreamState(id, source.StateRefused, "", w.Err)
+	x.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", w.Err)
 	return x.tell(ctx, id, change.ControlStreamError, w.Err.Error(), w.since)
 }
 
@@ -109,7 +109,7 @@ func (x *streams) tell(ctx context.Context, id, kind, cause string, since time.T
 	if err != nil {
 		return err
 	}
-	return x.queue.Send(ctx, source.Item{Stream: id, Control: &change.Control{Type: kind, Stream: id,
+	return x.queue.Send(ctx, reflector.Item{Stream: id, Control: &change.Control{Type: kind, Stream: id,
 		ResourceVersion: p.ResourceVersion, Cause: cause, SinceMs: since.UnixMilli()}})
 }
 
@@ -152,7 +152,7 @@ func (x *streams) stillRefused(w *refusal, err error) {
 	w.Err = err
 	for id, r := range x.refused {
 		if w.Of(r) {
-			x.slot.parts.Observer.StreamState(id, source.StateRefused, "", err)
+			x.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", err)
 		}
 	}
 }

@@ -45,7 +45,7 @@ func ownSlots(ctx context.Context, config Config, parts Parts, h *hub) error {
 func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
 	at := parts.StoreAt
 	if parts.leasesIn() == dependency.Leases {
-		at = parts.Client.Host()
+		at = parts.Server.Host()
 	}
 	var timeout *startup.TimeoutError
 	err := parts.step(ctx, "the leases", at, func(ctx context.Context) error {

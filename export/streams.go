@@ -8,7 +8,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/export/batching"
 	"kubecdc/export/ownership"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
@@ -18,16 +19,16 @@ type streams struct {
 	reads      *reads
 	redactions *redactions
 	fail       context.CancelCauseFunc
-	running    map[string]*source.Stream
+	running    map[string]*reflector.Reflector
 	orphans    map[string]change.Position // not settled yet (orphans.go); nil: not read yet
 	doubts     map[string]string          // what is said of streams now
 	refused    map[string]change.Resource // streams that are not read while the sink refuses their records (refusals.go)
-	newest     *source.Selection
+	newest     *discovery.Selection
 	wg         sync.WaitGroup
 }
 
 func newStreams(s *slot, q *batching.Queue, r *reads, c *redactions, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, redactions: c, fail: fail, running: map[string]*source.Stream{}, doubts: map[string]string{},
+	return &streams{slot: s, queue: q, reads: r, redactions: c, fail: fail, running: map[string]*reflector.Reflector{}, doubts: map[string]string{},
 		refused: map[string]change.Resource{}}
 }
 
@@ -63,7 +64,7 @@ func (x *streams) run(ctx context.Context) {
 }
 
 // apply starts what is new, tells running streams what the API server serves now, and settles the orphans.
-func (x *streams) apply(ctx context.Context, selection source.Selection) error {
+func (x *streams) apply(ctx context.Context, selection discovery.Selection) error {
 	wanted := map[string]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range x.slot.config.StreamsOf(r) {
@@ -96,17 +97,17 @@ func (x *streams) apply(ctx context.Context, selection source.Selection) error {
 }
 
 // add prepares a stream.
-func (x *streams) add(s *change.Stream) *source.Stream {
+func (x *streams) add(s *change.Stream) *reflector.Reflector {
 	parts := x.slot.parts
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
-	running := source.NewStream(s, parts.Client, options, x.reads, x.queue, parts.Observer, parts.Log)
+	running := reflector.New(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
 	x.running[s.ID()] = running
 	return running
 }
 
-func (x *streams) work(ctx context.Context, running *source.Stream) {
+func (x *streams) work(ctx context.Context, running *reflector.Reflector) {
 	x.wg.Go(func() {
 		err := x.redactions.settle(ctx, running.ID())
 		if err == nil {

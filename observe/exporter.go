@@ -9,7 +9,7 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/sinks"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // Exporter tells metrics, health and progress what the exporter does: it is an export.Observer and a sinks.Observer.
@@ -49,11 +49,11 @@ func (e *Exporter) StreamRemoved(stream string) {
 	e.Progress.Done(stream)
 }
 
-func (e *Exporter) StreamState(stream string, state source.State, reason string, err error) {
+func (e *Exporter) StreamState(stream string, state reflector.State, reason string, err error) {
 	e.Metrics.StreamState(stream, string(state))
 	e.Health.StreamState(stream, string(state), err)
 	switch {
-	case err != nil && state == source.StateRefused:
+	case err != nil && state == reflector.StateRefused:
 		e.Metrics.Error(StageSink)
 	case err != nil:
 		e.Metrics.Error(StageSource)
@@ -61,9 +61,9 @@ func (e *Exporter) StreamState(stream string, state source.State, reason string,
 	switch {
 	case err != nil:
 		e.Progress.Drop(stream)
-	case state == source.StateListing && reason == FirstSnapshot:
+	case state == reflector.StateListing && reason == FirstSnapshot:
 		e.Progress.Begin(stream)
-	case state == source.StateWatching, state == source.StateAbsent:
+	case state == reflector.StateWatching, state == reflector.StateCatchingUp, state == reflector.StateAbsent:
 		e.Progress.Done(stream)
 	}
 }

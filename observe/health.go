@@ -123,7 +123,7 @@ func (h *Health) StreamState(id, state string, err error) {
 	if s.state != state {
 		s.state, s.since = state, h.now()
 	}
-	well := state == "watching" || state == "absent"
+	well := state == "watching" || state == "catching-up" || state == "absent"
 	switch {
 	case err != nil:
 		s.err = h.trouble(s.err, err)

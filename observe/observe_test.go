@@ -16,7 +16,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/ownership"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // observed is an exporter's view with its server, as the command line puts them together.
@@ -83,14 +83,14 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.StreamAdded("pods")
 	e.StreamAdded("secrets")
 	e.StreamsKnown(0)
-	e.StreamState("pods", source.StateListing, FirstSnapshot, nil)
+	e.StreamState("pods", reflector.StateListing, FirstSnapshot, nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
-	e.StreamState("pods", source.StateWatching, "", nil)
-	e.StreamState("secrets", source.StateWaiting, FirstSnapshot, errors.New("403 forbidden"))
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("secrets", reflector.StateWaiting, FirstSnapshot, errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
-	e.StreamState("pods", source.StateListing, "relist: 410", nil)
+	e.StreamState("pods", reflector.StateListing, "relist: 410", nil)
 	expect(true, "stream secrets: 403 forbidden") // a relist is no reason to be taken out of service
-	e.StreamState("secrets", source.StateWatching, "", nil)
+	e.StreamState("secrets", reflector.StateWatching, "", nil)
 	expect(true, "")
 	e.SlotHeld(0, 1, false)
 	e.Problem(0, errors.New("dial postgres://u:s3cr@h/d: refused"))
@@ -103,7 +103,7 @@ func TestADoubtIsListedUntilItIsSettled(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(0)
-	e.StreamState("pods", source.StateWatching, "", nil)
+	e.StreamState("pods", reflector.StateWatching, "", nil)
 	e.StreamDoubt("widgets.example.com", errors.New("get CRDs"))
 	e.StreamDoubt("pods", errors.New("not shown"))
 	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
@@ -125,7 +125,7 @@ func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 	e.SlotHeld(1, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(1)
-	e.StreamState("pods", source.StateWatching, "", nil)
+	e.StreamState("pods", reflector.StateWatching, "", nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -159,8 +159,8 @@ func TestMetrics(t *testing.T) {
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
 		Controls:  []change.Control{{Type: change.ControlGap, Gap: &change.Gap{Complete: true}}},
 	}})
-	e.StreamState(pods.ID(), source.StateListing, "", nil)
-	e.StreamState(pods.ID(), source.StateWatching, "", nil)
+	e.StreamState(pods.ID(), reflector.StateListing, "", nil)
+	e.StreamState(pods.ID(), reflector.StateWatching, "", nil)
 	e.Reconnected(pods.ID(), "relist: 410")
 	e.Reconnected(pods.ID(), "the server ended the watch")
 	e.SlotHeld(0, 7, true)
@@ -294,18 +294,18 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 		e.StreamAdded(stream)
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.StreamState(stream, source.StateListing, FirstSnapshot, nil)
+		e.StreamState(stream, reflector.StateListing, FirstSnapshot, nil)
 		e.ListProgress(stream, 2, 2)
-		e.StreamState(stream, source.StateWatching, "", nil)
+		e.StreamState(stream, reflector.StateWatching, "", nil)
 	}
-	e.StreamState("secrets", source.StateWaiting, FirstSnapshot, errors.New("403"))
-	e.StreamState("services", source.StateWatching, "resumed", nil)
+	e.StreamState("secrets", reflector.StateWaiting, FirstSnapshot, errors.New("403"))
+	e.StreamState("services", reflector.StateWatching, "resumed", nil)
 	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
 		t.Error(out.String())
 	}
 	out.Reset()
 	e.StreamAdded("pods")
-	e.StreamState("pods", source.StateWatching, "resumed", nil)
+	e.StreamState("pods", reflector.StateWatching, "resumed", nil)
 	if out.Len() > 0 {
 		t.Errorf("a resumed stream had no snapshot: %s", out.String())
 	}

@@ -10,7 +10,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/internal/kubeapi"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // forbidden asks the API server what of the resources this user may not list or watch.
@@ -43,7 +43,7 @@ func (r *report) blind(ctx context.Context) (missing []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, right := range source.RemovalRights {
+	for _, right := range discovery.RemovalRights {
 		ok, err := allowed(ctx, client, right.Resource, "", right.Verb)
 		if err != nil {
 			return nil, fmt.Errorf("ask what this user may do: %w", err)

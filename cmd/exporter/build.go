@@ -12,12 +12,13 @@ import (
 	"kubecdc/export"
 	"kubecdc/export/batching"
 	"kubecdc/redact"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
 )
 
 // exportConfig says in export's words what the settings say; the cluster's name is not known yet.
 func exportConfig(c *config.Config) (export.Config, error) {
-	resources, err := source.ParsePatterns(c.Source.Resources)
+	resources, err := discovery.ParsePatterns(c.Source.Resources)
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
 	}
@@ -39,7 +40,7 @@ func exportConfig(c *config.Config) (export.Config, error) {
 
 // contentOf says what of objects is told.
 func contentOf(c *config.Config) (export.Content, error) {
-	metadataOnly, err := source.ParsePatterns(c.Records.MetadataOnly)
+	metadataOnly, err := discovery.ParsePatterns(c.Records.MetadataOnly)
 	if err != nil {
 		return export.Content{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
@@ -49,7 +50,7 @@ func contentOf(c *config.Config) (export.Content, error) {
 	}
 	content := export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Key: redact.Key(c.Records.SecretsKey.Reveal())}
 	for _, r := range redactions {
-		resource, err := source.ParsePattern(r.Resource)
+		resource, err := discovery.ParsePattern(r.Resource)
 		if err != nil {
 			return content, fmt.Errorf("KUBECDC_REDACT: %w", err)
 		}
@@ -65,16 +66,14 @@ const backfillParallel = 4
 // that a small API server has for all its clients: a list takes up to ten of some hundred (API Priority and Fairness).
 const listsAtOnce = 8
 
-func sourceOptions(c *config.Config) source.Options {
-	options := source.DefaultOptions()
+func sourceOptions(c *config.Config) reflector.Options {
+	options := reflector.DefaultOptions()
 	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
 	options.Watermark = c.Source.Watermarks
-	options.Turns = source.NewTurns(listsAtOnce)
+	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
-		options.Backfill = &source.Backfill{
-			Limiter: source.NewLimiter(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default()), Parallel: backfillParallel,
-			MaxRevisions: uint64(c.Recovery.BackfillMaxRevisions), Claims: &source.Claims{},
-		}
+		options.Recovery = reflector.NewRecovery(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default())
+		options.Recovery.Parallel, options.Recovery.MaxRevisions = backfillParallel, uint64(c.Recovery.BackfillMaxRevisions)
 	}
 	return options
 }

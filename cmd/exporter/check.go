@@ -19,7 +19,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
@@ -257,7 +257,7 @@ func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
 
 // secretsAre says what becomes of Secrets.
 func secretsAre(settings *config.Config, selected []change.Resource) string {
-	if !slices.ContainsFunc(selected, source.IsSecrets) {
+	if !slices.ContainsFunc(selected, discovery.IsSecrets) {
 		return "not exported"
 	}
 	return "exported as " + settings.Records.Secrets
@@ -290,20 +290,20 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	client, err := source.NewClient(r.cluster.REST)
+	server, err := discovery.Connect(r.cluster.REST)
 	if err != nil {
 		return "", err
 	}
-	served, err := source.NewDiscovery(client).Served(ctx)
+	served, err := server.Served(ctx)
 	if err != nil {
 		return "", err
 	}
 	for _, doubt := range plan.Doubts(served) {
 		r.line("", "warning", doubt)
 	}
-	selected, unknown := source.Select(plan.Resources, served)
+	selected, unknown := discovery.Select(plan.Resources, served)
 	if len(unknown) > 0 {
-		return "", source.Unknown(unknown, served)
+		return "", discovery.Unknown(unknown, served)
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
 	r.selected = selected

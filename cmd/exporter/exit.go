@@ -9,7 +9,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/sinks"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // The exit codes; --help explains them.
@@ -23,7 +23,7 @@ const (
 
 func exitCode(err error) int {
 	var usage *usageError
-	var unknown *source.UnknownError
+	var unknown *discovery.UnknownError
 	var other *checkpoint.OtherClusterError
 	var log *checkpoint.OtherLogError
 	var foreign *sinks.OtherClusterError

@@ -9,7 +9,7 @@ import (
 
 // Most of the program's pages are in memory while it runs, whether it uses them or not, so what is linked into it is
 // memory. 26 MB, when this was written. What made it 58 MB: client-go's clientset and discovery, which bring the types
-// of every built-in resource (source/apis.go, internal/kubeapi), and whatever executes a text/template, since the
+// of every built-in resource (source/discovery/documents.go, internal/kubeapi), and whatever executes a text/template, since the
 // linker must then keep every exported method (withExitCodes). What else made it grow: go tool nm -size -sort size.
 func TestTheProgramIsSmall(t *testing.T) {
 	const limit = 32e6

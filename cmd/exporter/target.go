@@ -11,14 +11,14 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/startup"
-	"kubecdc/source"
+	"kubecdc/source/discovery"
 )
 
 // target is the cluster that is exported: how to reach it, what it is called, and what tells it from all others.
 type target struct {
 	*config.Connection
 	reach    *reach // how far a request is
-	client   *source.Client
+	server   *discovery.Server
 	identity change.ClusterIdentity
 	binding  checkpoint.Binding // once the checkpoint is bound
 }
@@ -37,13 +37,13 @@ const (
 // identify asks the API server which cluster it is, and takes a name from that where nothing else gives one. The name is
 // needed before anything is opened: it is part of the checkpoint and of the log.
 func (t *target) identify(ctx context.Context, start *startup.Steps) (err error) {
-	if t.client, err = source.NewClient(t.REST); err != nil {
+	if t.server, err = discovery.Connect(t.REST); err != nil {
 		return err
 	}
 	var id change.ClusterIdentity
-	step := startup.Step{For: "the API server to say which cluster it is", At: t.client.Host(), Limit: askLimit, Far: t.reach.far}
+	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: askLimit, Far: t.reach.far}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
-		id, err = source.Identify(t.reach.trace(ctx), t.client, t.REST)
+		id, err = t.server.Identify(t.reach.trace(ctx))
 		return err
 	})
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // collector gathers items into batches. While one batch is being committed the next one grows; an idle slot hands
@@ -48,7 +48,7 @@ type Batch struct {
 }
 
 // add puts an item into the last batch, or into a new one, and reports whether the first may now be due sooner.
-func (c *collector) add(item *source.Item, weight int64) (news bool) {
+func (c *collector) add(item *reflector.Item, weight int64) (news bool) {
 	n := len(c.batches)
 	fresh := n == 0 || c.full(c.batches[n-1])
 	if fresh {
@@ -106,11 +106,11 @@ func (c *collector) due(now time.Time) (bool, time.Duration) {
 }
 
 // positionOnly reports whether an item is a position and nothing else.
-func positionOnly(item *source.Item) bool {
+func positionOnly(item *reflector.Item) bool {
 	return item.Change == nil && item.Control == nil && item.Raw == nil
 }
 
-func (b *Batch) add(item *source.Item, weight int64) {
+func (b *Batch) add(item *reflector.Item, weight int64) {
 	if !positionOnly(item) {
 		b.items++
 		b.weight += weight

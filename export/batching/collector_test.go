@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // When a batch is due: what comes when, and after how long, with how many changes, each batch goes.
@@ -15,15 +15,15 @@ func TestABatchIsDue(t *testing.T) {
 	const linger = 100 * time.Millisecond
 	type sent struct {
 		after time.Duration
-		item  source.Item
+		item  reflector.Item
 	}
 	type handed struct {
 		at      time.Duration
 		changes int
 	}
 	limits := Limits{MaxChanges: 3, MaxBytes: 10_000, Linger: linger, Watermark: time.Minute}
-	one, large, mark := created(1, 0), created(1, 12_000), source.Item{Stream: pods.ID(), Version: "2"}
-	record := source.Item{Stream: pods.ID(), Control: &change.Control{Type: change.ControlGap}}
+	one, large, mark := created(1, 0), created(1, 12_000), reflector.Item{Stream: pods.ID(), Version: "2"}
+	record := reflector.Item{Stream: pods.ID(), Control: &change.Control{Type: change.ControlGap}}
 	for name, test := range map[string]struct {
 		sent []sent
 		want []handed

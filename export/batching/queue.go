@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"kubecdc/internal/failpoint"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 // Queue stands between the streams of a slot and its loop: streams add to the last batch, the loop takes the first
@@ -34,9 +34,9 @@ func New(maxItems int, maxBytes int64, limits Limits) *Queue {
 		collector: collector{limits: limits}, news: make(chan struct{}, 1)}
 }
 
-// Send implements source.Output. The bytes are held until Done is called, after the commit. A position alone needs no
+// Send implements reflector.Output. The bytes are held until Done is called, after the commit. A position alone needs no
 // room: it takes the place of the stream's one before, and may wait for long.
-func (q *Queue) Send(ctx context.Context, item source.Item) error {
+func (q *Queue) Send(ctx context.Context, item reflector.Item) error {
 	failpoint.Hit(failpoint.Received)
 	weight := int64(0)
 	if !positionOnly(&item) {
@@ -115,7 +115,7 @@ func (q *Queue) Done(b *Batch) {
 func (q *Queue) Fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
 
 // weight is the item's size; one that is larger than the whole buffer passes alone.
-func (q *Queue) weight(item *source.Item) int64 {
+func (q *Queue) weight(item *reflector.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {
 		size += int64(item.Change.Size())

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source"
+	"kubecdc/source/reflector"
 )
 
 const interval = 30 * time.Second
@@ -24,15 +24,15 @@ func newTestQueue(limits Limits) *Queue {
 
 func bookmark(t *testing.T, q *Queue, stream string, version int) {
 	t.Helper()
-	if err := q.Send(t.Context(), source.Item{Stream: stream, Version: fmt.Sprint(version), Time: time.Now()}); err != nil {
+	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: fmt.Sprint(version), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // created is a change of so many bytes more than an empty one.
-func created(version, bytes int) source.Item {
+func created(version, bytes int) reflector.Item {
 	v := fmt.Sprint(version)
-	return source.Item{Stream: pods.ID(), Version: v,
+	return reflector.Item{Stream: pods.ID(), Version: v,
 		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: v, After: make([]byte, bytes)}}
 }
 
@@ -100,7 +100,7 @@ func TestAChangeTakesPositionsAlong(t *testing.T) {
 }
 
 // blocked sends an item, and gives a function that reports whether it still waits for room.
-func blocked(t *testing.T, q *Queue, item source.Item) func() bool {
+func blocked(t *testing.T, q *Queue, item reflector.Item) func() bool {
 	var sent atomic.Bool
 	go func() {
 		if q.Send(t.Context(), item) == nil {

@@ -1,0 +1,368 @@
+// Package rawjson reads JSON without decoding it. The hot path looks at each of the server's bytes once: it finds the few
+// fields that the watch protocol needs, checks that all of the text is JSON, and passes the bytes on as they came. The
+// scanner accepts exactly what encoding/json accepts; the fuzz tests compare the two. The package knows nothing of
+// Kubernetes.
+package rawjson
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"math/bits"
+)
+
+// ErrMalformed reports text that is not JSON, or not the JSON that was expected. It quotes nothing of the text.
+var ErrMalformed = errors.New("malformed JSON")
+
+// maxDepth is how deep values may be nested; encoding/json has the same limit.
+const maxDepth = 10000
+
+// Scanner walks JSON from front to back. Once it meets malformed text, i is -1 and it finds nothing more.
+type Scanner struct {
+	b     []byte
+	i     int
+	depth int
+}
+
+// New returns a scanner at the start of raw.
+func New(raw []byte) Scanner { return Scanner{b: raw} }
+
+// Offset returns how many bytes the scanner has read.
+func (s *Scanner) Offset() int { return s.i }
+
+// Since returns the bytes read since the offset, without leading space; nil once the text was malformed.
+func (s *Scanner) Since(offset int) []byte {
+	if !s.OK() {
+		return nil
+	}
+	return s.b[SkipSpace(s.b, offset):s.i]
+}
+
+// OK reports whether everything read so far is JSON.
+func (s *Scanner) OK() bool { return s.i >= 0 }
+
+// AtObject reports whether an object comes next.
+func (s *Scanner) AtObject() bool {
+	s.space()
+	return s.OK() && s.i < len(s.b) && s.b[s.i] == '{'
+}
+
+// AtEnd reports whether nothing but space is left.
+func (s *Scanner) AtEnd() bool {
+	s.space()
+	return s.i == len(s.b)
+}
+
+// First enters the object that comes next and returns the name of its first member, raw and without quotes. The member's
+// value comes next: the caller must pass it, by Skip or by First, before it calls Next. At the end of the object, and in
+// malformed text, more is false.
+func (s *Scanner) First() (name []byte, more bool) {
+	if !s.AtObject() {
+		return s.Fail()
+	}
+	if s.depth++; s.depth > maxDepth {
+		return s.Fail()
+	}
+	s.i = SkipSpace(s.b, s.i+1)
+	if s.i < len(s.b) && s.b[s.i] == '}' {
+		return s.leave()
+	}
+	return s.name()
+}
+
+// Next returns the name of the object's next member.
+func (s *Scanner) Next() (name []byte, more bool) {
+	s.space()
+	if !s.OK() || s.i >= len(s.b) {
+		return s.Fail()
+	}
+	switch s.b[s.i] {
+	case ',':
+		s.i = SkipSpace(s.b, s.i+1)
+		return s.name()
+	case '}':
+		return s.leave()
+	}
+	return s.Fail()
+}
+
+func (s *Scanner) name() (name []byte, more bool) {
+	start := s.i
+	end := skipString(s.b, start)
+	if end < 0 {
+		return s.Fail()
+	}
+	colon := SkipSpace(s.b, end)
+	if colon >= len(s.b) || s.b[colon] != ':' {
+		return s.Fail()
+	}
+	s.i = colon + 1
+	return s.b[start+1 : end-1], true
+}
+
+func (s *Scanner) leave() (name []byte, more bool) {
+	s.i++
+	s.depth--
+	return nil, false
+}
+
+func (s *Scanner) Fail() (name []byte, more bool) {
+	s.i = -1
+	return nil, false
+}
+
+func (s *Scanner) space() {
+	if s.OK() {
+		s.i = SkipSpace(s.b, s.i)
+	}
+}
+
+// Skip passes the next value and returns its bytes; nil if the value is malformed.
+func (s *Scanner) Skip() []byte {
+	s.space()
+	start := s.i
+	if !s.OK() {
+		return nil
+	}
+	if s.i = skipValue(s.b, start, s.depth); s.i < 0 {
+		return nil
+	}
+	return s.b[start:s.i]
+}
+
+func SkipSpace(b []byte, i int) int {
+	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
+		i++
+	}
+	return i
+}
+
+// skipValue returns the index after the JSON value that starts at i, or -1. It keeps the kinds of what it is inside of
+// as bits, innermost lowest; what is nested deeper than they reach it asks itself for.
+func skipValue(b []byte, i, depth int) int {
+	const levels = 64
+	inside, kinds := 0, uint64(0) // a bit is 1 for an object
+value:
+	if i = SkipSpace(b, i); i >= len(b) {
+		return -1
+	}
+	switch c := b[i]; c {
+	case '"':
+		if i = skipString(b, i); i < 0 {
+			return -1
+		}
+	case '{', '[':
+		if depth+inside >= maxDepth {
+			return -1
+		}
+		if inside == levels {
+			if i = skipValue(b, i, depth+levels); i < 0 {
+				return -1
+			}
+			break
+		}
+		if i = SkipSpace(b, i+1); i >= len(b) {
+			return -1
+		}
+		if b[i] == c+2 { // } or ]: it is empty
+			i++
+			break
+		}
+		inside++
+		if kinds <<= 1; c == '[' {
+			goto value
+		}
+		kinds |= 1
+		goto name
+	default:
+		if i = skipScalar(b, i); i < 0 {
+			return -1
+		}
+	}
+after: // a value
+	if inside == 0 {
+		return i
+	}
+	if i = SkipSpace(b, i); i >= len(b) {
+		return -1
+	}
+	switch c, object := b[i], kinds&1 == 1; {
+	case c == ',' && object:
+		i = SkipSpace(b, i+1)
+		goto name
+	case c == ',':
+		i++
+		goto value
+	case c == '}' && object || c == ']' && !object:
+		i++
+		inside--
+		kinds >>= 1
+		goto after
+	}
+	return -1
+name:
+	if i = skipString(b, i); i < 0 {
+		return -1
+	}
+	if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
+		return -1
+	}
+	i++
+	goto value
+}
+
+// skipScalar passes a literal or a number.
+func skipScalar(b []byte, i int) int {
+	switch b[i] {
+	case 't':
+		return skipLiteral(b, i, "true")
+	case 'f':
+		return skipLiteral(b, i, "false")
+	case 'n':
+		return skipLiteral(b, i, "null")
+	}
+	return skipNumber(b, i)
+}
+
+func skipLiteral(b []byte, i int, literal string) int {
+	if end := i + len(literal); end <= len(b) && string(b[i:end]) == literal {
+		return end
+	}
+	return -1
+}
+
+// skipString returns the index after the string that starts at i, or -1. It looks at eight bytes at a time for one
+// that ends the string, escapes, or must not stand in it.
+func skipString(b []byte, i int) int {
+	if i >= len(b) || b[i] != '"' {
+		return -1
+	}
+	i++
+	for i+8 <= len(b) {
+		special := specialBytes(binary.LittleEndian.Uint64(b[i:]))
+		if special == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(special) / 8
+		if b[i] == '"' {
+			return i + 1
+		}
+		if i = skipEscape(b, i); i < 0 {
+			return -1
+		}
+	}
+	for i < len(b) {
+		switch {
+		case b[i] == '"':
+			return i + 1
+		case b[i] == '\\' || b[i] < ' ':
+			if i = skipEscape(b, i); i < 0 {
+				return -1
+			}
+		default:
+			i++
+		}
+	}
+	return -1
+}
+
+// specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
+// perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte, (x-n…)&^x&0x80… one below n; see Warren, Hacker's
+// Delight, 6-1. With the bit 0x02 turned over a quote is just above the control characters: one search finds both.
+func specialBytes(w uint64) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	low, backslash := w^ones*0x02, w^ones*'\\'
+	return ((low-ones*0x21)&^low | (backslash-ones)&^backslash) & highs
+}
+
+// skipEscape returns the index after the escape at i, or -1; also where there is a control character in its place.
+func skipEscape(b []byte, i int) int {
+	if b[i] != '\\' || i+1 >= len(b) {
+		return -1
+	}
+	switch b[i+1] {
+	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
+		return i + 2
+	case 'u':
+		if i+6 > len(b) {
+			return -1
+		}
+		for _, c := range b[i+2 : i+6] {
+			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
+				return -1
+			}
+		}
+		return i + 6
+	}
+	return -1
+}
+
+// skipNumber: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
+func skipNumber(b []byte, i int) int {
+	if i < len(b) && b[i] == '-' {
+		i++
+	}
+	if i < len(b) && b[i] == '0' {
+		i++
+	} else if i = skipDigits(b, i); i < 0 {
+		return -1
+	}
+	if i < len(b) && b[i] == '.' {
+		if i = skipDigits(b, i+1); i < 0 {
+			return -1
+		}
+	}
+	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
+		if i++; i < len(b) && (b[i] == '+' || b[i] == '-') {
+			i++
+		}
+		return skipDigits(b, i)
+	}
+	return i
+}
+
+// skipDigits passes one digit or more.
+func skipDigits(b []byte, i int) int {
+	start := i
+	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
+		i++
+	}
+	if i == start {
+		return -1
+	}
+	return i
+}
+
+// PlainText returns the inside of a raw JSON string; nil for any other value. ok is false if the string has escapes.
+func PlainText(raw []byte) (text []byte, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return nil, true
+	}
+	raw = raw[1 : len(raw)-1]
+	return raw, bytes.IndexByte(raw, '\\') < 0
+}
+
+// Text returns a raw JSON string as a Go string; ok is false for any other value.
+func Text(raw []byte) (s string, ok bool) {
+	if len(raw) < 2 || raw[0] != '"' {
+		return "", false
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1]), true
+	}
+	err := json.Unmarshal(raw, &s)
+	return s, err == nil
+}
+
+// Member returns the raw value of one member of an object; nil if the object lacks it.
+func Member(raw []byte, name string) []byte {
+	s := New(raw)
+	for found, more := s.First(); more; found, more = s.Next() {
+		if value := s.Skip(); string(found) == name {
+			return value
+		}
+	}
+	return nil
+}

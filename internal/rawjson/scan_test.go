@@ -1,0 +1,53 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Of valid JSON the scanner finds the same members, with the same values, as encoding/json, and it accepts what that accepts.
+func FuzzMembers(f *testing.F) {
+	for _, s := range []string{
+		`{}`, `[]`, `{"a":"\\","b":"\"","c":"\u00e9"}`, `{"a" :1 , "b":[{"c":"]"}]}`, "\xff", `{"a":}`, `{"a":{"b":{}},"c":[[],{}]} `,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		members := map[string][]byte{}
+		it := Scanner{b: b}
+		for key, more := it.First(); more; key, more = it.Next() {
+			value := it.Skip()
+			name, isText := Text(append(append([]byte{'"'}, key...), '"'))
+			if isText {
+				members[name] = value
+			}
+		}
+		var want map[string]json.RawMessage
+		if !utf8.Valid(b) || json.Unmarshal(b, &want) != nil || want == nil {
+			return // here what is broken must only not panic: whether it is accepted is compared elsewhere
+		}
+		if !it.AtEnd() || len(members) != len(want) {
+			t.Fatalf("%q: found %d members, well-formed: %t; want %d", b, len(members), it.OK(), len(want))
+		}
+		for name, value := range want {
+			if !bytes.Equal(members[name], value) {
+				t.Fatalf("%q: %q is %q, want %q", b, name, members[name], value)
+			}
+		}
+	})
+}
+
+// Deep nesting ends where it ends for encoding/json.
+func TestDepth(t *testing.T) {
+	for _, depth := range []int{9998, 9999, 10000, 10001} {
+		raw := []byte(`{"a":` + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "}")
+		s := New(raw)
+		s.Skip()
+		if s.AtEnd() != json.Valid(raw) {
+			t.Errorf("depth %d: accepted: %t", depth, s.AtEnd())
+		}
+	}
+}

@@ -1,0 +1,232 @@
+// Package apiclient speaks an API server's list and watch protocol: requests, pages, events, errors. It hands on the
+// server's own bytes and finds in each object only what the protocol needs (namespace, name, uid, resourceVersion). It
+// keeps no state of a stream and decides nothing: what an answer means for a stream is up to its callers.
+package apiclient
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/internal/kubeapi"
+	"kubecdc/internal/rawjson"
+)
+
+// DefaultIdle is the idle timeout of a new client: three of the bookmarks that a watch sends once a minute.
+const DefaultIdle = 3 * time.Minute
+
+// Client makes the requests. client-go provides the connection, TLS and credentials, and renews them.
+type Client struct {
+	http     *http.Client
+	config   *rest.Config
+	base     *url.URL
+	idle     time.Duration // a connection on which no byte comes for so long is half open
+	withhold bool          // errors quote no answer that is not a Status: it could be an object
+}
+
+// New prepares a client. It makes no request.
+func New(config *rest.Config) (*Client, error) {
+	config = rest.CopyConfig(config)
+	config.DisableCompression = true // the list is read at memory speed on one network; gzip costs both sides CPU
+	if config.UserAgent == "" {
+		config.UserAgent = "kubecdc"
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("read the API server's address %q: %w", config.Host, err)
+	}
+	hc, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("prepare the connection to %s: %w", config.Host, err)
+	}
+	hc.Timeout = 0
+	return &Client{http: hc, config: config, base: base, idle: DefaultIdle}, nil
+}
+
+// ProxyName names the proxy between, for messages; empty if there is none.
+func (c *Client) ProxyName() string { return kubeapi.ProxyOf(c.config, c.base) }
+
+// Host returns the API server's address, for messages.
+func (c *Client) Host() string { return c.base.Host }
+
+// With returns the same client, on the same connections, with another idle timeout. withhold keeps what the server sends
+// out of errors: it could be an object that must be redacted.
+func (c *Client) With(idle time.Duration, withhold bool) *Client {
+	same := *c
+	same.idle, same.withhold = idle, withhold
+	return &same
+}
+
+// get makes one request and returns the body of a 200. Any other answer is an *apierrors.StatusError. Reads fail with
+// ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	timer := time.AfterFunc(c.idle, func() { cancel(ErrIdle) })
+	body, err := c.do(ctx, path, query, accept)
+	timer.Stop()
+	if err != nil {
+		if errors.Is(context.Cause(ctx), ErrIdle) {
+			err = ErrIdle
+		}
+		cancel(nil)
+		return nil, err
+	}
+	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle}, nil
+}
+
+func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+	u := *c.base
+	u.Path = singleSlash(u.Path, path)
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode == http.StatusOK {
+		return resp.Body, nil
+	}
+	defer resp.Body.Close()
+	return nil, readStatus(resp, c.withhold)
+}
+
+func singleSlash(base, path string) string {
+	for len(base) > 0 && base[len(base)-1] == '/' {
+		base = base[:len(base)-1]
+	}
+	return base + path
+}
+
+// readStatus turns any answer but 200 into an error. A body that is not a Status (plain text, or a proxy's page) becomes its
+// message.
+func readStatus(resp *http.Response, withhold bool) error {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	status := metav1.Status{}
+	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" {
+		message := snippet(body)
+		switch {
+		case withhold:
+			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted", len(body))
+		case strings.HasPrefix(message, "<"): // an API server's own are plain text
+			message = "an HTML page, as a proxy answers: " + message
+		}
+		status = metav1.Status{Status: metav1.StatusFailure, Reason: reasonOf(resp.StatusCode), Message: message}
+	}
+	status.Code = int32(resp.StatusCode)
+	if seconds, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && seconds > 0 {
+		if status.Details == nil {
+			status.Details = &metav1.StatusDetails{}
+		}
+		status.Details.RetryAfterSeconds = max(status.Details.RetryAfterSeconds, int32(seconds))
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+func reasonOf(code int) metav1.StatusReason {
+	reasons := map[int]metav1.StatusReason{
+		http.StatusUnauthorized: metav1.StatusReasonUnauthorized, http.StatusForbidden: metav1.StatusReasonForbidden,
+		http.StatusNotFound: metav1.StatusReasonNotFound, http.StatusGone: metav1.StatusReasonExpired,
+		http.StatusTooManyRequests: metav1.StatusReasonTooManyRequests, http.StatusGatewayTimeout: metav1.StatusReasonTimeout,
+		http.StatusServiceUnavailable: metav1.StatusReasonServiceUnavailable,
+	}
+	if r, ok := reasons[code]; ok {
+		return r
+	}
+	return metav1.StatusReasonInternalError
+}
+
+// snippet is the beginning of a body, on one line.
+func snippet(body []byte) string {
+	return strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")
+}
+
+// CollectionPath returns the URL path of a collection, or of the part of it in one namespace.
+func CollectionPath(s *change.Stream, namespace string) string {
+	if s.Namespace != "" {
+		namespace = s.Namespace
+	}
+	path := VersionPath(s.Resource.Group, s.Resource.Version)
+	if namespace != "" {
+		path += "/namespaces/" + url.PathEscape(namespace)
+	}
+	return path + "/" + s.Resource.Plural
+}
+
+// VersionPath returns the URL path of a version of a group.
+func VersionPath(group, version string) string {
+	if group == "" {
+		return "/api/" + version
+	}
+	return "/apis/" + group + "/" + version
+}
+
+// Fresh returns the same client on connections of its own: behind a load balancer they may lead to another API server.
+func (c *Client) Fresh() (*Client, error) {
+	config := rest.CopyConfig(c.config)
+	if config.Proxy == nil {
+		config.Proxy = http.ProxyFromEnvironment // the default, but said here it keeps client-go from sharing the transport
+	}
+	fresh, err := New(config)
+	if err != nil {
+		return nil, err
+	}
+	fresh.idle, fresh.withhold = c.idle, c.withhold
+	c.http.CloseIdleConnections()
+	return fresh, nil
+}
+
+// Read reads one small document whole.
+func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
+	return c.readAs(ctx, path, acceptJSON)
+}
+
+func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error) {
+	body, err := c.get(ctx, path, nil, accept)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(io.LimitReader(body, 64<<20))
+}
+
+// ReadJSON reads one document and decodes it. accept lists the forms that the caller understands; empty: plain JSON.
+func (c *Client) ReadJSON(ctx context.Context, path, accept string, into any) error {
+	if accept == "" {
+		accept = acceptJSON
+	}
+	raw, err := c.readAs(ctx, path, accept)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		return fmt.Errorf("read %s: %w", path, errors.Join(rawjson.ErrMalformed, err))
+	}
+	return nil
+}
+
+// AtLeast reports whether the server's version is at least this one; false if it can't be read.
+func (c *Client) AtLeast(ctx context.Context, major, minor int) bool {
+	var v struct{ Major, Minor string }
+	if c.ReadJSON(ctx, "/version", "", &v) != nil {
+		return false
+	}
+	gotMajor, err1 := strconv.Atoi(v.Major)
+	gotMinor, err2 := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
+	return err1 == nil && err2 == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
+}

@@ -1,0 +1,81 @@
+package apiclient
+
+import (
+	"bytes"
+	"errors"
+	"io"
+)
+
+const (
+	smallestLines = 4 << 10 // most watches of a cluster are quiet, and a few hundred of them add up
+	largestLines  = 64 << 10
+)
+
+// lines reads the lines of a watch. It reads into slabs that are never written again and hands out slices of them: a line
+// needs no copy, and the caller may keep it, which keeps its slab too.
+type lines struct {
+	from  io.Reader
+	slab  []byte // what was read
+	start int    // of the line that is not complete yet
+	seen  int    // up to here it has no end
+	reads int    // into this slab
+	err   error  // of the last read
+}
+
+func newLines(from io.Reader) *lines { return &lines{from: from} }
+
+// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end within one.
+func (l *lines) next() ([]byte, error) {
+	for {
+		if n := bytes.IndexByte(l.slab[l.seen:], '\n'); n >= 0 {
+			line := l.slab[l.start : l.seen+n : l.seen+n]
+			l.start = l.seen + n + 1
+			l.seen = l.start
+			return line, nil
+		}
+		l.seen = len(l.slab)
+		if l.err != nil {
+			return nil, l.ended()
+		}
+		l.read()
+	}
+}
+
+func (l *lines) ended() error {
+	if errors.Is(l.err, io.EOF) && len(bytes.TrimSpace(l.slab[l.start:])) > 0 {
+		return io.ErrUnexpectedEOF
+	}
+	return l.err
+}
+
+func (l *lines) read() {
+	if cap(l.slab)-len(l.slab) <= cap(l.slab)/8 {
+		l.renew()
+	}
+	n, err := l.from.Read(l.slab[len(l.slab):cap(l.slab)])
+	l.slab, l.err = l.slab[:len(l.slab)+n], err
+	l.reads++
+}
+
+// shrink drops a slab that a burst or a large object made large, once all of its lines were handed out.
+func (l *lines) shrink() {
+	if l.start == len(l.slab) && cap(l.slab) > smallestLines {
+		l.slab, l.start, l.seen, l.reads = nil, 0, 0, 0
+	}
+}
+
+// renew begins a slab with the line that is not complete. The slab is larger than the last one if few reads filled that or
+// if the line needs it, and smaller if many reads did.
+func (l *lines) renew() {
+	size := max(cap(l.slab), smallestLines)
+	switch {
+	case l.reads > 16:
+		size /= 2
+	case 0 < l.reads && l.reads < 8:
+		size *= 2
+	}
+	rest := l.slab[l.start:]
+	size = max(min(size, largestLines), smallestLines, 2*len(rest))
+	l.slab = append(make([]byte, 0, size), rest...)
+	l.start, l.seen, l.reads = 0, len(rest), 0
+}

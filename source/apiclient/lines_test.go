@@ -1,0 +1,64 @@
+package apiclient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+// Lines of any length come as they were sent, however the reads fall, and stay as they are while later ones are read.
+func TestLines(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	var body bytes.Buffer
+	var want []string
+	for i := range 2000 {
+		n := random.IntN(5000)
+		if random.IntN(50) == 0 {
+			n = random.IntN(500_000)
+		}
+		want = append(want, strings.Repeat(fmt.Sprint(i), n/4))
+		body.WriteString(want[i] + "\n")
+	}
+	for name, reader := range map[string]io.Reader{
+		"whole": bytes.NewReader(body.Bytes()), "halves": iotest.HalfReader(bytes.NewReader(body.Bytes())),
+		"with the end": iotest.DataErrReader(bytes.NewReader(body.Bytes())),
+	} {
+		l, got := newLines(reader), [][]byte(nil)
+		line, err := l.next()
+		for ; err == nil; line, err = l.next() {
+			got = append(got, line)
+			if random.IntN(100) == 0 {
+				l.shrink()
+			}
+		}
+		if err != io.EOF || len(got) != len(want) {
+			t.Fatalf("%s: %d lines of %d, then %v", name, len(got), len(want), err)
+		}
+		for i := range want {
+			if string(got[i]) != want[i] {
+				t.Fatalf("%s: line %d is %.40q…, want %.40q…", name, i, got[i], want[i])
+			}
+		}
+	}
+	broken := newLines(io.MultiReader(strings.NewReader("whole\n"), iotest.ErrReader(ErrIdle)))
+	if line, err := broken.next(); string(line) != "whole" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if _, err := broken.next(); err != ErrIdle {
+		t.Errorf("a connection that went silent ends with %v", err)
+	}
+	cut := newLines(strings.NewReader("whole\ncut"))
+	if line, err := cut.next(); string(line) != "whole" || err != nil {
+		t.Errorf("%q, %v", line, err)
+	}
+	if _, err := cut.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a line cut in its middle ends with %v", err)
+	}
+}

@@ -1,0 +1,94 @@
+package apiclient
+
+import (
+	"net/url"
+	"strconv"
+
+	"kubecdc/change"
+)
+
+// This file builds the parameters of each request, in pure functions. The contracts are those of
+// https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions
+
+const (
+	acceptJSON      = "application/json"
+	acceptListMeta  = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+	acceptWatchMeta = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+)
+
+// selectors returns what is the same in every request for a collection.
+func selectors(s *change.Stream) url.Values {
+	q := url.Values{}
+	if s.LabelSelector != "" {
+		q.Set("labelSelector", s.LabelSelector)
+	}
+	if s.FieldSelector != "" {
+		q.Set("fieldSelector", s.FieldSelector)
+	}
+	return q
+}
+
+// ListOptions say what to list of a collection.
+type ListOptions struct {
+	MetadataOnly bool
+	Limit        int    // objects a page; 0: all in one
+	Continue     string // the token of the page before
+	Exact        string // the past: the collection as it was at this resourceVersion and at no other
+	Namespace    string // only this one, of a collection of all namespaces
+	Name         string // only the object of this name
+}
+
+// query builds the parameters of one page.
+//
+// The first page of a list of the present sets no resourceVersion: "most recent", a consistent read, so the list is never
+// older than a position that any earlier request of any server led to. resourceVersion=0 ("any") would be cheaper and could
+// go back in time; it is never used. A continue token carries the first page's version and must be sent without one.
+//
+// A list of the past sets resourceVersionMatch=Exact. The server answers 410 when it has compacted that revision.
+func (o ListOptions) query(s *change.Stream) url.Values {
+	q := selectors(s)
+	if o.Limit > 0 {
+		q.Set("limit", strconv.Itoa(o.Limit))
+	}
+	if o.Name != "" {
+		q.Set("fieldSelector", joinSelectors("metadata.name="+o.Name, s.FieldSelector))
+	}
+	switch {
+	case o.Continue != "":
+		q.Set("continue", o.Continue)
+	case o.Exact != "":
+		q.Set("resourceVersion", o.Exact)
+		q.Set("resourceVersionMatch", "Exact")
+	}
+	return q
+}
+
+func joinSelectors(a, b string) string {
+	if a == "" || b == "" {
+		return a + b
+	}
+	return a + "," + b
+}
+
+// watchParams asks for every event after the version, with bookmarks, until the server's timeout.
+// For a watch resourceVersion means "start exactly after it"; resourceVersionMatch must not be set.
+func watchParams(s *change.Stream, version string, timeoutSeconds int) url.Values {
+	q := selectors(s)
+	q.Set("watch", "1")
+	q.Set("allowWatchBookmarks", "true")
+	q.Set("resourceVersion", version)
+	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
+	return q
+}
+
+// watchListParams asks for all objects and then for every event after them (KEP-3157). Without a resourceVersion it is
+// "most recent", a consistent read like the list's; resourceVersionMatch must be NotOlderThan.
+func watchListParams(s *change.Stream, timeoutSeconds int) url.Values {
+	q := selectors(s)
+	q.Set("watch", "1")
+	q.Set("allowWatchBookmarks", "true")
+	q.Set("sendInitialEvents", "true")
+	q.Set("resourceVersionMatch", "NotOlderThan")
+	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
+	return q
+}

@@ -1,0 +1,135 @@
+package apiclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/url"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+)
+
+// Event is one line of a watch.
+type Event struct {
+	Type   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
+	Object Object
+	Line   []byte
+	Err    error // it can't be read; line is what came
+}
+
+// Watch reads the events of one watch connection.
+type Watch struct {
+	body  io.ReadCloser
+	lines *lines
+}
+
+// Watch opens a watch after the version. A server sends a bookmark about once a minute, so a connection that is idle for
+// longer than the client's timeout is half open.
+func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version string, timeoutSeconds int) (*Watch, error) {
+	return c.openWatch(ctx, s, metadataOnly, watchParams(s, version, timeoutSeconds))
+}
+
+// WatchList opens a streaming list (KEP-3157): a watch that begins with all objects.
+func (c *Client) WatchList(ctx context.Context, s *change.Stream, metadataOnly bool, timeoutSeconds int) (*Watch, error) {
+	return c.openWatch(ctx, s, metadataOnly, watchListParams(s, timeoutSeconds))
+}
+
+func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly bool, q url.Values) (*Watch, error) {
+	accept := acceptJSON
+	if metadataOnly {
+		accept = acceptWatchMeta
+	}
+	body, err := c.get(ctx, CollectionPath(s, ""), q, accept)
+	if err != nil {
+		return nil, err
+	}
+	return &Watch{body: body, lines: newLines(body)}, nil
+}
+
+// Close ends the watch.
+func (w *Watch) Close() { _ = w.body.Close() }
+
+// Next reads one event. The caller may keep its bytes. io.EOF is the server's ordinary end; a line cut in its
+// middle is io.ErrUnexpectedEOF and is never delivered. kube-apiserver ends each event with a newline and writes none
+// inside (its JSON serializer's framer; pretty-printing is only on request).
+func (w *Watch) Next() (Event, error) {
+	for {
+		line, err := w.lines.next()
+		if err != nil {
+			return Event{}, err
+		}
+		if line = bytes.TrimSpace(line); len(line) > 0 {
+			e := parseEvent(line)
+			if e.Type == "BOOKMARK" { // about once a minute
+				w.lines.shrink()
+			}
+			return e, nil
+		}
+	}
+}
+
+// parseEvent reads type and object in one pass and ignores unknown members.
+func parseEvent(line []byte) Event {
+	e := Event{Line: line}
+	s := rawjson.New(line)
+	for name, more := s.First(); more; name, more = s.Next() {
+		switch {
+		case string(name) == "type":
+			e.Type = eventType(s.Skip())
+		case string(name) == "object" && s.AtObject():
+			e.Object.scan(&s)
+		default:
+			s.Skip()
+		}
+	}
+	if !s.AtEnd() || e.Type == "" {
+		e.Err = fmt.Errorf("read a watch event: %w", rawjson.ErrMalformed)
+	}
+	return e
+}
+
+// eventType returns an event's type. It allocates nothing for the usual ones.
+func eventType(raw []byte) string {
+	switch string(raw) {
+	case `"MODIFIED"`:
+		return "MODIFIED"
+	case `"ADDED"`:
+		return "ADDED"
+	case `"DELETED"`:
+		return "DELETED"
+	case `"BOOKMARK"`:
+		return "BOOKMARK"
+	}
+	kind, _ := rawjson.Text(raw)
+	return kind
+}
+
+// Status returns the error that an ERROR event carries.
+func (e Event) Status() error {
+	status := metav1.Status{}
+	if err := json.Unmarshal(e.Object.Raw, &status); err != nil {
+		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.Object.Raw), rawjson.ErrMalformed) // not quoted: it may be an object
+	}
+	return &apierrors.StatusError{ErrStatus: status}
+}
+
+// Bookmark is what a BOOKMARK event says.
+type Bookmark struct {
+	Version    string
+	InitialEnd bool // all objects of a streaming list were sent
+}
+
+// Bookmark returns what a BOOKMARK event says.
+func (e Event) Bookmark() (Bookmark, error) {
+	if !change.ValidVersion(e.Object.Version) {
+		return Bookmark{}, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
+	}
+	end, _ := rawjson.Text(rawjson.Member(rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))
+	return Bookmark{Version: e.Object.Version, InitialEnd: end == "true"}, nil
+}

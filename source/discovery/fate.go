@@ -1,0 +1,64 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+
+	"kubecdc/change"
+)
+
+// Fate is what became of a resource, or of a part of it, that is not selected now.
+type Fate int
+
+const (
+	FateUnsure     Fate = iota // it can't be told yet: the error says why
+	FateRemoved                // it was removed from the API
+	FateDeselected             // it is there, and the settings do not select it
+)
+
+// Fate says what became of the resource of a stream that the selection does not have.
+func (s *Selection) Fate(ctx context.Context, r change.Resource) (Fate, error) {
+	id := r.ID()
+	switch {
+	case s.doubts[id] != nil:
+		return FateUnsure, s.doubts[id]
+	case s.served.has(id):
+		return FateDeselected, nil
+	case s.Unsure[r.Group]:
+		return FateUnsure, &UnsureError{Resource: id, Err: fmt.Errorf("the API group %s can't be read", r.Group)}
+	}
+	found, err := s.discovery.registration(ctx, r)
+	switch {
+	case found == removed:
+		return FateRemoved, nil
+	case found == registered && !s.MayHave(r):
+		return FateDeselected, nil
+	case found == registered:
+		err = errNotShown(id)
+	}
+	return FateUnsure, err
+}
+
+// Doubt says why a resource is still taken for selected that discovery does not show; nil when it shows it.
+func (s *Selection) Doubt(r change.Resource) error { return s.doubts[r.ID()] }
+
+// MayHave reports whether the patterns select the resource, were it served in whatever version they name.
+func (s *Selection) MayHave(r change.Resource) bool {
+	served := Served{versions: map[string]string{r.Group: ""}, byVersion: map[string]bool{}}
+	for _, p := range append([]Pattern{{}}, s.patterns...) {
+		r.Version = p.version
+		served.all = append(served.all, r)
+	}
+	selected, _ := Select(s.patterns, served)
+	return len(selected) > 0
+}
+
+// has reports whether the resource is served in any version.
+func (s Served) has(id string) bool {
+	for _, r := range s.all {
+		if r.ID() == id {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,181 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+	"kubecdc/source/apiclient"
+)
+
+// A resource that discovery does not show is not yet removed: an API server that has just started shows none of the
+// custom resources for a moment, and answers 404 to their requests. Taking that for a removal would record the deletion of
+// objects that live. So it is asked for what registers the resource: the CRD and the API services of its group, both
+// consistent reads of etcd. Where one of them can't be read nothing is concluded, however long that takes.
+
+// registration says whether anything stands for a resource in the API server.
+type registration int
+
+const (
+	unclear    registration = iota // it can't be told: the error says why, and what right would help
+	registered                     // a CRD does, or the resource can be listed
+	removed                        // nothing does
+)
+
+// UnsureError says why it can't be told whether a resource was removed.
+type UnsureError struct {
+	Resource string
+	Right    string // that is missing, as "get customresourcedefinitions.apiextensions.k8s.io"; empty: none is
+	Err      error
+}
+
+func (e *UnsureError) Error() string {
+	if e.Right != "" {
+		return fmt.Sprintf("the API server does not show %s; whether it was removed can't be told without the right to %s: grant it "+
+			"(deploy/ has a ClusterRole); until then no deletion is recorded", e.Resource, e.Right)
+	}
+	return fmt.Sprintf("the API server does not show %s, and that it was removed is not known: %v", e.Resource, e.Err)
+}
+
+func (e *UnsureError) Unwrap() error { return e.Err }
+
+// errNotShown: what registers the resource is there; the API server will show it in a moment, or has trouble with it.
+func errNotShown(resource string) error {
+	return &UnsureError{Resource: resource, Err: errors.New("it is registered")}
+}
+
+func unsure(resource, right string, err error) (registration, error) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+		right = ""
+	}
+	return unclear, &UnsureError{resource, right, err}
+}
+
+// RemovalRights are the rights by which a removal is told from a server that does not show a resource for now.
+var RemovalRights = []struct {
+	Verb     string
+	Resource change.Resource
+}{{"get", triggers[0]}, {"list", triggers[1]}}
+
+// registration asks for what stands for the resource; its version does not matter.
+func (d *Server) registration(ctx context.Context, r change.Resource) (registration, error) {
+	id := r.ID()
+	name := r.Plural + "." + r.Group
+	crd := apiclient.CollectionPath(change.NewStream(triggers[0], "", "", ""), "") + "/" + name
+	_, err := d.client.Read(ctx, crd)
+	switch {
+	case err == nil:
+		return registered, nil
+	case !apierrors.IsNotFound(err):
+		return unsure(id, "get "+triggers[0].ID(), err)
+	case !names(err, name):
+		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
+	}
+	versions, err := d.groupVersions(ctx, r.Group)
+	if err != nil {
+		return unsure(id, "list "+triggers[1].ID(), err)
+	}
+	return d.listed(ctx, r, versions)
+}
+
+// names reports whether a 404 speaks of the object: a server that does not know the path yet, or a proxy, says less.
+func names(err error, name string) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
+}
+
+// groupVersions are the versions of a group that an API service stands for. Each is named VERSION.GROUP.
+func (d *Server) groupVersions(ctx context.Context, group string) (versions []string, err error) {
+	all := change.NewStream(triggers[1], "", "", "")
+	for token := ""; ; {
+		p, err := d.client.List(ctx, all, apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
+			name, _ := rawjson.Text(rawjson.Member(rawjson.Member(raw, "metadata"), "name"))
+			version, of, _ := strings.Cut(name, ".")
+			if of == group {
+				versions = append(versions, version)
+			}
+			return nil
+		})
+		if err != nil || p.Continue == "" {
+			return versions, err
+		}
+		token = p.Continue
+	}
+}
+
+// listed asks for the collection itself, in a group that is served, where no CRD stands for it: it is built in, or another
+// server's. Only a 404 in each version says that it is not there.
+func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
+	for _, version := range versions {
+		r.Version = version
+		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
+		switch {
+		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
+			return registered, nil
+		case !apierrors.IsNotFound(err):
+			return unsure(r.ID(), "list "+r.ID(), err)
+		}
+	}
+	return removed, nil
+}
+
+// Missing leaves of the unknown patterns those of which it is not known that something registers them.
+func (d *Server) Missing(ctx context.Context, unknown []Pattern) []Pattern {
+	return slices.DeleteFunc(slices.Clone(unknown), func(p Pattern) bool {
+		found, _ := d.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
+		return found == registered
+	})
+}
+
+// removals remembers what was selected.
+type removals struct {
+	discovery *Server
+	selected  map[string]change.Resource
+}
+
+func newRemovals(d *Server) *removals {
+	return &removals{discovery: d, selected: map[string]change.Resource{}}
+}
+
+// keep adds to the selection what was selected before and is not known to be removed; doubts says of each resource that
+// was kept, by its id, why.
+func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {
+	doubts = map[string]error{}
+	shown := map[string]bool{}
+	for _, resource := range selected {
+		shown[resource.ID()] = true
+		r.selected[resource.ID()] = resource
+	}
+	for id, resource := range r.selected {
+		if shown[id] {
+			continue
+		}
+		found, err := r.discovery.registration(ctx, resource)
+		if found == removed {
+			delete(r.selected, id)
+			continue
+		}
+		if err == nil {
+			err = errNotShown(id)
+		}
+		selected, doubts[id] = append(selected, resource), err
+	}
+	return selected, doubts
+}
+
+// passing reports whether one of the doubts may pass by itself: a missing right does not.
+func passing(doubts map[string]error) bool {
+	for _, err := range doubts {
+		var u *UnsureError
+		if !errors.As(err, &u) || u.Right == "" {
+			return true
+		}
+	}
+	return false
+}

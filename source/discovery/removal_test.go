@@ -1,0 +1,110 @@
+package discovery_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/discovery"
+)
+
+// registry is an API server that stops showing a resource, and answers for what may register it as told: STATUS or
+// STATUS and body, by the end of the path.
+type registry struct {
+	hidden  atomic.Bool
+	answers map[string]string
+}
+
+const shownGroup = `{"metadata":{"name":"example.com"},"versions":[{"version":"v1","resources":[{"resource":"widgets",
+	"responseKind":{"kind":"Widget"},"scope":"Namespaced","verbs":["list","watch"]}]}]}`
+
+func (s *registry) RoundTrip(r *http.Request) (*http.Response, error) {
+	status, body := 403, failure(403, "Forbidden")
+	switch path := r.URL.Path; {
+	case path == "/api", path == "/apis" && s.hidden.Load():
+		status, body = 200, `{"kind":"APIGroupDiscoveryList","items":[]}`
+	case path == "/apis":
+		status, body = 200, `{"kind":"APIGroupDiscoveryList","items":[`+shownGroup+`]}`
+	default:
+		for end, answer := range s.answers {
+			if strings.HasSuffix(path, end) && !r.URL.Query().Has("watch") {
+				text, rest, _ := strings.Cut(answer, " ")
+				_, _ = fmt.Sscan(text, &status)
+				if body = rest; body == "" {
+					body = failure(status, http.StatusText(status))
+				}
+			}
+		}
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}},
+		Body: io.NopCloser(strings.NewReader(body)), Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
+}
+
+// Only what nothing registers is removed, whatever the time; and where that can't be read, the missing right is named.
+func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
+	const crd, services, collection = "/widgets.example.com", "/apiservices", "/v2/widgets"
+	notThere := "404 " + strings.Replace(failure(404, "NotFound"), `"code"`, `"details":{"name":"widgets.example.com"},"code"`, 1)
+	list := func(names ...string) string {
+		var items []string
+		for _, n := range names {
+			items = append(items, `{"metadata":{"name":"`+n+`"}}`)
+		}
+		return `200 {"kind":"List","metadata":{"resourceVersion":"1"},"items":[` + strings.Join(items, ",") + `]}`
+	}
+	others, own := list("v1.", "v1.apps", "v1.other.example.com"), list("v1.apps", "v2.example.com")
+	for name, test := range map[string]struct {
+		answers map[string]string
+		doubt   string // empty: it is removed
+	}{
+		"the CRD may not be read":                      {map[string]string{crd: "403", services: others}, "get customresourcedefinitions.apiextensions.k8s.io"},
+		"the CRD is there":                             {map[string]string{crd: "200 {}", services: others}, "registered"},
+		"the API server is not well":                   {map[string]string{crd: "500", services: others}, "not known"},
+		"a 404 that does not speak of the CRD":         {map[string]string{crd: "404", services: others}, "not that of an API server"},
+		"API services may not be read":                 {map[string]string{crd: notThere, services: "403"}, "list apiservices.apiregistration.k8s.io"},
+		"nothing registers it":                         {map[string]string{crd: notThere, services: others}, ""},
+		"its group is served, and it is not":           {map[string]string{crd: notThere, services: own, collection: "404"}, ""},
+		"its group's server is away":                   {map[string]string{crd: notThere, services: own, collection: "503"}, "not known"},
+		"its group is served, it may not be listed":    {map[string]string{crd: notThere, services: own, collection: "403"}, "list widgets.example.com"},
+		"its group is served, and it is, in another v": {map[string]string{crd: notThere, services: own, collection: list()}, "registered"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := &registry{answers: test.answers}
+				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
+				patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"widgets.example.com"}))
+				var last atomic.Pointer[discovery.Selection]
+				ctx, cancel := context.WithCancel(t.Context())
+				go api.Follow(ctx, patterns, time.Minute, slog.New(slog.DiscardHandler), func(s discovery.Selection) { last.Store(&s) })
+				time.Sleep(time.Minute)
+				server.hidden.Store(true)
+				time.Sleep(time.Hour)
+				cancel()
+				synctest.Wait()
+				s := last.Load()
+				if kept := len(s.Resources) == 1; kept != (test.doubt != "") {
+					t.Fatalf("the selection is %v", s.Resources)
+				}
+				if test.doubt == "" {
+					return
+				}
+				if doubt := s.Doubt(s.Resources[0]); doubt == nil || !strings.Contains(doubt.Error(), test.doubt) {
+					t.Errorf("the doubt is %v, not of %q", doubt, test.doubt)
+				}
+				fate, err := s.Fate(t.Context(), change.ParseStream("widgets.example.com@shop").Resource)
+				if fate != discovery.FateUnsure || err == nil {
+					t.Errorf("the fate of a stream that is not read is %v, %v", fate, err)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,47 @@
+package discovery
+
+import (
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"kubecdc/change"
+)
+
+// Served is what the API server serves now.
+type Served struct {
+	all       []change.Resource // every version of every resource that can be listed and watched
+	versions  map[string]string // group → preferred version
+	byVersion map[string]bool   // ID + version of the resources in their group's preferred version
+	failed    map[string]bool   // groups that could not be read just now (an aggregated API server is down)
+}
+
+// preferred reports whether r has the version to read it by: the group's preferred version, or, if that lacks the resource,
+// the first version that has it.
+func (s Served) preferred(r change.Resource) bool {
+	if r.Version == s.versions[r.Group] {
+		return true
+	}
+	if s.byVersion[r.ID()] {
+		return false
+	}
+	for _, other := range s.all {
+		if other.ID() == r.ID() {
+			return other.Version == r.Version
+		}
+	}
+	return false
+}
+
+// add adds a resource if it can be listed and watched.
+func (s *Served) add(gv schema.GroupVersion, r metav1.APIResource) {
+	if !slices.Contains(r.Verbs, "list") || !slices.Contains(r.Verbs, "watch") {
+		return
+	}
+	found := change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
+	s.all = append(s.all, found)
+	if found.Version == s.versions[gv.Group] {
+		s.byVersion[found.ID()] = true
+	}
+}

@@ -1,0 +1,61 @@
+package known
+
+import (
+	"fmt"
+	"testing"
+)
+
+const (
+	one   = "00000001-0000-4000-8000-000000000000"
+	other = "00000002-0000-4000-8000-000000000000"
+)
+
+// An object differs in one of seven ways from what the log has, and the set sees the same as the plain function.
+func TestDifference(t *testing.T) {
+	for _, c := range []struct {
+		log     *Object
+		uid     string
+		version string
+		want    Difference
+	}{
+		{nil, one, "5", Absent},
+		{&Object{one, "5"}, one, "5", Same},
+		{&Object{one, "5"}, one, "10", Newer},
+		{&Object{one, "10"}, one, "5", Older},
+		{&Object{one, LostMark + "5"}, one, "5", Lost},
+		{&Object{one, "5"}, other, "10", Successor},
+		{&Object{one, LostMark + "5"}, other, "10", Successor},
+		{&Object{one, "10"}, other, "5", Predecessor},
+		{&Object{one, "10"}, other, "10", Predecessor},
+		{&Object{"no uuid", "5"}, "no uuid", "5", Same},
+		{&Object{one, "99999999999999999999"}, one, "100000000000000000000", Newer}, // beyond 2^64
+		{&Object{one, "100000000000000000000"}, one, "99999999999999999999", Older},
+	} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			x := New()
+			old := Object{}
+			if c.log != nil {
+				old = *c.log
+				x.Put("a/b", old.UID, old.Version)
+			}
+			if got := Diff(old, c.log != nil, c.uid, c.version); got != c.want {
+				t.Errorf("diff: %d, want %d", got, c.want)
+			}
+			if got := x.Compare("a/b", c.uid, c.version); got != c.want {
+				t.Errorf("the set: %d, want %d", got, c.want)
+			}
+		})
+	}
+}
+
+func BenchmarkCompare(b *testing.B) {
+	x := New()
+	for i := range 10_000 {
+		x.Put(fmt.Sprintf("namespace/name-%d", i), one, "5")
+	}
+	for b.Loop() {
+		if x.Compare("namespace/name-500", one, "6") != Newer {
+			b.Fatal("not newer")
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package known
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// The index holds what a map would hold, through many changes, whatever the uids and versions look like.
+func TestIndexIsAMap(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	x, want := New(), map[string]Object{}
+	for i := range 300_000 {
+		key := fmt.Sprintf("namespace-%d/object-with-a-name-%d", random.IntN(20), random.IntN(2000))
+		switch random.IntN(3) {
+		case 0:
+			x.Remove(key)
+			delete(want, key)
+		default:
+			k := Object{UID: fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), i), Version: fmt.Sprint(random.Uint64())}
+			if random.IntN(10) == 0 {
+				k = Object{UID: "NOT-A-UUID", Version: "99999999999999999999999" + fmt.Sprint(i)}
+			}
+			x.Put(key, k.UID, k.Version)
+			want[key] = k
+		}
+	}
+	if x.Len() != len(want) {
+		t.Fatalf("%d objects, want %d", x.Len(), len(want))
+	}
+	for key, k := range want {
+		if got, ok := x.Get(key); !ok || got != k {
+			t.Fatalf("%s is %v (%v), want %v", key, got, ok, k)
+		}
+	}
+	if got := slices.Sorted(x.All()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
+		t.Fatal("all gives other keys")
+	}
+	x.StartPass()
+	half := 0
+	for key := range want {
+		if half++; half%2 == 0 {
+			x.Mark(key)
+			delete(want, key)
+		}
+	}
+	unseen := x.Unseen()
+	slices.Sort(unseen)
+	if !slices.Equal(unseen, slices.Sorted(maps.Keys(want))) {
+		t.Fatal("unseen gives other keys")
+	}
+	if limit := 3 * 40_000 * 40; x.bytes > limit {
+		t.Errorf("the keys take %d bytes, want at most %d: removed ones must be forgotten", x.bytes, limit)
+	}
+}

@@ -1,0 +1,248 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"kubecdc/source/apiclient"
+)
+
+// This file finds out which objects were deleted. If the whole collection fits one page, its names just before each deletion
+// tell: the object listed just before deletion N but not just before deletion N+1 is the one deleted at N. In a larger
+// collection, the deletion of an object that the log has is found by bisecting the deletions that are still open, and a
+// transient object by listing names at the revision at which most unknown objects exist at once, in the namespace that has
+// too many.
+
+// onePage is how many names one request reads.
+const onePage = 2000
+
+// findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
+func (s *search) findDeletions(ctx context.Context) error {
+	if s.sizes != nil && s.fitsOnePage() {
+		if err := s.listBeforeDeletions(ctx); err != nil {
+			return err
+		}
+	}
+	for last := -1; ; {
+		for len(s.ended) > 0 {
+			ended := s.ended
+			s.ended = nil
+			if err := s.each(ctx, ended, s.findDeletion); err != nil {
+				return err
+			}
+		}
+		if s.sizes == nil {
+			return nil
+		}
+		open := len(s.sizes.openDeletions(s.oldestReadable(), s.To))
+		if open == last { // each round must explain a deletion, or it would go on for ever
+			s.incomplete(fmt.Sprintf("%d deletions are of objects that the server does not name", open))
+			return nil
+		}
+		last = open
+		found, err := s.findTransient(ctx)
+		if err != nil || !found {
+			return err
+		}
+	}
+}
+
+func (s *search) fitsOnePage() bool {
+	for _, n := range s.sizes.counts {
+		if n > onePage {
+			return false
+		}
+	}
+	return true
+}
+
+type identity struct{ key, uid string }
+
+// listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest to
+// the oldest, several at once.
+func (s *search) listBeforeDeletions(ctx context.Context) error {
+	deletions := slices.DeleteFunc(s.sizes.openDeletions(s.oldestReadable(), s.To), func(r uint64) bool { return r-1 < s.oldestReadable() })
+	slices.Reverse(deletions)
+	var after map[identity]bool // what exists just before the next deletion; nil: the list
+	for len(deletions) > 0 {
+		batch := deletions[:min(len(deletions), s.Parallel)]
+		deletions = deletions[len(batch):]
+		names := make([]map[identity]bool, len(batch))
+		group, inner := errgroup.WithContext(ctx)
+		for i, r := range batch {
+			group.Go(func() (err error) { names[i], err = s.namesAt(inner, r-1); return err })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+		var deleted []*incarnation
+		for i, r := range batch {
+			if names[i] != nil {
+				deleted = append(deleted, s.deletedAt(names[i], after, r)...)
+			}
+			after = names[i]
+			if after == nil {
+				return s.each(ctx, deleted, s.walkDeleted) // compacted: findDeletion says that the older ones are lost
+			}
+		}
+		if err := s.each(ctx, deleted, s.walkDeleted); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *search) namesAt(ctx context.Context, at uint64) (map[identity]bool, error) {
+	names := map[identity]bool{}
+	err := s.history.Names(ctx, "", at, func(o apiclient.Object) error {
+		names[identity{o.Key(), o.UID}] = true
+		return nil
+	})
+	if apiclient.IsGone(err) {
+		return nil, s.compacted(ctx, at)
+	}
+	return names, err
+}
+
+// deletedAt returns the incarnations that end at the deletion.
+func (s *search) deletedAt(before, after map[identity]bool, revision uint64) (deleted []*incarnation) {
+	for id := range before {
+		if after != nil && after[id] || after == nil && s.existsAtEnd(id) {
+			continue
+		}
+		l := s.endedIncarnation(id, revision)
+		l.deleted = revision
+		s.sizes.deletion(revision)
+		s.explain(revision)
+		deleted = append(deleted, l)
+	}
+	return deleted
+}
+
+func (s *search) existsAtEnd(id identity) bool {
+	incarnations := s.incarnations[id.key]
+	for _, l := range incarnations {
+		if l.uid == id.uid && l.firstMissing == 0 && l.deleted == 0 {
+			return true
+		}
+	}
+	k, ok := s.log.Get(id.key)
+	return len(incarnations) == 0 && ok && k.UID == id.uid
+}
+
+// endedIncarnation returns the incarnation that is known to end around the deletion, or a new one.
+func (s *search) endedIncarnation(id identity, deletion uint64) *incarnation {
+	for i, l := range s.ended {
+		if l.key == id.key && l.uid == id.uid && l.lastSeen < deletion && deletion <= l.firstMissing {
+			s.ended = slices.Delete(s.ended, i, i+1)
+			return l
+		}
+	}
+	return s.transient(id.key, id.uid)
+}
+
+// transient adds an incarnation that came and went in the gap. Whatever the log has under its key is another one.
+func (s *search) transient(key, uid string) *incarnation {
+	l := s.newIncarnation(key, uid)
+	for _, other := range s.incarnations[key] {
+		if other != l && other.logged && other.uid == uid {
+			l.logged, l.version = false, 0
+		}
+	}
+	return l
+}
+
+func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
+	return s.walkBack(ctx, l, s.explained.highest(l.deleted-1), l.deleted-1)
+}
+
+// findDeletion finds the deletion of an incarnation that ended, and walks the incarnation back from there.
+func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
+	for {
+		lo := l.lastSeen
+		if oldest := s.oldestReadable(); lo < oldest {
+			exists, err := false, error(nil)
+			if oldest < l.firstMissing {
+				exists, err = s.exists(ctx, l, oldest)
+			}
+			if apiclient.IsGone(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			if !exists {
+				l.undated = true
+				return nil
+			}
+			lo = oldest
+		}
+		deleted, err := s.deletionBetween(ctx, l, lo, l.firstMissing)
+		if apiclient.IsGone(err) {
+			continue // compacted meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		l.deleted = deleted
+		s.explain(deleted)
+		if s.sizes != nil {
+			s.sizes.deletion(deleted)
+		}
+		return s.walkDeleted(ctx, l)
+	}
+}
+
+// deletionBetween finds the first revision in (lo, hi] at which the object does not exist: among the open deletions, or, if
+// sizes are not known, among all revisions.
+func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
+	if s.sizes != nil {
+		open := s.sizes.openDeletions(lo, hi)
+		for len(open) > 1 {
+			mid := (len(open) - 1) / 2
+			exists, err := s.exists(ctx, l, open[mid])
+			if err != nil {
+				return 0, err
+			}
+			if exists {
+				open = open[mid+1:]
+			} else {
+				open = open[:mid+1]
+			}
+		}
+		if len(open) == 1 {
+			return open[0], nil
+		}
+		s.incomplete(fmt.Sprintf("%s ended between revisions %d and %d, and the collection's size does not tell where", l.key, lo, hi))
+	}
+	return s.bisect(ctx, l, lo, hi)
+}
+
+func (s *search) bisect(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
+	for lo+1 < hi {
+		mid := lo + (hi-lo)/2
+		exists, err := s.exists(ctx, l, mid)
+		if err != nil {
+			return 0, err
+		}
+		if exists {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi, nil
+}
+
+func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, error) {
+	o, exists, err := s.history.Object(ctx, l.key, at)
+	if apiclient.IsGone(err) {
+		if lost := s.compacted(ctx, at); lost != nil {
+			return false, lost
+		}
+	}
+	return exists && o.UID == l.uid, err
+}

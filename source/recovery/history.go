@@ -1,0 +1,161 @@
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/cenkalti/backoff/v5"
+
+	"kubecdc/change"
+	"kubecdc/redact"
+	"kubecdc/source/apiclient"
+)
+
+// ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads are resourceVersionMatch=Exact, which no cache may answer with another
+// revision (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). A server that does not know
+// the parameter ignores it in silence, so every answer is checked: the list must have the resourceVersion that was asked for, and no object
+// may be newer.
+type ExactReads struct {
+	client       *apiclient.Client
+	stream       *change.Stream
+	metadataOnly bool
+	redactor     *redact.Redactor
+	aggregated   bool
+	limiter      *Limiter
+	requests     atomic.Int64
+}
+
+// NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
+// server keeps the collection, whose remainingItemCount is an estimate.
+func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool, limiter *Limiter) *ExactReads {
+	return &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated, limiter: limiter}
+}
+
+// Requests returns how many requests were made.
+func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
+
+// errNoSize reports that the server does not say how many objects the collection holds, and that it is too large to count.
+var errNoSize = errors.New("the server does not count the collection (it does not with selectors), and it is too large to be listed at every revision")
+
+// countPages bounds how many pages are read to count a collection that the server does not count.
+const countPages = 4
+
+// pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
+const pageTries = 10
+
+// Size is the number of objects in the collection at the revision: one request of one object, whose
+// remainingItemCount tells the rest.
+func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+	n, at := int64(0), strconv.FormatUint(revision, 10)
+	if h.aggregated {
+		return h.countNames(ctx, namespace, at)
+	}
+	p, err := h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}, func(apiclient.Object) error { n++; return nil })
+	switch {
+	case err != nil:
+		return 0, err
+	case p.Continue == "":
+		return n, nil
+	case p.Remaining < 0: // not counted
+		return h.countNames(ctx, namespace, at)
+	}
+	return n + p.Remaining, nil
+}
+
+func (h *ExactReads) countNames(ctx context.Context, namespace, at string) (int64, error) {
+	n := int64(0)
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 500}
+	for range countPages {
+		p, err := h.page(ctx, at, o, func(apiclient.Object) error { n++; return nil })
+		if err != nil {
+			return 0, err
+		}
+		if p.Continue == "" {
+			return n, nil
+		}
+		o.Continue = p.Continue
+	}
+	return 0, errNoSize
+}
+
+// Object is one object as it stood at the revision: a read of one key.
+func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
+	namespace, name := change.SplitKey(key)
+	at := strconv.FormatUint(revision, 10)
+	_, err = h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}, func(found apiclient.Object) error {
+		if found.Key() != key {
+			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
+		}
+		o, exists = found, true
+		return nil
+	})
+	if exists {
+		err = o.Prepare(h.redactor, &h.stream.Resource)
+	}
+	return o, exists, err
+}
+
+// Names calls visit for every object of the collection as it stood at the revision: identities only.
+func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+	at := strconv.FormatUint(revision, 10)
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}
+	for {
+		p, err := h.page(ctx, at, o, visit)
+		if err != nil || p.Continue == "" {
+			return err
+		}
+		o.Continue = p.Continue
+	}
+}
+
+// page makes one request for the past when the limiter admits it. It repeats a few times what may pass (5xx, a lost
+// connection). Nothing is visited twice by that, since a page is collected before it is visited.
+func (h *ExactReads) page(ctx context.Context, at string, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
+	o.Exact = at
+	path := apiclient.CollectionPath(h.stream, o.Namespace)
+	var items [][]byte
+	alike := o.Limit <= 1 // of one object: by its name, or any
+	read := func() (p apiclient.Page, err error) {
+		err = h.limiter.Do(ctx, alike, func() error {
+			h.requests.Add(1)
+			items = items[:0]
+			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, raw []byte) error {
+				items = append(items, raw)
+				return nil
+			})
+			return err
+		})
+		if after := apiclient.RetryAfter(err); after > 0 {
+			return p, backoff.RetryAfter(int(after.Seconds()))
+		}
+		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) {
+			return p, backoff.Permanent(err)
+		}
+		return p, err
+	}
+	p, err := backoff.Retry(ctx, read, backoff.WithMaxTries(pageTries), backoff.WithMaxElapsedTime(0))
+	if err != nil {
+		return p, fmt.Errorf("read the past of %s: %w", path, err)
+	}
+	if change.CompareVersions(p.Version, at) != 0 {
+		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
+			ErrNotPossible, path, at, p.Version)
+	}
+	for _, raw := range items {
+		o, err := apiclient.ParseObject(raw)
+		if err == nil && change.CompareVersions(o.Version, at) > 0 {
+			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
+				ErrNotPossible, path, at, o.Key(), o.Version)
+		}
+		if err == nil {
+			err = visit(o)
+		}
+		if err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}

@@ -1,0 +1,78 @@
+package recovery
+
+import (
+	"cmp"
+	"slices"
+
+	"kubecdc/change"
+)
+
+// Plan holds the recovered changes, in the order in which they are to be emitted.
+type Plan []Change
+
+// Change is one recovered change.
+type Change struct {
+	Key, UID string
+	Op       change.Op
+	Version  uint64 // 0: a deletion whose revision is not known
+	Body     []byte // nil: a deletion, or a state that must be read again
+	Inferred bool   // it is not the change itself, only what follows from the states before and after
+}
+
+// plan puts the changes of all incarnations in the order of their revisions. Deletions whose revision is not known come
+// first: they happened before anything that can still be read.
+func (s *search) plan() Plan {
+	var p Plan
+	for _, all := range s.incarnations {
+		for _, l := range all {
+			p = l.plan(p)
+		}
+	}
+	slices.SortStableFunc(p, func(x, y Change) int {
+		return cmp.Or(cmp.Compare(x.Version, y.Version), cmp.Compare(x.Key, y.Key))
+	})
+	return p
+}
+
+// plan appends the changes of the incarnation.
+func (l *incarnation) plan(p Plan) Plan {
+	if l.undated && l.logged {
+		return append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true})
+	}
+	if !l.logged && len(l.revisions) == 0 {
+		return p // nothing of it can be read any more: for the log it never was
+	}
+	for i := len(l.revisions) - 1; i >= 0; i-- {
+		r := l.revisions[i]
+		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body}
+		if oldest := i == len(l.revisions)-1; oldest && !l.logged {
+			c.Op = change.Create
+			c.Inferred = l.created == 0 // it is not the creation itself, only the oldest state that can still be read
+		}
+		p = append(p, c)
+	}
+	if l.deleted != 0 {
+		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Version: l.deleted})
+	}
+	return p
+}
+
+// Count fills in how many changes of which kind the gap's record tells of.
+func (p Plan) Count(g *change.Gap) {
+	g.Created, g.Updated, g.Deleted, g.Inferred, g.Recovered = 0, 0, 0, 0, 0
+	for _, c := range p {
+		switch c.Op {
+		case change.Create:
+			g.Created++
+		case change.Update:
+			g.Updated++
+		case change.Delete:
+			g.Deleted++
+		}
+		if c.Inferred {
+			g.Inferred++
+		} else {
+			g.Recovered++
+		}
+	}
+}

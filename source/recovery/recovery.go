@@ -1,0 +1,260 @@
+// Package recovery finds out what a watch missed. It asks the server how the collection stood at single revisions of the
+// gap, until etcd is compacted, and returns the changes in the order in which they happened, or says why some of them can't
+// be known any more. It sends nothing and keeps nothing: the reflector lists the collection before and emits the plan after.
+//
+// # An example
+//
+// The log is complete up to revision 10 and has the objects a, at version 5, and b, at version 7. The watch has expired. A
+// list at revision 20 has a at version 18 and d at version 15, so a and d have changed, and b is missing. This is what
+// happened, with the collection's size after each write:
+//
+//	revision     10   12        13        14        15        16        18
+//	write             create c  update a  delete b  create d  delete c  update a
+//	size          2   3         3         2         3         2         2
+//
+// Recover has four steps:
+//
+//  1. Walk the changed objects back (walk.go). a, read at revision 18, is itself at version 18; read at 17, it is at version
+//     13; read at 12, it is at version 5, which the log has. d, read at 15, is there, and read at 14 it is not: it was
+//     created at 15. A write to etcd writes one key and takes a revision of its own, so the revisions 13, 15 and 18 are now
+//     explained: no other object changed there.
+//  2. Read the collection's size at each revision that is not explained (sizes.go). It rises from 2 to 3 at 12, so an object
+//     was created there. It falls to 2 at 14, so one was deleted. It is 2 at 16 too, although d was created at 15, so one was
+//     deleted at 16.
+//  3. Find out which objects were deleted (deletions.go). The names at 15 are a, c and d; of these the list lacks c, so c was
+//     deleted at 16. The names at 13 are a, b and c; of these 15 lacks b, so b was deleted at 14. c is in neither the log nor
+//     the list: it is a transient object (transient.go), and is walked back from 15 to its creation at 12.
+//  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
+//
+// The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision.
+package recovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"kubecdc/source/apiclient"
+	"kubecdc/source/known"
+)
+
+// ErrNotPossible reports that the missed revisions can't be read. Only a comparison of a list with the log is left.
+var ErrNotPossible = errors.New("the missed revisions can't be read")
+
+// History reads a collection as it was at a revision. The error of a revision that was compacted satisfies apiclient.IsGone.
+type History interface {
+	// Size returns how many objects the collection had, or one namespace of it.
+	Size(ctx context.Context, namespace string, revision uint64) (int64, error)
+	// Object returns one object as it was.
+	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
+	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
+	Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error
+}
+
+// Known is what the log has at the start of the gap: a *known.Set.
+type Known interface {
+	Get(key string) (known.Object, bool)
+	Len() int
+	All() iter.Seq[string]
+}
+
+// Gap is what a list told about the revisions that a watch could not deliver.
+type Gap struct {
+	From, To uint64             // the log is complete up to From; the list is of To
+	Listed   int64              // objects in the list
+	Changed  []apiclient.Object // those that the log does not have, or has at an older version
+	Missing  []string           // keys that the log has and the list has not
+
+	Namespaced bool // the collection spans several namespaces
+	Leased     bool // objects expire, several at one revision
+	Aggregated bool // another API server keeps the objects: a revision may write several keys, and sizes are estimates
+
+	Parallel int     // requests at once
+	Shared   *Shared // what other streams of the resource know of the revisions; nil: nothing
+}
+
+// Recover finds every change of the collection after gap.From and up to gap.To. An incompleteReason that is not empty says
+// what the plan lacks. After ErrNotPossible, or an error that satisfies apiclient.IsGone, the plan is of no use.
+func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+	s := &search{Gap: gap, history: history, log: log, incarnations: map[string][]*incarnation{},
+		explained: newExplained(gap.From, gap.To, gap.Aggregated || gap.Leased)}
+	gap.Shared.between(gap.From, gap.To, s.explained.add)
+	if err := s.run(ctx); err != nil {
+		return nil, "", err
+	}
+	return s.plan(), s.reason, nil
+}
+
+// search is one recovery in progress.
+type search struct {
+	Gap
+	history   History
+	log       Known
+	oldest    uint64 // the oldest revision that can still be read: From, unless the server has compacted it
+	explained *explained
+
+	oldestMu     sync.Mutex // held by the one who looks for a new oldest revision
+	mu           sync.Mutex
+	incarnations map[string][]*incarnation // by key
+	ended        []*incarnation            // those that end at a revision of the gap that is not known yet
+	sizes        *sizes                    // nil before step 2, or if the server does not tell sizes
+	reason       string                    // why the plan is not complete; empty while it may be
+	bytes        int64                     // of bodies kept
+}
+
+// incarnation is an object's existence under one uid: from its creation, or from what the log has, to its deletion, or to
+// the list.
+type incarnation struct {
+	key, uid     string
+	logged       bool       // the log has it at From
+	version      uint64     // in the log
+	revisions    []revision // newest first, all after From
+	created      uint64     // the revision of its creation, if that is in the gap and was found
+	deleted      uint64     // the revision of its deletion; 0: it exists at To
+	truncated    bool       // its older revisions were compacted
+	undated      bool       // it was deleted, and the revision is not known
+	lastSeen     uint64     // of one in ended: it exists at this revision,
+	firstMissing uint64     // and not at this one
+}
+
+type revision struct {
+	version uint64
+	body    []byte // nil if it must be read again, since too many are held
+}
+
+// bodiesKept bounds the bytes of bodies that a search holds. Beyond it they are read again when they are emitted.
+const bodiesKept = 24 << 20
+
+// run takes the four steps. No step guesses: explained.go says why some revisions need no read.
+func (s *search) run(ctx context.Context) error {
+	if err := s.findOldest(ctx); err != nil {
+		return err
+	}
+	if err := s.walkChanged(ctx); err != nil {
+		return err
+	}
+	for _, key := range s.Missing {
+		k, _ := s.log.Get(key)
+		s.noteEnd(s.newIncarnation(key, k.UID), s.From, s.To)
+	}
+	if err := s.readSizes(ctx); err != nil {
+		return err
+	}
+	if err := s.findDeletions(ctx); err != nil {
+		return err
+	}
+	s.checkSizes()
+	return ctx.Err()
+}
+
+// findOldest finds the oldest revision from s.From on that the server still has.
+func (s *search) findOldest(ctx context.Context) error {
+	size, err := s.history.Size(ctx, "", s.From)
+	switch {
+	case apiclient.IsGone(err):
+		s.oldest, err = s.oldestFrom(ctx, s.From+1)
+		s.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", s.oldest))
+	case errors.Is(err, errNoSize):
+		s.oldest, err = s.From, nil
+	case err == nil && size != int64(s.log.Len()):
+		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was broken off", ErrNotPossible, s.log.Len(), size)
+	default:
+		s.oldest = s.From
+	}
+	return err
+}
+
+// oldestFrom returns the oldest revision from lo on that the server still has.
+func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
+	for hi := s.To; lo < hi; {
+		at := lo + (hi-lo)/2
+		_, err := s.history.Size(ctx, "", at)
+		switch {
+		case apiclient.IsGone(err):
+			lo = at + 1
+		case err != nil && !errors.Is(err, errNoSize):
+			return 0, err
+		default:
+			hi = at
+		}
+	}
+	return lo, nil
+}
+
+func (s *search) incomplete(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.reason == "" {
+		s.reason = reason
+	}
+}
+
+// compacted takes note that the server has compacted a revision, and all before it, since the search began. If that is all
+// of the gap, only a new list can help.
+func (s *search) compacted(ctx context.Context, revision uint64) error {
+	s.oldestMu.Lock()
+	defer s.oldestMu.Unlock()
+	if revision < s.oldestReadable() {
+		return nil // another reader has found out
+	}
+	if revision >= s.To {
+		return fmt.Errorf("%w: the server compacted all of it while it was read", ErrNotPossible)
+	}
+	s.incomplete(fmt.Sprintf("the server compacted its history up to revision %d or later while it was read", revision))
+	oldest, err := s.oldestFrom(ctx, revision+1)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = oldest
+	return nil
+}
+
+func (s *search) oldestReadable() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.oldest
+}
+
+// each runs f for all incarnations, several at once.
+func (s *search) each(ctx context.Context, all []*incarnation, f func(context.Context, *incarnation) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(s.Parallel)
+	for _, l := range all {
+		group.Go(func() error { return f(ctx, l) })
+	}
+	return group.Wait()
+}
+
+// newIncarnation adds an incarnation, with what the log has of it.
+func (s *search) newIncarnation(key, uid string) *incarnation {
+	l := &incarnation{key: key, uid: uid}
+	if k, ok := s.log.Get(key); ok && k.UID == uid {
+		l.logged = true
+		l.version, _ = strconv.ParseUint(k.Version, 10, 64)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.incarnations[key] = append(s.incarnations[key], l)
+	return l
+}
+
+// noteEnd records that the incarnation exists at one revision and is missing at a later one.
+func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.lastSeen, l.firstMissing = lastSeen, firstMissing
+	s.ended = append(s.ended, l)
+}
+
+// explain records that the collection's change at the revision is known.
+func (s *search) explain(revision uint64) {
+	s.explained.add(revision)
+	s.Shared.add(revision)
+}

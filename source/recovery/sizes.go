@@ -1,0 +1,180 @@
+package recovery
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"kubecdc/source/apiclient"
+)
+
+// sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these
+// revisions all changes are known, so any unexplained change of size happened at the later one.
+type sizes struct {
+	mu        sync.Mutex
+	counts    map[uint64]int64
+	asked     []uint64         // the revisions of sizes, in order
+	deletions map[uint64]int64 // how many objects were deleted at a revision and are not found yet
+	creations map[uint64]int64
+	order     []uint64 // the revisions of deletions, in order
+}
+
+// creation reports whether an object that is not found yet was created at the revision. A revision writes one key, so it is
+// the object that changed there, and counts as found from now on.
+func (c *sizes) creation(revision uint64) bool {
+	if c == nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.creations[revision] == 0 {
+		return false
+	}
+	c.creations[revision]--
+	return true
+}
+
+// deletion records that an object deleted at the revision is found.
+func (c *sizes) deletion(revision uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.deletions[revision] > 0 {
+		c.deletions[revision]--
+	}
+}
+
+// openDeletions returns the revisions in (lo, hi] at which an object was deleted that is not found yet.
+func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i, _ := slices.BinarySearch(c.order, lo+1)
+	for ; i < len(c.order) && c.order[i] <= hi; i++ {
+		if c.deletions[c.order[i]] > 0 {
+			revisions = append(revisions, c.order[i])
+		}
+	}
+	return revisions
+}
+
+// readSizes asks for the sizes. Without them (of a large collection, seen through selectors) transient objects can't be found,
+// and the recovery is not complete.
+func (s *search) readSizes(ctx context.Context) error {
+	c := &sizes{counts: map[uint64]int64{s.To: s.Listed}, deletions: map[uint64]int64{}, creations: map[uint64]int64{}}
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(s.Parallel)
+	for r := s.explained.highest(s.To - 1); r > s.oldestReadable() && inner.Err() == nil; r = s.explained.highest(r - 1) {
+		group.Go(func() error { return s.readSize(inner, c, r) })
+	}
+	group.Go(func() error { return s.readSize(inner, c, s.oldestReadable()) })
+	err := group.Wait()
+	if errors.Is(err, errNoSize) {
+		s.incomplete(err.Error())
+		return nil
+	}
+	if err == nil && c.counts[s.oldestReadable()] == 0 {
+		err = s.readSize(ctx, c, s.oldestReadable()) // compacted meanwhile
+	}
+	if err != nil {
+		return err
+	}
+	s.findUnexplained(c)
+	s.sizes = c
+	return nil
+}
+
+func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
+	n, err := s.history.Size(ctx, "", r)
+	if apiclient.IsGone(err) {
+		return s.compacted(ctx, r)
+	}
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts[r] = n
+	return nil
+}
+
+// findUnexplained finds the deletions and creations that the incarnations found so far do not explain.
+func (s *search) findUnexplained(c *sizes) {
+	for r := range c.counts {
+		if r >= s.oldest {
+			c.asked = append(c.asked, r)
+		}
+	}
+	slices.Sort(c.asked)
+	steps, _ := s.steps()
+	for i, r := range c.asked {
+		if i == 0 {
+			continue
+		}
+		before := c.asked[i-1]
+		off := c.counts[r] - c.counts[before]
+		for len(steps) > 0 && steps[0].at <= r {
+			if steps[0].at > before {
+				off -= steps[0].delta
+			}
+			steps = steps[1:]
+		}
+		if off > 0 {
+			c.creations[r] = off
+		} else if off < 0 {
+			c.deletions[r] = -off
+			c.order = append(c.order, r)
+		}
+	}
+}
+
+// step is what an incarnation does to the size.
+type step struct {
+	at    uint64
+	delta int64
+}
+
+// steps returns the known creations and deletions in order, and how many more objects (or fewer) existed at the oldest
+// readable revision than at From.
+func (s *search) steps() (steps []step, atFloor int64) {
+	for _, all := range s.incarnations {
+		for _, l := range all {
+			switch {
+			case l.logged && l.undated:
+				atFloor--
+			case l.logged || l.undated:
+			case l.created == 0 || l.truncated:
+				atFloor++ // created somewhere below the oldest revision
+			default:
+				steps = append(steps, step{l.created, 1})
+			}
+			if l.deleted != 0 {
+				steps = append(steps, step{l.deleted, -1})
+			}
+		}
+	}
+	slices.SortFunc(steps, func(x, y step) int { return cmp.Compare(x.at, y.at) })
+	return steps, atFloor
+}
+
+// checkSizes compares every size with what the incarnations found add up to. Only if all agree nothing is missing.
+func (s *search) checkSizes() {
+	if s.sizes == nil {
+		return
+	}
+	steps, atFloor := s.steps()
+	expected := int64(s.log.Len()) + atFloor
+	for _, r := range s.sizes.asked {
+		for len(steps) > 0 && steps[0].at <= r {
+			expected += steps[0].delta
+			steps = steps[1:]
+		}
+		if size := s.sizes.counts[r]; size != expected && r >= s.oldest {
+			s.incomplete(fmt.Sprintf("at revision %d the collection had %d objects, and %d are known", r, size, expected))
+			return
+		}
+	}
+}

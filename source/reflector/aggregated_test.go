@@ -1,0 +1,102 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+	"kubecdc/test/servers"
+)
+
+// aggregate makes the real API server delegate the group of gadgets to p, by an APIService.
+func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
+	t.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/gadgets") {
+			resp, err := p.RoundTrip(r)
+			ok(t, err)
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(resp.StatusCode)
+			w.(http.Flusher).Flush()
+			_, _ = io.Copy(w, resp.Body)
+			return
+		}
+		if r.URL.Path != "/apis/other.example.com/v1" {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"other.example.com/v1","resources":[
+			{"name":"gadgets","namespaced":true,"kind":"Gadget","verbs":["list","watch"]}]}`)
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	address := must[*url.URL](t)(url.Parse(server.URL))
+	port := must[int](t)(strconv.Atoi(address.Port()))
+	must[*corev1.Service](t)(kubernetes.NewForConfigOrDie(k.Config).CoreV1().Services("default").Create(t.Context(), &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Name: "gadgets"}, Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "localhost"}}, metav1.CreateOptions{}))
+	client := dynamic.NewForConfigOrDie(k.Config)
+	must[*unstructured.Unstructured](t)(client.Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}).
+		Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "apiregistration.k8s.io/v1", "kind": "APIService",
+			"metadata": map[string]any{"name": "v1.other.example.com"},
+			"spec": map[string]any{"group": "other.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10),
+				"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "gadgets", "port": int64(port)}}}}, metav1.CreateOptions{}))
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		_, err := client.Resource(schema.GroupVersionResource{Group: "other.example.com", Version: "v1", Resource: "gadgets"}).List(context.Background(), metav1.ListOptions{})
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the aggregated server is not reached: %v", err)
+		}
+	}
+}
+
+// A resource of an aggregated server with its own store, behind a real API server: a gap in which an object came and went
+// while other counts are told; and versions that are no numbers, which stop this stream and no other.
+func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
+	k := ownKubernetes(t, servers.KubernetesOptions{})
+	p := &pastServer{now: 140, lie: "counts what is there now", writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
+		{110, "x x 110", false}, {115, "a a 115", false}, {120, "x x 110", true}}}
+	aggregate(t, k, p)
+	stream := change.NewStream(gadgets, "", "", "")
+	options := testOptions()
+	options.StreamingLists = reflector.StreamingOff
+	l := resumed("100", "a a 90", "b b 95")
+	_, stop := startStream(t, k.Config, stream, options, l, &quietObserver{})
+	l.awaitPosition(t, "140")
+	_ = stop()
+	expect(t, l, "c x@110 u a@115 d x@120", "140")
+	if gap := onlyGap(t, l); !gap.Complete {
+		t.Errorf("gap record %+v", gap)
+	}
+
+	p.mu.Lock()
+	p.lie, p.watched = "composite versions", false
+	p.mu.Unlock()
+	o, other := &quietObserver{}, newLedger()
+	startStream(t, k.Config, stream, options, l, o)
+	start(t, k.Config, options, other)
+	o.awaitError(t, func(err error) bool {
+		return strings.Contains(err.Error(), `"140/1"`) && strings.Contains(err.Error(), "can't be exported")
+	})
+	other.awaitSame(t, k.Config)
+	if !o.was(reflector.StateUnsupported) || len(l.raws) > 0 || len(l.objects) != 2 {
+		t.Errorf("states %v, %d dead letters, objects %v; want the state unsupported, none, and all of them", o.states, len(l.raws), l.objects)
+	}
+}

@@ -1,0 +1,4 @@
+package reflector
+
+// Transitions is the table of transitions, for the tests.
+var Transitions = transitions

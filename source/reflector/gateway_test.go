@@ -1,0 +1,108 @@
+package reflector_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+)
+
+// gateway stands before a real API server and can hold watches back and answer them with 410, as an API server does
+// that was restarted; everything else is the real server's.
+type gateway struct {
+	*httptest.Server
+	mu      sync.Mutex
+	open    chan struct{} // closed while watches may pass
+	cut     chan struct{} // closed to end the watches that run
+	expire  bool          // the next watch gets 410
+	exact   int           // reads of the past so far
+	reading func(n int)   // told of each
+}
+
+func newGateway(t testing.TB, config *rest.Config) *gateway {
+	t.Helper()
+	target, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{open: make(chan struct{}), cut: make(chan struct{})}
+	close(g.open)
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
+	proxy.Transport = transport
+	proxy.FlushInterval = -1
+	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("watch") != "1" {
+			g.past(r)
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		g.watch(w, r, proxy)
+	}))
+	t.Cleanup(func() { g.hold(); g.Server.CloseClientConnections(); g.Server.Close() })
+	return g
+}
+
+// past counts the reads of the past.
+func (g *gateway) past(r *http.Request) {
+	if r.URL.Query().Get("resourceVersionMatch") != "Exact" {
+		return
+	}
+	g.mu.Lock()
+	g.exact++
+	n, reading := g.exact, g.reading
+	g.mu.Unlock()
+	if reading != nil {
+		reading(n)
+	}
+}
+
+func (g *gateway) watch(w http.ResponseWriter, r *http.Request, proxy http.Handler) {
+	g.mu.Lock()
+	open := g.open
+	g.mu.Unlock()
+	select {
+	case <-open:
+	case <-r.Context().Done():
+		return
+	}
+	g.mu.Lock()
+	expire, cut := g.expire, g.cut
+	g.expire = false
+	g.mu.Unlock()
+	if expire {
+		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`)
+		return
+	}
+	ctx, cancel := contextWith(r, cut)
+	defer cancel()
+	defer func() { _ = recover() }() // the proxy's way to say that its client went away
+	proxy.ServeHTTP(w, r.WithContext(ctx))
+}
+
+// hold ends the watches that run and lets no new one through.
+func (g *gateway) hold() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open = make(chan struct{})
+	close(g.cut)
+	g.cut = make(chan struct{})
+}
+
+// release lets watches through again; the first one is told 410 when expire is set.
+func (g *gateway) release(expire bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.expire = expire
+	close(g.open)
+}
+
+func (g *gateway) config() *rest.Config { return &rest.Config{Host: g.URL, QPS: -1} }

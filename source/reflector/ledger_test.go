@@ -1,0 +1,155 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+)
+
+// ledger is a log and a checkpoint in memory: what was sent is durable at once, unless the test makes it fail.
+type ledger struct {
+	mu       sync.Mutex
+	moved    chan struct{} // closed and made anew at every item
+	changes  []change.Change
+	controls []change.Control
+	raws     []change.Malformed
+	position string
+	objects  map[string][2]string // key → uid, version
+	failAt   int                  // Send number that fails; 0: none
+	sent     int
+}
+
+func newLedger() *ledger {
+	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}}
+}
+
+type crash struct{ at int }
+
+func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.at) }
+
+func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	defer func() {
+		close(l.moved)
+		l.moved = make(chan struct{})
+	}()
+	if l.sent++; l.sent == l.failAt {
+		return crash{l.sent}
+	}
+	if c := item.Change; c != nil {
+		l.changes = append(l.changes, *c)
+		if c.Op == change.Delete {
+			delete(l.objects, c.Key())
+		} else {
+			l.objects[c.Key()] = [2]string{c.UID, c.ResourceVersion}
+		}
+	}
+	if item.Control != nil {
+		l.controls = append(l.controls, *item.Control)
+	}
+	if item.Raw != nil {
+		l.raws = append(l.raws, *item.Raw)
+	}
+	if item.Version != "" {
+		l.position = item.Version
+	}
+	if item.Position != nil {
+		l.position = item.Position.ResourceVersion
+	}
+	return nil
+}
+
+func (l *ledger) Position(context.Context, string) (change.Position, bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return change.Position{ResourceVersion: l.position}, l.position != "", nil
+}
+
+func (l *ledger) Objects(_ context.Context, _ string, visit func(key, uid, version string) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for key, o := range l.objects {
+		if err := visit(key, o[0], o[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// await waits until the condition holds; it is asked again after every item.
+func (l *ledger) await(t testing.TB, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.After(60 * time.Second)
+	for {
+		l.mu.Lock()
+		moved, ok := l.moved, condition()
+		position, n := l.position, len(l.changes)
+		l.mu.Unlock()
+		if ok {
+			return
+		}
+		select {
+		case <-moved:
+		case <-time.After(time.Second):
+		case <-deadline:
+			t.Fatalf("waited in vain for %s: position %s, %d changes", what, position, n)
+		}
+	}
+}
+
+// awaitPosition waits until the stream is complete up to the revision.
+func (l *ledger) awaitPosition(t testing.TB, revision string) {
+	t.Helper()
+	l.await(t, "position "+revision, func() bool { return change.CompareVersions(l.position, revision) >= 0 })
+}
+
+func (l *ledger) snapshot() (changes []change.Change, controls []change.Control) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return append(changes, l.changes...), append(controls, l.controls...)
+}
+
+// quietObserver remembers the states that a stream went through.
+type quietObserver struct {
+	mu     sync.Mutex
+	states []reflector.State
+	last   map[string]reflector.State // of each stream
+	errs   []error
+
+	reconnects int
+}
+
+func (q *quietObserver) StreamState(stream string, state reflector.State, _ string, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.states = append(q.states, state)
+	if q.last == nil {
+		q.last = map[string]reflector.State{}
+	}
+	switch last := q.last[stream]; state {
+	case reflector.StateWaiting, reflector.StateUnsupported, last:
+	case reflector.StateLoading:
+		q.last[stream] = state
+	default:
+		take(last, state)
+		q.last[stream] = state
+	}
+	if err != nil {
+		q.errs = append(q.errs, err)
+	}
+}
+func (q *quietObserver) ListProgress(string, int64, int64) {}
+func (q *quietObserver) Reconnected(string, string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.reconnects++
+}

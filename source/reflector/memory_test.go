@@ -1,0 +1,149 @@
+package reflector_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
+	"kubecdc/test/servers"
+)
+
+// A process that reads 100,000 objects of 4 KB, first as a snapshot and then again to compare after a 410, stays
+// below 100 MB, and each further object costs at most 200 bytes.
+func TestMemoryOfLargeCollections(t *testing.T) {
+	if testing.Short() {
+		t.Skip("this test reads gigabytes: make test runs it")
+	}
+	for _, streaming := range []string{reflector.StreamingOff, reflector.StreamingOn} {
+		t.Run("streaming lists "+streaming, func(t *testing.T) {
+			small, large := peak(t, 100_000, streaming), peak(t, 300_000, streaming)
+			each := float64(large-small) / 200_000
+			t.Logf("peak RSS %.1f MB at 100,000 objects, %.1f MB at 300,000: %.0f bytes for each further one", float64(small)/1e6, float64(large)/1e6, each)
+			if small > 100e6 || each > 200 {
+				t.Errorf("peak RSS %d at 100,000 objects, %.0f bytes for each further one; want at most 100 MB and 200 bytes", small, each)
+			}
+		})
+	}
+}
+
+// peak is the highest RSS of a process of its own, in bytes.
+func peak(t *testing.T, objects int, streaming string) int64 {
+	t.Helper()
+	server := httptest.NewServer(bigCollection(objects))
+	defer server.Close()
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), "KUBECDC_TEST_CHILD="+server.URL, "KUBECDC_TEST_STREAMING="+streaming)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return n
+}
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv("KUBECDC_TEST_CHILD"); url != "" {
+		readTwice(url, os.Getenv("KUBECDC_TEST_STREAMING"))
+		return
+	}
+	servers.Main(judged{m})
+}
+
+// counted forgets what it is sent; it ends the stream when the list was compared once more.
+type counted struct {
+	cancel context.CancelFunc
+}
+
+func (c *counted) Send(_ context.Context, item reflector.Item) error {
+	if item.Control != nil && item.Control.Type == change.ControlGap {
+		c.cancel()
+	}
+	return nil
+}
+func (c *counted) Position(context.Context, string) (p change.Position, ok bool, err error) { return }
+func (c *counted) Objects(context.Context, string, func(key, uid, version string) error) error {
+	return nil
+}
+
+func readTwice(url, streaming string) {
+	ctx, cancel := context.WithCancel(context.Background())
+	client, err := discovery.Connect(&rest.Config{Host: url, QPS: -1})
+	if err != nil {
+		panic(err)
+	}
+	o := reflector.DefaultOptions()
+	o.FreshTries, o.StreamingLists = 0, streaming
+	c := &counted{cancel: cancel}
+	_ = reflector.New(change.NewStream(configMaps, "", "", ""), client.Client(), o, c, c, &quietObserver{}, slog.New(slog.DiscardHandler)).Run(ctx)
+	status, _ := os.Open("/proc/self/status")
+	for lines := bufio.NewScanner(status); lines.Scan(); {
+		if f := strings.Fields(lines.Text()); f[0] == "VmHWM:" {
+			kb, _ := strconv.ParseInt(f[1], 10, 64)
+			fmt.Println(kb * 1024)
+		}
+	}
+}
+
+// bigCollection serves so many objects of 4 KB; a watch gets 410. On the second list every tenth object has changed.
+func bigCollection(n int) http.Handler {
+	filler := strings.Repeat("x", 3800)
+	lists := 0
+	object := func(w *bufio.Writer, i int) {
+		version := 1000 + i
+		if lists > 1 && i%10 == 0 {
+			version += n
+		}
+		fmt.Fprintf(w, `{"metadata":{"name":"object-%d-%x","namespace":"namespace-%d","uid":"%08x-0000-4000-8000-%012x","resourceVersion":"%d"},"data":{"k":"%s"}}`,
+			i, i*7919, i%50, i, i, version, filler)
+	}
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		q, w := r.URL.Query(), bufio.NewWriter(rw)
+		defer w.Flush()
+		switch {
+		case q.Get("sendInitialEvents") != "":
+			lists++
+			for i := range n {
+				w.WriteString(`{"type":"ADDED","object":`)
+				object(w, i)
+				w.WriteString("}\n")
+			}
+			fmt.Fprintf(w, `{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"%d","annotations":{"k8s.io/initial-events-end":"true"}}}}`+"\n", 10*n)
+		case q.Get("watch") != "":
+			w.WriteString(errorEvent(gone("")))
+		default:
+			limit, _ := strconv.Atoi(q.Get("limit"))
+			first, _ := strconv.Atoi(q.Get("continue"))
+			if first == 0 {
+				lists++
+			}
+			next := ""
+			if first+limit < n {
+				next = strconv.Itoa(first + limit)
+			}
+			fmt.Fprintf(w, `{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":"%d","continue":%q},"items":[`, 10*n, next)
+			for i := first; i < min(first+limit, n); i++ {
+				if i > first {
+					w.WriteString(",")
+				}
+				object(w, i)
+			}
+			w.WriteString("]}")
+		}
+	})
+}

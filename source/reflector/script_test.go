@@ -1,0 +1,305 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
+)
+
+// A script is an API server that expects an exact sequence of requests and answers each as told. It runs without a
+// network, so that synctest can turn the clock.
+type script struct {
+	mu    sync.Mutex
+	steps []step
+	seen  []string
+	times []time.Time
+
+	timeouts []int // timeoutSeconds of each request
+}
+
+type step struct {
+	want   string // as describe tells the request
+	status int    // 0: 200
+	after  string // Retry-After
+	body   string
+	lasts  time.Duration // the connection ends as it should, after so long
+	stay   bool          // the connection stays open and silent
+	cut    bool          // the connection breaks after the body
+	err    error         // there is no answer at all
+	doing  func()
+}
+
+// describe tells a request in the words of the tests.
+func describe(r *http.Request) string {
+	q := r.URL.Query()
+	text := "list"
+	if r.URL.Path == "/version" {
+		return "version"
+	}
+	if q.Get("watch") != "" {
+		text = "watch"
+	}
+	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
+		text += " metadata"
+	}
+	for _, p := range []string{"resourceVersion", "resourceVersionMatch", "sendInitialEvents", "continue", "limit", "fieldSelector", "labelSelector"} {
+		if v := q.Get(p); v != "" {
+			text += " " + map[string]string{"resourceVersion": "rv", "resourceVersionMatch": "match", "sendInitialEvents": "initial",
+				"fieldSelector": "fields", "labelSelector": "labels"}[p]
+			if p == "continue" || p == "limit" {
+				text += p
+			}
+			text += "=" + v
+		}
+	}
+	return text
+}
+
+func (s *script) RoundTrip(r *http.Request) (*http.Response, error) {
+	s.mu.Lock()
+	st := step{want: "(nothing)", stay: true}
+	if len(s.seen) < len(s.steps) {
+		st = s.steps[len(s.seen)]
+	}
+	s.seen, s.times = append(s.seen, describe(r)), append(s.times, time.Now())
+	timeout, _ := strconv.Atoi(r.URL.Query().Get("timeoutSeconds"))
+	s.timeouts = append(s.timeouts, timeout)
+	s.mu.Unlock()
+	if st.doing != nil {
+		st.doing()
+	}
+	if st.err != nil {
+		return nil, st.err
+	}
+	if st.status == 0 {
+		st.status = 200
+	}
+	reader, writer := io.Pipe()
+	go st.write(r.Context(), writer)
+	header := http.Header{"Content-Type": {"application/json"}}
+	if st.after != "" {
+		header.Set("Retry-After", st.after)
+	}
+	return &http.Response{StatusCode: st.status, Header: header, Body: reader, Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
+}
+
+func (st step) write(ctx context.Context, w *io.PipeWriter) {
+	_, _ = io.WriteString(w, st.body)
+	if st.lasts > 0 {
+		select {
+		case <-time.After(st.lasts):
+		case <-ctx.Done():
+		}
+	}
+	switch {
+	case st.stay:
+		<-ctx.Done()
+		w.CloseWithError(ctx.Err())
+	case st.cut:
+		w.CloseWithError(io.ErrUnexpectedEOF)
+	default:
+		w.Close()
+	}
+}
+
+func (s *script) done() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.seen) >= len(s.steps)
+}
+
+// wait is how long the stream stayed away before the request with this number (from 0).
+func (s *script) wait(n int) time.Duration { return s.times[n].Sub(s.times[n-1]) }
+
+// check compares what was asked with what the script expects.
+func (s *script) check(t *testing.T) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range max(len(s.seen), len(s.steps)) {
+		got, want := "(nothing)", "(nothing)"
+		if i < len(s.seen) {
+			got = s.seen[i]
+		}
+		if i < len(s.steps) {
+			want = s.steps[i].want
+		}
+		if got != want {
+			t.Errorf("request %d is %q, want %q\nall: %s", i, got, want, strings.Join(s.seen, "\n     "))
+			return
+		}
+	}
+}
+
+// play runs a stream against the script until the last answer is given and all is quiet, and then looks.
+func play(t *testing.T, l *ledger, options reflector.Options, steps []step, look func(t *testing.T, s *script)) {
+	t.Helper()
+	playObserved(t, l, options, &quietObserver{}, steps, look)
+}
+
+// playEvents is for a stream of Events.
+func playEvents(t *testing.T, l *ledger, steps []step, look func(t *testing.T, s *script)) {
+	t.Helper()
+	playStream(t, l, change.NewStream(eventsResource, "", "", ""), plain(), &quietObserver{}, steps, look)
+}
+
+func playObserved(t *testing.T, l *ledger, options reflector.Options, o reflector.Observer, steps []step, look func(t *testing.T, s *script)) {
+	t.Helper()
+	playStream(t, l, change.NewStream(configMaps, "", "", ""), options, o, steps, look)
+}
+
+func playStream(t *testing.T, l *ledger, stream *change.Stream, options reflector.Options, o reflector.Observer, steps []step, look func(t *testing.T, s *script)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := &script{steps: steps}
+		l.moved = make(chan struct{}) // of this bubble
+		_, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, stream, options, l, o)
+		for i := 0; !s.done() && i < 3600; i++ {
+			time.Sleep(time.Second)
+		}
+		synctest.Wait()
+		_ = stop()
+		s.check(t)
+		if look != nil {
+			look(t, s)
+		}
+	})
+}
+
+// startOn runs a stream of all ConfigMaps until stop is called.
+func startOn(t testing.TB, config *rest.Config, options reflector.Options, l *ledger, o reflector.Observer) (*reflector.Reflector, func() error) {
+	return startStream(t, config, change.NewStream(configMaps, "", "", ""), options, l, o)
+}
+
+func startStream(t testing.TB, config *rest.Config, stream *change.Stream, options reflector.Options, l *ledger, o reflector.Observer) (*reflector.Reflector, func() error) {
+	t.Helper()
+	client, err := discovery.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	level := slog.LevelError + 1
+	if os.Getenv("KUBECDC_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	s := reflector.New(stream, client.Client(), options, l, l, o, log)
+	go func() { done <- s.Run(ctx) }()
+	var once sync.Once
+	stop := func() (err error) {
+		once.Do(func() { cancel(); err = <-done })
+		return err
+	}
+	t.Cleanup(func() { _ = stop() })
+	return s, stop
+}
+
+// plain are the options of scripted tests: no backfill, small pages, no fresh connections.
+func plain() reflector.Options {
+	o := reflector.DefaultOptions()
+	o.FreshTries, o.PageSize, o.StreamingLists = 0, 2, reflector.StreamingOff
+	return o
+}
+
+// resumed is a ledger that has some objects, at a position.
+func resumed(position string, objects ...string) *ledger {
+	l := newLedger()
+	l.position = position
+	for _, o := range objects {
+		f := strings.Fields(o)
+		l.objects["default/"+f[0]] = [2]string{uid(f[1]), f[2]}
+	}
+	return l
+}
+
+// uid spells a uid from one letter.
+func uid(letter string) string {
+	return fmt.Sprintf("%s-0000-4000-8000-000000000000", strings.Repeat(fmt.Sprintf("%x", letter[0])[1:], 8)) + ""
+}
+
+// obj is an object "name uid version".
+func obj(text string) string {
+	f := strings.Fields(text)
+	return fmt.Sprintf(`{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":%q},"data":{"k":"v%s"}}`,
+		f[0], uid(f[1]), f[2], f[2])
+}
+
+func listed(version, next string, objects ...string) string {
+	var items []string
+	for _, o := range objects {
+		items = append(items, obj(o))
+	}
+	return fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[%s]}`,
+		version, next, strings.Join(items, ","))
+}
+
+func added(o string) string    { return `{"type":"ADDED","object":` + obj(o) + "}\n" }
+func modified(o string) string { return `{"type":"MODIFIED","object":` + obj(o) + "}\n" }
+func deleted(o string) string  { return `{"type":"DELETED","object":` + obj(o) + "}\n" }
+func bookmark(version string) string {
+	return `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"` + version + `"}}}` + "\n"
+}
+
+// gone is a 410, as the body of a status; with a token it offers to go on inconsistently.
+func gone(token string) string {
+	meta := "{}"
+	if token != "" {
+		meta = `{"continue":"` + token + `"}`
+	}
+	return `{"kind":"Status","apiVersion":"v1","metadata":` + meta + `,"status":"Failure","message":"too old","reason":"Expired","code":410}`
+}
+
+func errorEvent(status string) string { return `{"type":"ERROR","object":` + status + "}\n" }
+
+func failure(code int, reason string) string {
+	return fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code)
+}
+
+const tooLarge = `{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Timeout: Too large resource version: 100, current: 90","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"retryAfterSeconds":1},"code":504}`
+
+// holds are the two answers to a stream that asks whether the server holds its history; newest is "name uid version".
+func holds(version, newest string) []step {
+	f := strings.Fields(newest)
+	return []step{
+		{want: "list metadata limit=1", body: listed(version, "", newest)},
+		{want: "list metadata rv=" + f[2] + " match=Exact fields=metadata.name=" + f[0], body: listed(f[2], "", newest)},
+	}
+}
+
+func says(l *ledger) string {
+	var all []string
+	for _, c := range l.changes {
+		text := c.Op.String() + " " + c.Name + "@" + c.ResourceVersion
+		if c.Inferred {
+			text += "?"
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, " ")
+}
+
+func expect(t *testing.T, l *ledger, changes, position string) {
+	t.Helper()
+	if got := says(l); got != changes {
+		t.Errorf("the log says %q, want %q", got, changes)
+	}
+	if l.position != position {
+		t.Errorf("the position is %s, want %s", l.position, position)
+	}
+}

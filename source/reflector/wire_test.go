@@ -1,0 +1,307 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+	"kubecdc/test/servers"
+)
+
+// What real servers and networks do to a stream.
+
+func ownKubernetes(t *testing.T, options servers.KubernetesOptions) *servers.Kubernetes {
+	t.Helper()
+	servers.Need(t)
+	k, err := servers.StartKubernetes(context.Background(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = k.Stop() })
+	return k
+}
+
+// awaitSame waits until the log's final state is the server's.
+func (l *ledger) awaitSame(t *testing.T, config *rest.Config) {
+	t.Helper()
+	list, err := kubernetes.NewForConfigOrDie(config).CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string][2]string{}
+	for _, o := range list.Items {
+		want[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
+	}
+	deadline := time.Now().Add(30 * time.Second)
+	l.await(t, "the server's state", func() bool {
+		same := maps.Equal(want, l.objects)
+		if !same && time.Now().After(deadline) {
+			return true
+		}
+		return same
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !maps.Equal(want, l.objects) {
+		t.Errorf("the log's state is %v, the server's %v", l.objects, want)
+	}
+}
+
+// noneTwice fails when the log tells a change of one object twice.
+func noneTwice(t *testing.T, changes []change.Change) {
+	t.Helper()
+	seen := map[string]bool{}
+	for _, c := range changes {
+		id := fmt.Sprintf("%s %s %s @%s", c.Op, c.Key(), c.UID, c.ResourceVersion)
+		if seen[id] {
+			t.Errorf("twice in the log: %s", id)
+		}
+		seen[id] = true
+	}
+}
+
+func (w *writer) forget(t *testing.T) { // the server was set back: look again what is there
+	t.Helper()
+	w.alive = map[string]bool{}
+	list, err := w.client.CoreV1().ConfigMaps("").List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range list.Items {
+		w.alive[o.Namespace+"/"+o.Name] = true
+	}
+}
+
+func TestRestoredEtcdIsFoundOut(t *testing.T) {
+	k := ownKubernetes(t, servers.KubernetesOptions{})
+	w := newWriter(t, k.Config, 3, []string{"default", "kube-public"})
+	w.names = 15
+	w.run(40)
+	l := newLedger()
+	o := testOptions()
+	o.MaxBackoff = time.Second
+	stop := start(t, k.Config, o, l)
+	l.awaitSame(t, k.Config)
+	backup, err := k.SnapshotEtcd(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := func(t *testing.T, gapsBefore int) {
+		t.Helper()
+		l.await(t, "a gap record", func() bool { return len(gaps(l.controls)) > gapsBefore })
+		l.awaitSame(t, k.Config)
+		_, controls := l.snapshot()
+		if g := gaps(controls)[gapsBefore]; g.Complete || !strings.Contains(g.Reason, "history went backwards") {
+			t.Errorf("gap record %+v, want one that says that history went backwards", g)
+		}
+		w.forget(t)
+		w.run(30)
+		l.awaitSame(t, k.Config)
+	}
+	t.Run("while the stream runs", func(t *testing.T) {
+		w.run(150)
+		l.awaitSame(t, k.Config)
+		if err := k.RestoreEtcd(context.Background(), backup); err != nil {
+			t.Fatal(err)
+		}
+		lost(t, 0)
+	})
+	t.Run("and has grown past the position before the stream is back", func(t *testing.T) {
+		w.run(60)
+		l.awaitSame(t, k.Config)
+		_ = stop()
+		if err := k.RestoreEtcd(context.Background(), backup); err != nil {
+			t.Fatal(err)
+		}
+		w.forget(t)
+		for revision(t, k) < position(l)+20 {
+			w.run(10)
+		}
+		start(t, k.Config, o, l)
+		lost(t, 1)
+	})
+}
+
+// watched tells a test what state the stream enters, and what went wrong.
+type watched struct {
+	quietObserver
+	entered func(reflector.State)
+}
+
+func (w *watched) StreamState(stream string, state reflector.State, reason string, err error) {
+	w.quietObserver.StreamState(stream, state, reason, err)
+	if w.entered != nil {
+		w.entered(state)
+	}
+}
+
+func (q *quietObserver) was(state reflector.State) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Contains(q.states, state)
+}
+
+// Behind one address are two API servers; the one that was restarted answers 410, the other still holds the position.
+func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
+	k := ownKubernetes(t, servers.KubernetesOptions{})
+	other, err := k.AddAPIServer(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := newProxy(t, k.Address)
+	w := newWriter(t, k.Config, 5, []string{"default"})
+	w.run(10)
+	l := newLedger()
+	options := testOptions()
+	options.FreshTries = 2
+	_, stop := startOn(t, k.ConfigAt(proxy.Address), options, l, &quietObserver{})
+	from := revision(t, k)
+	l.awaitPosition(t, strconv.FormatInt(from, 10))
+	_ = stop()
+	w.run(50)
+	if err := k.RestartAPIServer(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	o := &watched{}
+	o.entered = func(s reflector.State) {
+		if s == reflector.StateExpired {
+			proxy.Retarget(other.Address)
+		}
+	}
+	startOn(t, k.ConfigAt(proxy.Address), options, l, o)
+	want := etcdSays(t, k, from)
+	_, last, _ := strings.Cut(want[len(want)-1], "@")
+	l.awaitPosition(t, last)
+	changes, controls := l.snapshot()
+	equalLogs(t, logSays(changes), want)
+	if !o.was(reflector.StateExpired) || o.was(reflector.StateListing) || o.was(reflector.StateBackfilling) || len(gaps(controls)) > 0 {
+		t.Errorf("went through %v with gap records %v, want a 410 and no list", o.states, gaps(controls))
+	}
+	behindABalancer(t, k, other, proxy, l, from)
+}
+
+// Behind one address are two API servers, one of which is slow, while the other is restarted; connections break and lead to
+// either. Nothing is lost, nothing comes twice.
+func behindABalancer(t *testing.T, k *servers.Kubernetes, other *servers.APIServer, balancer *servers.Proxy, l *ledger, from int64) {
+	slow := newProxy(t, other.Address)
+	slow.Slow(30_000)
+	end, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-end:
+				return
+			case <-time.After(400 * time.Millisecond):
+			}
+			balancer.Retarget([]string{k.Address, slow.Address}[i%2])
+			balancer.Drop()
+		}
+	}()
+	w := newWriter(t, other.Config, 6, []string{"kube-public"})
+	w.run(100)
+	ok(t, k.RestartAPIServer(t.Context()))
+	w.run(100)
+	close(end)
+	<-done
+	l.awaitPosition(t, strconv.FormatInt(revision(t, k), 10))
+	changes, controls := l.snapshot()
+	equalLogs(t, logSays(changes), etcdSays(t, k, from))
+	noneTwice(t, changes)
+	for _, g := range gaps(controls) {
+		if !g.Complete {
+			t.Errorf("gap record %+v, want a complete one", g)
+		}
+	}
+	t.Logf("%d changes, %d gaps", len(changes), len(gaps(controls)))
+}
+
+func newProxy(t *testing.T, target string) *servers.Proxy {
+	t.Helper()
+	p, err := servers.NewProxy(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// A network that breaks in all its ways costs nothing, and needs no list.
+func TestABrokenNetworkCostsNoChange(t *testing.T) {
+	k := servers.Kube(t)
+	proxy := newProxy(t, k.Address)
+	w := newWriter(t, k.Config, 6, []string{servers.Namespace(t)})
+	l := newLedger()
+	options := testOptions()
+	options.Quiet, options.MaxBackoff = 2*time.Second, 500*time.Millisecond
+	o := &quietObserver{}
+	startOn(t, k.ConfigAt(proxy.Address), options, l, o)
+	l.awaitSame(t, k.Config)
+	begin := position(l)
+	caughtUp := func(t *testing.T) {
+		t.Helper()
+		w.run(5)
+		l.awaitSame(t, k.Config)
+	}
+	for name, fault := range map[string]func(t *testing.T){
+		"cut and refused":       func(*testing.T) { proxy.Cut(); w.run(10); time.Sleep(time.Second) },
+		"reset":                 func(*testing.T) { w.run(5); proxy.Drop(); w.run(5) },
+		"cut in the middle":     func(*testing.T) { proxy.CutAfter(3000); w.run(20) },
+		"half open":             func(t *testing.T) { proxy.Freeze(); w.run(10); awaitSilence(t, o) },
+		"half open, new server": func(t *testing.T) { proxy.Freeze(); w.run(10); awaitSilence(t, o); proxy.Drop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			fault(t)
+			if err := proxy.Restore(); err != nil {
+				t.Fatal(err)
+			}
+			caughtUp(t)
+		})
+	}
+	changes, controls := l.snapshot()
+	var mine []change.Change
+	for _, c := range changes {
+		if c.Namespace == w.namespaces[0] {
+			mine = append(mine, c)
+		}
+	}
+	var want []string
+	for _, e := range etcdSays(t, k, begin) {
+		if strings.Contains(e, " "+w.namespaces[0]+"/") {
+			want = append(want, e)
+		}
+	}
+	equalLogs(t, logSays(mine), want)
+	if len(gaps(controls)) > 0 {
+		t.Errorf("gap records %+v, want none", gaps(controls))
+	}
+}
+
+func awaitSilence(t *testing.T, o *quietObserver) {
+	t.Helper()
+	o.mu.Lock()
+	n := o.reconnects
+	o.mu.Unlock()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		o.mu.Lock()
+		done := o.reconnects > n
+		o.mu.Unlock()
+		if done {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the silent connection was not found out")
+		}
+	}
+}
