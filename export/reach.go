@@ -17,7 +17,7 @@ type reach struct {
 	stalls *stalls
 
 	mu      sync.Mutex
-	probed  time.Time         // when a probe was last answered; zero: the sink can't be probed
+	probed  time.Time         // when a probe was last answered; zero: none was sent yet
 	written time.Time         // when a slot's call was last answered
 	waiting map[int]time.Time // slots that wait for the sink, since when, over all sessions
 	asked   time.Time         // when lost was last called
@@ -29,14 +29,10 @@ func newReach(lease time.Duration, s *stalls) *reach {
 
 // probe asks the sink until the context ends.
 func (r *reach) probe(ctx context.Context, sink sinks.Sink) {
-	prober, ok := sink.(sinks.Prober)
-	if !ok {
-		return
-	}
 	r.answered()
 	for ctx.Err() == nil {
 		wait := r.stalls.begin(PartSink, "the probe of the sink")
-		for !r.ask(ctx, prober, wait) && ctx.Err() == nil {
+		for !r.ask(ctx, sink, wait) && ctx.Err() == nil {
 			pause(ctx, r.lease/10)
 		}
 		wait.end()
@@ -47,10 +43,10 @@ func (r *reach) probe(ctx context.Context, sink sinks.Sink) {
 // probeEvery is how often the sink is asked for an answer, unless leases are short.
 const probeEvery = 5 * time.Second
 
-func (r *reach) ask(ctx context.Context, prober sinks.Prober, wait *stall) bool {
+func (r *reach) ask(ctx context.Context, sink sinks.Sink, wait *stall) bool {
 	try, cancel := context.WithTimeout(ctx, max(r.lease, stalledAfter))
 	defer cancel()
-	if err := prober.Probe(try); err != nil {
+	if err := sink.Probe(try); err != nil {
 		wait.failed(err)
 		return false
 	}

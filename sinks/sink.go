@@ -85,6 +85,36 @@ type Sink interface {
 	Identity(ctx context.Context) (string, error)
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
+
+	Health
+}
+
+// Health is how a sink is asked whether it can be worked with, when nothing is to be written. Embed NoServer where there is
+// nobody to ask.
+type Health interface {
+	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
+	// right that writing does not need. It is called every few seconds.
+	Probe(ctx context.Context) error
+	// Ping gives an error where no server can be reached, or the login is refused, and waits for nobody. It is the first that
+	// "exporter check" asks for.
+	Ping(ctx context.Context) error
+	// Check tries all that an export of the resources needs, and writes no record. The error says all that is wrong.
+	Check(ctx context.Context, resources []change.Resource) (Report, error)
+}
+
+// Report is what Check found that stops nothing.
+type Report struct {
+	Warnings []string
+	Kept     []string // where the log keeps changes for longer or shorter than it was asked to, a line each
+}
+
+// NoServer is the Health of a sink that writes to no server.
+type NoServer struct{}
+
+func (NoServer) Probe(context.Context) error { return nil }
+func (NoServer) Ping(context.Context) error  { return nil }
+func (NoServer) Check(context.Context, []change.Resource) (r Report, err error) {
+	return r, nil
 }
 
 // Opened is the log of a slot that has a new owner.
@@ -102,13 +132,6 @@ type Opened struct {
 
 // NoTail is the Tail of a log that has none.
 func NoTail(context.Context, func(*Recovered) error) error { return nil }
-
-// Prober is a sink that can be asked for an answer, when nothing is to be written.
-type Prober interface {
-	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
-	// right that writing does not need.
-	Probe(ctx context.Context) error
-}
 
 // Log is where one slot writes, under one epoch. It is used by one goroutine.
 type Log interface {

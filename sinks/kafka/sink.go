@@ -10,6 +10,9 @@ import (
 	"kubecdc/sinks"
 )
 
+// Kind is the sink's.
+var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
+
 // Sink is the Kafka destination.
 type Sink struct {
 	cfg                     Config
