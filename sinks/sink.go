@@ -1,5 +1,5 @@
-// Package sinks says what a destination of the log must be able to do. The implementations stand in the folders
-// below it and pass one contract suite (sinktest).
+// Package sinks says what a destination of the log must be able to do. The implementations stand in the folders below it. Those
+// that can be read back pass one contract suite (sinktest), of which memory is the smallest that does; stdout can't be.
 package sinks
 
 import (

@@ -1,4 +1,4 @@
-// Package sinktest holds the tests that every sinks.Sink must pass: what it may forget and repeat, and what it
+// Package sinktest holds the tests that every sinks.Sink that can be read back must pass: what it may forget and repeat, and what it
 // may not. It knows the interface only.
 package sinktest
 
