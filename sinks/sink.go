@@ -16,9 +16,9 @@ import (
 // Forever is how long a log keeps every change that drops none.
 const Forever = time.Duration(math.MaxInt64)
 
-// ErrFenced: the sink takes no more from this writer of the slot. A newer owner may have opened the log, which only the
-// checkpoint can tell; or the sink has given this one up. The log must be opened anew.
-var ErrFenced = errors.New("the sink has fenced this writer of the slot")
+// ErrInvalidWriter: the sink takes no more from this writer of the slot. It may have fenced it since a newer owner opened the
+// log, which only the checkpoint can tell (checkpoint.ErrFenced); or it has given this one up. The log must be opened anew.
+var ErrInvalidWriter = errors.New("the sink has fenced this writer of the slot")
 
 // NewerEpochError: the slot's log was opened with this epoch, or a newer one, already. Either another owner has taken the
 // slot over, and then the checkpoint says so; or the checkpoint that gave the epoch is not the one that the log was written

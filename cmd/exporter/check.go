@@ -233,7 +233,7 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 
 // meet makes sure that what the sink has under the cluster's name is of this cluster. Without a checkpoint the whole log may
 // have to be read for that, once.
-func (r *report) meet(ctx context.Context, store checkpoint.Store, sink sinks.Sink) error {
+func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}
 		last, err := store.History(ctx, slot, 1)

@@ -240,7 +240,7 @@ func (l *slotLog) Close() error {
 
 // abandon aborts an open transaction as well as it can. One whose end was asked for is left to its fate.
 func (l *slotLog) abandon() {
-	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinks.ErrFenced) {
+	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinks.ErrInvalidWriter) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

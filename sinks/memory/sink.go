@@ -85,7 +85,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 			return nil, err
 		}
 		if !l.sink.log.append(r) {
-			return nil, sinks.ErrFenced
+			return nil, sinks.ErrInvalidWriter
 		}
 	}
 	return nil, nil
