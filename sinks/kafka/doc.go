@@ -5,5 +5,5 @@
 //
 // The protocol comes from github.com/segmentio/kafka-go (connections, requests, routing); the record batches,
 // sequence numbers and transactions are made here. The package knows nothing of Kubernetes but the change
-// package, and nothing of checkpoints but sinks.Durable.
+// package, and nothing of checkpoints but sinks.Durable and Pin.
 package kafka

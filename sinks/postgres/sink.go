@@ -1,6 +1,6 @@
 // Package postgres keeps the log in tables: every change, the current state of every object, and what tells a quiet
-// stream from a broken one. A batch is one statement, and so is all or nothing. It knows nothing of the API server
-// and of checkpoints; its own tables say what is durable.
+// stream from a broken one. A batch is one statement, and so is all or nothing. It knows nothing of the API server,
+// and of checkpoints sinks.Durable alone; its own tables say what is durable.
 package postgres
 
 import (
