@@ -57,7 +57,7 @@ func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffs
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords())
 	must(t, err)
 	defer client.Close()
-	start, end := bounds(t, ctx, client, prefix)
+	start, end := bounds(t, ctx, client, under(prefix))
 	after.Each(func(o kadm.ListedOffset) { start[o.Topic][o.Partition] = o })
 	reader, letters := newReader(client, start, end), map[string][]byte{}
 	for len(reader.left) > 0 {

@@ -41,6 +41,21 @@ type Log struct {
 // ReadLog reads every topic of the prefix from its start to its last stable offset.
 func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
 	t.Helper()
+	return readTopics(t, brokers, prefix, under(prefix))
+}
+
+// ReadControls reads the control topic alone.
+func ReadControls(t testing.TB, brokers []string, prefix string) []change.Control {
+	t.Helper()
+	return readTopics(t, brokers, prefix, func(topic string) bool { return topic == change.ControlTopic(prefix) }).Controls
+}
+
+func under(prefix string) func(topic string) bool {
+	return func(topic string) bool { return strings.HasPrefix(topic, prefix+".") }
+}
+
+func readTopics(t testing.TB, brokers []string, prefix string, wanted func(topic string) bool) *Log {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
@@ -48,7 +63,7 @@ func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	start, end := bounds(t, ctx, client, prefix)
+	start, end := bounds(t, ctx, client, wanted)
 	log, reader := &Log{}, newReader(client, start, end)
 	for len(reader.left) > 0 {
 		fetches := client.PollFetches(ctx)
@@ -66,22 +81,48 @@ func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
 	return log
 }
 
-func bounds(t testing.TB, ctx context.Context, client *kgo.Client, prefix string) (start, end kadm.ListedOffsets) {
+// AwaitMarkers waits until what was written so far can be read in every topic of the prefix: a broker answers a commit
+// before the transaction's markers are in all partitions.
+func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...))
+	must(t, err)
+	defer client.Close()
 	admin := kadm.NewClient(client)
-	topics, err := admin.ListTopics(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, name := range topics.Names() {
-		if strings.HasPrefix(name, prefix+".") {
+	names := topics(t, t.Context(), admin, under(prefix))
+	written, err := admin.ListEndOffsets(t.Context(), names...)
+	must(t, err)
+	Await(t, 90*time.Second, "the markers of all transactions", func() (bool, error) {
+		stable, err := admin.ListCommittedOffsets(t.Context(), names...)
+		behind := false
+		written.Each(func(end kadm.ListedOffset) {
+			at, ok := stable.Lookup(end.Topic, end.Partition)
+			behind = behind || !ok || at.Offset < end.Offset
+		})
+		return !behind, err
+	})
+}
+
+func topics(t testing.TB, ctx context.Context, admin *kadm.Client, wanted func(topic string) bool) (names []string) {
+	t.Helper()
+	all, err := admin.ListTopics(ctx)
+	must(t, err)
+	for _, name := range all.Names() {
+		if wanted(name) {
 			names = append(names, name)
 		}
 	}
+	return names
+}
+
+func bounds(t testing.TB, ctx context.Context, client *kgo.Client, wanted func(topic string) bool) (start, end kadm.ListedOffsets) {
+	t.Helper()
+	admin := kadm.NewClient(client)
+	names := topics(t, ctx, admin, wanted)
 	if len(names) == 0 {
 		return nil, nil
 	}
+	var err error
 	if start, err = admin.ListStartOffsets(ctx, names...); err != nil {
 		t.Fatal(err)
 	}

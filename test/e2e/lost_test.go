@@ -22,6 +22,7 @@ import (
 // Topics are deleted while the exporter is down: one of them, then all, the control topic too. It says so in the log, and
 // the topics replay into the cluster's state again; what was not deleted goes on as if nothing had been.
 func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
@@ -56,6 +57,7 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 // A name that is too long for Kafka is cut, and marked with a hash: the resource can't be read from it. That the topic was
 // lost is said all the same, and all of it is written again.
 func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	long := strings.Repeat("l"+strings.Repeat("o", 50)+"ng.", 3) + "example.com"
 	gadgets := Kind{schema.GroupVersionResource{Group: long, Version: "v1", Resource: "widgets"}, "/registry/" + long + "/widgets/"}

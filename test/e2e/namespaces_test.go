@@ -11,6 +11,7 @@ import (
 // Where only some namespaces are exported, resources that are in none are left out: by run as by check, and what was
 // exported of them before ends with a record that says so.
 func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
+	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps}
 	writer := w.Writer(t, kinds)

@@ -69,6 +69,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 // Each server is away for more than ten times the lease and the transaction timeout, cut off or silent: the process goes on
 // as if nothing had been. The leases are in Kubernetes, so that the API server's absence takes them too.
 func TestServersAwayForLong(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, impatient())
 	InstallWidgets(t, w.Kube.Config)
 	proxies, env := w.Proxied(t)

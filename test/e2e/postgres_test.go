@@ -15,6 +15,7 @@ import (
 // The Postgres sink under kill -9 of the exporter at each step, at random moments, and of Postgres: the table changes
 // holds etcd's history once and in order, the table objects holds the cluster's state.
 func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
+	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	seed := rand.Uint64()

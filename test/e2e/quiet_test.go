@@ -17,6 +17,7 @@ import (
 // Events have no watch cache in the API server. While they are quiet, other resources are written, and etcd is compacted
 // past where their stream was, more often than a watch of them ends: the log goes on saying that it is complete, and has no gap.
 func TestQuietEventsOutliveCompaction(t *testing.T) {
+	t.Parallel()
 	w := postgresWorld(t, startKube(t, 15*time.Second), servers.PostgresOptions{})
 	kinds := []Kind{Events, ConfigMaps}
 	w.Env["KUBECDC_RESOURCES"] = Resources(kinds)

@@ -17,6 +17,7 @@ import (
 // The checkpoint's tables are emptied, and then dropped, under an exporter that runs: it makes them anew, and rebuilds what
 // they held.
 func TestACheckpointLostUnderARunningExporterIsRebuilt(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
@@ -56,6 +57,7 @@ func emptyCheckpoint(t *testing.T, w *World) {
 // The checkpoint is lost together with a data topic, and then with the control topic. What is left in the data topics is
 // known again, so that what was deleted meanwhile is told; and the log says what it does not know.
 func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)
@@ -95,6 +97,7 @@ func saysUnknown(log *Log, kind Kind) bool {
 // Two clusters of one name come at the same moment, to a Kafka that has nothing of either, so that neither can see the
 // other's log before it writes: one of them is refused, the other goes on, also after a restart.
 func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	other := startKube(t, compaction)
 	InstallWidgets(t, w.Kube.Config)
@@ -135,6 +138,7 @@ func TestTwoClustersOfOneNameThatComeAtOnce(t *testing.T) {
 // A cluster's log began under its CA, since its uid could not be read. The right is granted, and the checkpoint lost: it is
 // the same cluster. When both the right and the checkpoint are lost nobody can tell, and that is what is said.
 func TestTheLogKnowsBothIdentitiesOfItsCluster(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	a := newAccount(t, w.Kube)
 	kinds := []Kind{ConfigMaps}

@@ -30,6 +30,7 @@ const rebuilding = "the checkpoint is lost or older than the log"
 // at its first page, later, and at its end; in the fourth an old backup of the checkpoint is restored, and what follows it
 // in the control topic has expired.
 func TestALostCheckpointIsRebuiltFromTheLog(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
@@ -125,6 +126,7 @@ func expireControl(t *testing.T, w *World) {
 // The same with an SQLite file, which is removed as with an emptyDir, and all records of the control topic
 // expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
 func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
@@ -165,6 +167,7 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 }
 
 func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
+	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.Env["KUBECDC_SLOTS"] = "2"
 	InstallWidgets(t, w.Kube.Config)
@@ -188,6 +191,7 @@ func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {
 // Two clusters of one name on one Kafka: the second is refused, in words, by run and check, and the topics are as before.
 // The first was asleep meanwhile, so that nothing else was written, and goes on as if nothing had been.
 func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	other := startKube(t, compaction)

@@ -35,6 +35,7 @@ func (w *World) grant(t testing.TB, ops ...kadm.ACLOperation) {
 // wait, in another process too, and the others go on. So it is with a topic that may not be written to any more, and with one
 // that may not be seen. Once mended they catch up: nothing is lost, and nothing there twice.
 func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
+	t.Parallel()
 	well, refused, all := []Kind{Deployments, Roles}, []Kind{ConfigMaps, Secrets}, []Kind{Deployments, Roles, ConfigMaps, Secrets}
 	w, ctx := NewRuledWorld(t), context.Background()
 	w.Env = w.With("KUBECDC_RESOURCES", Resources(all))

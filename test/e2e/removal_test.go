@@ -38,6 +38,7 @@ func awaitControls(t *testing.T, w *World, n int, stream string, types ...string
 // A CRD is removed while no exporter runs, and those that come after are killed in the middle of telling so: each object
 // ends once, with a tombstone, the stream ends once, and when the CRD is back it is a new stream.
 func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Widgets}
@@ -112,6 +113,7 @@ func forgetStreams(t *testing.T, env map[string]string, streams ...string) (code
 // A resource is not selected any more: the log says so, once. Selected again it goes on, and what happened meanwhile is
 // told with its own revisions. Forgotten, it begins anew.
 func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
+	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
 	writer := w.Writer(t, kinds)

@@ -113,6 +113,7 @@ func dataOf(t testing.TB, raw json.RawMessage) map[string]string {
 // aborted records too), checkpoint, log and metrics. After a change from plain to stricter nothing that is told from then on
 // has it, nor the checkpoint.
 func TestSecretsAreNotTold(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	delete(w.Env, "KUBECDC_SECRETS")
 	v := newVault(t, w.Kube)
@@ -267,6 +268,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 
 // The same with an SQLite file and a pipe: after the change nothing in the file has it, not even where rows were.
 func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
+	t.Parallel()
 	k := startKube(t, compaction)
 	v := newVault(t, k)
 	path := filepath.Join(t.TempDir(), "c.db")
@@ -313,6 +315,7 @@ func (e *Exporter) awaitLine(t testing.TB, version string) {
 
 // The Postgres sink: its tables hold hashes, and what can't be read is held as its size.
 func TestSecretsAreNotInThePostgresSink(t *testing.T) {
+	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	v := newVault(t, w.Kube)
 	g := newGatewayOf(t, w.Kube, "secrets", `{"type":"ADDED","object":{"metadata":{},"data":{"a":"`+string(theCanary)+`"}}}`+"\n")

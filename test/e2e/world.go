@@ -138,9 +138,8 @@ func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 		want[kind.ID()] = writer.mark(kind)
 	}
 	Await(t, 120*time.Second, "the log to be complete", func() (bool, error) {
-		log := w.Read(t)
 		at := map[string]string{}
-		for _, c := range log.Controls {
+		for _, c := range w.controls(t) {
 			for _, p := range c.Positions {
 				if change.CompareVersions(p.ResourceVersion, at[p.Stream]) > 0 {
 					at[p.Stream] = p.ResourceVersion
@@ -154,5 +153,16 @@ func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 		}
 		return true, nil
 	})
-	return w.Read(t) // again: a topic may have been made between two of its steps
+	if w.Kafka != nil {
+		AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
+	}
+	return w.Read(t)
+}
+
+func (w *World) controls(t testing.TB) []change.Control {
+	t.Helper()
+	if w.Kafka == nil {
+		return w.Read(t).Controls
+	}
+	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
 }
