@@ -1,5 +1,5 @@
-// Package change holds the words that every other package speaks: Change, Position, Batch, the control
-// records, and the encoders that turn them into the bytes that consumers read. It knows nothing of how a
+// Package change holds the words that every other package speaks: Change, Stream, Position, Batch, the control records,
+// what identifies a cluster, and the encoders that turn changes into the bytes that consumers read. It knows nothing of how a
 // change was seen (source), where it goes (sinks) or how progress is kept (checkpoint).
 package change
 

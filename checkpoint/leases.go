@@ -3,9 +3,11 @@ package checkpoint
 import (
 	"context"
 	"time"
+
+	"kubecdc/change"
 )
 
-// Leases is where replicas agree on who owns which slot. A Store is one; others may keep the leases elsewhere, but
+// Leases is where replicas agree on who owns which slot. Every Store has them; they may be kept elsewhere (kubelease), but
 // the epochs, which are what fences, always come from the Store.
 type Leases interface {
 	// Acquire takes the slot: its epoch grows by one, so that every earlier owner is fenced. While another
@@ -28,4 +30,12 @@ type Leases interface {
 type Replicas struct {
 	Members []string       // owners that live, ordered bytewise
 	Slots   map[int]string // the owners of the slots whose leases run, living or not
+}
+
+// SlotState is what a new owner finds.
+type SlotState struct {
+	Epoch   int64
+	Seq     uint64         // of the last batch committed; 0 for a new slot
+	Offsets change.Offsets // where each partition stood after it
+	New     bool           // nothing was committed yet, nor Rebuilt since the last Clear: what the log has is not known here
 }

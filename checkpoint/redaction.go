@@ -2,10 +2,8 @@ package checkpoint
 
 import "context"
 
-// Redactions is how a Store follows a change of what may be kept of objects.
+// Redactions is how the inventory follows a change of what may be kept of objects.
 type Redactions interface {
-	// HashKey gives the key that hashes are made with: the first call ever notes the one offered, later ones give that.
-	HashKey(ctx context.Context, offered []byte) ([]byte, error)
 	// Redacted gives, for each stream known, the rules that Redact noted last; empty where it noted none.
 	Redacted(ctx context.Context) (map[string]string, error)
 	// Redact makes the bodies of the streams what they may be now, and then notes the rules. ErrFenced as for Commit; after

@@ -81,14 +81,6 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(c.logName())+".db"), nil
 }
 
-// logName tells apart the logs that one machine may write for a cluster.
-func (c *Config) logName() string {
-	if c.Sink.Kind == "kafka" {
-		return "kafka-" + c.Kafka.TopicPrefix
-	}
-	return c.Sink.Kind
-}
-
 var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
 
 func fileSafe(name string) string { return unsafeInFile.ReplaceAllString(name, "_") }

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -414,5 +415,15 @@ func TestEverySettingIsExplained(t *testing.T) {
 		if len(line) > 80 {
 			t.Errorf("wider than a terminal: %s", line)
 		}
+	}
+}
+
+func TestTheTableHasEverySinkThatCanBeSet(t *testing.T) {
+	var names []string
+	for _, s := range sinkTable() {
+		names = append(names, s.name)
+	}
+	if values := byEnv["KUBECDC_SINK"].Values; !slices.Equal(values, names) {
+		t.Errorf("the table has %v, and KUBECDC_SINK can be %v", names, values)
 	}
 }

@@ -15,9 +15,6 @@ var topicPrefix = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`)
 
 func (l *loader) checkKafka() {
 	k := &l.c.Kafka
-	if l.c.Sink.Kind == "kafka" && len(k.Brokers) == 0 {
-		l.add("KUBECDC_KAFKA_BROKERS", "not set, but KUBECDC_SINK is kafka", "set it to host:port of one or more brokers")
-	}
 	for _, b := range k.Brokers {
 		if !hostPort(b, false) {
 			l.add("KUBECDC_KAFKA_BROKERS", fmt.Sprintf("%q is not host:port", redactValue(b)),

@@ -19,7 +19,6 @@ func (l *loader) checkMeaning() {
 	l.checkContent()
 	l.checkSource()
 	l.checkSink()
-	l.checkKafka()
 	l.checkCheckpoint()
 	l.checkRecovery()
 	l.checkSlots()
@@ -71,32 +70,6 @@ func (l *loader) checkSource() {
 	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
 		l.add("KUBECDC_FIELD_SELECTOR", Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
 	}
-}
-
-func (l *loader) checkSink() {
-	kind := l.c.Sink.Kind
-	if kind == "postgres" && !l.set("KUBECDC_SINK_POSTGRES") {
-		l.add("KUBECDC_SINK_POSTGRES", "not set, but KUBECDC_SINK is postgres", "set it to postgres://USER@HOST/DB")
-	}
-	l.checkPostgres("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres)
-	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
-	for _, s := range all {
-		owner := ownerOf(s)
-		if owner != "" && owner != kind && l.set(s.Env) && !l.bad["KUBECDC_SINK"] {
-			l.warn(s.Env + " has no effect while KUBECDC_SINK is " + kind + "; to use it, set KUBECDC_SINK=" + owner)
-		}
-	}
-}
-
-// ownerOf gives the sink that a setting belongs to.
-func ownerOf(s *Setting) string {
-	switch {
-	case strings.HasPrefix(s.Env, "KUBECDC_KAFKA_"):
-		return "kafka"
-	case strings.HasPrefix(s.Env, "KUBECDC_SINK_POSTGRES"):
-		return "postgres"
-	}
-	return ""
 }
 
 func (l *loader) checkSlots() {

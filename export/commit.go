@@ -26,7 +26,7 @@ type committer struct {
 	epoch   int64
 	seq     uint64 // of the last batch
 	cluster string
-	store   checkpoint.Store
+	store   checkpoint.State
 	reads   *reads
 	log     sinks.Log
 	befores *befores // nil: before-images are off

@@ -78,7 +78,7 @@ func (c *Config) outOfNamespaces(served discovery.Served) (lines []string) {
 }
 
 // useKey sees to a key: the settings', else the checkpoint's.
-func (c *Config) useKey(ctx context.Context, store checkpoint.Store) (err error) {
+func (c *Config) useKey(ctx context.Context, store checkpoint.Pins) (err error) {
 	if len(c.Content.Key) == 0 {
 		c.Content.Key, err = store.HashKey(ctx, redact.NewKey())
 	}

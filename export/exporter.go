@@ -76,9 +76,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		return nil
 	})
 	group.Go(func() error {
-		if prober, ok := parts.Sink.(sinks.Prober); ok {
-			parts.reach.Probe(ctx, prober)
-		}
+		parts.reach.Probe(ctx, parts.Sink)
 		return nil
 	})
 	group.Go(func() error {

@@ -20,7 +20,7 @@ func isFenced(err error) bool { return errors.Is(err, checkpoint.ErrFenced) }
 // up, and that was given up here, acquires the slot once more when it arrives. Where the checkpoint can't be asked, the
 // next session finds out when it acquires the slot.
 func (s *slot) verify(ctx context.Context, epoch int64, err error) error {
-	if !errors.Is(err, sinks.ErrFenced) && !isFenced(err) {
+	if !errors.Is(err, sinks.ErrInvalidWriter) && !isFenced(err) {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointPatience(s.config))

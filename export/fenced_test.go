@@ -21,7 +21,7 @@ func (deaf) Check(context.Context, int, int64, uint64) error { return errors.New
 
 // Who is fenced the checkpoint says, and not the sink.
 func TestWhoIsFencedTheCheckpointSays(t *testing.T) {
-	refused := fmt.Errorf("write batch 3: %w", sinks.ErrFenced)
+	refused := fmt.Errorf("write batch 3: %w", sinks.ErrInvalidWriter)
 	for _, test := range []struct {
 		name   string
 		happen func(t *testing.T, s *slot)

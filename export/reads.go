@@ -15,7 +15,7 @@ import (
 // once more, after the last read, that the store still has the last batch. No later commit can hide that it forgot one,
 // since each must follow the one before.
 type reads struct {
-	store checkpoint.Store
+	store checkpoint.Reader
 	any   atomic.Bool // since the committer last checked
 }
 

@@ -1,5 +1,5 @@
 // Package observe lets people see what the exporter does: its log, its metrics, its health, and the progress of
-// the first snapshot. It is told what happens and decides nothing; nothing here can stop a stream or a batch.
+// first snapshots and of rebuilds of the checkpoint. It is told what happens and decides nothing; nothing here can stop a stream or a batch.
 package observe
 
 import (

@@ -1,5 +1,5 @@
-// Package sinks says what a destination of the log must be able to do. The implementations stand in the folders
-// below it and pass one contract suite (sinktest).
+// Package sinks says what a destination of the log must be able to do. The implementations stand in the folders below it. Those
+// that can be read back pass one contract suite (sinktest), of which memory is the smallest that does; stdout can't be.
 package sinks
 
 import (
@@ -16,9 +16,9 @@ import (
 // Forever is how long a log keeps every change that drops none.
 const Forever = time.Duration(math.MaxInt64)
 
-// ErrFenced: the sink takes no more from this writer of the slot. A newer owner may have opened the log, which only the
-// checkpoint can tell; or the sink has given this one up. The log must be opened anew.
-var ErrFenced = errors.New("the sink has fenced this writer of the slot")
+// ErrInvalidWriter: the sink takes no more from this writer of the slot. It may have fenced it since a newer owner opened the
+// log, which only the checkpoint can tell (checkpoint.ErrFenced); or it has given this one up. The log must be opened anew.
+var ErrInvalidWriter = errors.New("the sink has fenced this writer of the slot")
 
 // NewerEpochError: the slot's log was opened with this epoch, or a newer one, already. Either another owner has taken the
 // slot over, and then the checkpoint says so; or the checkpoint that gave the epoch is not the one that the log was written
@@ -85,6 +85,36 @@ type Sink interface {
 	Identity(ctx context.Context) (string, error)
 	// Close frees what the sink holds; logs are closed first.
 	Close() error
+
+	Health
+}
+
+// Health is how a sink is asked whether it can be worked with, when nothing is to be written. Embed NoServer where there is
+// nobody to ask.
+type Health interface {
+	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
+	// right that writing does not need. It is called every few seconds.
+	Probe(ctx context.Context) error
+	// Ping gives an error where no server can be reached, or the login is refused, and waits for nobody. It is the first that
+	// "exporter check" asks for.
+	Ping(ctx context.Context) error
+	// Check tries all that an export of the resources needs, and writes no record. The error says all that is wrong.
+	Check(ctx context.Context, resources []change.Resource) (Report, error)
+}
+
+// Report is what Check found that stops nothing.
+type Report struct {
+	Warnings []string
+	Kept     []string // where the log keeps changes for longer or shorter than it was asked to, a line each
+}
+
+// NoServer is the Health of a sink that writes to no server.
+type NoServer struct{}
+
+func (NoServer) Probe(context.Context) error { return nil }
+func (NoServer) Ping(context.Context) error  { return nil }
+func (NoServer) Check(context.Context, []change.Resource) (r Report, err error) {
+	return r, nil
 }
 
 // Opened is the log of a slot that has a new owner.
@@ -102,13 +132,6 @@ type Opened struct {
 
 // NoTail is the Tail of a log that has none.
 func NoTail(context.Context, func(*Recovered) error) error { return nil }
-
-// Prober is a sink that can be asked for an answer, when nothing is to be written.
-type Prober interface {
-	// Probe gives nil when every server of the sink that is known has answered. It is cheap, does not retry, and needs no
-	// right that writing does not need.
-	Probe(ctx context.Context) error
-}
 
 // Log is where one slot writes, under one epoch. It is used by one goroutine.
 type Log interface {

@@ -25,13 +25,19 @@ import (
 // Leases are checkpoint.Leases. A lease runs for as long as its object was changed, by this process's own clock, no
 // longer ago than its duration: clocks need not agree, as with client-go's leader election.
 type Leases struct {
-	store checkpoint.Store
+	store Store
 	api   api
 	names names
 
 	mu   sync.Mutex
 	seen map[string]sighting // by the object's name
 	mine map[int]string      // slot → owner, of those acquired here
+}
+
+// Store is what is needed of the checkpoint: a slot's epoch grows there, and it knows the layout.
+type Store interface {
+	checkpoint.Leases
+	checkpoint.Epochs
 }
 
 type sighting struct {
@@ -42,7 +48,7 @@ type sighting struct {
 var _ checkpoint.Leases = (*Leases)(nil)
 
 // New prepares leases in a namespace; the store gives the epochs.
-func New(config *rest.Config, namespace, cluster string, store checkpoint.Store) (*Leases, error) {
+func New(config *rest.Config, namespace, cluster string, store Store) (*Leases, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
 	client, err := kubeapi.Group(config, coordination.SchemeGroupVersion, coordination.AddToScheme)

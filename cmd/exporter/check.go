@@ -169,12 +169,6 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
 }
 
-// checker is a sink that can try what an export of the resources needs, and writes nothing.
-type checker interface {
-	Ping(ctx context.Context) error // what can't be reached is said at once
-	Check(ctx context.Context, resources []change.Resource) (warnings []string, err error)
-}
-
 func (r *report) checkSink(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" {
 		return "", errNameless
@@ -184,51 +178,25 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 		return "", err
 	}
 	defer sink.Close()
-	c, checks := sink.(checker)
-	if checks {
-		if err := c.Ping(ctx); err != nil {
-			return "", err
-		}
+	if err := sink.Ping(ctx); err != nil {
+		return "", err
 	}
 	bound := r.bindLog(ctx, sink)
 	var other *sinks.OtherClusterError
 	if errors.As(bound, &other) {
 		return "", bound // its log is left alone
 	}
-	if checks {
-		warnings, err := c.Check(ctx, r.selected)
-		for _, w := range warnings {
-			r.line("", "warning", w)
-		}
-		if err != nil {
-			return "", err
-		}
+	found, err := sink.Check(ctx, r.selected)
+	for _, w := range found.Warnings {
+		r.line("", "warning", w)
+	}
+	if err != nil {
+		return "", err
 	}
 	if bound != nil {
 		return "", bound
 	}
-	return describeSink(r.settings) + keeps(ctx, sink), nil
-}
-
-// keeper is a sink whose log may drop more than it was asked to, or less.
-type keeper interface {
-	Kept(context.Context) (differences []string, err error)
-}
-
-// keeps says on lines of their own what the sink keeps otherwise than the settings ask.
-func keeps(ctx context.Context, sink sinks.Sink) (lines string) {
-	k, ok := sink.(keeper)
-	if !ok {
-		return ""
-	}
-	differences, err := k.Kept(ctx)
-	if err != nil {
-		return "\nfor how long it keeps changes can't be seen: " + err.Error()
-	}
-	for _, d := range differences {
-		lines += "\n" + d
-	}
-	return lines
+	return strings.Join(append([]string{describeSink(r.settings)}, found.Kept...), "\n"), nil
 }
 
 // bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has
@@ -265,7 +233,7 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 
 // meet makes sure that what the sink has under the cluster's name is of this cluster. Without a checkpoint the whole log may
 // have to be read for that, once.
-func (r *report) meet(ctx context.Context, store checkpoint.Store, sink sinks.Sink) error {
+func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}
 		last, err := store.History(ctx, slot, 1)

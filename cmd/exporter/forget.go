@@ -98,7 +98,7 @@ func boundStore(ctx context.Context, settings *config.Config, cluster *target) (
 	return store, nil
 }
 
-func listEnded(ctx context.Context, store checkpoint.Store, out io.Writer) error {
+func listEnded(ctx context.Context, store checkpoint.Reader, out io.Writer) error {
 	ended, err := export.EndedStreams(ctx, store)
 	if err != nil {
 		return err

@@ -106,7 +106,7 @@ func TestExitCodes(t *testing.T) {
 		{fmt.Errorf("x: %w", checkpoint.ErrFenced), exitFenced},
 		{errors.Join(checkpoint.ErrFenced, context.Canceled), exitFenced}, // one slot's end stops the others
 		{errors.Join(&sinks.OtherClusterError{}, context.Canceled), exitSettings},
-		{fmt.Errorf("x: %w", sinks.ErrFenced), exitFailed}, // whether another process has taken over the checkpoint says
+		{fmt.Errorf("x: %w", sinks.ErrInvalidWriter), exitFailed}, // whether another process has taken over the checkpoint says
 	} {
 		if got := exitCode(c.err); got != c.code {
 			t.Errorf("%v: %d, want %d", c.err, got, c.code)

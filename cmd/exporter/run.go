@@ -148,7 +148,7 @@ func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
 
 // progressTerminal is where a bar can be drawn: a terminal that no changes are written to.
 func progressTerminal(settings *config.Config) io.Writer {
-	shared := settings.Sink.Kind == "stdout" && observe.IsTerminal(os.Stdout)
+	shared := sinkOf(settings).Stdout && observe.IsTerminal(os.Stdout)
 	if !observe.IsTerminal(os.Stderr) || shared {
 		return nil
 	}

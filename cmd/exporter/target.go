@@ -68,7 +68,7 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 }
 
 // bind makes sure that the checkpoint is this cluster's.
-func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoint.Store, where string, log *slog.Logger) error {
+func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
 	step := startup.Step{For: "the checkpoint to say which cluster it is of", At: where, Limit: askLimit}
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {

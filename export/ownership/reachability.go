@@ -15,7 +15,7 @@ type Reachability struct {
 	watchdog *dependency.Watchdog
 
 	mu      sync.Mutex
-	probed  time.Time         // when a probe was last answered; zero: the sink can't be probed
+	probed  time.Time         // when a probe was last answered; zero: none was sent yet
 	written time.Time         // when a slot's call was last answered
 	waiting map[int]time.Time // slots that wait for the sink, since when, over all sessions
 	asked   time.Time         // when unreachable was last called

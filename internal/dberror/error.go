@@ -1,5 +1,5 @@
-// Package dberror is what a failed call to a database tells. What to do about which failure, each database's own
-// package says; it knows no driver.
+// Package dberror is what a failed call to a database tells: the checkpoint's, and the log's where that is one. What each
+// failure means, and what to do about it, each database's own package says; this one knows no driver.
 package dberror
 
 import (
@@ -16,8 +16,9 @@ type Error struct {
 	Where string // the database, without the password, or the file
 	Err   error
 	Hint  string // what the user can do; empty when there is nothing to say
-	Gone  bool   // it is an ErrGone
-	// Passing: it may be over without anybody doing anything: the database can't be reached, is starting, or is overloaded.
+	Gone  bool   // it is an ErrGone: the exporter opens both ends anew
+	// Passing: it may be over without anybody doing anything: the database can't be reached, is starting, or is overloaded. A
+	// start waits for it.
 	Passing bool
 }
 

@@ -1,5 +1,5 @@
-// Package failpoint lets a test kill, or suspend, the process at a named step between receiving an event and committing its
-// position. Only builds with the tag failpoints have it; in all others Hit is empty and costs nothing.
+// Package failpoint lets a test kill, or suspend, the process at a named step: between receiving an event and committing its
+// position, and while a new owner brings the checkpoint up to the log. Only builds with the tag failpoints have it; in all others Hit is empty and costs nothing.
 package failpoint
 
 // The steps, in their order.

@@ -16,13 +16,14 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 )
 
 // Check tries all that an export of the resources needs, and all that the start after the first one needs: to see, read and
 // write each topic that is there, to make each that is not, and a transaction, which is aborted. Nothing is made, and no
 // record is written. (An aborted transaction leaves a marker in each partition, which no consumer is given.) The error says
 // all that is wrong.
-func (s *Sink) Check(ctx context.Context, resources []change.Resource) (warnings []string, err error) {
+func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.Report, err error) {
 	c := &checking{sink: s, denied: map[right][]string{}}
 	names := []string{change.ControlTopic(s.cfg.TopicPrefix), change.DeadLetterTopic(s.cfg.TopicPrefix)}
 	for _, r := range resources {
@@ -38,7 +39,19 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (warnings
 			break
 		}
 	}
-	return c.warnings, errors.Join(append(c.wrong, c.missingRights()...)...)
+	r.Warnings, err = c.warnings, errors.Join(append(c.wrong, c.missingRights()...)...)
+	if err == nil {
+		r.Kept = s.keptOrWhyNot(ctx)
+	}
+	return r, err
+}
+
+func (s *Sink) keptOrWhyNot(ctx context.Context) []string {
+	differences, err := s.Kept(ctx)
+	if err != nil {
+		return []string{"for how long it keeps changes can't be seen: " + err.Error()}
+	}
+	return differences
 }
 
 // checking is one check.

@@ -112,8 +112,8 @@ func TestFinalErrors(t *testing.T) {
 		{kerr.InvalidTxnState, kmsg.EndTxn, "has forgotten the producer"},
 		{kerr.InvalidProducerIDMapping, kmsg.AddPartitionsToTxn, "has forgotten the producer"},
 		{kerr.UnknownProducerID, kmsg.Produce, "has forgotten the producer"},
-		{kerr.ProducerFenced, kmsg.EndTxn, sinks.ErrFenced.Error()},
-		{kerr.InvalidProducerEpoch, kmsg.Produce, sinks.ErrFenced.Error()},
+		{kerr.ProducerFenced, kmsg.EndTxn, sinks.ErrInvalidWriter.Error()},
+		{kerr.InvalidProducerEpoch, kmsg.Produce, sinks.ErrInvalidWriter.Error()},
 	} {
 		t.Run(tc.err.Message, func(t *testing.T) {
 			t.Parallel()
@@ -126,8 +126,8 @@ func TestFinalErrors(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("Write = %v, want %q", err, tc.want)
 			}
-			if fenced := strings.Contains(tc.want, "fenced"); errors.Is(err, sinks.ErrFenced) != fenced {
-				t.Errorf("errors.Is(%v, ErrFenced) is %v", err, !fenced)
+			if fenced := strings.Contains(tc.want, "fenced"); errors.Is(err, sinks.ErrInvalidWriter) != fenced {
+				t.Errorf("errors.Is(%v, ErrInvalidWriter) is %v", err, !fenced)
 			}
 			if _, err := log.Write(t.Context(), lives(2, 3, 2)); err == nil {
 				t.Error("the log takes writes after a failure")

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // The ways to deliver.
@@ -129,7 +130,7 @@ func (c *Config) Validate() error {
 	bad(c.Cluster != "", "Cluster: must not be empty")
 	bad(c.Delivery == "" || c.Delivery == ExactlyOnce || c.Delivery == AtLeastOnce,
 		"Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
-	_, err := newCodec(c.Compression)
+	_, err := recordbatch.NewCodec(c.Compression)
 	bad(err == nil, "Compression: %v", err)
 	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= minLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, minLimit)
 	bad(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond, "TransactionTimeout: %s is less than a millisecond", c.TransactionTimeout)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // letter is what is to stand in the dead-letter topic, in parts that each fit.
@@ -20,7 +21,7 @@ type letter struct {
 
 // add appends a header.
 func (d *letter) add(name, value string) {
-	d.headers = appendHeader(d.headers, name, value)
+	d.headers = recordbatch.AppendHeader(d.headers, name, value)
 	d.count++
 }
 
@@ -42,13 +43,13 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 func (l *slotLog) writeParts(ctx context.Context, q *partition, d *letter) error {
 	size := max(q.topic.aim-len(d.headers)-len(d.key)-512, 256)
 	parts := max((len(d.whole)+size-1)/size, 1)
-	shared := appendHeader(d.headers[:len(d.headers):len(d.headers)], change.HeaderParts, strconv.Itoa(parts))
+	shared := recordbatch.AppendHeader(d.headers[:len(d.headers):len(d.headers)], change.HeaderParts, strconv.Itoa(parts))
 	q.records, q.next, q.pending, q.most = q.records[:0], 0, nil, 0
 	for i := range parts {
 		part := d.whole[i*size : min((i+1)*size, len(d.whole))]
-		q.records = append(q.records, record{
-			time: d.time, key: d.key, value: change.Value{part}, headerCount: d.count + 2,
-			headers: appendHeader(shared[:len(shared):len(shared)], change.HeaderPart, strconv.Itoa(i)),
+		q.records = append(q.records, recordbatch.Record{
+			Time: d.time, Key: d.key, Value: [][]byte{part}, HeaderCount: d.count + 2,
+			Headers: recordbatch.AppendHeader(shared[:len(shared):len(shared)], change.HeaderPart, strconv.Itoa(i)),
 		})
 	}
 	return l.produce(ctx, []*partition{q})

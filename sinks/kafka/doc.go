@@ -3,7 +3,7 @@
 // stand. So what a reader of committed records sees is whole batches, and the next owner of a slot finds in the
 // log itself how far it is.
 //
-// The protocol comes from github.com/segmentio/kafka-go (connections, requests, routing); the record batches,
-// sequence numbers and transactions are made here. The package knows nothing of Kubernetes but the change
-// package, and nothing of checkpoints but sinks.Durable.
+// The protocol comes from github.com/segmentio/kafka-go (connections, requests, routing), record batches from
+// internal/recordbatch; sequence numbers and transactions are made here. The package knows nothing of Kubernetes but
+// the change package, and nothing of checkpoints but sinks.Durable and Pin.
 package kafka

@@ -8,6 +8,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // encode makes the partition's next record batch, if none is pending: as many items as fit the aim. Where
@@ -15,15 +16,15 @@ import (
 func (l *slotLog) encode(ctx context.Context, p *partition) error {
 	for p.pending == nil {
 		items := l.fill(p)
-		plain, count := l.encoder.size(), l.encoder.count
-		sealed, err := l.encoder.seal(l.buffers.get(), batchMeta{
-			producerID: l.producer.id, producerEpoch: l.producer.epoch,
-			sequence: p.sequence, transactional: l.producer.transactional,
+		plain, count := l.encoder.Size(), l.encoder.Count()
+		sealed, err := l.encoder.Seal(l.buffers.get(), recordbatch.Producer{
+			ID: l.producer.id, Epoch: l.producer.epoch,
+			Sequence: p.sequence, Transactional: l.producer.transactional,
 		})
 		if err != nil {
 			return fmt.Errorf("compress a batch for %s: %w", p.topic.name, err)
 		}
-		size := len(sealed) - sizePrefix
+		size := len(sealed) - recordbatch.SizePrefix
 		p.topic.learn(plain, size)
 		p.pendingItems, p.pendingRecords = items, count
 		if size <= p.topic.limit {
@@ -77,13 +78,13 @@ func (e tooLarge) Error() string {
 
 // fill appends items to the encoder until the aim is reached, and says how many.
 func (l *slotLog) fill(p *partition) int {
-	l.encoder.reset()
+	l.encoder.Reset()
 	aim, left := p.topic.plainAim(), p.items()-p.next
 	if p.most > 0 {
 		left = min(left, p.most)
 	}
 	for i := range left {
-		if i > 0 && l.encoder.size()+l.itemSize(p, p.next+i) > aim {
+		if i > 0 && l.encoder.Size()+l.itemSize(p, p.next+i) > aim {
 			return i
 		}
 		l.appendItem(p, p.next+i)
@@ -94,7 +95,7 @@ func (l *slotLog) fill(p *partition) int {
 // itemSize is about how large an item is before compression.
 func (l *slotLog) itemSize(p *partition, i int) int {
 	if len(p.records) > 0 {
-		return p.records[i].value.Len() + 256
+		return p.records[i].ValueLen() + 256
 	}
 	c := &l.batch.Changes[p.queue[i]]
 	return c.Size() + 600
@@ -102,7 +103,7 @@ func (l *slotLog) itemSize(p *partition, i int) int {
 
 func (l *slotLog) appendItem(p *partition, i int) {
 	if len(p.records) > 0 {
-		l.encoder.append(&p.records[i])
+		l.encoder.Append(&p.records[i])
 		return
 	}
 	l.appendChange(p, p.queue[i])
@@ -111,19 +112,20 @@ func (l *slotLog) appendItem(p *partition, i int) {
 // appendChange appends the record of a change; a delete is followed by its tombstone.
 func (l *slotLog) appendChange(p *partition, index int32) {
 	c := &l.batch.Changes[index]
-	r := record{time: c.Time.UnixMilli(), key: l.key(index)}
+	r := recordbatch.Record{Time: c.Time.UnixMilli(), Key: l.key(index)}
+	var value change.Value
 	if b := l.buried[index]; b != nil {
-		r.value = l.envelope.Value(l.tail[:0], &b.stub, &b.dead)
-		r.headers, r.headerCount = l.changeHeaders(c, b.dead.ID)
+		value = l.envelope.Value(l.tail[:0], &b.stub, &b.dead)
+		r.Headers, r.HeaderCount = l.changeHeaders(c, b.dead.ID)
 	} else {
-		r.value = l.envelope.Value(l.tail[:0], c, nil)
-		r.headers, r.headerCount = l.changeHeaders(c, "")
+		value = l.envelope.Value(l.tail[:0], c, nil)
+		r.Headers, r.HeaderCount = l.changeHeaders(c, "")
 	}
-	l.tail = r.value[len(r.value)-1]
-	l.encoder.append(&r)
+	r.Value, l.tail = value[:], value[len(value)-1]
+	l.encoder.Append(&r)
 	if c.Op == change.Delete {
-		r.tombstone = true
-		l.encoder.append(&r)
+		r.Tombstone = true
+		l.encoder.Append(&r)
 	}
 }
 
@@ -138,20 +140,20 @@ func (l *slotLog) key(index int32) []byte {
 // changeHeaders encodes the headers of a change's record; they are valid until the next call.
 func (l *slotLog) changeHeaders(c *change.Change, dead string) ([]byte, int) {
 	n := 4
-	h := appendHeader(l.headers[:0], change.HeaderOp, c.Op.String())
-	h = appendHeader(h, change.HeaderUID, c.UID)
-	h = appendHeader(h, change.HeaderResourceVersion, c.ResourceVersion)
-	h = appendHeader(h, change.HeaderStream, c.Stream.ID())
+	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, c.Op.String())
+	h = recordbatch.AppendHeader(h, change.HeaderUID, c.UID)
+	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, c.ResourceVersion)
+	h = recordbatch.AppendHeader(h, change.HeaderStream, c.Stream.ID())
 	if c.Inferred {
-		h = appendHeader(h, change.HeaderInferred, "true")
+		h = recordbatch.AppendHeader(h, change.HeaderInferred, "true")
 		n++
 	}
 	if c.Gap != "" {
-		h = appendHeader(h, change.HeaderGap, c.Gap)
+		h = recordbatch.AppendHeader(h, change.HeaderGap, c.Gap)
 		n++
 	}
 	if dead != "" {
-		h = appendHeader(h, change.HeaderDeadLetter, dead)
+		h = recordbatch.AppendHeader(h, change.HeaderDeadLetter, dead)
 		n++
 	}
 	l.headers = append(h, l.shared...)

@@ -28,7 +28,7 @@ func TestWritersThatTheBrokerEnds(t *testing.T) {
 		mustDo(t, kafka.WriteUnended(t.Context(), log, lives(1, 3, 2)))
 		r.settled(t, cfg.TopicPrefix+".control")
 		_, err := log.Write(t.Context(), lives(1, 3, 2))
-		if !errors.Is(err, sinks.ErrFenced) || !strings.Contains(err.Error(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT") {
+		if !errors.Is(err, sinks.ErrInvalidWriter) || !strings.Contains(err.Error(), "KUBECDC_KAFKA_TRANSACTION_TIMEOUT") {
 			t.Errorf("Write = %v", err)
 		}
 		goesOn(t, r, cfg)
@@ -47,7 +47,7 @@ func TestWritersThatTheBrokerEnds(t *testing.T) {
 			}
 		}
 		_, err := log.Write(t.Context(), lives(1, 3, 2))
-		if err == nil || errors.Is(err, sinks.ErrFenced) || !strings.Contains(err.Error(), "has forgotten the producer") {
+		if err == nil || errors.Is(err, sinks.ErrInvalidWriter) || !strings.Contains(err.Error(), "has forgotten the producer") {
 			t.Errorf("Write = %v", err)
 		}
 		goesOn(t, r, cfg)

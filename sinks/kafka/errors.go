@@ -132,7 +132,7 @@ func judge(err error) verdict {
 		return fail
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
 		return relearn // our view of the cluster does not have it yet
-	case errors.Is(err, sinks.ErrFenced):
+	case errors.Is(err, sinks.ErrInvalidWriter):
 		return fenced
 	case isTrustError(err):
 		return fail
@@ -180,7 +180,7 @@ func newError(op string, err error) error {
 		return err // it says all itself
 	}
 	if judge(err) == fenced {
-		return &Error{Op: op, Err: fmt.Errorf("%w: %w", sinks.ErrFenced, err), Hint: hintFor(err)}
+		return &Error{Op: op, Err: fmt.Errorf("%w: %w", sinks.ErrInvalidWriter, err), Hint: hintFor(err)}
 	}
 	return &Error{Op: op, Err: err, Hint: hintFor(err)}
 }

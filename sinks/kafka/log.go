@@ -11,6 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // slotLog writes one slot's batches.
@@ -38,7 +39,7 @@ type slotLog struct {
 	active []*partition
 	buried map[int32]*burial // changes that did not fit, by index
 
-	encoder batchEncoder
+	encoder *recordbatch.Encoder
 	buffers buffers
 
 	// The headers that all records of the batch share, and room for those of one record.
@@ -109,9 +110,9 @@ func (l *slotLog) begin(b *change.Batch) {
 	l.batch, l.active = b, l.active[:0]
 	l.keys, l.keyEnd = l.keys[:0], l.keyEnd[:0]
 	clear(l.buried)
-	l.shared = appendHeader(l.shared[:0], change.HeaderSlot, strconv.Itoa(l.slot))
-	l.shared = appendHeader(l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))
-	l.shared = appendHeader(l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
+	l.shared = recordbatch.AppendHeader(l.shared[:0], change.HeaderSlot, strconv.Itoa(l.slot))
+	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))
+	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
 	l.sharedCount = 3
 }
 
@@ -189,9 +190,9 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 		if err != nil {
 			return fmt.Errorf("encode control record %s: %w", c.Type, err)
 		}
-		headers := appendHeader(l.shared[:len(l.shared):len(l.shared)], change.HeaderType, c.Type)
-		l.control.records = append(l.control.records, record{
-			time: c.TimeMs, key: key, value: change.Value{value}, headers: headers, headerCount: l.sharedCount + 1,
+		headers := recordbatch.AppendHeader(l.shared[:len(l.shared):len(l.shared)], change.HeaderType, c.Type)
+		l.control.records = append(l.control.records, recordbatch.Record{
+			Time: c.TimeMs, Key: key, Value: [][]byte{value}, Headers: headers, HeaderCount: l.sharedCount + 1,
 		})
 	}
 	return l.produce(ctx, []*partition{l.control})
@@ -240,7 +241,7 @@ func (l *slotLog) Close() error {
 
 // abandon aborts an open transaction as well as it can. One whose end was asked for is left to its fate.
 func (l *slotLog) abandon() {
-	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinks.ErrFenced) {
+	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinks.ErrInvalidWriter) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -2,6 +2,8 @@ package kafka
 
 import (
 	"github.com/segmentio/kafka-go"
+
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // topic is a topic as one log sees it. The number of partitions stays as it was when the topic was made (Config.Pin):
@@ -73,9 +75,9 @@ type partition struct {
 	sequence int32 // of the next record, as the broker counts this producer's
 
 	inTxn   bool
-	queue   []int32  // changes of the batch, by index, in order
-	records []record // or these, where they are not changes
-	next    int      // first of them that is not yet acknowledged
+	queue   []int32              // changes of the batch, by index, in order
+	records []recordbatch.Record // or these, where they are not changes
+	next    int                  // first of them that is not yet acknowledged
 
 	pending        []byte // encoded record batch that is to be sent; nil: encode the next
 	pendingItems   int    // how many of the queue it holds

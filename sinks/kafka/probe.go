@@ -7,11 +7,7 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
-
-	"kubecdc/sinks"
 )
-
-var _ sinks.Prober = (*Sink)(nil)
 
 // Probe asks every broker that the cluster names which requests it knows: that needs no right at all, and a broker has it at
 // hand. One that is down is not named any more, once its session with the controller has ended.

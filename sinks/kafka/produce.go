@@ -11,6 +11,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
+
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // maxRequest bounds a produce request; brokers take 100 MiB (socket.request.max.bytes).
@@ -204,7 +206,7 @@ func withText(err error, text string) error {
 // refused halves a record batch that the broker does not take, down to the one record that is at fault: a
 // change then goes to the dead-letter topic.
 func (l *slotLog) refused(ctx context.Context, p *partition, cause error) error {
-	size := len(p.pending) - sizePrefix
+	size := len(p.pending) - recordbatch.SizePrefix
 	if kafkaCode(cause) != kafka.InvalidRecord {
 		p.topic.learnRefused(size)
 	}

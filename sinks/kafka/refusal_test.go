@@ -80,9 +80,9 @@ func TestACheckLeavesTheLogAsItIs(t *testing.T) {
 	r, resources := newReader(t, cfg.Brokers), []change.Resource{podStream.Resource, nodeStream.Resource}
 	s := newSink(t, cfg)
 	defer s.Close()
-	warnings, err := s.Check(t.Context(), resources)
-	if err != nil || len(warnings) > 0 {
-		t.Fatalf("Check = %v, %v", warnings, err)
+	found, err := s.Check(t.Context(), resources)
+	if err != nil || len(found.Warnings) > 0 || len(found.Kept) > 0 {
+		t.Fatalf("Check = %v, %v", found, err)
 	}
 	topics, err := r.admin.ListTopics(t.Context())
 	mustDo(t, err)

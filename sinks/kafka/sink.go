@@ -8,14 +8,18 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
+
+// Kind is the sink's.
+var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
 
 // Sink is the Kafka destination.
 type Sink struct {
 	cfg                     Config
 	client                  *client
 	topics                  *topics
-	codec                   codec
+	codec                   recordbatch.Codec
 	dataTopic, controlTopic topicPlan
 }
 
@@ -31,7 +35,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	codec, err := newCodec(cfg.Compression)
+	codec, err := recordbatch.NewCodec(cfg.Compression)
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +100,7 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		sink: s, slot: slot, epoch: epoch,
 		envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version},
 		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
-		encoder: batchEncoder{codec: s.codec},
+		encoder: recordbatch.NewEncoder(s.codec),
 	}
 	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {

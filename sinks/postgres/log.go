@@ -56,7 +56,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	case err != nil:
 		return nil, l.sink.db.Fail(op, err)
 	case answer == "fenced":
-		return nil, sinks.ErrFenced
+		return nil, sinks.ErrInvalidWriter
 	case answer != "ok":
 		return nil, l.sink.db.Fail(op, fmt.Errorf("the log has this batch, or a later one, already"))
 	}

@@ -131,7 +131,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	if err := proxy.Restore(); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-done; !errors.Is(err, sinks.ErrFenced) {
+	if err := <-done; !errors.Is(err, sinks.ErrInvalidWriter) {
 		t.Fatalf("error is %v", err)
 	}
 }

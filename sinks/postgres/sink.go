@@ -1,6 +1,6 @@
 // Package postgres keeps the log in tables: every change, the current state of every object, and what tells a quiet
-// stream from a broken one. A batch is one statement, and so is all or nothing. It knows nothing of the API server
-// and of checkpoints; its own tables say what is durable.
+// stream from a broken one. A batch is one statement, and so is all or nothing. It knows nothing of the API server,
+// and of checkpoints sinks.Durable alone; its own tables say what is durable.
 package postgres
 
 import (
@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
@@ -21,6 +22,9 @@ var migrations embed.FS
 // schema holds the tables; it is made when it does not exist. Every statement names it. It is not the checkpoint's: both may be in one
 // database.
 const schema = "kubecdc_log"
+
+// Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
+var Kind = sinks.Kind{Name: "postgres"}
 
 // maxConns: slots write side by side.
 const maxConns = 8
@@ -52,10 +56,7 @@ type Sink struct {
 	close   context.CancelFunc
 }
 
-var (
-	_ sinks.Sink   = (*Sink)(nil)
-	_ sinks.Prober = (*Sink)(nil)
-)
+var _ sinks.Sink = (*Sink)(nil)
 
 // Open connects and brings the schema up to date.
 func Open(ctx context.Context, c Config) (*Sink, error) {
@@ -86,8 +87,14 @@ func (s *Sink) checkEncoding(ctx context.Context) error {
 	return nil
 }
 
-// Probe implements sinks.Prober.
+// Probe asks the database for an answer.
 func (s *Sink) Probe(ctx context.Context) error { return s.db.Fail("reach the log", s.db.Ping(ctx)) }
+
+// Ping finds nothing wrong: Open has connected.
+func (s *Sink) Ping(context.Context) error { return nil }
+
+// Check finds nothing wrong: Open has made the tables.
+func (s *Sink) Check(context.Context, []change.Resource) (r sinks.Report, err error) { return r, nil }
 
 // Close waits for the calls under way and closes the connections.
 func (s *Sink) Close() error {

@@ -189,8 +189,8 @@ func goOnFromPast(t *testing.T, w *world) {
 	if past.Seq != 2 || past.Epoch != 1 || past.Lost != nil {
 		t.Errorf("the past is %+v", past)
 	}
-	if _, err := first.Write(t.Context(), batch(1, 3, object("a", 9001))); !errors.Is(err, sinks.ErrFenced) {
-		t.Errorf("the older owner's write: error %v, want ErrFenced", err)
+	if _, err := first.Write(t.Context(), batch(1, 3, object("a", 9001))); !errors.Is(err, sinks.ErrInvalidWriter) {
+		t.Errorf("the older owner's write: error %v, want ErrInvalidWriter", err)
 	}
 	at := sinks.Durable{Seq: past.Seq, Offsets: past.Offsets}
 	third := batch(2, 3, gone(object("a", 9002)))

@@ -1,4 +1,4 @@
-// Package sinktest holds the tests that every sinks.Sink must pass: what it may forget and repeat, and what it
+// Package sinktest holds the tests that every sinks.Sink that can be read back must pass: what it may forget and repeat, and what it
 // may not. It knows the interface only.
 package sinktest
 
@@ -135,8 +135,8 @@ func fenceOlder(t *testing.T, w *world) {
 	w.write(t, old, first)
 	_, recovered := w.open(t, slot, 2, sinks.Durable{})
 	wantBatches(t, recovered, first)
-	if _, err := old.Write(t.Context(), batch(1, 2, object("a", 11))); !errors.Is(err, sinks.ErrFenced) {
-		t.Errorf("the older owner's write: error %v, want ErrFenced", err)
+	if _, err := old.Write(t.Context(), batch(1, 2, object("a", 11))); !errors.Is(err, sinks.ErrInvalidWriter) {
+		t.Errorf("the older owner's write: error %v, want ErrInvalidWriter", err)
 	}
 	_, recovered = w.open(t, slot, 3, sinks.Durable{})
 	wantBatches(t, recovered, first)

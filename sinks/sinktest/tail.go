@@ -59,8 +59,8 @@ func fencedInTheTail(t *testing.T, w *world) {
 		t.Error(err)
 	}
 	wantBatches(t, got, want...)
-	if _, err := old.Log.Write(t.Context(), batch(2, 4, object("a", 14))); !errors.Is(err, sinks.ErrFenced) {
-		t.Errorf("the older owner's write: error %v, want ErrFenced", err)
+	if _, err := old.Log.Write(t.Context(), batch(2, 4, object("a", 14))); !errors.Is(err, sinks.ErrInvalidWriter) {
+		t.Errorf("the older owner's write: error %v, want ErrInvalidWriter", err)
 	}
 	_, recovered := w.open(t, slot, 4, sinks.Durable{})
 	wantBatches(t, recovered, append(want, fourth)...)

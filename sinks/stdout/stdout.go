@@ -21,6 +21,9 @@ import (
 	"kubecdc/sinks"
 )
 
+// Kind is the sink's.
+var Kind = sinks.Kind{Name: "stdout", Stdout: true}
+
 // Format is how a change is shown.
 type Format string
 
@@ -40,6 +43,8 @@ type Options struct {
 
 // Sink writes lines.
 type Sink struct {
+	sinks.NoServer
+
 	mu    sync.Mutex // the lines of one batch stand together
 	out   *bufio.Writer
 	lines lines
@@ -81,7 +86,7 @@ func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (*sinks.Opened, 
 func (s *Sink) Meet(context.Context, int, sinks.Durable) error { return nil }
 
 // Identity is the same wherever the lines go: nobody can tell.
-func (s *Sink) Identity(context.Context) (string, error) { return "stdout", nil }
+func (s *Sink) Identity(context.Context) (string, error) { return Kind.Name, nil }
 
 // Close leaves the file open: it is not ours.
 func (s *Sink) Close() error { return nil }

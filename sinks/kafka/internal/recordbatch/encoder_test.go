@@ -1,4 +1,4 @@
-package kafka
+package recordbatch_test
 
 import (
 	"bytes"
@@ -10,18 +10,26 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 
-	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
+// decoded is a record as a consumer has it.
+type decoded struct {
+	offset     int64
+	time       int64
+	key, value []byte // value is nil in a tombstone
+	headers    map[string]string
+}
+
 // decode reads a record set as kafka-go does when it consumes.
-func decode(t *testing.T, set []byte) (*protocol.RecordBatch, []fetched) {
+func decode(t *testing.T, set []byte) (*protocol.RecordBatch, []decoded) {
 	t.Helper()
 	var rs protocol.RecordSet
 	if _, err := rs.ReadFrom(bytes.NewBuffer(set)); err != nil {
 		t.Fatalf("decode: %v", err)
 	}
 	b := rs.Records.(*protocol.RecordStream).Records[0].(*protocol.RecordBatch)
-	var all []fetched
+	var all []decoded
 	for {
 		r, err := b.ReadRecord()
 		if err == io.EOF {
@@ -30,39 +38,50 @@ func decode(t *testing.T, set []byte) (*protocol.RecordBatch, []fetched) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, _, err := (&scanner{}).copyRecord(r)
-		if err != nil {
-			t.Fatal(err)
+		d := decoded{offset: r.Offset, time: r.Time.UnixMilli(), key: read(t, r.Key), value: read(t, r.Value), headers: map[string]string{}}
+		for _, h := range r.Headers {
+			d.headers[h.Key] = string(h.Value)
 		}
-		f.headers["time"] = fmt.Sprint(r.Time.UnixMilli())
-		all = append(all, f)
+		all = append(all, d)
 	}
+}
+
+func read(t *testing.T, b protocol.Bytes) []byte {
+	t.Helper()
+	if b == nil {
+		return nil
+	}
+	all, err := protocol.ReadAll(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 func TestRecordBatchRoundTrip(t *testing.T) {
 	for _, name := range []string{"none", "gzip", "snappy", "lz4", "zstd"} {
 		t.Run(name, func(t *testing.T) {
-			codec, err := newCodec(name)
+			codec, err := recordbatch.NewCodec(name)
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := batchEncoder{codec: codec}
+			e := recordbatch.NewEncoder(codec)
 			for round := range 3 { // buffers are reused
-				e.reset()
-				var want []fetched
+				e.Reset()
+				var want []decoded
 				for i := range 50 {
-					f := fetched{offset: int64(i), key: fmt.Append(nil, "key-", i), headers: map[string]string{"a": strings.Repeat("h", i*5), "é": ""}}
-					r := record{time: 1_700_000_000_000 + int64(i*i-30*i), key: f.key, headerCount: 2}
-					r.headers = appendHeader(appendHeader(nil, "a", f.headers["a"]), "é", "")
-					if r.tombstone = i%7 == 3; !r.tombstone {
+					f := decoded{offset: int64(i), key: fmt.Append(nil, "key-", i), headers: map[string]string{"a": strings.Repeat("h", i*5), "é": ""}}
+					f.time = 1_700_000_000_000 + int64(i*i-30*i)
+					r := recordbatch.Record{Time: f.time, Key: f.key, HeaderCount: 2}
+					r.Headers = recordbatch.AppendHeader(recordbatch.AppendHeader(nil, "a", f.headers["a"]), "é", "")
+					if r.Tombstone = i%7 == 3; !r.Tombstone {
 						f.value = bytes.Repeat([]byte("value "), i*i*round)
-						r.value = change.Value{f.value[:len(f.value)/2], nil, f.value[len(f.value)/2:]}
+						r.Value = [][]byte{f.value[:len(f.value)/2], nil, f.value[len(f.value)/2:]}
 					}
-					f.headers["time"] = fmt.Sprint(r.time)
 					want = append(want, f)
-					e.append(&r)
+					e.Append(&r)
 				}
-				sealed, err := e.seal(nil, batchMeta{producerID: 1 << 40, producerEpoch: 7, sequence: math.MaxInt32, transactional: true})
+				sealed, err := e.Seal(nil, recordbatch.Producer{ID: 1 << 40, Epoch: 7, Sequence: math.MaxInt32, Transactional: true})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -76,14 +95,14 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 	}
 }
 
-func wantRecords(t *testing.T, got, want []fetched) {
+func wantRecords(t *testing.T, got, want []decoded) {
 	t.Helper()
 	if len(got) != len(want) {
 		t.Fatalf("%d records, want %d", len(got), len(want))
 	}
 	for i := range want {
 		g, w := got[i], want[i]
-		if g.offset != w.offset || !bytes.Equal(g.key, w.key) || !bytes.Equal(g.value, w.value) || (g.value == nil) != (w.value == nil) {
+		if g.offset != w.offset || g.time != w.time || !bytes.Equal(g.key, w.key) || !bytes.Equal(g.value, w.value) || (g.value == nil) != (w.value == nil) {
 			t.Errorf("record %d: %q=%.50q (%d), want %q=%.50q (%d)", i, g.key, g.value, g.offset, w.key, w.value, w.offset)
 		}
 		if fmt.Sprint(g.headers) != fmt.Sprint(w.headers) {
@@ -94,14 +113,14 @@ func wantRecords(t *testing.T, got, want []fetched) {
 
 // A batch that compression would enlarge is sent as it is, so that its size never exceeds the plain one.
 func TestIncompressibleStaysPlain(t *testing.T) {
-	codec, err := newCodec("zstd")
+	codec, err := recordbatch.NewCodec("zstd")
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := batchEncoder{codec: codec}
-	e.reset()
-	e.append(&record{key: []byte("k"), value: change.Value{[]byte("v")}})
-	sealed, err := e.seal(nil, batchMeta{})
+	e := recordbatch.NewEncoder(codec)
+	e.Reset()
+	e.Append(&recordbatch.Record{Key: []byte("k"), Value: [][]byte{[]byte("v")}})
+	sealed, err := e.Seal(nil, recordbatch.Producer{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,22 +129,16 @@ func TestIncompressibleStaysPlain(t *testing.T) {
 	}
 }
 
-func TestSequenceWraps(t *testing.T) {
-	if got := nextSequence(math.MaxInt32-1, 3); got != 1 {
-		t.Errorf("the sequence after 2^31-2, three records later, is %d, want 1", got)
-	}
-}
-
 func FuzzVarintLen(f *testing.F) {
 	f.Add(int64(0))
 	f.Add(int64(math.MinInt64))
 	f.Add(int64(math.MaxInt64))
 	f.Fuzz(func(t *testing.T, v int64) {
-		e := batchEncoder{}
-		e.reset()
-		e.append(&record{time: 0})
-		e.append(&record{time: v, key: []byte("k"), value: change.Value{[]byte("v")}})
-		sealed, err := e.seal(nil, batchMeta{})
+		e := recordbatch.NewEncoder(nil)
+		e.Reset()
+		e.Append(&recordbatch.Record{Time: 0})
+		e.Append(&recordbatch.Record{Time: v, Key: []byte("k"), Value: [][]byte{[]byte("v")}})
+		sealed, err := e.Seal(nil, recordbatch.Producer{})
 		if err != nil {
 			t.Fatal(err)
 		}

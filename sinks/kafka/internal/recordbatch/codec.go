@@ -1,4 +1,4 @@
-package kafka
+package recordbatch
 
 import (
 	"bytes"
@@ -8,15 +8,16 @@ import (
 	"github.com/segmentio/kafka-go/compress"
 )
 
-// codec compresses the records of a batch.
-type codec interface {
+// Codec compresses the records of a batch.
+type Codec interface {
 	// bits are the batch attributes that name the codec.
 	bits() int16
 	// appendTo appends src, compressed, to dst.
 	appendTo(dst, src []byte) ([]byte, error)
 }
 
-func newCodec(name string) (codec, error) {
+// NewCodec makes the codec of a name: none, which is nil, gzip, snappy, lz4 or zstd, the default.
+func NewCodec(name string) (Codec, error) {
 	switch name {
 	case "", "zstd":
 		return newZstd()
@@ -38,7 +39,7 @@ func newCodec(name string) (codec, error) {
 // tables of its own, which cost a tenth of the time. One encoder serves all slots, 200,000 changes a second.
 type zstdCodec struct{ enc *zstd.Encoder }
 
-func newZstd() (codec, error) {
+func newZstd() (Codec, error) {
 	enc, err := zstd.NewWriter(nil, zstd.WithWindowSize(256<<10), zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderCRC(false), zstd.WithEncoderConcurrency(1))
 	return zstdCodec{enc}, err

@@ -1,0 +1,20 @@
+package checkpoint
+
+import "context"
+
+// Topology is over how many slots the streams are spread. The processes of a cluster agree on it.
+type Topology interface {
+	// Slots gives over how many slots the streams are spread. The first call ever notes the number wanted. When it is the
+	// one wanted, the store adopts it: from then on Acquire and Heartbeat fail with *LayoutError once another process has
+	// changed it.
+	Slots(ctx context.Context, want int) (have int, err error)
+	// Relayout changes the number of slots, and adopts it. The caller must own every slot of the old layout, as Check says
+	// of the states given; *LayoutError when the number is another than From.
+	Relayout(ctx context.Context, r Relayout) error
+}
+
+// Relayout is a change of the number of slots.
+type Relayout struct {
+	From, To int
+	Slots    map[int]SlotState // every slot of From, as the caller owns it
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/internal/startup"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/stdout"
+)
+
+// sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md says how to add one.
+var sinkTable = []sinkEntry{
+	{Kind: stdout.Kind, open: openStdout},
+	{Kind: kafka.Kind, open: openKafka,
+		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
+		within: func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
+	{Kind: postgres.Kind, open: openPostgres, at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
+}
+
+type sinkEntry struct {
+	sinks.Kind
+	open func(context.Context, *config.Config, *target, sinkHelp) (sinks.Sink, error)
+	// at is its server, and within is where in it the log is, in words that may be shown. Both may be nil.
+	at, within func(*config.Config) string
+}
+
+// sinkOf gives the sink that the settings choose.
+func sinkOf(c *config.Config) sinkEntry {
+	for _, e := range sinkTable {
+		if e.Name == c.Sink.Kind {
+			return e
+		}
+	}
+	panic("no sink is called " + c.Sink.Kind) // config allows those of the table only
+}
+
+// sinkHelp is what a sink may use of the rest.
+type sinkHelp struct {
+	log   *slog.Logger
+	watch sinks.Observer
+	pin   kafka.Pin
+}
+
+// openSink prepares the destination.
+func openSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
+	step := startup.Step{For: "the sink", At: sinkAddress(c), Limit: openLimit}
+	var sink sinks.Sink
+	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
+		sink, err = sinkOf(c).open(ctx, c, cluster, help)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sink, nil
+}
+
+func openStdout(_ context.Context, c *config.Config, cluster *target, _ sinkHelp) (sinks.Sink, error) {
+	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: versionText(), Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
+}
+
+func openPostgres(ctx context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
+	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
+		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.log})
+}
+
+func openKafka(_ context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
+	k := &c.Kafka
+	settings := kafka.Config{
+		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
+		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
+		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
+		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
+		Logger: help.log, Observer: help.watch, Pin: help.pin,
+		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
+			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},
+	}
+	if k.TLS {
+		settings.TLS = k.TLSConfig
+	}
+	return kafka.New(settings)
+}
+
+// sinkAddress says where the sink's server is, in words that may be shown.
+func sinkAddress(c *config.Config) string {
+	e := sinkOf(c)
+	if e.at == nil {
+		return e.Name
+	}
+	return e.at(c)
+}
+
+// describeSink says where changes go, in words that may be shown.
+func describeSink(c *config.Config) string {
+	if e := sinkOf(c); e.within != nil {
+		return sinkAddress(c) + " " + e.within(c)
+	}
+	return sinkAddress(c)
+}

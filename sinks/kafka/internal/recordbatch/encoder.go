@@ -1,0 +1,170 @@
+// Package recordbatch encodes Kafka's record batches with the number, epoch and sequence of their producer, which kafka-go's
+// writer can't set: what an idempotent or transactional producer sends. It knows nothing of brokers, nor of what records hold.
+package recordbatch
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"math/bits"
+)
+
+// The record batch, magic 2 (https://kafka.apache.org/documentation/#recordbatch). Offsets are from the start of
+// our buffer, which begins with the 4-byte size of the record set, as a produce request wants it.
+const (
+	atBaseOffset      = 4  // int64
+	atLength          = 12 // int32, of what follows
+	atLeaderEpoch     = 16 // int32
+	atMagic           = 20 // int8
+	atCRC             = 21 // uint32, CRC-32C of what follows
+	atAttributes      = 25 // int16
+	atLastOffsetDelta = 27 // int32
+	atFirstTimestamp  = 31 // int64
+	atMaxTimestamp    = 39 // int64
+	atProducerID      = 47 // int64
+	atProducerEpoch   = 55 // int16
+	atBaseSequence    = 57 // int32
+	atCount           = 61 // int32
+	atRecords         = 65
+
+	// SizePrefix is the length of what stands before the batch in what Seal gives.
+	SizePrefix = 4
+
+	transactionalBit = 1 << 4
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Record is one record to append.
+type Record struct {
+	Time        int64 // Unix ms
+	Key         []byte
+	Value       [][]byte // parts, which are joined
+	Tombstone   bool     // the value is null
+	Headers     []byte   // of AppendHeader
+	HeaderCount int
+}
+
+// ValueLen is the length of the joined value.
+func (r *Record) ValueLen() (n int) {
+	for _, part := range r.Value {
+		n += len(part)
+	}
+	return n
+}
+
+// Encoder builds one record batch at a time. One serves all partitions that a goroutine writes to.
+type Encoder struct {
+	codec     Codec // nil: no compression
+	plain     []byte
+	count     int
+	firstTime int64
+	maxTime   int64
+}
+
+// NewEncoder makes an encoder; a nil codec compresses nothing.
+func NewEncoder(c Codec) *Encoder { return &Encoder{codec: c} }
+
+// Producer is what a batch says of its producer.
+type Producer struct {
+	ID            int64
+	Epoch         int16
+	Sequence      int32 // of the batch's first record
+	Transactional bool
+}
+
+// Reset begins a batch.
+func (e *Encoder) Reset() {
+	if cap(e.plain) < atRecords {
+		e.plain = make([]byte, atRecords, 64<<10)
+	}
+	e.plain = e.plain[:atRecords]
+	e.count = 0
+}
+
+// Size is that of the batch before compression.
+func (e *Encoder) Size() int { return len(e.plain) - SizePrefix }
+
+// Count is how many records the batch has.
+func (e *Encoder) Count() int { return e.count }
+
+// Append adds a record, and keeps nothing of it.
+func (e *Encoder) Append(r *Record) {
+	if e.count == 0 {
+		e.firstTime, e.maxTime = r.Time, r.Time
+	}
+	e.maxTime = max(e.maxTime, r.Time)
+	delta, valueLen := r.Time-e.firstTime, -1
+	if !r.Tombstone {
+		valueLen = r.ValueLen()
+	}
+	length := 1 + varintLen(delta) + varintLen(int64(e.count)) + varintLen(int64(len(r.Key))) + len(r.Key) +
+		varintLen(int64(valueLen)) + max(valueLen, 0) + varintLen(int64(r.HeaderCount)) + len(r.Headers)
+	b := binary.AppendVarint(e.plain, int64(length))
+	b = append(b, 0) // attributes: none are defined
+	b = binary.AppendVarint(b, delta)
+	b = binary.AppendVarint(b, int64(e.count))
+	b = binary.AppendVarint(b, int64(len(r.Key)))
+	b = append(b, r.Key...)
+	b = binary.AppendVarint(b, int64(valueLen))
+	if !r.Tombstone {
+		for _, part := range r.Value {
+			b = append(b, part...)
+		}
+	}
+	b = binary.AppendVarint(b, int64(r.HeaderCount))
+	e.plain = append(b, r.Headers...)
+	e.count++
+}
+
+// Seal compresses the records into the buffer, where that makes them smaller, and fills in the header. Where it
+// does not, the encoder gives away its own buffer and goes on with the other: nothing is copied.
+func (e *Encoder) Seal(buffer []byte, m Producer) ([]byte, error) {
+	b, attributes := buffer, int16(0)
+	if e.codec != nil {
+		packed, err := e.codec.appendTo(append(buffer[:0], e.plain[:atRecords]...), e.plain[atRecords:])
+		if err != nil {
+			return nil, err
+		}
+		b, attributes = packed, e.codec.bits()
+	}
+	if e.codec == nil || len(b) >= len(e.plain) {
+		b, e.plain, attributes = e.plain, b, 0
+	}
+	if m.Transactional {
+		attributes |= transactionalBit
+	}
+	e.putHeader(b, m, attributes)
+	return b, nil
+}
+
+func (e *Encoder) putHeader(b []byte, m Producer, attributes int16) {
+	be := binary.BigEndian
+	be.PutUint32(b, uint32(len(b)-SizePrefix))
+	be.PutUint64(b[atBaseOffset:], 0)
+	be.PutUint32(b[atLength:], uint32(len(b)-atLeaderEpoch))
+	be.PutUint32(b[atLeaderEpoch:], ^uint32(0))
+	b[atMagic] = 2
+	be.PutUint16(b[atAttributes:], uint16(attributes))
+	be.PutUint32(b[atLastOffsetDelta:], uint32(e.count-1))
+	be.PutUint64(b[atFirstTimestamp:], uint64(e.firstTime))
+	be.PutUint64(b[atMaxTimestamp:], uint64(e.maxTime))
+	be.PutUint64(b[atProducerID:], uint64(m.ID))
+	be.PutUint16(b[atProducerEpoch:], uint16(m.Epoch))
+	be.PutUint32(b[atBaseSequence:], uint32(m.Sequence))
+	be.PutUint32(b[atCount:], uint32(e.count))
+	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
+}
+
+// AppendHeader appends one record header.
+func AppendHeader(dst []byte, name, value string) []byte {
+	dst = binary.AppendVarint(dst, int64(len(name)))
+	dst = append(dst, name...)
+	dst = binary.AppendVarint(dst, int64(len(value)))
+	return append(dst, value...)
+}
+
+// varintLen is the length of v as a zigzag varint.
+func varintLen(v int64) int {
+	u := uint64(v<<1) ^ uint64(v>>63)
+	return (bits.Len64(u|1) + 6) / 7
+}
