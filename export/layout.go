@@ -140,11 +140,23 @@ func (r *relayout) open(ctx context.Context, n int, fail context.CancelCauseFunc
 	return nil
 }
 
-// openUnused opens a slot that no stream belongs to: what it may have lost concerns nobody.
+// openUnused opens a slot that no stream belongs to: what it may have lost concerns nobody. It has a tail where an earlier
+// change of the layout was killed. Of that only the numbers count, which go on from there.
 func (o *openedSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	opened, err := o.parts.Sink.Open(ctx, o.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	if err != nil {
 		return nil, fmt.Errorf("open the log of slot %d: %w", o.number, err)
+	}
+	tail := opened.Tail
+	opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+		return tail(ctx, func(b *sinks.Recovered) error {
+			b.Batch.Changes, b.Batch.Positions = nil, nil
+			return visit(b)
+		})
+	}
+	if _, err := o.rollForward(ctx, state, opened); err != nil {
+		opened.Log.Close()
+		return nil, err
 	}
 	return opened.Log, nil
 }
