@@ -33,7 +33,8 @@ func (f *forgetful) Commit(ctx context.Context, c checkpoint.Commit) error {
 	return f.Store.Commit(ctx, c)
 }
 
-func (quiet) Rebuilding(int, int64, int64) {}
+func (quiet) Rebuilding(int, int64, int64)       {}
+func (quiet) RollingForward(int, uint64, uint64) {}
 
 // A slot that no stream belongs to has a tail where a change of the layout was killed between the log and the checkpoint.
 func TestALayoutIsChangedThoughAnUnusedSlotHasATail(t *testing.T) {

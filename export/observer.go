@@ -23,6 +23,8 @@ type Observer interface {
 	SlotHeld(slot int, epoch int64, held bool)
 	// Rebuilding says how many records of how many a slot has read to rebuild its checkpoint; of 0 when that has ended.
 	Rebuilding(slot int, done, of int64)
+	// RollingForward says which batch of the log a slot's checkpoint has come to, and which is the last; of 0 when that has ended.
+	RollingForward(slot int, batch, of uint64)
 	// Buffering gives a function that tells, whenever it is asked, how many items and bytes a slot has read and not yet
 	// made durable; nil when the slot holds nothing any more.
 	Buffering(slot int, fill func() (items, bytes int64))

@@ -19,13 +19,18 @@ type rolling struct {
 	state *checkpoint.SlotState
 	hides func(stream string) rewrite
 
-	batches, changes int
-	started, said    time.Time
+	last                uint64 // of the tail's batches
+	batches, changes    int
+	started, told, said time.Time
 }
 
 // rollForward gives what the log has lost, as far as that is known after the tail was read.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
-	r := &rolling{slot: s, state: state, hides: s.rewrites(), started: time.Now(), said: time.Now()}
+	r := &rolling{slot: s, state: state, hides: s.rewrites(), last: opened.Last, started: time.Now(), said: time.Now()}
+	if r.last > state.Seq {
+		r.tell()
+		defer s.parts.Observer.RollingForward(s.number, 0, 0)
+	}
 	err := opened.Tail(ctx, func(b *sinks.Recovered) error { return r.commit(ctx, b) })
 	if r.batches > 0 {
 		r.say("rolled the checkpoint forward")
@@ -48,11 +53,20 @@ func (r *rolling) commit(ctx context.Context, b *sinks.Recovered) error {
 	}
 	r.state.Seq, r.state.Offsets = b.Batch.Seq, r.state.Offsets.Merge(b.Offsets)
 	r.batches, r.changes = r.batches+1, r.changes+len(b.Batch.Changes)
+	if time.Since(r.told) > tellEvery {
+		r.tell()
+	}
 	if time.Since(r.said) > sayEvery {
 		r.said = time.Now()
 		r.say("rolling the checkpoint forward")
 	}
 	return nil
+}
+
+// tell is for /readyz.
+func (r *rolling) tell() {
+	r.told = time.Now()
+	r.parts.Observer.RollingForward(r.number, r.state.Seq, max(r.last, r.state.Seq))
 }
 
 func (r *rolling) say(text string) {
