@@ -27,6 +27,7 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 			return nil
 		}
 		if err == nil {
+			parts.Start.Done() // its limit is for servers, which have answered
 			err = (&relayout{config: config, parts: parts, from: have, to: config.Slots}).run(ctx)
 		}
 		var other *otherLayoutError

@@ -11,6 +11,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/internal/startup"
 	"kubecdc/sinks/postgres"
 	"kubecdc/test/servers"
 )
@@ -36,28 +37,38 @@ func (f *forgetful) Commit(ctx context.Context, c checkpoint.Commit) error {
 func (quiet) Rebuilding(int, int64, int64)       {}
 func (quiet) RollingForward(int, uint64, uint64) {}
 
-// A slot that no stream belongs to has a tail where a change of the layout was killed between the log and the checkpoint.
-func TestALayoutIsChangedThoughAnUnusedSlotHasATail(t *testing.T) {
+// relaid is what a process has that changes the number of slots of a log in Postgres.
+func relaid(t *testing.T, slots int) Parts {
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: servers.Database(t), Cluster: "prod", ClusterUID: "uid"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer sink.Close()
+	t.Cleanup(func() { sink.Close() })
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer store.Close()
+	t.Cleanup(store.Close)
 	checkpointtest.Bind(t, store, "prod", "uid")
-	killed := &forgetful{store, -1}
-	log := slog.New(slog.DiscardHandler)
-	parts := Parts{Store: killed, Leases: store, Sink: sink, Observer: quiet{}, Log: log, reach: newReach(time.Minute, newStalls(quiet{}, log))}
-	change := func(from, to int) error {
-		config := Config{Cluster: "prod", Slots: to, Owner: "a", LeaseDuration: time.Minute}
-		return (&relayout{config: config, parts: parts, from: from, to: to}).run(t.Context())
-	}
-	if _, err := store.Slots(t.Context(), 2); err != nil {
+	if _, err := store.Slots(t.Context(), slots); err != nil {
 		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	stalls := newStalls(quiet{}, log)
+	return Parts{Store: store, Leases: store, Sink: sink, Observer: quiet{}, Log: log, stalls: stalls, reach: newReach(time.Minute, stalls)}
+}
+
+func relaidTo(slots int) Config {
+	return Config{Cluster: "prod", Slots: slots, Owner: "a", LeaseDuration: time.Minute}
+}
+
+// A slot that no stream belongs to has a tail where a change of the layout was killed between the log and the checkpoint.
+func TestALayoutIsChangedThoughAnUnusedSlotHasATail(t *testing.T) {
+	parts := relaid(t, 2)
+	killed := &forgetful{parts.Store, -1}
+	parts.Store = killed
+	change := func(from, to int) error {
+		return (&relayout{config: relaidTo(to), parts: parts, from: from, to: to}).run(t.Context())
 	}
 	if err := change(2, 1); err != nil {
 		t.Fatal(err)
@@ -69,7 +80,25 @@ func TestALayoutIsChangedThoughAnUnusedSlotHasATail(t *testing.T) {
 	if err := change(1, 2); err != nil {
 		t.Fatalf("the next process can't change it: %v", err)
 	}
-	if state, err := store.Acquire(t.Context(), 1, "a", time.Minute); err != nil || state.Seq != 2 {
+	if state, err := parts.Leases.Acquire(t.Context(), 1, "a", time.Minute); err != nil || state.Seq != 2 {
 		t.Errorf("the checkpoint of slot 1 is at batch %d, %v", state.Seq, err)
+	}
+}
+
+// The limit of the start is for servers: who waits for replicas of another layout has started.
+func TestAStartWaitsForAnotherLayoutBeyondItsLimit(t *testing.T) {
+	parts := relaid(t, 1)
+	limit := 100 * time.Millisecond
+	parts.Start = startup.New(parts.Log, limit, func(error) {})
+	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 2*limit); err != nil {
+		t.Fatal(err)
+	}
+	config := relaidTo(2)
+	config.LeaseDuration = 2 * time.Second
+	if err := settleLayout(t.Context(), config, parts); err != nil {
+		t.Fatal(err)
+	}
+	if err := firstHeartbeat(t.Context(), config, parts); err != nil {
+		t.Error(err)
 	}
 }
