@@ -21,6 +21,7 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = config.LeaseDuration/10, config.LeaseDuration
 	told := ""
+	defer parts.Observer.Problem(0, nil)
 	for {
 		have, err := slotsStored(ctx, config, parts)
 		if err == nil && have == config.Slots {
@@ -37,7 +38,11 @@ func settleLayout(ctx context.Context, config Config, parts Parts) error {
 			return err
 		case errors.As(err, &other):
 			wait = min(wait, config.LeaseDuration/4)
+			parts.Observer.Problem(0, nil)
 			parts.Observer.Standing(Standing{Replicas: len(other.members), Standby: err.Error()})
+		case ctx.Err() == nil && !isTaken(err):
+			parts.Observer.Standing(Standing{}) // nobody else has the slots
+			parts.Observer.Problem(0, fmt.Errorf("the slots can't be laid out anew: %w", err))
 		}
 		if text := err.Error(); text != told && ctx.Err() == nil {
 			told = text
@@ -193,5 +198,6 @@ func (r *relayout) close() {
 			o.log.Close()
 		}
 		o.release(o.state.Epoch)
+		r.parts.reach.left(o.number)
 	}
 }

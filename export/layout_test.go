@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,5 +101,46 @@ func TestAStartWaitsForAnotherLayoutBeyondItsLimit(t *testing.T) {
 	}
 	if err := firstHeartbeat(t.Context(), config, parts); err != nil {
 		t.Error(err)
+	}
+}
+
+// standings notes how a replica says that it stands, and what it is stuck on.
+type standings struct {
+	quiet
+	said []string
+	told func()
+}
+
+func (s *standings) Standing(st Standing) { s.said = append(s.said, "standby: "+st.Standby) }
+
+func (s *standings) Problem(_ int, err error) {
+	if err != nil {
+		s.said = append(s.said, "problem: "+err.Error())
+		s.told()
+	}
+}
+
+// Once the replicas of the other layout have ended, one that can't change it stands by no more: it is stuck.
+func TestWhatKeepsALayoutFromBeingChangedIsTold(t *testing.T) {
+	parts := relaid(t, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	seen := &standings{told: stop}
+	parts.Observer = seen
+	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 200*time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	parts.Sink.Close()
+	config := relaidTo(2)
+	config.LeaseDuration = 2 * time.Second
+	if err := settleLayout(ctx, config, parts); err != nil {
+		t.Fatal(err)
+	}
+	if waits := parts.reach.waiting; len(waits) > 0 {
+		t.Errorf("slots that nobody works on here still wait for the sink: %v", waits)
+	}
+	n := len(seen.said)
+	if n < 3 || !strings.Contains(seen.said[0], "KUBECDC_SLOTS is 2 here, but 1") || seen.said[n-2] != "standby: " || !strings.Contains(seen.said[n-1], "laid out anew: open the log of slot 0") {
+		t.Errorf("told %q", seen.said)
 	}
 }
