@@ -19,6 +19,19 @@ type deaf struct{ checkpoint.Store }
 
 func (deaf) Check(context.Context, int, int64, uint64) error { return errors.New("no route") }
 
+// A process that is told to stop while it rolls forward or rebuilds has failed in nothing, whatever the database makes of it.
+func TestWhatIsBrokenOffSaysWhy(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := newSlot(0, Config{LeaseDuration: time.Minute}, Parts{Log: slog.New(slog.DiscardHandler)}, nil)
+	err := s.whileRenewed(ctx, 1, func(context.Context) error {
+		stop()
+		return errors.New("sql: statement is closed")
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+}
+
 // Who is fenced the checkpoint says, and not the sink.
 func TestWhoIsFencedTheCheckpointSays(t *testing.T) {
 	refused := fmt.Errorf("write batch 3: %w", sinks.ErrInvalidWriter)

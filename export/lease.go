@@ -10,13 +10,14 @@ import (
 	"kubecdc/export/dependency"
 )
 
-// whileRenewed does something that may take longer than a lease.
+// whileRenewed does something that may take longer than a lease. Its error says what ended the context, if that ended: a
+// database may answer a statement that was broken off with an error of its own.
 func (s *slot) whileRenewed(parent context.Context, epoch int64, do func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 	go s.renew(ctx, epoch, stop)
 	err := do(ctx)
-	if err != nil && ctx.Err() != nil && parent.Err() == nil {
+	if err != nil && ctx.Err() != nil {
 		return errors.Join(context.Cause(ctx), err)
 	}
 	return err

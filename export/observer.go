@@ -25,6 +25,8 @@ type Observer interface {
 	StreamsKnown(slot int)
 	// SlotHeld says that a slot is owned by this process now, or no more.
 	SlotHeld(slot int, epoch int64, held bool)
+	// RollingForward says which batch of the log a slot's checkpoint has come to, and which is the last; of 0 when that has ended.
+	RollingForward(slot int, batch, of uint64)
 	// Buffering gives a function that tells, whenever it is asked, how many items and bytes a slot has read and not yet
 	// made durable; nil when the slot holds nothing any more.
 	Buffering(slot int, fill func() (items, bytes int64))

@@ -28,6 +28,16 @@ func resharder(config Config, parts Parts) *resharding.Resharder {
 		Standby: func(replicas int, why string) {
 			parts.Observer.Standing(ownership.Standing{Replicas: replicas, Standby: why})
 		},
+		Problem: func(err error) {
+			switch {
+			case err == nil:
+				parts.Observer.Problem(0, nil)
+			case !isTaken(err):
+				parts.Observer.Standing(ownership.Standing{}) // nobody else has the slots
+				parts.Observer.Problem(0, fmt.Errorf("the slots can't be laid out anew: %w", err))
+			}
+		},
+		Begun: parts.Start.Done, // its limit is for servers, which have answered
 		Final: func(err error) bool { return isForeign(err) || isGone(err) },
 	}
 }
@@ -53,11 +63,23 @@ func (a *acquired) Open(ctx context.Context, unused bool, lost context.CancelCau
 	return nil
 }
 
-// openUnused opens a slot that no stream belongs to: what it may have lost concerns nobody.
+// openUnused opens a slot that no stream belongs to: what it may have lost concerns nobody. It has a tail where an earlier
+// change of the number of slots was killed. Only the numbers of its batches count, which go on from there.
 func (a *acquired) openUnused(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	opened, err := a.parts.Sink.Open(ctx, a.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	if err != nil {
 		return nil, fmt.Errorf("open the log of slot %d: %w", a.number, err)
+	}
+	tail := opened.Tail
+	opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
+		return tail(ctx, func(b *sinks.Recovered) error {
+			b.Batch.Changes, b.Batch.Positions = nil, nil
+			return visit(b)
+		})
+	}
+	if _, err := a.rollForward(ctx, state, opened); err != nil {
+		opened.Log.Close()
+		return nil, err
 	}
 	return opened.Log, nil
 }
@@ -71,4 +93,5 @@ func (a *acquired) Close() {
 		a.log.Close()
 	}
 	a.release(a.state.Epoch)
+	a.parts.reach.Forget(a.number)
 }

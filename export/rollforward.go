@@ -12,8 +12,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// reportEvery is how often a line about the progress is logged.
-const reportEvery = 5 * time.Second
+const (
+	tellEvery   = 100 * time.Millisecond // the progress, for /readyz
+	reportEvery = 5 * time.Second        // a line about it in the log
+)
 
 // rolling moves the checkpoint over the log's tail: what earlier owners wrote to the sink and did not checkpoint. Each batch is
 // committed before the next one is read, so that memory does not grow with the tail, and whoever is interrupted leaves a
@@ -23,13 +25,18 @@ type rolling struct {
 	state *checkpoint.SlotState
 	hides func(stream string) rewrite
 
-	batches, changes int
-	started, said    time.Time
+	last                uint64 // of the tail's batches
+	batches, changes    int
+	started, told, said time.Time
 }
 
 // rollForward gives what the log has lost, as far as that is known after the tail was read.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
-	r := &rolling{slot: s, state: state, hides: s.rewrites(), started: time.Now(), said: time.Now()}
+	r := &rolling{slot: s, state: state, hides: s.rewrites(), last: opened.Last, started: time.Now(), said: time.Now()}
+	if r.last > state.Seq {
+		r.tell()
+		defer s.parts.Observer.RollingForward(s.number, 0, 0)
+	}
 	err := opened.Tail(ctx, func(b *sinks.Recovered) error { return r.commit(ctx, b) })
 	if r.batches > 0 {
 		r.say("rolled the checkpoint forward")
@@ -52,11 +59,20 @@ func (r *rolling) commit(ctx context.Context, b *sinks.Recovered) error {
 	}
 	r.state.Seq, r.state.Offsets = b.Batch.Seq, r.state.Offsets.Merge(b.Offsets)
 	r.batches, r.changes = r.batches+1, r.changes+len(b.Batch.Changes)
+	if time.Since(r.told) > tellEvery {
+		r.tell()
+	}
 	if time.Since(r.said) > reportEvery {
 		r.said = time.Now()
 		r.say("rolling the checkpoint forward")
 	}
 	return nil
+}
+
+// tell is for /readyz.
+func (r *rolling) tell() {
+	r.told = time.Now()
+	r.parts.Observer.RollingForward(r.number, r.state.Seq, max(r.last, r.state.Seq))
 }
 
 func (r *rolling) say(text string) {

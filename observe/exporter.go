@@ -108,6 +108,10 @@ func (e *Exporter) Rebuilding(slot int, done, of int64) {
 	e.Progress.Rebuild(slot, done, of)
 }
 
+func (e *Exporter) RollingForward(slot int, batch, of uint64) {
+	e.Health.SlotRollingForward(slot, batch, of)
+}
+
 func (e *Exporter) Buffering(slot int, fill func() (items, bytes int64)) {
 	e.Metrics.Buffer(slot, fill)
 }

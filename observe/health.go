@@ -86,6 +86,15 @@ func (h *Health) SlotRebuilding(slot int, done, of int64) {
 	}
 }
 
+// SlotRollingForward says which batch of the log the slot's checkpoint has come to; of 0 ends it.
+func (h *Health) SlotRollingForward(slot int, batch, of uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.slot(slot).doing = ""; of > 0 {
+		h.slot(slot).doing = fmt.Sprintf("its checkpoint is being rolled forward over what the log has after it: at batch %d of %d", batch, of)
+	}
+}
+
 func (h *Health) slot(number int) *slotHealth {
 	if h.slots[number] == nil {
 		h.slots[number] = &slotHealth{}

@@ -126,6 +126,8 @@ type Opened struct {
 	// A batch is valid until visit returns; an error of visit ends the reading. After the last batch that is whole, a
 	// *LostTailError says that the rest can't be read: it then stands in the place of Lost.
 	Tail func(ctx context.Context, visit func(*Recovered) error) error
+	// Last is the number of the tail's last batch, as far as Open has looked; 0: there is none.
+	Last uint64
 	// Lost is what the log has lost, as far as Open has looked; nil: nothing.
 	Lost *LostTailError
 }

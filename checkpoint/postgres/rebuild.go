@@ -38,12 +38,12 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 		if owned = err != nil || tag.RowsAffected() > 0; err != nil || !owned {
 			return err
 		}
-		if _, err = tx.Exec(ctx, `delete from kubecdc.positions where stream = any ($1)`, ids); err != nil {
-			return err
-		}
-		_, err = tx.Exec(ctx, `delete from kubecdc.inventory where stream = any ($1)`, ids)
+		_, err = tx.Exec(ctx, `delete from kubecdc.positions where stream = any ($1)`, ids)
 		return err
 	})
+	if err == nil && owned {
+		owned, err = s.inSteps(ctx, slot, epoch, ids, `delete from kubecdc.inventory`)
+	}
 	if err == nil && !owned {
 		err = s.notOwned(ctx, slot, epoch)
 	}

@@ -89,14 +89,9 @@ func (r *redaction) run(ctx context.Context) error {
 
 // own runs a transaction in which the slot has no other owner.
 func (r *redaction) own(ctx context.Context, do func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, r.store.db, func(tx pgx.Tx) error {
-		const own = `select from kubecdc.slots where cluster = $1 and slot = $2 and epoch = $3 for share`
-		tag, err := tx.Exec(ctx, own, r.store.cluster.Load(), r.slot, r.epoch)
-		if r.fenced = err == nil && tag.RowsAffected() == 0; err != nil || r.fenced {
-			return err
-		}
-		return do(tx)
-	})
+	owned, err := r.store.own(ctx, r.slot, r.epoch, do)
+	r.fenced = err == nil && !owned
+	return err
 }
 
 // redactPage is how many bodies are held at a time.

@@ -9,22 +9,24 @@ import (
 
 // Rewrite notes that the log has lost the streams.
 func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
-	owned := true
-	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		const own = `select from kubecdc.slots where cluster = $1 and slot = $2 and epoch = $3 for update`
-		tag, err := tx.Exec(ctx, own, s.cluster.Load(), slot, epoch)
-		if owned = err != nil || tag.RowsAffected() > 0; err != nil || !owned {
-			return err
+	op := fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot)
+	var ids []int32
+	owned, err := s.own(ctx, slot, epoch, func(tx pgx.Tx) error {
+		const look = `select id from kubecdc.streams where cluster = $1 and name = any ($2)`
+		rows, err := tx.Query(ctx, look, s.cluster.Load(), streams)
+		if err == nil {
+			ids, err = pgx.CollectRows(rows, pgx.RowTo[int32])
 		}
-		const which = ` where stream in (select id from kubecdc.streams where cluster = $1 and name = any ($2))`
-		if _, err := tx.Exec(ctx, `update kubecdc.positions set resource_version = ''`+which, s.cluster.Load(), streams); err != nil {
-			return err
+		if err == nil {
+			_, err = tx.Exec(ctx, `update kubecdc.positions set resource_version = '' where stream = any ($1)`, ids)
 		}
-		_, err = tx.Exec(ctx, `update kubecdc.inventory set resource_version = '-' || ltrim(resource_version, '-')`+which, s.cluster.Load(), streams)
 		return err
 	})
+	if err == nil && owned {
+		owned, err = s.inSteps(ctx, slot, epoch, ids, `update kubecdc.inventory set resource_version = '-' || ltrim(resource_version, '-')`)
+	}
 	if err == nil && !owned {
 		return s.notOwned(ctx, slot, epoch)
 	}
-	return s.db.Fail(fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot), err)
+	return s.db.Fail(op, err)
 }

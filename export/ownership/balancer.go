@@ -186,7 +186,7 @@ func (b *balancer) handOver(slot int) {
 func (b *balancer) finish(w *worker) error {
 	w.stop(nil)
 	delete(b.working, w.slot)
-	b.Sink.forget(w.slot)
+	b.Sink.Forget(w.slot)
 	b.Observer.Problem(w.slot, nil)
 	if w.err == nil || errors.Is(w.err, checkpoint.ErrFenced) || !w.leaving {
 		return w.err

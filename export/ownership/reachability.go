@@ -80,8 +80,8 @@ func (r *Reachability) Call(slot int, do func() (done bool)) {
 	r.written = time.Now()
 }
 
-// forget says that the slot is not worked on here any more.
-func (r *Reachability) forget(slot int) {
+// Forget says that the slot is not worked on here any more.
+func (r *Reachability) Forget(slot int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.waiting, slot)

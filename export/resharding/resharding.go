@@ -30,6 +30,10 @@ type Resharder struct {
 	Acquire func(ctx context.Context, slot, slots int) (Slot, error)
 	// Standby is told of replicas with another number of slots, which are waited for.
 	Standby func(replicas int, why string)
+	// Problem is told why the number can't be changed although nobody else has the slots; nil: it could be, or is waited for.
+	Problem func(error)
+	// Begun is called when the checkpoint has given its number of slots, and another one is wanted.
+	Begun func()
 	// Final reports whether trying again makes no sense after an error.
 	Final func(error) bool
 }
@@ -64,12 +68,14 @@ func (r *Resharder) Settle(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = r.Lease/10, r.Lease
 	reported := ""
+	defer r.Problem(nil)
 	for {
 		have, err := r.stored(ctx)
 		if err == nil && have == r.Slots {
 			return nil
 		}
 		if err == nil {
+			r.Begun()
 			err = (&relayout{Resharder: r, from: have, to: r.Slots}).run(ctx)
 		}
 		var others *othersError
@@ -79,7 +85,10 @@ func (r *Resharder) Settle(ctx context.Context) error {
 			return err
 		case errors.As(err, &others):
 			wait = min(wait, r.Lease/4)
+			r.Problem(nil)
 			r.Standby(len(others.members), err.Error())
+		case ctx.Err() == nil:
+			r.Problem(err)
 		}
 		if text := err.Error(); text != reported && ctx.Err() == nil {
 			reported = text

@@ -76,6 +76,8 @@ func (w *world) resharder(slots int) *Resharder {
 			return &testSlot{world: w, n: n}, nil
 		},
 		Standby: func(replicas int, why string) { w.standby = append(w.standby, fmt.Sprint(replicas, " ", why)) },
+		Problem: func(error) {},
+		Begun:   func() {},
 		Final:   func(err error) bool { return strings.Contains(err.Error(), "final") },
 	}
 }

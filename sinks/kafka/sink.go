@@ -61,7 +61,11 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		tail := func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return asLost(l.readTail(ctx, visit), lost)
 		}
-		return &sinks.Opened{Log: l, Tail: tail, Lost: lost}, nil
+		opened := &sinks.Opened{Log: l, Tail: tail, Lost: lost}
+		if l.after != nil && l.after.lost == nil {
+			opened.Last = l.after.seq
+		}
+		return opened, nil
 	}
 	if l != nil && l.producer != nil {
 		l.broken = err

@@ -36,6 +36,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			"restored from a backup?", at.seq, from.Seq)
 		opened.Lost.All = true
 	default:
+		opened.Last = at.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {
 			return log.readTail(ctx, from.Seq, visit)
 		}
