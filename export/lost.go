@@ -64,7 +64,8 @@ func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log si
 
 // rewrite makes this slot's streams of the resources that are gone (nil: all) be written again from the start, by a snapshot. The
 // gap records come first, so that nobody takes the snapshot for news. Until the offsets of what is left are in the
-// checkpoint the loss will be found, and all of this be done, again.
+// checkpoint the loss will be found, and all of this be done, again. That all is gone is found only until something was written:
+// there the checkpoint comes first.
 func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError, gone func(change.Resource) bool) error {
 	positions, err := s.positionsOf(ctx, gone)
 	if err != nil {
@@ -74,16 +75,21 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 	var streams []string
 	for _, p := range positions {
 		streams = append(streams, p.Stream)
-		if p.ResourceVersion == "" || p.Ended != "" {
+		if p.ResourceVersion == "" && !lost.All || p.Ended != "" {
 			continue // its first list goes on; or will begin when it is selected again
 		}
 		controls = append(controls, change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: lost.Reason,
 			Gap: &change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion), From: change.UnknownVersion, To: p.ResourceVersion,
 				Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}})
 	}
-	return s.commitControls(ctx, state, log, controls, lost.Offsets, func() error {
-		return s.parts.Store.Rewrite(ctx, s.number, state.Epoch, streams)
-	})
+	note := func() error { return s.parts.Store.Rewrite(ctx, s.number, state.Epoch, streams) }
+	if lost.All {
+		if err := note(); err != nil {
+			return dependency.Tag(dependency.Checkpoint, err)
+		}
+		note = nil
+	}
+	return s.commitControls(ctx, state, log, controls, lost.Offsets, note)
 }
 
 // positionsOf gives the positions of this slot's streams whose resources are among those; nil means all.

@@ -42,8 +42,10 @@ func (quiet) RollingForward(int, uint64, uint64) {}
 func (quiet) Standing(ownership.Standing)        {}
 
 // relaid is what a process has that changes the number of slots of a log in Postgres.
-func relaid(t *testing.T, slots int) Parts {
-	sink, err := postgres.Open(t.Context(), postgres.Config{URL: servers.Database(t), Cluster: "prod", ClusterUID: "uid"})
+func relaid(t *testing.T, slots int) Parts { return relaidIn(t, servers.Database(t), slots) }
+
+func relaidIn(t *testing.T, url string, slots int) Parts {
+	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod", ClusterUID: "uid"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,8 +25,10 @@ func (s *Sink) days() int {
 
 // makeRoom makes the partitions for what is written next.
 func (s *Sink) makeRoom(ctx context.Context) error {
-	_, err := s.db.Exec(ctx, `select kubecdc_log.make_partitions($1)`, s.days())
-	return err
+	return s.db.Soon(ctx, 0, func(ctx context.Context) error {
+		_, err := s.db.Exec(ctx, `select kubecdc_log.make_partitions($1)`, s.days())
+		return err
+	})
 }
 
 // keepUp makes partitions ahead and drops those that are older than the history, for as long as the log is open. Where the
