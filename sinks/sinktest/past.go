@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -109,7 +108,7 @@ func wrote(slot int, epoch int64, seq uint64, positions map[string]string, chang
 	b := batch(epoch, seq, changes...)
 	b.Slot, b.Positions = slot, nil
 	for _, stream := range slices.Sorted(maps.Keys(positions)) {
-		b.Positions = append(b.Positions, change.Position{Stream: stream, ResourceVersion: positions[stream], Time: time.UnixMilli(1_700_000_000_000).UTC()})
+		b.Positions = append(b.Positions, change.Position{Stream: stream, ResourceVersion: positions[stream], Time: began.UTC()})
 	}
 	return b
 }

@@ -89,6 +89,9 @@ func (w *world) write(t *testing.T, log sinks.Log, b *change.Batch) change.Offse
 	return offsets
 }
 
+// began is when the tests' changes happen: now, since a broker may compact what is older than the history at any moment.
+var began = time.Now().Truncate(time.Millisecond)
+
 var (
 	pods  = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
 	nodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
@@ -100,7 +103,7 @@ func object(name string, rv int) change.Change { return padded(name, rv, 10) }
 func padded(name string, rv, size int) change.Change {
 	c := change.Change{
 		Stream: pods, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
-		ResourceVersion: fmt.Sprint(rv), Time: time.UnixMilli(1_700_000_000_000 + int64(rv)),
+		ResourceVersion: fmt.Sprint(rv), Time: began.Add(time.Duration(rv) * time.Millisecond),
 	}
 	if strings.HasPrefix(name, "b") {
 		c.Stream, c.Namespace = nodes, ""
@@ -121,9 +124,9 @@ func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 	return &change.Batch{
 		Slot: slot, Epoch: epoch, Seq: seq, Changes: changes,
 		Positions: []change.Position{
-			{Stream: "nodes", ResourceVersion: fmt.Sprint(seq * 100), Time: time.UnixMilli(1_700_000_000_000).UTC()},
-			{Stream: "pods", Time: time.UnixMilli(1_700_000_000_001).UTC()},
-			{Stream: "widgets.example.com", Time: time.UnixMilli(1_700_000_000_002).UTC(), Ended: change.EndedRemoved},
+			{Stream: "nodes", ResourceVersion: fmt.Sprint(seq * 100), Time: began.UTC()},
+			{Stream: "pods", Time: began.Add(1 * time.Millisecond).UTC()},
+			{Stream: "widgets.example.com", Time: began.Add(2 * time.Millisecond).UTC(), Ended: change.EndedRemoved},
 		},
 	}
 }
