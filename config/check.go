@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"kubecdc/internal/suggest"
 )
 
 // checkTags checks what the tags of Config say: values, min and max.
@@ -29,7 +31,7 @@ func (l *loader) checkValues(s *Setting) {
 	if slices.Contains(s.Values, given) {
 		return
 	}
-	near := nearest(given, s.Values)
+	near := suggest.Name(given, s.Values)
 	if near == "" {
 		near = s.Default
 	}

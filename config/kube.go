@@ -13,6 +13,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/homedir"
+
+	"kubecdc/internal/suggest"
 )
 
 // Connection says how to reach the API server.
@@ -92,7 +94,7 @@ func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {
 		name = raw.CurrentContext
 	}
 	if raw.Contexts[name] == nil {
-		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name), DidYouMean(name, names) + list}}}
+		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name), suggest.DidYouMean(name, names) + list}}}
 	}
 	return name, nil
 }

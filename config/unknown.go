@@ -4,6 +4,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"kubecdc/internal/suggest"
 )
 
 // serviceLink matches what kubelet puts in the environment of each container for a Service called kubecdc or
@@ -20,7 +22,7 @@ func (l *loader) warnUnknown() {
 	}
 	slices.Sort(unknown)
 	for _, name := range unknown {
-		l.warn(name + " is not a setting and has no effect; " + DidYouMean(name, envNames()) + "exporter run --help lists all")
+		l.warn(name + " is not a setting and has no effect; " + suggest.DidYouMean(name, envNames()) + "exporter run --help lists all")
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubecdc/config"
+	"kubecdc/internal/suggest"
 )
 
 const rootHelp = `exporter turns the watch stream of a Kubernetes cluster into an ordered, complete, replayable log.
@@ -94,7 +95,7 @@ func flagError(c *cobra.Command, err error) error {
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-		hint = config.DidYouMean("--"+name, names)
+		hint = suggest.DidYouMean("--"+name, names)
 	}
 	return &usageError{text + "\n" + hint + "exporter " + c.Name() + " --help explains all"}
 }

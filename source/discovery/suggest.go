@@ -5,46 +5,35 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/agnivade/levenshtein"
+	"kubecdc/change"
+	"kubecdc/internal/suggest"
 )
 
 // Doubt says of each idle pattern of a setting that it does nothing, with the nearest names.
 func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
 	for _, p := range idle {
 		lines = append(lines, fmt.Sprintf("%s: %q has no effect, the API server serves no such resource; nearest: %s",
-			setting, p.text, strings.Join(Nearest(p, served), ", ")))
+			setting, p.text, strings.Join(nearest(p, served), ", ")))
 	}
 	return lines
 }
 
-// Nearest gives the known resources whose names are most like the pattern, for an error message.
-func Nearest(p Pattern, served Served) []string {
-	type candidate struct {
-		id       string
-		distance int
+// nearest returns the IDs of up to three served resources whose names are closest to the pattern.
+func nearest(p Pattern, served Served) (ids []string) {
+	candidates := slices.DeleteFunc(slices.Clone(served.all), func(r change.Resource) bool { return !served.preferred(r) })
+	slices.SortFunc(candidates, func(a, b change.Resource) int { return strings.Compare(a.ID(), b.ID()) })
+	for _, r := range suggest.Closest(candidates, 3, p.distance) {
+		ids = append(ids, r.ID())
 	}
-	var all []candidate
-	for _, r := range served.all {
-		if !served.preferred(r) {
-			continue
-		}
-		d := min(levenshtein.ComputeDistance(p.text, r.ID()), levenshtein.ComputeDistance(p.resource, r.Plural)+1)
-		if strings.EqualFold(p.text, r.Kind) || p.resource == r.Plural {
-			d = 0
-		}
-		all = append(all, candidate{r.ID(), d})
+	return ids
+}
+
+// distance is 0 for a resource that differs in its group alone, or whose kind was given in place of its plural.
+func (p Pattern) distance(r change.Resource) int {
+	if strings.EqualFold(p.text, r.Kind) || p.resource == r.Plural {
+		return 0
 	}
-	slices.SortFunc(all, func(a, b candidate) int {
-		if a.distance != b.distance {
-			return a.distance - b.distance
-		}
-		return strings.Compare(a.id, b.id)
-	})
-	var names []string
-	for _, c := range all[:min(3, len(all))] {
-		names = append(names, c.id)
-	}
-	return names
+	return min(suggest.Distance(p.text, r.ID()), suggest.Distance(p.resource, r.Plural)+1)
 }
 
 // UnknownError names the patterns that nothing matches, each with the nearest names.
@@ -57,7 +46,7 @@ func Unknown(unknown []Pattern, served Served) *UnknownError {
 	e := &UnknownError{}
 	for _, p := range unknown {
 		e.lines = append(e.lines, fmt.Sprintf("KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
-			p.text, strings.Join(Nearest(p, served), ", ")))
+			p.text, strings.Join(nearest(p, served), ", ")))
 	}
 	return e
 }
