@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
 	"kubecdc/config"
+	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
@@ -141,9 +142,11 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 	return env
 }
 
+var kustomizations = []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/sqlite"}
+
 func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 	kube := servers.Kube(t)
-	for _, folder := range []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/sqlite"} {
+	for _, folder := range kustomizations {
 		t.Run(folder, func(t *testing.T) {
 			objects := build(t, folder)
 			apply(t, kube.Config, objects)
@@ -155,6 +158,21 @@ func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
 			}
 			wantNoSecrets(t, objects)
 		})
+	}
+}
+
+// TestEveryRoleLetsARemovalBeSeen: without these rights no deletion of a removed resource's objects is recorded.
+func TestEveryRoleLetsARemovalBeSeen(t *testing.T) {
+	for _, folder := range kustomizations {
+		rules := find[rbacv1.ClusterRole](t, build(t, folder), "ClusterRole").Rules
+		for _, right := range discovery.RemovalRights {
+			if !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
+				return slices.Contains(rule.APIGroups, right.Resource.Group) && slices.Contains(rule.Resources, right.Resource.Plural) &&
+					slices.Contains(rule.Verbs, right.Verb)
+			}) {
+				t.Errorf("the role of %s does not grant %s on %s", folder, right.Verb, right.Resource.ID())
+			}
+		}
 	}
 }
 
