@@ -36,14 +36,14 @@ func (l *loader) checkSQLite(path string) {
 	case path == "":
 		l.add(name, "sqlite: without a path", "write sqlite:/path/to/file.db")
 	case l.c.Slots.Count > 1:
-		l.warn("KUBECDC_SLOTS is above 1 with an SQLite checkpoint: one process can own them, so nothing is shared out")
+		l.warn("KUBECDC_SLOTS is above 1 with an SQLite checkpoint: only one process can use it, so the slots are not shared")
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		l.add(name, "the path is a folder", "name a file in it: sqlite:"+filepath.Join(path, "kubecdc.db"))
 	}
 }
 
-// checkPostgres lets the driver read the URL. Its error is not repeated, it could hold the password.
+// checkPostgres lets the driver parse the URL. It does not repeat the driver's error, which could contain the password.
 func (l *loader) checkPostgres(name string, d DSN) {
 	if d == "" {
 		return
@@ -60,9 +60,8 @@ func (l *loader) checkPostgres(name string, d DSN) {
 	}
 }
 
-// SQLitePath gives the checkpoint's file, or "" where the checkpoint is in Postgres. Without a setting it is a
-// file in the user's state folder, one for each cluster and log: a checkpoint says what stands in one log, and
-// would be wrong for another.
+// SQLitePath returns the checkpoint's file, or "" if the checkpoint is in Postgres. The default is a file in the user's
+// state folder, one for each cluster and log, since a checkpoint describes one log and would be wrong for another.
 func (c *Config) SQLitePath(cluster string) (string, error) {
 	loc := c.Checkpoint.Location.Reveal()
 	if path, ok := strings.CutPrefix(loc, "sqlite:"); ok {
@@ -73,10 +72,10 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	}
 	folder, err := stateFolder()
 	if err != nil {
-		return "", fmt.Errorf("choose a file for the checkpoint: %w; set KUBECDC_CHECKPOINT", err)
+		return "", fmt.Errorf("choose a default file for the checkpoint: %w; set KUBECDC_CHECKPOINT", err)
 	}
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return "", fmt.Errorf("make the folder for the checkpoint: %w; set KUBECDC_CHECKPOINT to a place that can be written", err)
+		return "", fmt.Errorf("make the folder for the checkpoint: %w; set KUBECDC_CHECKPOINT to a path that can be written", err)
 	}
 	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(c.logName())+".db"), nil
 }
@@ -85,7 +84,7 @@ var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)
 
 func fileSafe(name string) string { return unsafeInFile.ReplaceAllString(name, "_") }
 
-// stateFolder is where programs keep what they must remember, by the XDG base directory specification.
+// stateFolder returns the folder for state, as the XDG base directory specification defines it.
 func stateFolder() (string, error) {
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "kubecdc"), nil

@@ -1,22 +1,22 @@
 // Package config reads the exporter's settings from the environment and from flags of the same meaning, checks
-// all of them at once, and says how to mend what is wrong. One struct is the source of everything: its tags give
-// each setting's name, default, bounds and help, and the flags, --help and docs/settings.md are derived from it.
-// The package knows nothing of how the settings are used; it opens no connection.
+// all of them at once, and reports each wrong one with a fix. Everything derives from one struct: its tags hold each
+// setting's name, default, bounds and help text, and the flags, --help and docs/settings.md are made from them.
+// The package does not know how the settings are used, and opens no connection.
 package config
 
 import "time"
 
-// Config holds every setting. Each field of it is a group, with its title; the tags of a group's fields are:
+// Config holds every setting. Each field is a group, and its tag is the group's title. The tags of a group's fields:
 //
-//	env         the name in the environment; the flag is derived from it (see Setting.Flag)
+//	env         the environment variable; the flag is derived from it (see Setting.Flag)
 //	envDefault  the default
-//	help        what it does, in a sentence or two
-//	example     a value that a person could copy
-//	values      what it may be, where that is a short list
-//	min, max    bounds, in the field's own notation
+//	help        what it does, its unit, and when to change it
+//	example     a value to copy
+//	values      the allowed values, if they are few
+//	min, max    bounds, in the notation of the value
 type Config struct {
-	Source     Source     `group:"What is watched"`
-	Sink       Sink       `group:"Where it goes"`
+	Source     Source     `group:"Source"`
+	Sink       Sink       `group:"Sink"`
 	Kafka      Kafka      `group:"Kafka"`
 	Checkpoint Checkpoint `group:"Checkpoint"`
 	Records    Records    `group:"Records"`
@@ -26,100 +26,100 @@ type Config struct {
 	Process    Process    `group:"Process"`
 }
 
-// Source says which cluster and which of its collections are watched.
+// Source selects the cluster and the collections to watch.
 type Source struct {
-	Kubeconfig     string        `env:"KUBECONFIG" help:"Path of the kubeconfig, or several as kubectl takes them. Without it: ~/.kube/config, else the Pod's ServiceAccount." example:"$HOME/.kube/config"`
+	Kubeconfig     string        `env:"KUBECONFIG" help:"Path of the kubeconfig, or several paths as kubectl takes them. Default: ~/.kube/config, or the Pod's ServiceAccount if there is no such file." example:"$HOME/.kube/config"`
 	Context        string        `env:"KUBECDC_CONTEXT" help:"Context of the kubeconfig. Default: its current context." example:"prod-eu1"`
-	Cluster        string        `env:"KUBECDC_CLUSTER" help:"Name of the cluster in records and checkpoints. Default: the context's name; in a Pod, where there is none, k8s- and the first 8 characters of the uid of namespace kube-system." example:"prod-eu1"`
-	Resources      List          `env:"KUBECDC_RESOURCES" envDefault:"*" help:"What to export: plural, with group and perhaps version (pods, deployments.apps, deployments.v1.apps), or a pattern (*.example.com, *). A pattern also takes in what is installed later, and never Secrets: name secrets to export them. With ! in front it is left out, wherever in the list that stands." example:"*,!leases.coordination.k8s.io"`
-	Namespaces     List          `env:"KUBECDC_NAMESPACES" help:"Only these namespaces; cluster-scoped resources are then left out. Default: all." example:"default,shop"`
-	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Only objects with these labels, in kubectl's notation." example:"app=shop,tier!=test"`
-	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Only objects with these fields, in kubectl's notation. Every chosen resource must support them." example:"metadata.namespace!=kube-system"`
-	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects a page when a collection is listed. Smaller pages hold less memory and take more requests."`
-	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Read snapshots as a stream (sendInitialEvents, KEP-3157). auto: where the server can."`
-	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log says how far each stream is complete, while nothing changes; all streams of a slot in one batch. From a minute on the API server's own bookmarks serve it. Below that each watch is opened anew so often, since that is what makes the API server say it: at 30s, 200 streams make 6 requests a second."`
+	Cluster        string        `env:"KUBECDC_CLUSTER" help:"Name of the cluster in records and checkpoints. Another name begins another log. Default: the context's name; in a Pod, which has no context, k8s- and the first 8 characters of the uid of namespace kube-system." example:"prod-eu1"`
+	Resources      List          `env:"KUBECDC_RESOURCES" envDefault:"*" help:"Resources to export: the plural, with its group and perhaps a version (pods, deployments.apps, deployments.v1.apps), or a pattern (*.example.com, *). A pattern includes resources that are installed later. It never includes Secrets: to export them, name secrets. An entry with ! in front leaves a resource out, wherever it stands in the list." example:"*,!leases.coordination.k8s.io"`
+	Namespaces     List          `env:"KUBECDC_NAMESPACES" help:"Namespaces to export. Cluster-scoped resources are then left out. Default: all namespaces, and cluster-scoped resources." example:"default,shop"`
+	LabelSelector  string        `env:"KUBECDC_LABEL_SELECTOR" help:"Export only objects with these labels, in kubectl's notation. Default: all objects." example:"app=shop,tier!=test"`
+	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Export only objects with these fields, in kubectl's notation. Every selected resource must support them. Default: all objects." example:"metadata.namespace!=kube-system"`
+	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects per page of a list. Smaller pages need less memory and more requests."`
+	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Whether to read snapshots as a stream (sendInitialEvents, KEP-3157) instead of in pages. auto: if the API server supports it."`
+	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete; one batch covers all streams of a slot. At a minute or more the API server's own bookmarks are enough. Below a minute every watch is reopened at this interval, which makes the API server send a bookmark: at 30s, 200 streams cost 6 requests a second."`
 }
 
-// Sink says where the log is written.
+// Sink selects where the log is written.
 type Sink struct {
-	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes go. stdout: one line a change, coloured on a terminal, JSON elsewhere; there, lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
-	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that takes the changes, when KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change stays in the tables changes, batches and control, which are partitioned by the time at which they were written: what is older is dropped, a partition (a day, a week or four weeks) at a time. The current state of each object stays in the table objects. The user must own the tables." example:"720h"`
-	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File that holds the password for KUBECDC_SINK_POSTGRES, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/sink-password"`
+	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes are written. stdout: one line per change, coloured on a terminal and JSON elsewhere; JSON lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
+	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. They are partitioned by the time of writing, and a partition (a day, a week or four weeks) is dropped as a whole. The table objects keeps the current state of each object. Set it to bound the size of the database; the user must own the tables." example:"720h"`
+	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL. It is read at each connect, so the password can be rotated without a restart." example:"/etc/kubecdc/sink-password"`
 }
 
-// Kafka says how the Kafka sink connects and writes.
+// Kafka configures how the Kafka sink connects and writes.
 type Kafka struct {
-	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" help:"Brokers to start from, host:port." example:"kafka-1:9092,kafka-2:9092"`
-	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Topics are PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter."`
-	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of the topics that the exporter creates; PREFIX.control has one."`
-	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of the topics that the exporter creates; -1 is the broker's default."`
-	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches."`
-	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change stays in the topics that the exporter creates. After that they are compacted: the last state of each object stays, and deletions stay a day longer. forever: nothing is dropped. Topics that are there are left as they are, with a warning where they differ." example:"forever"`
-	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; read with isolation.level=read_committed. at-least-once: no transactions, faster, may repeat after a crash."`
-	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka ends it. When an outage lasts longer, the exporter writes the batch again, and nothing is lost or repeated. When the exporter dies and nothing takes over, readers with isolation.level=read_committed wait this long for what it left open. At most the brokers' transaction.max.timeout.ms, 15 minutes by default."`
-	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send; larger ones go to the dead-letter topic with a stub in their place. Default: what the broker allows (message.max.bytes)." example:"1MiB"`
+	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" help:"Bootstrap brokers, as host:port." example:"kafka-1:9092,kafka-2:9092"`
+	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Prefix of all topics: PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter. Another prefix begins another log, and needs another checkpoint."`
+	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of each topic that the exporter creates; PREFIX.control has one. Raise it before the first start if consumers need more parallelism: partitions added to a topic later stay empty."`
+	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of each topic that the exporter creates. -1: the broker's default."`
+	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"zstd" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches. zstd is the smallest; none needs the least CPU."`
+	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change is kept in the topics that the exporter creates. After that they are compacted: the last state of each object is kept, and deletions for one more day. forever: everything is kept. Existing topics are left as they are, with a warning if they differ." example:"forever"`
+	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; consumers need isolation.level=read_committed. at-least-once: no transactions; faster, but changes may be repeated after a crash."`
+	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka aborts it; at most the brokers' transaction.max.timeout.ms, 15 minutes by default. Raise it if outages often last longer: each then costs a batch that is written again (nothing is lost or repeated). Lower it if an exporter that died without a successor holds up consumers that read with isolation.level=read_committed: they wait this long."`
+	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one goes to the dead-letter topic, with a stub in its place. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
 
 	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
-	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the authorities to trust. Default: the system's. This file and the next two are read anew for each connection." example:"/etc/kafka/ca.crt"`
-	TLSCert       string `env:"KUBECDC_KAFKA_TLS_CERT" help:"PEM file of the client certificate." example:"/etc/kafka/tls.crt"`
+	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the certificate authorities to trust. It is read for each connection, as are the files of the client certificate and its key. Default: the system's authorities." example:"/etc/kafka/ca.crt"`
+	TLSCert       string `env:"KUBECDC_KAFKA_TLS_CERT" help:"PEM file of the client certificate. Default: none." example:"/etc/kafka/tls.crt"`
 	TLSKey        string `env:"KUBECDC_KAFKA_TLS_KEY" help:"PEM file of the client certificate's key." example:"/etc/kafka/tls.key"`
-	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
+	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Host name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
 	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
 
-	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"How to log in. Default: no login." example:"SCRAM-SHA-512"`
-	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"User to log in as." example:"kubecdc"`
-	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"Password to log in with. Other users of the machine can see flags: prefer the environment or a file."`
-	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File that holds the password, in place of KUBECDC_KAFKA_SASL_PASSWORD. It is read at each login, so it may be renewed." example:"/etc/kafka/password"`
+	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"SASL mechanism to log in with. Default: no login." example:"SCRAM-SHA-512"`
+	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"SASL user name." example:"kubecdc"`
+	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"SASL password. Other users of the machine can see flags, so prefer the environment or a file."`
+	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD. It is read at each login, so the password can be rotated without a restart." example:"/etc/kafka/password"`
 }
 
-// Checkpoint says where progress is kept.
+// Checkpoint configures where progress is stored.
 type Checkpoint struct {
-	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is kept: postgres://USER@HOST/DB, or sqlite:PATH for one process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
-	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File that holds the password for a Postgres checkpoint, in place of one in the URL. It is read at each connect, so it may be renewed." example:"/etc/kubecdc/checkpoint-password"`
-	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept."`
+	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
+	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with the password for a Postgres checkpoint, instead of one in the URL. It is read at each connect, so the password can be rotated without a restart." example:"/etc/kubecdc/checkpoint-password"`
+	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept. The exporter needs only the newest entry; the others are for your own queries."`
 }
 
-// Records says what records hold.
+// Records configures what records contain.
 type Records struct {
-	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't; faster, but consumers such as Flink need it."`
-	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only metadata is exported, named as in KUBECDC_RESOURCES. A pattern covers Secrets too." example:"configmaps,*.example.com"`
-	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is told of Secrets, where KUBECDC_RESOURCES names them. hash: each value as a keyed hash, so that it shows when it changes and not what it is. metadata: no values. plain: all. What the checkpoint holds follows at the next start."`
-	SecretsKey     Secret `env:"KUBECDC_SECRETS_KEY" help:"Key of the hashes, 16 bytes or more. Default: one that is drawn at the first start and kept in the checkpoint. Other users of the machine can see flags: prefer the environment or a file."`
-	SecretsKeyFile string `env:"KUBECDC_SECRETS_KEY_FILE" help:"File that holds the key, in place of KUBECDC_SECRETS_KEY." example:"/etc/kubecdc/hash-key"`
-	Redact         List   `env:"KUBECDC_REDACT" help:"Fields that are told as keyed hashes, each as RESOURCE:PATH. A dot that belongs to a name has a backslash before it, * stands for every member, and lists need not be mentioned." example:"configmaps:data.password,pods:spec.containers.env.value"`
+	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't, which is faster and smaller; consumers such as Flink need full."`
+	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only the metadata is exported, named as in KUBECDC_RESOURCES. Unlike there, a pattern includes Secrets." example:"configmaps,*.example.com"`
+	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value, which shows that a value changed but not what it is. metadata: no values. plain: everything. At the next start the checkpoint is rewritten to match."`
+	SecretsKey     Secret `env:"KUBECDC_SECRETS_KEY" help:"Key of the hashes, at least 16 bytes. Other users of the machine can see flags, so prefer the environment or a file. Default: a random key, drawn at the first start and kept in the checkpoint."`
+	SecretsKeyFile string `env:"KUBECDC_SECRETS_KEY_FILE" help:"File with the key of the hashes, instead of KUBECDC_SECRETS_KEY." example:"/etc/kubecdc/hash-key"`
+	Redact         List   `env:"KUBECDC_REDACT" help:"Fields to replace by keyed hashes, each as RESOURCE:PATH. A backslash escapes a dot within a name, * stands for every member, and lists need no mention." example:"configmaps:data.password,pods:spec.containers.env.value"`
 }
 
-// Recovery says how hard to try to recover what a watch could not deliver.
+// Recovery configures how much effort goes into recovering a gap.
 type Recovery struct {
-	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the revisions that the API server still keeps, so that nothing between is missing."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second that a backfill begins with, over all streams of the process. While the API server answers fast it grows by as many each second; at a 429 or a failure it is halved, at a slow answer it loses a quarter."`
-	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that it never exceeds."`
-	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered one by one; a longer one is closed by comparing lists."`
+	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the missed revisions that the API server still keeps. off: compare a list only, which shows fewer changes."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second at the start of a recovery, over all streams of the process. While the API server answers fast, the rate grows by as many each second. A 429 or a failure halves it; a slow answer takes a quarter. Lower it if recoveries disturb other clients."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that recoveries never exceed. Raise it if gaps are too long to recover before etcd is compacted and the API server has room; lower it if recoveries disturb other clients."`
+	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered. A longer one is closed by comparing a list. Lower it to bound the time of a recovery."`
 }
 
-// Slots says how streams are shared out among processes.
+// Slots configures how streams are shared among replicas.
 type Slots struct {
-	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Streams are spread over this many slots, and the slots over the replicas; each slot has one owner at a time. A change of the number waits until no replica with the former one runs."`
-	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long after its owner fell silent a slot may be taken over."`
-	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: the checkpoint. kubernetes: Lease objects of the cluster. What fences is the checkpoint in both cases. The same for all replicas."`
-	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, when KUBECDC_LEASES is kubernetes. Default: the Pod's, or default elsewhere." example:"kubecdc"`
+	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas; each slot has one owner at a time. Use at least as many as replicas should share the work. All replicas need the same number; a change takes effect when no replica with the former one runs."`
+	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long an owner may be silent before another replica takes its slots. Shorter: faster takeover, more heartbeats, and a slow checkpoint costs slots sooner."`
+	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: in the checkpoint. kubernetes: in Lease objects of the cluster. Fencing uses the checkpoint in both cases. All replicas need the same value."`
+	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, if KUBECDC_LEASES is kubernetes. Default: the Pod's namespace; outside a Pod, the namespace default." example:"kubecdc"`
 }
 
-// Batch bounds what is committed at once and what is held in memory.
+// Batch bounds the size of a batch, and what is held in memory.
 type Batch struct {
-	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"A batch is committed when it holds this many changes,"`
-	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"or this many bytes,"`
-	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"but not sooner than this after the one before, while changes are few."`
-	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead, over all streams, while a batch is being committed. When it is full, reading waits."`
-	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"8MiB" min:"64KiB" max:"64GiB" help:"The same bound in bytes."`
+	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"Changes in a batch, at most. A batch that has so many is committed at once. Larger batches cost less CPU per change and more memory."`
+	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"Size of a batch. A batch that has reached it is committed at once. Lower it to save memory, or if the checkpoint can't take a batch within its time limit."`
+	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"Shortest time between two batches, unless the next one is full. Raise it for fewer, larger batches; lower it for less latency under load. At rest a change never waits for it."`
+	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead while a batch is committed, over all streams of a slot. When the buffer is full, reading waits. At least KUBECDC_BATCH_MAX_CHANGES; raise it to absorb longer pauses of the sink."`
+	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"8MiB" min:"64KiB" max:"64GiB" help:"Size of the changes read ahead while a batch is committed, over all streams of a slot. When the buffer is full, reading waits. At least KUBECDC_BATCH_MAX_BYTES; most of the memory under load is here."`
 }
 
-// Process says how the process itself behaves.
+// Process configures the process itself.
 type Process struct {
-	Listen          string        `env:"KUBECDC_LISTEN" envDefault:":8080" help:"Address of /healthz, /readyz and /metrics; off for none." example:"127.0.0.1:8080"`
-	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long run waits at its start for the API server, the checkpoint and the sink, before it ends with exit code 1; 0s: for as long as it takes. exporter check waits this long for each, 20s without it."`
-	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"On SIGTERM or Ctrl-C, how long the batch in flight may take to be finished and checkpointed."`
-	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Least important messages to log."`
+	Listen          string        `env:"KUBECDC_LISTEN" envDefault:":8080" help:"Address that serves /healthz, /readyz and /metrics. off: none." example:"127.0.0.1:8080"`
+	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long run waits for the API server, the checkpoint and the sink when it starts, before it exits with code 1. 0s: as long as it takes. exporter check gives each of them this time; with 0s, 20s."`
+	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"How long the batch in flight may take to be committed after SIGTERM or Ctrl-C. Keep it below the Pod's terminationGracePeriodSeconds."`
+	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Lowest level of messages to log."`
 	LogFormat       string        `env:"KUBECDC_LOG_FORMAT" envDefault:"auto" values:"auto,text,json" help:"Format of the log on stderr. auto: text on a terminal, JSON elsewhere."`
 }

@@ -10,17 +10,17 @@ import (
 	"kubecdc/redact"
 )
 
-// What of objects is exported.
+// The settings that decide which parts of an object are exported.
 
-// versionOf finds the version in a resource's name: deployments.v1.apps.
+// versionOf matches the version in the name of a resource: deployments.v1.apps.
 var versionOf = regexp.MustCompile(`^([^.]*)\.v[1-9][a-z0-9]*`)
 
-// plainName is a resource's name without version and !.
+// plainName returns the name of a resource without version and !.
 func plainName(r string) string {
 	return versionOf.ReplaceAllString(strings.TrimPrefix(r, "!"), "$1")
 }
 
-// checkLeftOut checks the entries of a list of resources that have a ! in front.
+// checkLeftOut checks the entries of a list of resources that begin with !.
 func (l *loader) checkLeftOut(name string, list List) {
 	var out, in []string
 	for _, r := range list {
@@ -28,33 +28,33 @@ func (l *loader) checkLeftOut(name string, list List) {
 		case !not:
 			in = append(in, plainName(r))
 		case rest == "*":
-			l.add(name, `"!*" leaves everything out`, "name what is to be left out, such as !leases.coordination.k8s.io")
+			l.add(name, `"!*" leaves everything out`, "name the resources to leave out, such as !leases.coordination.k8s.io")
 		case plainName(r) != rest:
-			l.add(name, fmt.Sprintf("%q names a version, but what is left out is left out in every version", r), "write !"+plainName(r))
+			l.add(name, fmt.Sprintf("%q names a version, but a resource is left out in every version", r), "write !"+plainName(r))
 		default:
 			out = append(out, rest)
 		}
 	}
 	if len(out) > 0 && len(in) == 0 {
-		l.add(name, "only says what is to be left out", "say of what too: *,!"+strings.Join(out, ",!"))
+		l.add(name, "has only entries with !", "add what to export: *,!"+strings.Join(out, ",!"))
 	}
 	for _, r := range out {
 		group, wild := strings.CutPrefix(r, "*.")
 		for _, named := range in {
 			_, groupOfNamed, _ := strings.Cut(named, ".")
 			if named == r || wild && groupOfNamed == group && named != "*" {
-				l.add(name, fmt.Sprintf("%q is named, and left out by %q", named, "!"+r), "leave one of the two out")
+				l.add(name, fmt.Sprintf("%q is both named and left out, by %q", named, "!"+r), "leave one of the two out")
 			}
 		}
 	}
 }
 
-// named reports whether a list names a resource, and not only by a pattern.
+// named reports whether a list names a resource itself, not by a pattern.
 func named(list List, resource string) bool {
 	return slices.ContainsFunc(list, func(r string) bool { return !strings.HasPrefix(r, "!") && plainName(r) == resource })
 }
 
-// checkContent checks what is told of Secrets, and of fields.
+// checkContent checks what is exported of Secrets and of redacted fields.
 func (l *loader) checkContent() {
 	const name = "KUBECDC_SECRETS"
 	r := &l.c.Records
@@ -71,7 +71,7 @@ func (l *loader) checkContent() {
 	l.checkRedact()
 }
 
-// checkHashKey puts the file's text in place of the key.
+// checkHashKey checks the key of the hashes, after reading it from its file if there is one.
 func (l *loader) checkHashKey() {
 	const name, file = "KUBECDC_SECRETS_KEY", "KUBECDC_SECRETS_KEY_FILE"
 	r := &l.c.Records
@@ -83,7 +83,7 @@ func (l *loader) checkHashKey() {
 		}
 		text, err := os.ReadFile(r.SecretsKeyFile)
 		if err != nil {
-			l.add(file, plain(err), "name a file that this user can read")
+			l.add(file, fileError(err), "name a file that this user can read")
 			return
 		}
 		what, r.SecretsKey = file, Secret(strings.TrimRight(string(text), "\r\n"))
@@ -91,7 +91,7 @@ func (l *loader) checkHashKey() {
 		return
 	}
 	if n := len(r.SecretsKey); n < redact.MinKey {
-		l.add(what, fmt.Sprintf("the key has %d bytes", n), fmt.Sprintf("use one of %d or more, such as openssl rand -hex 32 gives; or leave it out, and one is drawn", redact.MinKey))
+		l.add(what, fmt.Sprintf("the key has %d bytes", n), fmt.Sprintf("use %d or more, such as the output of openssl rand -hex 32; or leave it out, and a random key is drawn", redact.MinKey))
 	}
 }
 
@@ -101,7 +101,7 @@ type Redaction struct {
 	Path     redact.Path
 }
 
-// Redactions reads KUBECDC_REDACT.
+// Redactions parses KUBECDC_REDACT.
 func (r *Records) Redactions() (all []Redaction, err error) {
 	for _, entry := range r.Redact {
 		resource, path, _ := strings.Cut(entry, ":")

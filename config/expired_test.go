@@ -21,7 +21,7 @@ func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
 	cert, key := expiredCertificate(t, end)
 	_, warnings, err := Load([]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=h:1", "KUBECDC_KAFKA_TLS=on",
 		"KUBECDC_KAFKA_TLS_CERT=" + cert, "KUBECDC_KAFKA_TLS_KEY=" + key}, nil)
-	want := "KUBECDC_KAFKA_TLS_CERT: the certificate has expired at " + end.UTC().Format(time.RFC3339)
+	want := "KUBECDC_KAFKA_TLS_CERT: the certificate expired at " + end.UTC().Format(time.RFC3339)
 	if err != nil || !strings.Contains(strings.Join(warnings, "\n"), want) {
 		t.Errorf("warnings %q, error %v, want %q", warnings, err, want)
 	}

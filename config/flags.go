@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// AddFlags adds a flag for every setting. The flags hold the text only: Load reads it just as it reads the
-// environment, so that both always mean the same.
+// AddFlags adds a flag for every setting. A flag holds only the text: Load parses it as it parses the environment, so
+// both always mean the same.
 func AddFlags(fs *pflag.FlagSet) {
 	for _, s := range all {
 		f := fs.VarPF(&text{kind: s.Kind()}, s.Flag, "", s.Help)

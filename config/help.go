@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Usage explains every setting, group by group, for --help. Lines are at most width characters long.
+// Usage is the part of --help about the settings, group by group, in lines of at most width characters.
 func Usage(width int) string {
 	var b strings.Builder
 	group := ""
@@ -32,7 +32,7 @@ func (s *Setting) defaultText() string {
 	return " [" + s.Default + "]"
 }
 
-// beside puts two texts at the two ends of a line, or of two lines where they don't fit on one.
+// beside puts two texts at the two ends of a line, or on two lines if they don't fit on one.
 func beside(left, right string, width int) string {
 	if len(left)+2+len(right) > width {
 		return left + "\n" + strings.Repeat(" ", width-len(right)) + right + "\n"

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// topicPrefix: Kafka allows 249 of these characters in a topic's name; the resource and group must fit too.
+// topicPrefix matches what Kafka allows in the name of a topic, which may have 249 characters, resource and group included.
 var topicPrefix = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,100}$`)
 
 func (l *loader) checkKafka() {
@@ -22,7 +22,7 @@ func (l *loader) checkKafka() {
 		}
 	}
 	if !topicPrefix.MatchString(k.TopicPrefix) && k.TopicPrefix != "" {
-		l.add("KUBECDC_KAFKA_TOPIC_PREFIX", "not the beginning of a topic's name", "use at most 100 letters, digits, dots, dashes and underscores")
+		l.add("KUBECDC_KAFKA_TOPIC_PREFIX", "not a valid beginning of a topic's name", "use at most 100 letters, digits, dots, dashes and underscores")
 	}
 	if k.ReplicationFactor == 0 {
 		l.add("KUBECDC_KAFKA_REPLICATION_FACTOR", "a topic can't have 0 replicas", "use 1 or more, or -1 for the broker's default")
@@ -38,7 +38,7 @@ func (l *loader) checkTLS(k *Kafka) {
 		}
 	}
 	if _, err := authorities(k.TLSCA); err != nil {
-		l.add("KUBECDC_KAFKA_TLS_CA", plain(err), "name a PEM file that this user can read")
+		l.add("KUBECDC_KAFKA_TLS_CA", fileError(err), "name a PEM file that this user can read")
 	}
 	switch {
 	case k.TLSCert != "" && k.TLSKey == "":
@@ -49,12 +49,12 @@ func (l *loader) checkTLS(k *Kafka) {
 		if pair, err := tls.LoadX509KeyPair(k.TLSCert, k.TLSKey); err != nil {
 			l.add("KUBECDC_KAFKA_TLS_CERT", err.Error(), "name PEM files of a certificate and its key that this user can read")
 		} else if until := pair.Leaf.NotAfter; until.Before(time.Now()) {
-			l.warn("KUBECDC_KAFKA_TLS_CERT: the certificate has expired at " + until.UTC().Format(time.RFC3339) +
-				"; a new one in its place is read at the next connection")
+			l.warn("KUBECDC_KAFKA_TLS_CERT: the certificate expired at " + until.UTC().Format(time.RFC3339) +
+				"; put a new one in its place: it is read at the next connection")
 		}
 	}
 	if k.TLSInsecure {
-		l.warn("KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on: anyone on the way can pose as the broker")
+		l.warn("KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on: anyone on the network path can pose as a broker")
 	}
 }
 
@@ -80,7 +80,7 @@ func (l *loader) checkSASL(k *Kafka) {
 		l.add("KUBECDC_KAFKA_SASL_PASSWORD", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it, or name a file in KUBECDC_KAFKA_SASL_PASSWORD_FILE")
 	}
 	if k.SASLMechanism == "PLAIN" && !bool(k.TLS) {
-		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is PLAIN without KUBECDC_KAFKA_TLS: the password crosses the network readable")
+		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is PLAIN without KUBECDC_KAFKA_TLS: the password crosses the network in clear text")
 	}
 }
 
@@ -93,8 +93,8 @@ func (l *loader) checkSASLPasswordFile(k *Kafka) {
 	l.checkPasswordFile(name, k.SASLPasswordFile)
 }
 
-// TLSConfig gives what to dial with, or nil where TLS is off. It reads the files: call it for each connection, since they
-// may be renewed.
+// TLSConfig returns the TLS configuration to dial with, or nil if TLS is off. Call it for each connection: it reads the
+// certificate files, which may have been rotated.
 func (k *Kafka) TLSConfig() (*tls.Config, error) {
 	if !k.TLS {
 		return nil, nil
@@ -114,7 +114,7 @@ func (k *Kafka) TLSConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// authorities reads a PEM file; nil, the system's, for no file.
+// authorities reads a PEM file. It returns nil, which means the system's authorities, for no file.
 func authorities(file string) (*x509.CertPool, error) {
 	if file == "" {
 		return nil, nil
@@ -130,8 +130,8 @@ func authorities(file string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// plain says what is wrong with a file, without the name of the system call.
-func plain(err error) string {
+// fileError returns the reason of an error about a file, without the name of the system call.
+func fileError(err error) string {
 	var pe *os.PathError
 	if errors.As(err, &pe) {
 		return pe.Err.Error()

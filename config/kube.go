@@ -17,11 +17,11 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// Connection says how to reach the API server.
+// Connection is how to reach the API server.
 type Connection struct {
 	REST    *rest.Config
-	Cluster string // its name in records; empty in a Pod where KUBECDC_CLUSTER is not set: there is no context to name it
-	Origin  string // where this was read, for messages
+	Cluster string // its name in records; empty in a Pod if KUBECDC_CLUSTER is not set, since there is no context to take it from
+	Origin  string // where this comes from, for messages
 }
 
 // Connect finds the cluster: KUBECONFIG, else ~/.kube/config, else the Pod's ServiceAccount. It opens no
@@ -34,7 +34,7 @@ func (s *Source) Connect() (*Connection, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: paths, WarnIfAllMissing: false}
 	raw, err := rules.Load()
 	if err != nil {
-		return nil, kubeError(s.Kubeconfig, "can't be read: "+Redact(err.Error()), "mend the file, or name another one")
+		return nil, kubeError(s.Kubeconfig, "can't be read: "+Redact(err.Error()), "fix the file, or name another one")
 	}
 	context, err := s.chooseContext(raw)
 	if err != nil {
@@ -43,12 +43,12 @@ func (s *Source) Connect() (*Connection, error) {
 	client := clientcmd.NewNonInteractiveClientConfig(*raw, context, &clientcmd.ConfigOverrides{}, rules)
 	restConfig, err := client.ClientConfig()
 	if err != nil {
-		return nil, kubeError(s.Kubeconfig, "context "+context+": "+Redact(err.Error()), "mend the kubeconfig, or choose another context with KUBECDC_CONTEXT")
+		return nil, kubeError(s.Kubeconfig, "context "+context+": "+Redact(err.Error()), "fix the kubeconfig, or choose another context with KUBECDC_CONTEXT")
 	}
 	return s.connection(restConfig, context, strings.Join(existing(paths), ", ")+", context "+context), nil
 }
 
-// kubeconfigs lists the files to read, as kubectl does: all that KUBECONFIG names, else the one in the home folder.
+// kubeconfigs returns the files to read, as kubectl does: all that KUBECONFIG names, else the one in the home folder.
 func (s *Source) kubeconfigs() []string {
 	if s.Kubeconfig != "" {
 		return filepath.SplitList(s.Kubeconfig)
@@ -74,7 +74,7 @@ func (s *Source) inCluster(tried []string) (*Connection, error) {
 	}
 	c, err := rest.InClusterConfig()
 	if err != nil {
-		what := "not set, " + strings.Join(tried, ", ") + " does not exist, and this is no Pod with a ServiceAccount's token"
+		what := "not set, " + strings.Join(tried, ", ") + " does not exist, and this is not a Pod with a ServiceAccount token"
 		return nil, kubeError("", what, "set it to the kubeconfig of the cluster")
 	}
 	return s.connection(c, "", "the Pod's ServiceAccount"), nil

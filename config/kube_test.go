@@ -45,7 +45,7 @@ func TestConnect(t *testing.T) {
 		{Source{Kubeconfig: "/nowhere"}, "", "no such file"},
 		{Source{Kubeconfig: writeKubeconfig(t, "{")}, "", "can't be read"},
 		{Source{Kubeconfig: writeKubeconfig(t, "")}, "", "has no context"},
-		{Source{}, "", "this is no Pod"},
+		{Source{}, "", "this is not a Pod"},
 	} {
 		conn, err := c.source.Connect()
 		switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // Load reads the settings from environment ("NAME=value", as os.Environ gives it) and from the flags of AddFlags
-// (may be nil), which win, and checks all of them. The warnings are for the log: nothing that stops the program.
+// (may be nil), which win, and checks all of them. The warnings are for the log and do not stop the program.
 // The error is always an *Error.
 func Load(environment []string, flags *pflag.FlagSet) (c *Config, warnings []string, err error) {
 	l := load(environment, flags)
@@ -21,7 +21,7 @@ func Load(environment []string, flags *pflag.FlagSet) (c *Config, warnings []str
 	return l.c, l.warnings, nil
 }
 
-// Read is Load, and finds the cluster: what is wrong with the kubeconfig is reported along with all else.
+// Read is Load and Source.Connect in one: problems with the kubeconfig are reported along with all others.
 func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connection, warnings []string, err error) {
 	l := load(environment, flags)
 	conn, err = l.c.Source.Connect()
@@ -41,7 +41,7 @@ func load(environment []string, flags *pflag.FlagSet) *loader {
 	l.overlay(flags)
 	l.parse()
 	l.checkTags()
-	l.checkMeaning()
+	l.validate()
 	return l
 }
 
@@ -57,11 +57,11 @@ type loader struct {
 	values   map[string]string // by name in the environment
 	c        *Config
 	problems []Problem
-	bad      map[string]bool // settings already complained of
+	bad      map[string]bool // settings that already have a problem
 	warnings []string
 }
 
-// overlay puts the flags that were given over the environment.
+// overlay replaces values of the environment by the flags that were given.
 func (l *loader) overlay(flags *pflag.FlagSet) {
 	if flags == nil {
 		return
@@ -73,8 +73,7 @@ func (l *loader) overlay(flags *pflag.FlagSet) {
 	}
 }
 
-// parse reads group by group: within a group the field's name, which is all that the library's error has, tells
-// which setting is meant.
+// parse reads group by group, since the library's error has only the name of the field, which is unique within a group.
 func (l *loader) parse() {
 	groups := reflect.ValueOf(l.c).Elem()
 	for i := range groups.NumField() {
@@ -95,12 +94,12 @@ func (l *loader) parseError(group reflect.StructField, err error) {
 	}
 	field, _ := group.Type.FieldByName(pe.Name)
 	s := byEnv[field.Tag.Get("env")]
-	what, fix := notA(s)
+	what, fix := notParsed(s)
 	l.add(s.Env, what, fix)
 }
 
-// notA says what is wrong with a text that could not be read at all.
-func notA(s *Setting) (what, fix string) {
+// notParsed describes a value that could not be parsed.
+func notParsed(s *Setting) (what, fix string) {
 	switch s.typ {
 	case reflect.TypeFor[time.Duration]():
 		return "not a duration", "write a number with its unit, such as 500ms, 10s, 5m or 24h" + s.orDefault()
@@ -114,7 +113,7 @@ func notA(s *Setting) (what, fix string) {
 	return "not a number", "use a number" + s.bounds() + s.orDefault()
 }
 
-// add notes a problem. The first one of a setting is enough: the others follow from it.
+// add records a problem. Only the first one of a setting counts: the others follow from it.
 func (l *loader) add(name, what, fix string) {
 	s := byEnv[name]
 	if s == nil {
@@ -133,5 +132,5 @@ func (l *loader) add(name, what, fix string) {
 
 func (l *loader) warn(text string) { l.warnings = append(l.warnings, text) }
 
-// set reports whether the setting was given at all.
+// set reports whether the setting was given.
 func (l *loader) set(name string) bool { return l.values[name] != "" }

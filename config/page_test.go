@@ -16,7 +16,7 @@ func TestSettingsPageIsUpToDate(t *testing.T) {
 	}
 	got, err := os.ReadFile(page)
 	if err != nil || string(got) != markdown() {
-		t.Errorf("docs/settings.md is not what config.go says (%v): run make docs", err)
+		t.Errorf("docs/settings.md differs from config.go (%v): run make docs", err)
 	}
 }
 
@@ -24,9 +24,11 @@ func TestSettingsPageIsUpToDate(t *testing.T) {
 func markdown() string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\n" +
-		"Each setting is read from the environment, or from the flag of the same meaning, which wins. An empty value is the\n" +
-		"same as none. All are checked at start; what is wrong is reported at once, and the exit code is then 2.\n\n" +
-		"This page is made from `config/config.go` by `make docs`; a test checks that it is up to date.\n")
+		"Each setting is read from its environment variable, or from its flag, which wins. An empty value counts as not set.\n" +
+		"All settings are checked at the start; all problems are reported together, with exit code 2.\n\n" +
+		"A duration is a number with a unit (500ms, 10s, 5m, 24h); a size is a number of bytes, or has a unit (64KiB, 8MiB).\n" +
+		"A list has commas between its entries.\n\n" +
+		"`make docs` makes this page from `config/config.go`.\n")
 	group := ""
 	for _, s := range all {
 		if s.Group != group {

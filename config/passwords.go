@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// checkPasswordFile reads the file of a password, which is read again at each login: it may be renewed meanwhile.
+// checkPasswordFile checks that a password file can be read and is not empty. It is read again at each login.
 func (l *loader) checkPasswordFile(name, file string) {
 	text, err := os.ReadFile(file)
 	switch {
 	case err != nil:
-		l.add(name, plain(err), "name a file that this user can read")
+		l.add(name, fileError(err), "name a file that this user can read")
 	case strings.TrimRight(string(text), "\r\n") == "":
 		l.add(name, "the file is empty", "write the password into it")
 	}
 }
 
-// checkPostgresPassword checks the file that goes with the URL of a Postgres database.
+// checkPostgresPassword checks the password file of a Postgres database; of is the setting with its URL.
 func (l *loader) checkPostgresPassword(of string, d DSN, file string) {
 	name := of + "_PASSWORD_FILE"
 	if file == "" {
@@ -25,7 +25,7 @@ func (l *loader) checkPostgresPassword(of string, d DSN, file string) {
 	}
 	u, err := url.Parse(d.Reveal())
 	switch {
-	case err != nil: // said of the URL
+	case err != nil: // reported for the URL
 	case !strings.HasPrefix(u.Scheme, "postgres"):
 		l.add(name, "set, but "+of+" names no Postgres database", "set "+of+"=postgres://USER@HOST/DB, or leave it out")
 	case passwordIn(u):

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Problem is one wrong setting, with what to do about it.
+// Problem is one wrong setting, and how to fix it.
 type Problem struct {
 	Setting string // the name in the environment
 	Value   string // as it was given; empty when it was not set, or must not be shown
@@ -24,7 +24,7 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s: %s\n      %s", name, p.What, p.Fix)
 }
 
-// Error tells of every setting that is wrong. Programs exit with code 2 on it.
+// Error lists every wrong setting. The program exits with code 2.
 type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {

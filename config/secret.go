@@ -10,10 +10,10 @@ import (
 
 const hidden = "***"
 
-// Secret is a text that must not be shown: however it is formatted, marshalled or logged, only *** comes out.
+// Secret is a text that must not be shown: formatted, marshalled or logged, it is ***.
 type Secret string
 
-// Reveal gives the text itself, for the one place that needs it.
+// Reveal returns the text, for the one place that needs it.
 func (s Secret) Reveal() string { return string(s) }
 
 func (s Secret) String() string {
@@ -30,14 +30,14 @@ func (s Secret) LogValue() slog.Value         { return slog.StringValue(s.String
 // UnmarshalText takes the text as it is.
 func (s *Secret) UnmarshalText(text []byte) error { *s = Secret(text); return nil }
 
-// DSN is the address of a store, perhaps with a password in it, which is never shown.
+// DSN is the address of a database. It may contain a password, which is never shown.
 type DSN string
 
-// Reveal gives the address with its password, for the one place that connects.
+// Reveal returns the address with its password, for the one place that connects.
 func (d DSN) Reveal() string { return string(d) }
 
-// String gives where the store is, without user, password and options. A password that should have been escaped
-// can end up in any part of a URL: what looks like that is not shown at all.
+// String returns the address without user, password and options. A password that should have been escaped can end up
+// in any part of a URL: an address that looks like that is not shown at all.
 func (d DSN) String() string {
 	text := string(d)
 	scheme, _, _ := strings.Cut(text, ":")
@@ -61,7 +61,7 @@ func (d DSN) Format(f fmt.State, _ rune)   { _, _ = f.Write([]byte(d.String())) 
 func (d DSN) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 func (d DSN) LogValue() slog.Value         { return slog.StringValue(d.String()) }
 
-// UnmarshalText takes the text as it is; check.go says what is wrong with it.
+// UnmarshalText takes the text as it is; validate.go checks it.
 func (d *DSN) UnmarshalText(text []byte) error { *d = DSN(strings.TrimSpace(string(text))); return nil }
 
 var (
@@ -70,8 +70,8 @@ var (
 	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)
 )
 
-// Redact hides what looks like a password in a text that comes from elsewhere, such as a library's error:
-// the user part of URLs, and password=….
+// Redact hides what looks like a password in a text from elsewhere, such as a library's error: the user part of URLs,
+// and password=….
 func Redact(text string) string {
 	if strings.Contains(text, "://") {
 		text = userInfo.ReplaceAllString(text, "${1}"+hidden+"@")
@@ -79,7 +79,7 @@ func Redact(text string) string {
 	return passwordKey.ReplaceAllString(text, "${1}"+hidden)
 }
 
-// redactValue hides what looks like a password in a setting's value; user:password@host too.
+// redactValue hides what looks like a password in the value of a setting, user:password@host included.
 func redactValue(text string) string {
 	return userAtHost.ReplaceAllString(Redact(text), hidden+"@")
 }

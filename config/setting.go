@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Setting describes one setting, as the tags of Config say it.
+// Setting is one setting, as the tags of Config describe it.
 type Setting struct {
 	Env     string
 	Flag    string // without the dashes: KUBECDC_KAFKA_BROKERS is kafka-brokers
@@ -14,7 +14,7 @@ type Setting struct {
 	Default string
 	Help    string
 	Example string
-	Values  []string // what it may be, where that is a short list
+	Values  []string // the allowed values, if they are few
 	Min     string
 	Max     string
 
@@ -22,12 +22,12 @@ type Setting struct {
 	index []int // of the field, from Config
 }
 
-// Secret reports whether the value must never be repeated in a message.
+// Secret reports whether the value must not appear in messages.
 func (s *Setting) Secret() bool {
 	return s.typ == reflect.TypeFor[Secret]() || s.typ == reflect.TypeFor[DSN]()
 }
 
-// Kind says in a word what a value looks like.
+// Kind names the notation of a value.
 func (s *Setting) Kind() string {
 	switch {
 	case len(s.Values) > 0:
@@ -54,7 +54,7 @@ func (s *Setting) value(c *Config) reflect.Value {
 	return reflect.ValueOf(c).Elem().FieldByIndex(s.index)
 }
 
-// Settings lists every setting, in the order of Config.
+// Settings returns every setting, in the order of Config.
 func Settings() []*Setting { return all }
 
 var all, byEnv, order = describe()

@@ -2,18 +2,18 @@ package config
 
 import "strings"
 
-// sinkSettings is what the settings know of one sink. What is done with them is not known here.
+// sinkSettings describes the settings of one sink.
 type sinkSettings struct {
-	name   string               // as KUBECDC_SINK has it
-	prefix string               // of the names of its own settings; empty: it has none
-	needs  string               // the setting that it can't be without; empty: none
-	how    string               // to set that
-	check  func(*loader)        // what tags can't say of its settings; may be nil
-	log    func(*Config) string // tells apart the logs that one machine may write with it; nil: by the name alone
+	name   string               // the value of KUBECDC_SINK
+	prefix string               // of its own settings; empty: it has none
+	needs  string               // the setting that it requires; empty: none
+	how    string               // to set the required setting
+	check  func(*loader)        // what tags can't express of its settings; may be nil
+	log    func(*Config) string // identifies the log among those that this sink can write; nil: there is one
 }
 
-// sinkTable has every sink that KUBECDC_SINK can name. A sink needs its settings only where it is the one that is chosen; those
-// that were given are checked all the same, since all that is wrong is said at once, and a password may stand where none belongs.
+// sinkTable has every sink that KUBECDC_SINK can name. Required settings are required of the selected sink only. Settings that
+// were given are checked for every sink: all problems are reported at once, and a value may hold a misplaced password.
 func sinkTable() []sinkSettings {
 	return []sinkSettings{
 		{name: "stdout"},
@@ -52,7 +52,7 @@ func (l *loader) checkPostgresSink() {
 	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
 }
 
-// logName tells apart the logs that one machine may write for a cluster.
+// logName identifies the log among those that a machine may write for one cluster.
 func (c *Config) logName() string {
 	for _, s := range sinkTable() {
 		if s.name == c.Sink.Kind && s.log != nil {

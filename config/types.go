@@ -10,7 +10,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// List is a comma list; blanks around its parts, and empty parts, are dropped.
+// List is a comma-separated list. Blanks around its parts, and empty parts, are dropped.
 type List []string
 
 // UnmarshalText splits the text.
@@ -66,7 +66,7 @@ func (h *History) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Switch is on or off; true/false, yes/no and 1/0 are understood too.
+// Switch is on or off; true/false, yes/no and 1/0 mean the same.
 type Switch bool
 
 // UnmarshalText reads a switch.

@@ -8,11 +8,10 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// serviceLink matches what kubelet puts in the environment of each container for a Service called kubecdc or
-// kubecdc-…: https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
+// serviceLink matches the variables that kubelet sets in each container for a Service called kubecdc or kubecdc-…: https://kubernetes.io/docs/tutorials/services/connect-applications-service/#environment-variables
 var serviceLink = regexp.MustCompile(`_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_\w+)?)$`)
 
-// warnUnknown tells of names that look like settings but are none: a typing error would otherwise be silent.
+// warnUnknown warns of variables that look like settings but are not. Otherwise a typing error would go unnoticed.
 func (l *loader) warnUnknown() {
 	var unknown []string
 	for name := range l.values {

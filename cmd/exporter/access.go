@@ -13,10 +13,10 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// forbidden asks the API server what of the resources this user may not list or watch.
+// forbidden returns which of the resources this user may not list or watch, from SelfSubjectAccessReviews.
 func (r *report) forbidden(ctx context.Context, plan export.Config, resources []change.Resource) (refused []string, err error) {
 	config := rest.CopyConfig(r.cluster.REST)
-	config.QPS, config.Burst = 200, 200 // two short questions a resource
+	config.QPS, config.Burst = 200, 200 // two short requests per resource
 	client, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
 	if err != nil {
 		return nil, err
@@ -26,7 +26,7 @@ func (r *report) forbidden(ctx context.Context, plan export.Config, resources []
 			for _, verb := range []string{"list", "watch"} {
 				ok, err := allowed(ctx, client, resource, stream.Namespace, verb)
 				if err != nil {
-					return nil, fmt.Errorf("ask what this user may do: %w", err)
+					return nil, fmt.Errorf("review the rights of this user: %w", err)
 				}
 				if !ok {
 					refused = append(refused, verb+" "+change.NewStream(resource, stream.Namespace, "", "").ID())
@@ -37,8 +37,8 @@ func (r *report) forbidden(ctx context.Context, plan export.Config, resources []
 	return refused, nil
 }
 
-// blind asks which of the rights are missing by which a removed resource is told from one that is not shown for now.
-func (r *report) blind(ctx context.Context) (missing []string, err error) {
+// missingRemovalRights returns which of discovery.RemovalRights this user lacks.
+func (r *report) missingRemovalRights(ctx context.Context) (missing []string, err error) {
 	client, err := kubeapi.Group(rest.CopyConfig(r.cluster.REST), authorization.SchemeGroupVersion, authorization.AddToScheme)
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (r *report) blind(ctx context.Context) (missing []string, err error) {
 	for _, right := range discovery.RemovalRights {
 		ok, err := allowed(ctx, client, right.Resource, "", right.Verb)
 		if err != nil {
-			return nil, fmt.Errorf("ask what this user may do: %w", err)
+			return nil, fmt.Errorf("review the rights of this user: %w", err)
 		}
 		if !ok {
 			missing = append(missing, right.Verb+" "+right.Resource.ID())

@@ -16,7 +16,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// exportConfig says in export's words what the settings say; the cluster's name is not known yet.
+// exportConfig turns the settings into the configuration of export, all but the name of the cluster.
 func exportConfig(c *config.Config) (export.Config, error) {
 	resources, err := discovery.ParsePatterns(c.Source.Resources)
 	if err != nil {
@@ -38,7 +38,7 @@ func exportConfig(c *config.Config) (export.Config, error) {
 	}, nil
 }
 
-// contentOf says what of objects is told.
+// contentOf returns which parts of objects are exported.
 func contentOf(c *config.Config) (export.Content, error) {
 	metadataOnly, err := discovery.ParsePatterns(c.Records.MetadataOnly)
 	if err != nil {
@@ -59,11 +59,11 @@ func contentOf(c *config.Config) (export.Content, error) {
 	return content, nil
 }
 
-// backfillParallel requests of one gap run at once at most; all together they keep to the limiter.
+// backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps.
 const backfillParallel = 4
 
-// listsAtOnce are enough to keep the log busy while some of them wait for the server, and not enough to fill the seats
-// that a small API server has for all its clients: a list takes up to ten of some hundred (API Priority and Fairness).
+// listsAtOnce is the number of lists that run at once. Enough of them keep the sink busy while some wait for the server; too many
+// would fill the seats of a small API server: a list takes up to ten of some hundred (API Priority and Fairness).
 const listsAtOnce = 8
 
 func sourceOptions(c *config.Config) reflector.Options {
@@ -78,7 +78,7 @@ func sourceOptions(c *config.Config) reflector.Options {
 	return options
 }
 
-// owner names this process in the lease: readable, and never the same twice.
+// owner names this process in its leases. It is readable, and unique to this start.
 func owner() string {
 	host, err := os.Hostname()
 	if err != nil {

@@ -24,11 +24,11 @@ import (
 
 const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
 
-Nothing is exported. The checkpoint's file or tables are made where they do not exist yet. Of Kafka all is tried
-that a start and a restart need: to see, read and write each topic, to make what is missing, and a transaction.
-What can't be reached is not waited for, as run does: each check is made once, and has 20s
-at most, or KUBECDC_START_TIMEOUT.
-The exit code is 0 when all is well, 1 when something is not, 2 when settings are wrong.`
+Nothing is exported. The checkpoint's file or tables are created if they do not
+exist. With Kafka the check tries everything that a start and a restart need:
+to see, read and write each topic, to create missing ones, and a transaction.
+Unlike run it does not wait for a server that can't be reached: each check is
+made once, and takes at most KUBECDC_START_TIMEOUT, or 20s if that is 0s.`
 
 // checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
 const checkTimeout = 20 * time.Second
@@ -36,7 +36,7 @@ const checkTimeout = 20 * time.Second
 func newCheck() *cobra.Command {
 	return withSettings(&cobra.Command{
 		Use:   "check [flags]",
-		Short: "Check the settings, and that all they name can be reached",
+		Short: "Check the settings, and that the servers they name can be used",
 		Long:  checkHelp,
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return check(c.Context(), c) },
@@ -62,17 +62,17 @@ func check(ctx context.Context, c *cobra.Command) error {
 	return r.print(c.OutOrStdout())
 }
 
-// report is the table that check prints.
+// report is the table that exporter check prints.
 type report struct {
 	ctx      context.Context
 	settings *config.Config
 	cluster  *target
-	selected []change.Resource // to be exported, as far as that is known
+	selected []change.Resource // the resources to export, as far as they are known
 	lines    [][3]string
 	failed   int
 }
 
-var errStopped = errors.New("stopped before all was checked")
+var errStopped = errors.New("stopped before all checks were made")
 
 func (r *report) line(what, state, text string) {
 	for i, part := range strings.Split(strings.TrimSpace(text), "\n") {
@@ -83,7 +83,7 @@ func (r *report) line(what, state, text string) {
 	}
 }
 
-// step runs one check: its text is shown when it passes, its error when it fails. One that hangs is left behind.
+// step runs one check and reports its text or its error. A check that exceeds its limit is abandoned.
 func (r *report) step(step startup.Step, run func(context.Context) (string, error)) error {
 	if step.Limit = r.settings.Process.StartTimeout; step.Limit == 0 {
 		step.Limit = checkTimeout
@@ -116,7 +116,7 @@ func (r *report) print(w io.Writer) error {
 	return nil
 }
 
-// checkCluster asks the API server. One that gives no answer is not asked for more, and what may yet come is not used.
+// checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
 	step := startup.Step{For: "API server", At: cluster.REST.Host, Far: cluster.reach.far}
@@ -124,7 +124,7 @@ func (r *report) checkCluster() {
 	err := r.step(step, func(ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if errors.As(err, &silent) {
 		r.cluster = newTarget(cluster.Connection)
-		r.line("resources", "FAILED", "not checked: the API server gives no answer")
+		r.line("resources", "FAILED", "not checked: the API server does not answer")
 		r.failed++
 		return
 	}
@@ -144,8 +144,8 @@ func checkServer(ctx context.Context, cluster *target) (string, error) {
 	return text, nil
 }
 
-// errNameless: there is no context to take a name from, and the API server did not say which cluster it is.
-var errNameless = errors.New("not checked: it depends on the name of the cluster, which is taken from its uid unless KUBECDC_CLUSTER is set")
+// errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
+var errNameless = errors.New("not checked: the name of the cluster is not known; it comes from the cluster's uid unless KUBECDC_CLUSTER is set")
 
 func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
@@ -184,7 +184,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	bound := r.bindLog(ctx, sink)
 	var other *sinks.OtherClusterError
 	if errors.As(bound, &other) {
-		return "", bound // its log is left alone
+		return "", bound // write nothing to another cluster's log
 	}
 	found, err := sink.Check(ctx, r.selected)
 	for _, w := range found.Warnings {
@@ -199,12 +199,12 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	return strings.Join(append([]string{describeSink(r.settings)}, found.Kept...), "\n"), nil
 }
 
-// bindLog makes sure that the sink is the log that the checkpoint tells of, where both can be reached. One that has
-// told of nothing yet is left unbound: a check decides nothing.
+// bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
+// without streams: a check decides nothing.
 func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
 	store, _, err := openStore(ctx, nil, r.settings, r.cluster)
 	if err != nil || r.cluster.binding.ID == "" {
-		return nil // said already
+		return nil // reported by checkCheckpoint
 	}
 	defer store.Close()
 	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.identity); err != nil {
@@ -223,7 +223,7 @@ func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
 	return store.BindLog(ctx, identity)
 }
 
-// secretsAre says what becomes of Secrets.
+// secretsAre returns how Secrets are exported.
 func secretsAre(settings *config.Config, selected []change.Resource) string {
 	if !slices.ContainsFunc(selected, discovery.IsSecrets) {
 		return "not exported"
@@ -231,8 +231,8 @@ func secretsAre(settings *config.Config, selected []change.Resource) string {
 	return "exported as " + settings.Records.Secrets
 }
 
-// meet makes sure that what the sink has under the cluster's name is of this cluster. Without a checkpoint the whole log may
-// have to be read for that, once.
+// meet checks that the log under the cluster's name belongs to this cluster. Without a checkpoint that may take a read of
+// the whole log.
 func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
 	for slot := range r.settings.Slots.Count {
 		from := sinks.Durable{New: true}
@@ -252,7 +252,7 @@ func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.
 	return nil
 }
 
-// checkResources makes sure that what is to be exported exists and may be listed and watched.
+// checkResources checks that the selected resources exist and may be listed and watched.
 func (r *report) checkResources(ctx context.Context) (string, error) {
 	plan, err := exportConfig(r.settings)
 	if err != nil {
@@ -282,13 +282,13 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if len(forbidden) > 0 {
 		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
 	}
-	blind, err := r.blind(ctx)
+	missing, err := r.missingRemovalRights(ctx)
 	if err != nil {
 		return "", err
 	}
 	text := fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected))
-	if len(blind) > 0 {
-		text += "\nnot allowed: " + strings.Join(blind, ", ") + ": the objects of a resource that is removed would not be recorded as deleted"
+	if len(missing) > 0 {
+		text += "\nnot allowed: " + strings.Join(missing, ", ") + ": if a resource is removed, its objects would not be recorded as deleted"
 	}
 	return text, nil
 }

@@ -36,7 +36,7 @@ func exitCode(err error) int {
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrRival):
 		return exitFenced
-	case errors.Is(err, context.Canceled): // told to stop before there was anything to finish
+	case errors.Is(err, context.Canceled): // stopped before there was anything to finish
 		return exitOK
 	}
 	return exitFailed

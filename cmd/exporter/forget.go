@@ -22,12 +22,12 @@ const forgetHelp = `Forget streams that are not selected any more.
 
 A stream is one resource, or one resource in one namespace (pods, pods@shop). When
 the settings stop selecting it, it ends: the control topic has a stream-end record,
-and the checkpoint keeps how far the stream was and what it knows of each object.
-If it is selected again, it goes on from there, and tells what happened meanwhile.
+and the checkpoint keeps its position and the last state of each object. If it is
+selected again, it resumes there and exports what happened meanwhile.
 
 Forget drops that from the checkpoint. The log is left as it is. If the stream is
-selected again later, it begins with a snapshot, as a new one does, and what was
-deleted meanwhile is never told.
+selected again later, it begins with a snapshot, as a new one does, and objects
+deleted meanwhile get no delete record.
 
 Without arguments it lists the streams that have ended. Stop all exporters first:
 a stream whose slot is held is refused.

@@ -1,5 +1,5 @@
 // Command exporter writes the changes of a Kubernetes cluster to a log. It reads settings, joins the parts, and
-// turns errors into messages and exit codes; what the parts do is in their packages.
+// turns errors into messages and exit codes.
 package main
 
 import (

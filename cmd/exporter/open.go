@@ -13,7 +13,7 @@ import (
 	"kubecdc/internal/startup"
 )
 
-// openStore opens the checkpoint, and says where it is in words that may be shown.
+// openStore opens the checkpoint. It also returns its location, without passwords.
 func openStore(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target) (_ checkpoint.Store, where string, _ error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
@@ -21,9 +21,9 @@ func openStore(ctx context.Context, start *startup.Steps, c *config.Config, clus
 	}
 	step := startup.Step{For: "the checkpoint", At: c.Checkpoint.Location.String(), Limit: openLimit}
 	if path != "" {
-		step.At, step.Limit = "sqlite:"+path, 0 // one that was written by an older release is written anew
+		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release takes as long as it takes
 	}
-	var store checkpoint.Store // not to be touched after an error: an attempt may outlive Do
+	var store checkpoint.Store // not to be used after an error: an attempt may outlive Do
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		store, err = openStoreAt(ctx, c, path)
 		return err
@@ -34,7 +34,7 @@ func openStore(ctx context.Context, start *startup.Steps, c *config.Config, clus
 	return store, step.At, nil
 }
 
-// openStoreAt opens the SQLite file at path, or the Postgres database where that is empty.
+// openStoreAt opens the SQLite file at path, or the Postgres database if path is empty.
 func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint.Store, error) {
 	if path != "" {
 		return sqlite.Open(ctx, path)
@@ -43,7 +43,7 @@ func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint
 		PasswordFile: c.Checkpoint.PasswordFile, Relaxed: sinkOf(c).CheckpointMayForget})
 }
 
-// openLeases prepares where replicas agree on who owns which slot.
+// openLeases returns the store of the leases.
 func openLeases(c *config.Config, cluster *target, store checkpoint.Store) (checkpoint.Leases, error) {
 	if c.Slots.Leases != "kubernetes" {
 		return store, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Built with the tag profile, the exporter writes a CPU profile of the time between SIGUSR1 and SIGUSR2 into the
-// file that KUBECDC_PROFILE names, and its allocations beside it. The bench uses it; releases do not have it.
+// file that KUBECDC_PROFILE names, and its allocations beside it. The bench uses it; releases are built without it.
 func init() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, syscall.SIGUSR1, syscall.SIGUSR2)

@@ -9,10 +9,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// reach tells how far a request to the API server is. Credentials come first: client-go runs the kubeconfig's plugin
-// before it connects, without a limit, and can't be told to stop.
+// reach tracks how far a request to the API server has come. Credentials come first: client-go runs the kubeconfig's
+// plugin before it connects, without a time limit or a way to stop it.
 type reach struct {
-	plugin string // the command; empty where there is none
+	plugin string // the command; empty: there is none
 	stage  atomic.Pointer[string]
 }
 
@@ -24,7 +24,7 @@ func newReach(config *rest.Config) *reach {
 	return r
 }
 
-// trace gives a context for one attempt.
+// trace returns the context of one attempt, whose requests are tracked.
 func (r *reach) trace(ctx context.Context) context.Context {
 	r.at("")
 	if r.plugin != "" {
@@ -47,7 +47,7 @@ func (r *reach) on(err error, stage string) {
 	}
 }
 
-// far says how far the last attempt is.
+// far returns how far the last attempt has come.
 func (r *reach) far() string {
 	if stage := r.stage.Load(); stage != nil {
 		return *stage

@@ -15,7 +15,7 @@ import (
 
 const rootHelp = `exporter turns the watch stream of a Kubernetes cluster into an ordered, complete, replayable log.
 
-With nothing but a kubeconfig it shows what happens in the cluster:
+With only a kubeconfig it prints what happens in the cluster:
 
   exporter run
 
@@ -30,13 +30,14 @@ exporter run --help explains every setting.`
 
 const exitCodes = `
 Exit codes:
-  0    done; for run: told to stop, and what was in flight is checkpointed
+  0    done; for run: stopped by a signal, and the batch in flight is committed
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
        within KUBECDC_START_TIMEOUT
-  2    settings are wrong: each that is wrong is named, with what to do
-  3    fenced: another process took over the slot, or writes the same log with another checkpoint
+  2    wrong settings: each one is named, with a fix
+  3    fenced: another process took over the slot, or writes the same log with
+       another checkpoint
   130  ended at once by a second Ctrl-C or SIGTERM; nothing is lost: the next
-       start goes on from the checkpoint
+       start resumes from the checkpoint
 `
 
 // width of --help.
@@ -61,8 +62,8 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	return root
 }
 
-// withExitCodes adds them to what cobra says by itself. A template would do it too, but once the program can execute
-// one the linker must keep every exported method of every type: 10 MB.
+// withExitCodes adds the exit codes to cobra's usage text. A template could do that too, but a program that can execute
+// templates is 10 MB larger: the linker must keep every exported method of every type.
 func withExitCodes(root *cobra.Command) {
 	usage := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
@@ -74,11 +75,11 @@ func withExitCodes(root *cobra.Command) {
 	})
 }
 
-// withSettings gives a command the flags of all settings, and help that explains them.
+// withSettings adds the flags of all settings to a command, and the help about them.
 func withSettings(c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nEach setting is a flag, or a variable of the environment; a flag wins.\nDefaults are in [brackets].\n"+
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nEach setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
 			config.Usage(width)+exitCodes)
 		return err
 	})
@@ -100,7 +101,7 @@ func flagError(c *cobra.Command, err error) error {
 	return &usageError{text + "\n" + hint + "exporter " + c.Name() + " --help explains all"}
 }
 
-// execute runs one command line and gives the exit code.
+// execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)

@@ -22,7 +22,7 @@ import (
 func newRun() *cobra.Command {
 	return withSettings(&cobra.Command{
 		Use:   "run [flags]",
-		Short: "Export the changes of a cluster until told to stop",
+		Short: "Export the changes of a cluster until stopped",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return run(c.Context(), c) },
 	})
@@ -55,8 +55,8 @@ func run(ctx context.Context, c *cobra.Command) error {
 	})
 }
 
-// within gives the result of work, or, when it has not ended within a limit after ctx has, the error that comes with the
-// limit: a pipe that nobody reads and a server that does not answer can hold it for ever.
+// within returns the result of work. If work has not ended within a limit after the end of ctx, it returns the limit's error:
+// a pipe that nobody reads, or a server that does not answer, can block it for ever.
 func within(ctx context.Context, limit func() (time.Duration, error), work func() error) error {
 	result := make(chan error, 1)
 	go func() { result <- work() }()
@@ -74,7 +74,7 @@ func within(ctx context.Context, limit func() (time.Duration, error), work func(
 	}
 }
 
-// exportTo exports, also over the loss of a checkpoint.
+// exportTo exports until ctx ends or an error is final. It opens both ends anew after the loss of the checkpoint.
 func exportTo(ctx context.Context, settings *config.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger) error {
 	plan, err := exportConfig(settings)
 	if err != nil {
@@ -98,10 +98,10 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *target, sta
 	}
 }
 
-// reopenAfter leaves time to whoever is at work on the database.
+// reopenAfter is the pause before a checkpoint that was dropped is opened again, while someone may still work on the database.
 const reopenAfter = time.Second
 
-// exportOnce opens both ends and runs between them, until one is to be opened anew.
+// exportOnce opens the checkpoint and the sink, and exports until it fails.
 func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger) error {
 	store, where, err := openStore(ctx, start, settings, cluster)
 	if err != nil {
@@ -136,7 +136,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	return err
 }
 
-// newLog makes the process's log; client-go's goes there too.
+// newLog returns the logger of the process. client-go logs there too.
 func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
 	var out io.Writer = progress.Writer(os.Stderr)
 	log := observe.NewLogger(out, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
@@ -146,7 +146,7 @@ func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
 	return log
 }
 
-// progressTerminal is where a bar can be drawn: a terminal that no changes are written to.
+// progressTerminal returns the terminal to draw a progress bar on, or nil. Changes and the bar can't share one.
 func progressTerminal(settings *config.Config) io.Writer {
 	shared := sinkOf(settings).Stdout && observe.IsTerminal(os.Stdout)
 	if !observe.IsTerminal(os.Stderr) || shared {

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// withSignals gives a context that ends with the first SIGINT or SIGTERM: the process then drains. The second
-// one ends the process at once.
+// withSignals returns a context that ends with the first SIGINT or SIGTERM: the process then drains. The second signal ends
+// the process at once.
 func withSignals(parent context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(parent)
 	signals := make(chan os.Signal, 2)
@@ -18,7 +18,7 @@ func withSignals(parent context.Context) (context.Context, context.CancelFunc) {
 		<-signals
 		cancel()
 		<-signals
-		fmt.Fprintln(os.Stderr, "exporter: ended at once; the next start goes on from the checkpoint")
+		fmt.Fprintln(os.Stderr, "exporter: ended at once; the next start resumes from the checkpoint")
 		os.Exit(exitKilled)
 	}()
 	return ctx, func() { signal.Stop(signals); cancel() }

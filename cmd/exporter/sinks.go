@@ -14,7 +14,7 @@ import (
 	"kubecdc/sinks/stdout"
 )
 
-// sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md says how to add one.
+// sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md explains how to add one.
 var sinkTable = []sinkEntry{
 	{Kind: stdout.Kind, open: openStdout},
 	{Kind: kafka.Kind, open: openKafka,
@@ -26,28 +26,28 @@ var sinkTable = []sinkEntry{
 type sinkEntry struct {
 	sinks.Kind
 	open func(context.Context, *config.Config, *target, sinkHelp) (sinks.Sink, error)
-	// at is its server, and within is where in it the log is, in words that may be shown. Both may be nil.
+	// at is the address of its server, and within is the place of the log in it, both without passwords. Both may be nil.
 	at, within func(*config.Config) string
 }
 
-// sinkOf gives the sink that the settings choose.
+// sinkOf returns the sink that the settings select.
 func sinkOf(c *config.Config) sinkEntry {
 	for _, e := range sinkTable {
 		if e.Name == c.Sink.Kind {
 			return e
 		}
 	}
-	panic("no sink is called " + c.Sink.Kind) // config allows those of the table only
+	panic("no sink is called " + c.Sink.Kind) // config allows only those of the table
 }
 
-// sinkHelp is what a sink may use of the rest.
+// sinkHelp is what the exporter lends to a sink.
 type sinkHelp struct {
 	log   *slog.Logger
 	watch sinks.Observer
 	pin   kafka.Pin
 }
 
-// openSink prepares the destination.
+// openSink opens the sink that the settings select.
 func openSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	step := startup.Step{For: "the sink", At: sinkAddress(c), Limit: openLimit}
 	var sink sinks.Sink
@@ -87,7 +87,7 @@ func openKafka(_ context.Context, c *config.Config, cluster *target, help sinkHe
 	return kafka.New(settings)
 }
 
-// sinkAddress says where the sink's server is, in words that may be shown.
+// sinkAddress returns the address of the sink's server, without passwords.
 func sinkAddress(c *config.Config) string {
 	e := sinkOf(c)
 	if e.at == nil {
@@ -96,7 +96,7 @@ func sinkAddress(c *config.Config) string {
 	return e.at(c)
 }
 
-// describeSink says where changes go, in words that may be shown.
+// describeSink returns where changes are written, without passwords.
 func describeSink(c *config.Config) string {
 	if e := sinkOf(c); e.within != nil {
 		return sinkAddress(c) + " " + e.within(c)

@@ -14,10 +14,10 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// target is the cluster that is exported: how to reach it, what it is called, and what tells it from all others.
+// target is the cluster to export: its connection, its name and its identity.
 type target struct {
 	*config.Connection
-	reach    *reach // how far a request is
+	reach    *reach // how far a request has come
 	server   *discovery.Server
 	identity change.ClusterIdentity
 	binding  checkpoint.Binding // once the checkpoint is bound
@@ -28,14 +28,14 @@ func newTarget(c *config.Connection) *target {
 	return &target{Connection: c, reach: newReach(c.REST)}
 }
 
-// Limits of one attempt. Connecting to a checkpoint may have to wait for another process that makes its tables.
+// Limits of one attempt. Opening a checkpoint may have to wait for another process that creates its tables.
 const (
 	askLimit  = 20 * time.Second
 	openLimit = 30 * time.Second
 )
 
-// identify asks the API server which cluster it is, and takes a name from that where nothing else gives one. The name is
-// needed before anything is opened: it is part of the checkpoint and of the log.
+// identify reads the cluster's identity from the API server, and derives the name from it if nothing else gives one. The
+// name is needed before anything is opened: it is part of the checkpoint and of the log.
 func (t *target) identify(ctx context.Context, start *startup.Steps) (err error) {
 	if t.server, err = discovery.Connect(t.REST); err != nil {
 		return err
@@ -56,18 +56,18 @@ func (t *target) identify(ctx context.Context, start *startup.Steps) (err error)
 	return err
 }
 
-// defaultName is derived from the uid alone: that never changes, and a name that changes begins another log.
+// defaultName derives a name from the uid alone, which never changes: another name would begin another log.
 func defaultName(id change.ClusterIdentity) (string, error) {
 	if id.UID == "" {
 		return "", &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CLUSTER",
-			What: "not set, and the default, which is taken from the uid of namespace kube-system, can't be had: " + id.Hidden,
+			What: "not set, and the default can't be derived from the uid of namespace kube-system: " + id.Hidden,
 			Fix:  "set it to a name that no other cluster has, or grant get on namespace kube-system"}}}
 	}
 	hex := strings.ReplaceAll(id.UID, "-", "")
 	return "k8s-" + hex[:min(8, len(hex))], nil
 }
 
-// bind makes sure that the checkpoint is this cluster's.
+// bind checks that the checkpoint belongs to this cluster, and makes a new one belong to it.
 func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
 	step := startup.Step{For: "the checkpoint to say which cluster it is of", At: where, Limit: askLimit}

@@ -10,7 +10,7 @@ import (
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
 var version = ""
 
-// versionText is the version, or what the Go tool knows of the commit.
+// versionText returns the version, or the commit if the build set none.
 func versionText() string {
 	if version != "" {
 		return version

@@ -8,13 +8,13 @@ import (
 	"kubecdc/observe"
 )
 
-// working tells the observers, and knows whether work has begun: before that there is nothing in flight to wait for.
+// working passes events on to the observers, and notes whether a slot was ever held: before that nothing is in flight.
 type working struct {
 	*observe.Exporter
 	begun atomic.Bool
 }
 
-// SlotHeld: from the first slot on there is work.
+// SlotHeld notes that work has begun.
 func (w *working) SlotHeld(slot int, epoch int64, held bool) {
 	if held {
 		w.begun.Store(true)
@@ -22,7 +22,7 @@ func (w *working) SlotHeld(slot int, epoch int64, held bool) {
 	w.Exporter.SlotHeld(slot, epoch, held)
 }
 
-// waitsFor shows in /readyz what the start waits for; nil when it goes on.
+// waitsFor shows in /readyz what the start waits for, and clears it on nil.
 func (w *working) waitsFor(err error) {
 	if err == nil {
 		w.Health.Clear("start")
@@ -32,12 +32,11 @@ func (w *working) waitsFor(err error) {
 }
 
 const (
-	grace      = 2 * time.Second        // what closing connections may take after the shutdown timeout
-	startGrace = 300 * time.Millisecond // what giving back a lease may take where no work has begun
+	grace      = 2 * time.Second        // for closing connections after the shutdown timeout
+	startGrace = 300 * time.Millisecond // for releasing a lease if no work has begun
 )
 
-// mayEnd says how long the process may go on after it was told to stop, and what it means when that is not enough. Where no
-// work has begun it means nothing.
+// mayEnd returns how long the process may take to stop, and the error if it takes longer: none if no work has begun.
 func (w *working) mayEnd(shutdownTimeout time.Duration) (time.Duration, error) {
 	if w.begun.Load() {
 		return shutdownTimeout + grace, export.ErrShutdownTimeout

@@ -11,7 +11,7 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// checkTags checks what the tags of Config say: values, min and max.
+// checkTags checks each given setting against the tags values, min and max.
 func (l *loader) checkTags() {
 	for _, s := range all {
 		if !l.set(s.Env) {
@@ -59,7 +59,7 @@ func number(v reflect.Value) float64 {
 	return v.Float()
 }
 
-// parse reads a bound in the notation of the field.
+// parse reads a bound in the notation of the setting's type.
 func (s *Setting) parse(bound string) float64 {
 	var b Bytes
 	var err error

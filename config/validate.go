@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// checkMeaning checks what tags can't say: notations, and settings that need or exclude each other.
-func (l *loader) checkMeaning() {
+// validate checks what tags can't express: notations, and settings that require or exclude each other.
+func (l *loader) validate() {
 	l.checkResources("KUBECDC_RESOURCES", l.c.Source.Resources)
 	l.checkResources("KUBECDC_METADATA_ONLY", l.c.Records.MetadataOnly)
 	l.checkContent()
@@ -26,8 +26,8 @@ func (l *loader) checkMeaning() {
 	l.checkListen()
 }
 
-// resourceName: a plural with its group and perhaps version, or a pattern: pods, deployments.apps, *.example.com, *.
-// discovery.ParsePattern reads it.
+// resourceName matches a plural with its group and perhaps a version, or a pattern: pods, deployments.apps, *.example.com, *.
+// discovery.ParsePattern parses it.
 var resourceName = regexp.MustCompile(`^(\*|[a-z0-9]([a-z0-9-]*[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
 
 func (l *loader) checkResources(name string, list List) {
@@ -52,7 +52,7 @@ func (l *loader) checkResources(name string, list List) {
 func (l *loader) checkRecovery() {
 	r := l.c.Recovery
 	if r.BackfillMaxQPS < r.BackfillQPS {
-		l.add("KUBECDC_BACKFILL_MAX_QPS", fmt.Sprintf("%g is less than KUBECDC_BACKFILL_QPS (%g), which a backfill begins with", r.BackfillMaxQPS, r.BackfillQPS),
+		l.add("KUBECDC_BACKFILL_MAX_QPS", fmt.Sprintf("%g is less than KUBECDC_BACKFILL_QPS (%g), the rate at the start of a recovery", r.BackfillMaxQPS, r.BackfillQPS),
 			"raise it, or lower KUBECDC_BACKFILL_QPS")
 	}
 }
@@ -60,7 +60,7 @@ func (l *loader) checkRecovery() {
 func (l *loader) checkSource() {
 	for _, ns := range l.c.Source.Namespaces {
 		if len(validation.IsDNS1123Label(ns)) > 0 {
-			l.add("KUBECDC_NAMESPACES", fmt.Sprintf("%q can't be the name of a namespace", ns),
+			l.add("KUBECDC_NAMESPACES", fmt.Sprintf("%q is not a valid name of a namespace", ns),
 				"write names with commas between, or leave it out for all namespaces; there are no patterns")
 		}
 	}
@@ -77,7 +77,7 @@ func (l *loader) checkSlots() {
 	switch ns := l.c.Slots.Namespace; {
 	case ns == "":
 	case len(validation.IsDNS1123Label(ns)) > 0:
-		l.add(name, fmt.Sprintf("%q can't be the name of a namespace", ns), "name the namespace that the exporter runs in")
+		l.add(name, fmt.Sprintf("%q is not a valid name of a namespace", ns), "name the namespace that the exporter runs in")
 	case l.c.Slots.Leases != "kubernetes":
 		l.warn(name + " has no effect while KUBECDC_LEASES is " + l.c.Slots.Leases)
 	}
