@@ -45,11 +45,8 @@ kine: servers ## a gap where kine keeps the objects, as in k3s, on Postgres and 
 bench: servers ## what an event costs, beside an informer and the floor: docs/performance.md (ONLY=live for some rows)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PROFILE),-profile '$(PROFILE)')
 
-lint: ## gofmt, vet, staticcheck
-	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
-	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+lint: ## gofmt and the linters of .golangci.yml (the first time it builds golangci-lint: minutes)
+	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 
 build: ## bin/exporter, a static binary
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"io"
 	"strconv"
 
@@ -40,7 +41,7 @@ func (w *walk) flush(to int) {
 
 // end gives what was copied, if nothing but space is left.
 func (w *walk) end() ([]byte, error) {
-	if _, err := w.decoder.ReadToken(); err != io.EOF {
+	if _, err := w.decoder.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, ErrMalformed
 	}
 	w.flush(len(w.raw))

@@ -1,7 +1,5 @@
 package ownership
 
-import ()
-
 // SlotOf says which slot a stream belongs to. Another hash would move streams between slots without a change of their number,
 // and what a slot's tail tells would be lost to them.
 func SlotOf(stream string, slots int) int {

@@ -31,9 +31,7 @@ func parse(o Options) (*pgxpool.Config, error) {
 	if config.ConnConfig.DialFunc, err = o.dial(params); err != nil {
 		return nil, err
 	}
-	if n := int32(o.MaxConns); n > config.MaxConns {
-		config.MaxConns = n
-	}
+	config.MaxConns = max(config.MaxConns, o.MaxConns)
 	config.BeforeConnect = o.renew
 	return config, nil
 }

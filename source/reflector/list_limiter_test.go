@@ -25,7 +25,7 @@ type slowServer struct {
 func (s *slowServer) RoundTrip(r *http.Request) (*http.Response, error) {
 	s.count(r, 1)
 	defer s.count(r, -1)
-	body := io.ReadCloser(io.NopCloser(strings.NewReader(listed("100", "", "a a 10"))))
+	body := io.NopCloser(strings.NewReader(listed("100", "", "a a 10")))
 	switch {
 	case r.URL.Query().Get("watch") != "":
 		reader, writer := io.Pipe()

@@ -78,7 +78,7 @@ func unpackTar(f *zip.File, to string) error {
 	defer root.Close()
 	for entries := tar.NewReader(plain); ; {
 		entry, err := entries.Next()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err == nil {

@@ -133,7 +133,7 @@ func (p *Proxy) copy(ln *link, to, from net.Conn, allowed func(n int) (int, bool
 		n, cut := allowed(n)
 		_, werr := to.Write(buf[:n])
 		switch {
-		case err == io.EOF && !cut:
+		case errors.Is(err, io.EOF) && !cut:
 			closeWrite(to)
 			return
 		case err != nil || werr != nil || cut:
