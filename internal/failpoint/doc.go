@@ -1,21 +1,22 @@
-// Package failpoint lets a test kill, or suspend, the process at a named step: between receiving an event and committing its
-// position, and while a new owner brings the checkpoint up to the log. Only builds with the tag failpoints have it; in all others Hit is empty and costs nothing.
+// Package failpoint lets a test kill or suspend the process at a named step: between receiving an event and committing its
+// position, and while a new owner rolls forward or rebuilds the checkpoint. In builds without the tag failpoints Hit is empty
+// and costs nothing.
 package failpoint
 
-// The steps, in their order.
+// The steps, in order.
 const (
-	Received       = "received"        // an event was read, and is about to be handed on
+	Received       = "received"        // an event was read, and is about to be sent to the queue
 	Collected      = "collected"       // a batch was gathered
-	Prepared       = "prepared"        // it has its number and before-images
-	TxnAdded       = "txn-added"       // Kafka knows the transaction's partitions
-	DataProduced   = "data-produced"   // the changes are in the log, not committed
-	ControlWritten = "control-written" // so is the control record
+	Prepared       = "prepared"        // the batch has its number and before-images
+	TxnAdded       = "txn-added"       // the partitions were added to Kafka's transaction
+	DataProduced   = "data-produced"   // the changes were produced, but not committed
+	ControlWritten = "control-written" // so was the control record
 	Written        = "written"         // the sink has committed the batch
 	Committed      = "committed"       // the checkpoint has it too
-	RollingForward = "rolling-forward" // a new owner has read a batch of the tail, and is about to commit it
-	Rebuilding     = "rebuilding"      // a page of a rebuild of the checkpoint is about to be written
-	Rebuilt        = "rebuilt"         // all of them are, and the rebuild is about to be ended
+	RollingForward = "rolling-forward" // a new owner is about to commit a batch of the tail
+	Rebuilding     = "rebuilding"      // a page of a rebuild is about to be written
+	Rebuilt        = "rebuilt"         // all pages are written, and the rebuild is about to end
 )
 
-// All are the steps that a batch to Kafka passes, and those of a rebuild.
+// All lists the steps. The chaos test kills the process at each of them.
 var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}

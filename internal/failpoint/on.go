@@ -11,7 +11,7 @@ import (
 )
 
 // KUBECDC_FAILPOINT=name:n kills the process (kill -9) when it passes the step for the nth time; name:n:stop suspends it
-// (SIGSTOP). Of a list with commas each strikes after the one before, and counts from there.
+// (SIGSTOP). The entries of a comma-separated list apply one after another, and each counts from the one before.
 var points = struct {
 	sync.Mutex
 	list []point
@@ -39,7 +39,7 @@ func setting(text string) (list []point) {
 	return list
 }
 
-// Hit ends or suspends the process if this is the step and the time.
+// Hit kills or suspends the process if step is the current entry's and n has been reached.
 func Hit(step string) {
 	points.Lock()
 	defer points.Unlock()

@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ProxyError: the HTTP proxy that leads to the API server does not connect to it. The API server was not asked.
+// ProxyError is the refusal of an HTTP proxy to connect to the API server. The request did not reach the API server.
 type ProxyError struct {
 	Proxy  string // its address, without user and password
 	Target string // host:port of the API server
@@ -30,8 +30,8 @@ func (e *ProxyError) Error() string {
 	return text + ": it can't reach it for now"
 }
 
-// ProxyOf names the proxy by which a request without TLS goes to the API server, which reads and may answer it; empty without
-// one. With TLS a proxy only passes on what it can't read.
+// ProxyOf names the proxy on the way to an API server without TLS, or "" if there is none. Such a proxy reads the requests and may
+// answer them; with TLS it can't.
 func ProxyOf(config *rest.Config, server *url.URL) string {
 	proxy := config.Proxy
 	if proxy == nil {
@@ -46,12 +46,12 @@ func ProxyOf(config *rest.Config, server *url.URL) string {
 	return ""
 }
 
-// address is that of a proxy, without user and password.
+// address returns the proxy's address, without user and password.
 func address(proxy *url.URL) string {
 	return (&url.URL{Scheme: proxy.Scheme, Host: proxy.Host}).String()
 }
 
-// NameProxies makes the refusal of a proxy a *ProxyError; net/http gives its words alone, as if they were the API server's.
+// NameProxies turns the refusal of a proxy into a *ProxyError. net/http returns only its text, as if the API server had sent it.
 func NameProxies(config *rest.Config) {
 	config.Wrap(func(rt http.RoundTripper) http.RoundTripper {
 		if t := base(rt); t != nil {
@@ -67,7 +67,7 @@ func NameProxies(config *rest.Config) {
 
 var proxies sync.Mutex
 
-// base is the transport below all wrappers; nil where it is another.
+// base returns the transport below all wrappers, or nil if it is not an *http.Transport.
 func base(rt http.RoundTripper) *http.Transport {
 	for {
 		switch t := rt.(type) {

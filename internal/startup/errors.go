@@ -19,7 +19,7 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Passing reports whether waiting may mend a failure. The rest ends the process, since somebody has to do something.
+// Passing reports whether a failure may pass by itself. Any other failure ends the process, since somebody has to act.
 func Passing(err error) bool {
 	var db *dberror.Error
 	var proxy *kubeapi.ProxyError
@@ -27,21 +27,21 @@ func Passing(err error) bool {
 	var request *url.Error
 	switch {
 	case errors.As(err, &db):
-		return db.Passing // its own package knows
+		return db.Passing // classified by the database's package
 	case errors.As(err, &proxy):
-		return proxy.Code >= http.StatusInternalServerError // a proxy that can't reach the server; 403 and 407 are its rules
+		return proxy.Code >= http.StatusInternalServerError // 5xx: the proxy can't reach the server; 403 and 407 are its rules
 	case errors.As(err, &status):
-		code := status.Status().Code // an answer: no time now, or no
+		code := status.Status().Code // 429 and 5xx: overloaded; the others are final
 		return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 	case isTrust(err), isLocal(err):
 		return false
 	case errors.As(err, &request):
-		return true // no answer was had: refused, reset, no such name, a credential plugin that fails for now
+		return true // no answer: refused, reset, no such host, a credential plugin that fails for now
 	}
 	return isDeadline(err) || isConnection(err)
 }
 
-// isTrust: one side does not take the other's certificate, or no TLS is spoken.
+// isTrust reports that one side rejects the other's certificate, or does not speak TLS.
 func isTrust(err error) bool {
 	var verify *tls.CertificateVerificationError
 	var authority x509.UnknownAuthorityError
@@ -52,8 +52,8 @@ func isTrust(err error) bool {
 		errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &alert) && alert.Op == "remote error"
 }
 
-// isLocal: what is wrong is on this machine: a file that can't be read, a credential plugin that is not installed
-// (client-go gives its error as text alone), an address that is none.
+// isLocal reports a problem on this machine: a file that can't be read, a credential plugin that is not installed (client-go
+// returns only text for it), an invalid address.
 func isLocal(err error) bool {
 	var file *fs.PathError
 	text := err.Error()
@@ -61,12 +61,12 @@ func isLocal(err error) bool {
 		strings.Contains(text, "unsupported protocol scheme")
 }
 
-// isDeadline: an attempt took too long.
+// isDeadline reports that an attempt took too long.
 func isDeadline(err error) bool {
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// isConnection: a connection could not be made, or broke.
+// isConnection reports that a connection could not be made, or broke.
 func isConnection(err error) bool {
 	var op *net.OpError
 	var dns *net.DNSError

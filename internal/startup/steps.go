@@ -1,6 +1,6 @@
-// Package startup takes a process through what it needs of its servers before it can work, step by step. Each attempt at a
-// step has a limit, whatever it hangs on; what is waited for is told; what may pass by itself is tried again. It knows
-// nothing of what the steps do.
+// Package startup runs the steps of a start, each of which needs one server. Every attempt at a step has a time limit,
+// whatever it hangs on. Failures that may pass by themselves are retried, and waits are reported. The package does not know
+// what the steps do.
 package startup
 
 import (
@@ -15,15 +15,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Step is one thing that is needed of one server.
+// Step is one thing that the start needs from one server.
 type Step struct {
 	For   string        // what is waited for: "the API server to say which cluster it is"
-	At    string        // the server's address, in words that may be shown
+	At    string        // the server's address, without passwords
 	Limit time.Duration // of one attempt; 0: none
-	Far   func() string // how far the attempt is; nil: not known
+	Far   func() string // how far the attempt has come; nil: not known
 }
 
-// what is the step in words.
+// what describes the step.
 func (s Step) what() string {
 	if s.At == "" {
 		return s.For
@@ -31,7 +31,7 @@ func (s Step) what() string {
 	return s.For + " (" + s.At + ")"
 }
 
-// silence says that there is no answer, and how far the attempt is.
+// silence describes an attempt without an answer: how far it has come.
 func (s Step) silence() string {
 	if s.Far != nil {
 		if far := s.Far(); far != "" {
@@ -41,7 +41,7 @@ func (s Step) silence() string {
 	return "no answer yet"
 }
 
-// SilentError: an attempt had no end within its limit.
+// SilentError is the error of an attempt that did not end within its limit.
 type SilentError struct {
 	Step  Step
 	After time.Duration
@@ -57,10 +57,10 @@ func (e *SilentError) Error() string {
 	return text
 }
 
-// Unwrap lets callers see that it was a deadline.
+// Unwrap makes it a deadline error.
 func (e *SilentError) Unwrap() error { return context.DeadlineExceeded }
 
-// attempt is one call that runs beside the caller: client-go runs credential plugins without a context.
+// attempt is one call in a goroutine of its own, since client-go runs credential plugins without a context.
 type attempt struct {
 	step   Step
 	ctx    context.Context
@@ -79,7 +79,7 @@ func (s Step) begin(ctx context.Context, do func(context.Context) error) *attemp
 	return a
 }
 
-// slack is what an attempt may take to end once its limit has passed.
+// slack is the time that an attempt has to return after its limit.
 const slack = 200 * time.Millisecond
 
 // Once makes one attempt, and returns at its limit, or when ctx ends, even if the attempt does not.
@@ -100,7 +100,7 @@ func Once(ctx context.Context, step Step, do func(context.Context) error) error 
 	}
 }
 
-// judge tells an attempt that ended at its limit from one that failed.
+// judge returns a SilentError for an attempt that ended at its limit, and other errors as they are.
 func (a *attempt) judge(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || a.ctx.Err() == nil {
 		return err
@@ -108,18 +108,18 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 	return &SilentError{Step: a.step, After: a.step.Limit, far: a.step.silence(), err: err}
 }
 
-// Steps waits for the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.
+// Steps runs the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.
 type Steps struct {
-	log   *slog.Logger
-	tell  func(waiting error) // what is waited for now; nil when that is over
-	limit time.Duration
-	until atomic.Pointer[time.Time] // nil: for as long as it takes
+	log    *slog.Logger
+	notify func(waiting error) // what the start waits for now; nil: nothing
+	limit  time.Duration
+	until  atomic.Pointer[time.Time] // nil: for as long as it takes
 }
 
-// New begins a start that may take as long as limit says; 0: as long as it takes. tell is called when what is waited for
-// changes, and with nil when a step is done.
-func New(log *slog.Logger, limit time.Duration, tell func(waiting error)) *Steps {
-	s := &Steps{log: log, tell: tell, limit: limit}
+// New begins a start that may take up to limit; 0: as long as it takes. notify is called when what the start waits for changes,
+// and with nil when a step is done.
+func New(log *slog.Logger, limit time.Duration, notify func(waiting error)) *Steps {
+	s := &Steps{log: log, notify: notify, limit: limit}
 	if limit > 0 {
 		until := time.Now().Add(limit)
 		s.until.Store(&until)
@@ -127,14 +127,14 @@ func New(log *slog.Logger, limit time.Duration, tell func(waiting error)) *Steps
 	return s
 }
 
-// Done ends the start: what is still to come has no limit.
+// Done ends the start: later steps have no common limit.
 func (s *Steps) Done() {
 	if s != nil {
 		s.until.Store(nil)
 	}
 }
 
-// TimeoutError: the start took longer than it may.
+// TimeoutError is the error of a start that exceeded its limit.
 type TimeoutError struct {
 	Limit  time.Duration
 	Step   Step
@@ -145,16 +145,16 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("not started within %s (KUBECDC_START_TIMEOUT): waited for %s: %s", e.Limit, e.Step.what(), e.Reason)
 }
 
-// Do tries a step until it succeeds or fails for good (Passing), ctx ends, or the start's time is over. It never makes a second
-// attempt beside one that hangs. After an error an attempt may still run: what it sets is not to be touched then.
+// Do retries a step until it succeeds, fails for good (see Passing), ctx ends, or the start's limit is exceeded. It never begins a
+// second attempt while one hangs. After an error an attempt may still run: don't use what it sets then.
 func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) error) error {
 	if s == nil {
 		return do(ctx)
 	}
 	w := &waiting{Steps: s, step: step, retry: backoff.NewExponentialBackOff(), timeout: s.timeout()}
 	w.retry.InitialInterval, w.retry.MaxInterval = 200*time.Millisecond, 10*time.Second
-	s.tell(&waitError{step: step, reason: "just asked"})
-	defer s.tell(nil)
+	s.notify(&waitError{step: step, reason: "just begun"})
+	defer s.notify(nil)
 	for {
 		err := w.attempt(ctx, do)
 		if err == nil || ctx.Err() != nil || !Passing(err) {
@@ -162,14 +162,14 @@ func (s *Steps) Do(ctx context.Context, step Step, do func(context.Context) erro
 			return err
 		}
 		w.failed = true
-		w.say(err.Error())
+		w.report(err.Error())
 		if err := w.pause(ctx, err); err != nil {
 			return err
 		}
 	}
 }
 
-// timeout fires when the start's time is over; nil for never.
+// timeout fires at the start's limit; nil: never.
 func (s *Steps) timeout() <-chan time.Time {
 	if until := s.until.Load(); until != nil {
 		return time.After(time.Until(*until))
@@ -177,23 +177,23 @@ func (s *Steps) timeout() <-chan time.Time {
 	return nil
 }
 
-// waiting is one step that is waited for.
+// waiting is one step in progress.
 type waiting struct {
 	*Steps
 	step    Step
 	retry   *backoff.ExponentialBackOff
 	timeout <-chan time.Time
 	reason  string
-	failed  bool // an attempt did, so the reason is more than silence
-	said    time.Time
+	failed  bool // an attempt failed, so the reason is more than silence
+	logged  time.Time
 }
 
 const (
-	silentAfter = 3 * time.Second // an attempt without an answer is told then
-	sayEvery    = time.Minute     // and again as often, while the reason is the same
+	silentAfter = 3 * time.Second // an attempt without an answer is logged after this time
+	logEvery    = time.Minute     // a wait is logged again after this time, if its reason is the same
 )
 
-// attempt makes one attempt, and tells when it takes long.
+// attempt makes one attempt, and reports it if it takes long.
 func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) error {
 	a := w.step.begin(ctx, do)
 	defer a.cancel()
@@ -204,8 +204,8 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 		case err := <-a.ended:
 			return a.judge(ctx, err)
 		case <-look.C:
-			if !w.failed || time.Since(w.said) >= sayEvery {
-				w.say(w.step.silence())
+			if !w.failed || time.Since(w.logged) >= logEvery {
+				w.report(w.step.silence())
 			}
 		case <-w.timeout:
 			if !w.failed {
@@ -218,7 +218,7 @@ func (w *waiting) attempt(ctx context.Context, do func(context.Context) error) e
 	}
 }
 
-// pause waits for the next attempt's time: for as long as the server asks, if it does.
+// pause waits before the next attempt, at least as long as the server asks for.
 func (w *waiting) pause(ctx context.Context, err error) error {
 	delay := w.retry.NextBackOff()
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
@@ -236,29 +236,29 @@ func (w *waiting) pause(ctx context.Context, err error) error {
 
 func (w *waiting) late() error { return &TimeoutError{Limit: w.limit, Step: w.step, Reason: w.reason} }
 
-// ownPort is this side of a connection, which is another one each time.
+// ownPort matches this side's address of a connection, which differs each time.
 var ownPort = regexp.MustCompile(`\S+->`)
 
-// say tells what is waited for, and why: in the log when the reason changes, and each minute.
-func (w *waiting) say(reason string) {
+// report notifies of the wait and its reason, and logs it when the reason changes, and each minute.
+func (w *waiting) report(reason string) {
 	known := ownPort.ReplaceAllString(reason, "") == ownPort.ReplaceAllString(w.reason, "")
 	w.reason = reason
-	w.tell(&waitError{step: w.step, reason: reason})
-	if known && time.Since(w.said) < sayEvery {
+	w.notify(&waitError{step: w.step, reason: reason})
+	if known && time.Since(w.logged) < logEvery {
 		return
 	}
-	w.said = time.Now()
+	w.logged = time.Now()
 	w.log.Warn("waiting for "+w.step.For, "at", w.step.At, "reason", reason)
 }
 
-// over says that a wait that was told of has ended well.
+// over logs the success of a step whose wait was logged.
 func (w *waiting) over(err error) {
-	if err == nil && !w.said.IsZero() {
+	if err == nil && !w.logged.IsZero() {
 		w.log.Info("no longer waiting for "+w.step.For, "at", w.step.At)
 	}
 }
 
-// waitError is what is waited for, for /readyz.
+// waitError describes the wait for /readyz.
 type waitError struct {
 	step   Step
 	reason string
