@@ -90,7 +90,7 @@ func clientset(t *testing.T, c *rest.Config) *kubernetes.Clientset {
 	return client
 }
 
-// accountToken is what kubelet would put into the Pod.
+// accountToken returns a token such as kubelet puts into the Pod.
 func accountToken(t *testing.T, client kubernetes.Interface, namespace, name string) string {
 	t.Helper()
 	answer, err := client.CoreV1().ServiceAccounts(namespace).CreateToken(t.Context(), name, &authentication.TokenRequest{}, metav1.CreateOptions{})
@@ -100,7 +100,7 @@ func accountToken(t *testing.T, client kubernetes.Interface, namespace, name str
 	return answer.Status.Token
 }
 
-// find gives the first object of a kind, as the type that T is.
+// find returns the first object of a kind, decoded as a T.
 func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string) (found T) {
 	t.Helper()
 	for _, o := range objects {
@@ -120,7 +120,7 @@ func find[T any](t *testing.T, objects []*unstructured.Unstructured, kind string
 	return found
 }
 
-// environment is what the exporter's container gets, as kubelet works it out.
+// environment returns the environment of the exporter's container, as kubelet computes it.
 func environment(t *testing.T, objects []*unstructured.Unstructured) (env []string) {
 	t.Helper()
 	container := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
@@ -176,7 +176,7 @@ func TestEveryRoleLetsARemovalBeSeen(t *testing.T) {
 	}
 }
 
-// wantNoSecrets: no role grants them, since no settings name them.
+// wantNoSecrets demands that no role grants Secrets, since no settings name them.
 func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {
 	t.Helper()
 	for _, rule := range find[rbacv1.ClusterRole](t, objects, "ClusterRole").Rules {
@@ -201,7 +201,7 @@ func TestReplicasMayUseLeasesInTheirNamespaceOnly(t *testing.T) {
 	}
 }
 
-// verbs that RBAC knows for resources.
+// verbs are RBAC's verbs for resources.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 
 func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
@@ -239,7 +239,7 @@ func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
 	}
 }
 
-// whatMayBeDone asks for each verb on each resource that the API server serves.
+// whatMayBeDone reviews each verb on each resource that the API server serves.
 func whatMayBeDone(t *testing.T, client kubernetes.Interface) (allowed []string) {
 	t.Helper()
 	lists, err := client.Discovery().ServerPreferredResources()

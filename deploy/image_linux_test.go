@@ -29,7 +29,7 @@ func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
 	}
 }
 
-// image is a file system with the binary and nothing else.
+// image returns a file system with only the binary.
 func image(t *testing.T) (root string) {
 	t.Helper()
 	if testing.Short() {

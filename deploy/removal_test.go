@@ -28,7 +28,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// With the rights that are shipped a removed resource is told from one that the API server does not show: that one's
+// The shipped rights distinguish a removed resource from one that the API server does not show for now: the latter's
 // objects are never recorded as deleted. Nor are they where the rights are missing: then /readyz names the right, and when
 // it is granted the deletions follow.
 func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {

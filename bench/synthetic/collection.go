@@ -66,7 +66,7 @@ func (c *collection) appendEvent(dst []byte) []byte {
 	return append(append(dst, c.bodies[id]...), "}\n"...)
 }
 
-// touch gives one object in so many a new version without an event, as if the watch had missed it.
+// touch returns one object in so many a new version without an event, as if the watch had missed it.
 func (c *collection) touch(every int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

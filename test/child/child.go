@@ -45,16 +45,16 @@ func (c *Child) supervise(started chan<- error) {
 	close(c.done)
 }
 
-// Done is closed when the process has ended and what it wrote has been read.
+// Done is closed when the process has ended and its output has been read.
 func (c *Child) Done() <-chan struct{} { return c.done }
 
-// Wait waits for the end, and says how it ended: nil is exit code 0.
+// Wait waits for the end of the process, and returns how it ended: nil is exit code 0.
 func (c *Child) Wait() error {
 	<-c.done
 	return c.err
 }
 
-// Kill is kill -9 of the process and of what it has started; it returns when the process is gone.
+// Kill kills the process and its children (kill -9), and returns when the process is gone.
 func (c *Child) Kill() {
 	if c.Running() {
 		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
@@ -62,7 +62,7 @@ func (c *Child) Kill() {
 	<-c.done
 }
 
-// Running tells whether the process has not ended yet.
+// Running reports whether the process has not ended yet.
 func (c *Child) Running() bool {
 	select {
 	case <-c.done:

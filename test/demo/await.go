@@ -42,7 +42,7 @@ func (t *story) awaitQuietly(ctx context.Context, what string, shown func(*topic
 	}
 }
 
-// awaitReady waits until the exporter says that it is ready.
+// awaitReady waits until /readyz is 200.
 func (t *story) awaitReady(ctx context.Context) error {
 	defer t.screen.wait("the exporter to be ready")()
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("not within %s", patience))

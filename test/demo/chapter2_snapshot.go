@@ -58,7 +58,7 @@ func bar(done, total int) string {
 	return fmt.Sprintf("   %s%s %s of %s", strings.Repeat("█", full), strings.Repeat("░", width-full), comma(done), comma(total))
 }
 
-// tellSnapshots shows what the control topic says of each first list.
+// tellSnapshots shows the control records of each snapshot.
 func (t *story) tellSnapshots() {
 	t.screen.say("What %s.control says of it, so that a consumer knows too:", topicPrefix)
 	table := newTable("lrr", "snapshot of", "objects", "complete at resourceVersion")

@@ -80,7 +80,7 @@ func (t *story) show(ctx context.Context, changes []shown) error {
 	return nil
 }
 
-// recordOf is the record of the change that gave this object, or that deleted it; nil until it is there.
+// recordOf returns the record of the change that made this version of the object, or deleted it; nil until it exists.
 func (l *topicLog) recordOf(k kind, name string, after *unstructured.Unstructured) *record {
 	if after != nil {
 		revision, _ := strconv.ParseUint(after.GetResourceVersion(), 10, 64)

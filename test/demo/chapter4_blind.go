@@ -55,7 +55,7 @@ func (t *story) killInABurst(ctx context.Context) error {
 	return <-written
 }
 
-// restartAPIServer makes the watch cache forget: whoever resumes from before it gets 410 Gone.
+// restartAPIServer restarts the API server. Its new watch cache answers 410 Gone to a watch from an earlier version.
 func (t *story) restartAPIServer(ctx context.Context) error {
 	defer t.screen.wait("the API server to restart")()
 	began := time.Now()
@@ -67,7 +67,7 @@ func (t *story) restartAPIServer(ctx context.Context) error {
 	return nil
 }
 
-// recover starts the exporter again and shows what it says of the gaps.
+// recover starts the exporter again and shows its gap records.
 func (t *story) recover(ctx context.Context) (err error) {
 	began := time.Now()
 	if t.exporter, err = t.stack.startExporter(); err != nil {
@@ -126,7 +126,7 @@ func gapRow(k kind, g *change.Gap) []cell {
 	return append(row, cells(plain, comma(g.Recovered), comma(g.Inferred), took(time.Duration(g.ElapsedMs)*time.Millisecond))...)
 }
 
-// tellLives shows what no list could have told: the life of an object that is gone, and a name that has changed hands.
+// tellLives shows what no list could show: the life of a deleted object, and a name that went to a new object.
 func (t *story) tellLives() {
 	t.screen.say("A list could not have told these. Each change has a record of its own, at its own resourceVersion:")
 	_, _ = t.consumer.look(func(l *topicLog) {

@@ -76,7 +76,7 @@ func sum(byOp map[string]int) (n int) {
 	return n
 }
 
-// claim says what holds, or how often it does not.
+// claim prints what holds, or how often it does not.
 func (t *story) claim(failures int, holds, fails string) {
 	if failures == 0 {
 		t.screen.done("%s", holds)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// lookAround tells how to go on: with KEEP=1 everything stays until Ctrl-C.
+// lookAround shows where to look next. With KEEP=1 everything keeps running until Ctrl-C.
 func (t *story) lookAround(ctx context.Context) {
 	t.screen.chapter("Look around")
 	if !keep() {
@@ -73,7 +73,7 @@ func (t *story) command(what string, lines ...string) {
 	}
 }
 
-// short gives a path as it is from here, where that is shorter.
+// short returns a path as it is from here, where that is shorter.
 func short(path string) string {
 	here, err := os.Getwd()
 	if err != nil {

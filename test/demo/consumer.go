@@ -67,7 +67,7 @@ func (c *consumer) run(ctx context.Context) {
 	}
 }
 
-// look calls see with the log, and gives a channel that is closed when there is more to see.
+// look calls see with the log, and returns a channel that is closed when there is more to see.
 func (c *consumer) look(see func(*topicLog)) (changed <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

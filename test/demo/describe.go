@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// describe says in a few words what a record tells: which field has changed, or what there is now, or was.
+// describe summarizes a record: the field that changed, or the object that was created or deleted.
 func describe(r *record) string {
 	before, after, err := r.images()
 	if err != nil {
@@ -30,7 +30,7 @@ func describe(r *record) string {
 	return "metadata only"
 }
 
-// essence is the one field that says most of an object.
+// essence returns the most telling field of an object.
 func essence(fields map[string]any) string {
 	for _, path := range []string{"spec.item", "spec.replicas", "spec.containers.0.image"} {
 		if value, ok := fields[path]; ok {

@@ -96,7 +96,7 @@ func (e *exporter) stop() {
 	}
 }
 
-// ready asks /readyz once: nil when all is well, else what is not.
+// ready requests /readyz once. It returns nil for 200, otherwise an error with what is wrong.
 func (e *exporter) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -115,7 +115,7 @@ func (e *exporter) ready(ctx context.Context) error {
 	return nil
 }
 
-// awaitReady asks until the exporter is ready, has ended, or ctx ends.
+// awaitReady polls until the exporter is ready, has ended, or ctx ends.
 func (e *exporter) awaitReady(ctx context.Context) error {
 	tick := time.NewTicker(30 * time.Millisecond)
 	defer tick.Stop()

@@ -7,7 +7,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// history is what etcd says has happened, by kind: the truth that the topics are judged by.
+// history is etcd's own history, by kind: the topics are compared with it.
 type history map[kind][]event
 
 // event is one write of one object.
@@ -17,7 +17,7 @@ type event struct {
 	revision uint64
 }
 
-// readHistory asks etcd, past the API server and the exporter.
+// readHistory reads it from etcd, without the API server and the exporter.
 func (t *story) readHistory(ctx context.Context) (history, error) {
 	all, err := t.stack.kube.EtcdHistory(ctx, "/registry/", 1)
 	if err != nil {

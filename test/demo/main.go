@@ -4,7 +4,7 @@
 //	go run ./test/demo                the story; KEEP=1 leaves everything running at its end
 //	go run ./test/demo tail BROKERS   the records of a demo that is kept running
 //
-// DEMO_KAFKA=fake and DEMO_CHECKPOINT=sqlite force what is otherwise used only where there is no Java or no Postgres.
+// DEMO_KAFKA=fake and DEMO_CHECKPOINT=sqlite force the substitutes for a missing Java or Postgres.
 // The exit code is 0 if the topics hold exactly what happened, 1 if not, 130 after Ctrl-C.
 //
 // Start reading at story.go. The demo knows the exporter as its users do: by its settings, its topics and /readyz.

@@ -44,7 +44,7 @@ const (
 	cyan   = "36"
 )
 
-// paint gives the text in a style.
+// paint returns the text in a style.
 func (s *screen) paint(style, text string) string {
 	if !s.color || style == plain {
 		return text
@@ -158,7 +158,7 @@ func (s *screen) setWaiting(done <-chan struct{}, line string) {
 	s.draw()
 }
 
-// took gives a duration as people say it.
+// took returns a duration as people say it.
 func took(d time.Duration) string {
 	if d < 100*time.Millisecond {
 		return fmt.Sprintf("%d ms", d.Milliseconds())

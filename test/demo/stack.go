@@ -30,7 +30,7 @@ type stack struct {
 	noKafka, noPostgres string // why there is a fallback; empty: there is none
 }
 
-// installStack gets what this machine lacks, and says what will be used.
+// installStack installs missing servers, and returns which ones will be used.
 func installStack(ctx context.Context, s *screen) (*stack, error) {
 	dir, err := servers.Dir()
 	if err != nil {
@@ -62,7 +62,7 @@ func keepTemporariesIn(dir string) error {
 	return os.Setenv("TMPDIR", dir)
 }
 
-// announce says what is real and what is not.
+// announce prints which servers are real and which are substitutes.
 func (k *stack) announce() {
 	real := []string{"kube-apiserver", "etcd"}
 	if k.noKafka == "" {
@@ -106,7 +106,7 @@ func (k *stack) start(ctx context.Context, fill func(context.Context) error) err
 	return group.Wait()
 }
 
-// up says that a part is ready.
+// up prints that a server is ready.
 func (k *stack) up(began time.Time, name, what, where string) {
 	k.screen.print(fmt.Sprintf("   %s %-11s %-38s %6s  %s", k.screen.paint(green, "✓"), name, what, took(time.Since(began)),
 		k.screen.paint(dim, where)))

@@ -8,7 +8,7 @@ import (
 	"github.com/dustin/go-humanize"
 )
 
-// story is the demo while it runs. Its chapters, in order, are the methods that tell calls.
+// story is a running demo. Its chapters are the methods that tell calls, in order.
 type story struct {
 	screen   *screen
 	stack    *stack
@@ -17,7 +17,7 @@ type story struct {
 	exporter *exporter // the one that runs, or ran last
 }
 
-// tell tells the story from start to end, and ends all that it started.
+// tell runs all chapters, and then stops everything that they started.
 func tell(ctx context.Context, s *screen) (err error) {
 	s.print(s.paint(bold, "kubecdc: every change of a Kubernetes cluster, in Kafka, in order, with nothing missing"))
 	t := &story{screen: s}

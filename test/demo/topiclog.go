@@ -87,7 +87,7 @@ func (l *topicLog) gap(k kind) *change.Gap {
 	return nil
 }
 
-// find gives the record of one change; nil until it is there.
+// find returns the record of one change; nil until it is there.
 func (l *topicLog) find(k kind, name string, revision uint64) *record {
 	for i := len(l.records) - 1; i >= 0; i-- {
 		if r := l.records[i]; r.op != "" && r.revision == revision && r.topic == k.topic() && r.key == namespace+"/"+name {
@@ -107,7 +107,7 @@ func (l *topicLog) of(k kind, name string) (found []*record) {
 	return found
 }
 
-// by gives the records of each kind, with those of other topics left out.
+// by returns the records of each kind, with those of other topics left out.
 func (l *topicLog) by(k kind) (found []*record) {
 	for _, r := range l.records {
 		if r.topic == k.topic() {

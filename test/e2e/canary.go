@@ -41,7 +41,7 @@ func (c Canary) In(b []byte) bool {
 	return false
 }
 
-// Demand fails the test where the canary is in what was read, or, where it is to be, where it is not.
+// Demand fails the test if the canary was read where it must not be, or not read where it must be.
 func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
 	t.Helper()
 	if c.In(b) != want {
@@ -134,7 +134,7 @@ func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid string, stream 
 	return all
 }
 
-// Files reads a file and all that stands beside it under its name.
+// Files reads a file, and all files whose names begin with its name.
 func Files(t testing.TB, path string) (all []byte) {
 	t.Helper()
 	names, err := filepath.Glob(path + "*")
@@ -147,7 +147,7 @@ func Files(t testing.TB, path string) (all []byte) {
 	return all
 }
 
-// Said is all that a process says to people: log, output, health and metrics.
+// Said is everything that a process shows: log, output, health and metrics.
 func (e *Exporter) Said(t testing.TB) []byte {
 	t.Helper()
 	all := append(e.log.Bytes(), e.out.Bytes()...)

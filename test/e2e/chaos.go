@@ -217,7 +217,7 @@ func (c *Chaos) Fault() {
 	}
 }
 
-// Long makes every fault that outlasts all timeouts, and says how many these are.
+// Long makes every fault that outlasts all timeouts, and returns their number.
 func (c *Chaos) Long() int {
 	for _, name := range long {
 		c.do(name)

@@ -189,7 +189,7 @@ func (l *Log) add(r *kgo.Record, prefix string) error {
 	return nil
 }
 
-// ByKey gives the records of one kind, by object.
+// ByKey returns the records of one kind, by object.
 func (l *Log) ByKey(prefix string, kind Kind) map[string][]Record {
 	byKey := map[string][]Record{}
 	for _, r := range l.Records {

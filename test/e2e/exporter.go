@@ -82,7 +82,7 @@ func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 // Signal sends a signal to the process.
 func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
 
-// Wait waits for the end and gives the exit code.
+// Wait waits for the end and returns the exit code.
 func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 	t.Helper()
 	select {
@@ -94,7 +94,7 @@ func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 	}
 }
 
-// Ready asks /readyz once.
+// Ready requests /readyz once.
 func (e *Exporter) Ready() bool {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -129,7 +129,7 @@ func (e *Exporter) Tail(n int) string {
 	return string(b[max(0, len(b)-n):])
 }
 
-// Await asks until the condition holds, and fails the test at the limit or on an error.
+// Await polls until the condition holds, and fails the test at the limit or on an error.
 func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
 	t.Helper()
 	deadline := time.Now().Add(limit)

@@ -177,7 +177,7 @@ func stop(t *testing.T, e *Exporter) {
 	}
 }
 
-// bindingIn gives what the checkpoint knows of the cluster.
+// bindingIn returns what the checkpoint knows of the cluster.
 func bindingIn(t *testing.T, file, cluster string, id change.ClusterIdentity) checkpoint.Binding {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), file)

@@ -59,7 +59,7 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	frozenServersAreNamed(t, w)
 }
 
-// frozenServersAreNamed: an exporter with default intervals that has nothing to write says soon that a server does not answer.
+// frozenServersAreNamed: an idle exporter with default intervals soon names a server that does not answer.
 func frozenServersAreNamed(t *testing.T, w *World) {
 	t.Helper()
 	proxies, _ := w.Proxied(t)
@@ -90,7 +90,7 @@ func frozenServersAreNamed(t *testing.T, w *World) {
 	}
 }
 
-// watermarks gives when each stream was told of.
+// watermarks returns when each stream was told of.
 func watermarks(log *Log) map[change.StreamID][]time.Time {
 	times := map[change.StreamID][]time.Time{}
 	for _, c := range log.Controls {

@@ -151,7 +151,7 @@ func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[stri
 	}
 }
 
-// beforeFits demands that an update's or delete's before is what the log said last of the object.
+// beforeFits demands that the before of an update or delete equals the object's last state in the log.
 func (v *Verdict) beforeFits(kind Kind, key string, prior, r Record) {
 	if r.Op != "u" && r.Op != "d" || prior.After == nil {
 		return
@@ -161,7 +161,7 @@ func (v *Verdict) beforeFits(kind Kind, key string, prior, r Record) {
 	}
 }
 
-// finalState demands that replaying the topic into a map gives the cluster's objects, field for field.
+// finalState demands that a replay of the topic into a map yields the cluster's objects, field for field.
 func (v *Verdict) finalState(t testing.TB, k *servers.Kubernetes, kind Kind, byKey map[string][]Record) {
 	t.Helper()
 	replayed := map[string]any{}

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// get asks the exporter's server.
+// get sends a request to the exporter's server.
 func (e *Exporter) get(path string) (string, error) {
 	client := http.Client{Timeout: 5 * time.Second}
 	resp, err := client.Get("http://" + e.listen + path)
@@ -25,7 +25,7 @@ func (e *Exporter) get(path string) (string, error) {
 	return string(body), err
 }
 
-// Wrong is what /readyz says, one line "component: problem" each.
+// Wrong returns the problems in /readyz, one line "component: problem" each.
 func (e *Exporter) Wrong() string {
 	text, err := e.get("/readyz")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// NewRuledWorld is NewWorld with a broker that lets the exporter do what docs/security.md says that it needs, but for reading.
+// NewRuledWorld is NewWorld with a broker that grants the rights in docs/security.md, except Read.
 func NewRuledWorld(t testing.TB) *World {
 	t.Helper()
 	w := NewWorld(t, servers.KafkaOptions{SASL: true, ACLs: true})

@@ -27,7 +27,7 @@ func readLeases(t testing.TB, w *World) *leases {
 	return &leases{t, conn}
 }
 
-// held says how many slots each process holds, and how often slots have changed hands so far.
+// held returns how many slots each process holds, and how often slots have moved so far.
 func (l *leases) held() (byPID map[string]int, epochs int64) {
 	l.t.Helper()
 	rows, err := l.conn.Query(context.Background(), `select split_part(owner, '/', 2), epoch, lease_until > clock_timestamp() from kubecdc.slots`)
@@ -48,7 +48,7 @@ func (l *leases) held() (byPID map[string]int, epochs int64) {
 	return byPID, epochs
 }
 
-// await waits until exactly these processes hold slots, each so many, and says how long that took.
+// await waits until exactly these processes hold these numbers of slots, and returns how long that took.
 func (l *leases) await(limit time.Duration, each int, replicas ...*Exporter) time.Duration {
 	l.t.Helper()
 	started := time.Now()

@@ -21,7 +21,7 @@ type World struct {
 	Env      map[string]string
 }
 
-// NewWorld starts servers of the test's own: it will break them. The broker starts beside the others, since it takes longest.
+// NewWorld starts servers for this test alone, which will break them. The broker starts concurrently, since it takes longest.
 func NewWorld(t testing.TB, kafka servers.KafkaOptions) *World {
 	t.Helper()
 	return newWorld(t, compaction, kafka)
@@ -84,7 +84,7 @@ func startKube(t testing.TB, compaction time.Duration) *servers.Kubernetes {
 	return k
 }
 
-// Writer makes random changes in the world's cluster; the test's log tells the seed.
+// Writer makes random changes in the world's cluster; the test's log has the seed.
 func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
 	t.Helper()
 	seed := rand.Uint64()
@@ -129,7 +129,7 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 		"KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, proxies["postgres"].Address, 1))
 }
 
-// AwaitComplete waits until the log says that every kind is complete up to the cluster's present revision: a last
+// AwaitComplete waits until the log is complete, for every kind, up to the cluster's present revision: a last
 // change of each kind is made, and must come out.
 func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	t.Helper()

@@ -45,7 +45,7 @@ func (p *Postgres) backup(ctx context.Context) error {
 	return copyLive(filepath.Join(data, "pg_wal"), filepath.Join(copied, "pg_wal"), func(string) bool { return true })
 }
 
-// Restore kills the server and starts it with what it had when Backup was called.
+// Restore kills the server and starts it with its data as of Backup.
 func (p *Postgres) Restore(ctx context.Context) error {
 	p.Kill()
 	data := p.instance.path("data")

@@ -13,7 +13,7 @@ import (
 
 const howToInstall = "run `go run ./test/servers/cmd/servers install`"
 
-// Missing says what this machine lacks: one sentence for each server that
+// Missing lists what this machine lacks: one sentence for each server that
 // could not be installed, with the way to fix it. Empty strings: all is there.
 type Missing struct {
 	Kafka     string
@@ -21,7 +21,7 @@ type Missing struct {
 	PgBouncer string
 }
 
-// Any tells whether something is missing.
+// Any reports whether something is missing.
 func (m Missing) Any() bool { return m != Missing{} }
 
 func (m Missing) String() string {
@@ -98,7 +98,7 @@ func reason(server string, err error) string {
 	return fmt.Sprintf("no %s: %v", server, err)
 }
 
-// step tells the log what is being done and, after it, how long it took.
+// step logs the beginning of a step and, at its end, how long it took.
 func (i *installer) step(what string, do func() error) error {
 	start := time.Now()
 	i.log(what + "…")
@@ -109,7 +109,7 @@ func (i *installer) step(what string, do func() error) error {
 	return nil
 }
 
-// run runs a tool to its end. Its output is in the error, and else nowhere.
+// run runs a tool to its end. Only an error shows its output.
 func run(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {

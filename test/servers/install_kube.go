@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// kubeVersion is what the server says of itself; the code is what test/kube's
-// go.mod says.
+// kubeVersion is the version that the server reports; test/kube's go.mod pins
+// the code.
 const kubeVersion = "v1.36.3"
 
 // kubePath is where the binary of kube-apiserver and etcd belongs: its name

@@ -62,7 +62,7 @@ var (
 	mvnTool  = tool{"mvn", "maven", func() error { _, err := exec.LookPath("mvn"); return err }}
 )
 
-// ensure installs the tools that are not there, or says how to.
+// ensure installs missing tools, or explains how to.
 func (i *installer) ensure(ctx context.Context, tools ...tool) error {
 	var names, packages []string
 	for _, t := range tools {
@@ -94,7 +94,7 @@ func findJava() (string, error) {
 
 var javaVersion = regexp.MustCompile(`version "(\d+)`)
 
-// checkJava asks a Java for its version, which takes it a moment.
+// checkJava runs a Java to get its version, which takes a moment.
 func checkJava(ctx context.Context) error {
 	java, err := findJava()
 	if err != nil {

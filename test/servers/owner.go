@@ -63,7 +63,7 @@ func (o *owner) give(dir string) error {
 	})
 }
 
-// canReach tells whether o may pass through every folder down to dir.
+// canReach reports whether o may pass through every folder down to dir.
 func (o *owner) canReach(dir string) bool {
 	if o == nil {
 		return true

@@ -110,7 +110,7 @@ func (p *Proxy) join(ln *link, server net.Conn) bool {
 	return true
 }
 
-// pass waits while the proxy is frozen, and tells whether the link is still
+// pass waits while the proxy is frozen, and reports whether the link is still
 // open after that.
 func (p *Proxy) pass(ln *link) (target string, open bool) {
 	p.mu.Lock()

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// projectRoot is the folder whose go.mod says "module kubecdc", found by
+// projectRoot is the folder whose go.mod has "module kubecdc", found by
 // walking up from the working directory.
 func projectRoot() (string, error) {
 	start, err := os.Getwd()

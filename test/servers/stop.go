@@ -19,7 +19,7 @@ func register(s stopper) {
 	started.servers = append(started.servers, s)
 }
 
-// unregister tells whether s was still registered: a second Stop does nothing.
+// unregister reports whether s was still registered: a second Stop does nothing.
 func unregister(s stopper) bool {
 	started.Lock()
 	defer started.Unlock()

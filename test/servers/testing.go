@@ -67,7 +67,7 @@ func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
 // SharedPostgres is the one Postgres of this test process.
 func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
 
-// Need says that a test uses real servers: `make unit` (go test -short) leaves it out.
+// Need marks a test that uses real servers. `make unit` (go test -short) skips it.
 func Need(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
