@@ -20,7 +20,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/settings.md instead of comparing")
 
-// alone makes the test independent of this machine's user and environment.
+// alone isolates the test from this machine's user and environment.
 func alone(t *testing.T) {
 	t.Helper()
 	t.Setenv("HOME", t.TempDir())
@@ -40,7 +40,7 @@ func TestDefaultsAreRight(t *testing.T) {
 	}
 }
 
-// wrong gives, for each setting that can be wrong, values that are, and what the message must say to help.
+// wrong has wrong values for each setting that can be wrong, and what the message must contain.
 var wrong = []struct {
 	env  []string
 	name string // of the setting that is blamed
@@ -179,7 +179,7 @@ func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-// samples are right values, none of them the default, for every setting.
+// samples has a valid value for every setting, none of them the default.
 func samples(t *testing.T) map[string]string {
 	dir := t.TempDir()
 	cert, key := certificate(t, dir)
@@ -305,8 +305,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestNoPasswordInAnyMessage puts passwords of all sorts wherever one can be, breaks settings around them at
-// random, and looks at all that comes out.
+// TestNoPasswordInAnyMessage puts passwords of all sorts wherever one can be, breaks settings around them at random, and
+// searches all output for them.
 func TestNoPasswordInAnyMessage(t *testing.T) {
 	alone(t)
 	r := rand.New(rand.NewPCG(1, 2))

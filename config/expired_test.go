@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// It is a warning and no error: a new one in its place is read at the next connection.
+// It is a warning and not an error, since a new certificate is read at the next connection.
 func TestAnExpiredCertificateIsWarnedOf(t *testing.T) {
 	alone(t)
 	end := time.Now().Add(-time.Hour)

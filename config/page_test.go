@@ -20,7 +20,7 @@ func TestSettingsPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// markdown is docs/settings.md.
+// markdown renders docs/settings.md.
 func markdown() string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\n" +
@@ -54,7 +54,7 @@ func code(text string) string {
 	return "`" + text + "`"
 }
 
-// cell keeps a text from ending its table cell, or from being read as markup.
+// cell escapes a text for a table cell.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "*.", `\*.`, ", *)", `, \*)`).Replace(text)
 }

@@ -1,4 +1,4 @@
-// Package deploy tests that what is in this folder works on a real API server.
+// Package deploy tests the manifests of this folder on a real API server.
 package deploy
 
 import (

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// TestTheBinaryNeedsNothingBesideIt runs the binary as the image does: alone in its file system, which it may not
-// write, by a user without a name.
+// TestTheBinaryNeedsNothingBesideIt runs the binary as the image does: alone in a read-only file system, as a user without a
+// name.
 func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
 	root := image(t)
 	if err := os.Chmod(root, 0o555); err != nil {
@@ -47,7 +47,7 @@ func image(t *testing.T) (root string) {
 	return root
 }
 
-// container runs the binary of an image, as the user that the Dockerfile says, for a minute at most.
+// container runs the binary of an image, as the Dockerfile's user, for a minute at most.
 func container(t *testing.T, root string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)

@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// pod is the image with what kubelet puts into a Pod: the ServiceAccount's token, the cluster's CA, and where the API
-// server is.
+// pod is the image with what kubelet adds to a Pod: the ServiceAccount's token, the cluster's CA, and the address of the API
+// server.
 func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...string) *exec.Cmd {
 	t.Helper()
 	root := image(t)
@@ -50,7 +50,7 @@ func pod(t *testing.T, kube *servers.Kubernetes, token string) func(args ...stri
 	}
 }
 
-// In a Pod there is no context to take a name from: it comes from the cluster's uid, and so differs between clusters.
+// In a Pod there is no context to take a name from. The name comes from the cluster's uid, and so differs between clusters.
 func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 	kube := servers.Kube(t)
 	apply(t, kube.Config, build(t, "base"))
@@ -86,8 +86,8 @@ func TestInAPodTheClustersNameComesFromItsUID(t *testing.T) {
 	})
 }
 
-// Without the right to see the uid there is no name to derive; one that is derived from something else would become
-// another name, and another log, on the day that the right is granted.
+// Without the right to read the uid there is no default name. A name derived from anything else would change, and begin another
+// log, when the right is granted.
 func TestInAPodWithoutTheUIDANameMustBeSet(t *testing.T) {
 	kube := servers.Kube(t)
 	apply(t, kube.Config, build(t, "base"))

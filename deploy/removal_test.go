@@ -29,8 +29,8 @@ import (
 )
 
 // The shipped rights distinguish a removed resource from one that the API server does not show for now: the latter's
-// objects are never recorded as deleted. Nor are they where the rights are missing: then /readyz names the right, and when
-// it is granted the deletions follow.
+// objects are never recorded as deleted. Without the rights no deletion is recorded; /readyz names the missing right, and the
+// deletions follow when it is granted.
 func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -90,7 +90,7 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 	e2e.Await(t, 60*time.Second, "all to be well again", func() (bool, error) { return exporter.Wrong() == "", nil })
 }
 
-// mayRead binds the shipped account to a role that may list and watch one resource more.
+// mayRead binds the shipped account to a role that may list and watch one more resource.
 func mayRead(t *testing.T, admin kubernetes.Interface, resource, group string) {
 	t.Helper()
 	rbac := admin.RbacV1()
@@ -112,7 +112,7 @@ func mayRead(t *testing.T, admin kubernetes.Interface, resource, group string) {
 	})
 }
 
-// withoutRights takes the rules of some groups out of the shipped role.
+// withoutRights removes the rules of some groups from the shipped role.
 func withoutRights(t *testing.T, admin kubernetes.Interface, groups ...string) {
 	t.Helper()
 	role, err := admin.RbacV1().ClusterRoles().Get(t.Context(), "kubecdc", metav1.GetOptions{})
@@ -131,7 +131,7 @@ func withoutRights(t *testing.T, admin kubernetes.Interface, groups ...string) {
 	}
 }
 
-// hiding stands before an API server, and can hide an API group as a server does that has just started.
+// hiding is a proxy before an API server that can hide an API group, as a server does that has just started.
 type hiding struct {
 	*httptest.Server
 	kubeconfig string
@@ -174,7 +174,7 @@ func (h *hiding) hide(hidden bool) {
 	h.CloseClientConnections()
 }
 
-// strip takes the group out of the discovery document.
+// strip removes the group from the discovery document.
 func (h *hiding) strip(r *http.Response) error {
 	if !h.hidden.Load() || r.Request.URL.Path != "/apis" {
 		return nil

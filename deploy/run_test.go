@@ -14,8 +14,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// TestTheExporterRunsWithTheAccountsToken runs what the base deploys, but for the two servers that a cluster would
-// have beside it: it writes to stdout and keeps its checkpoint in a file.
+// TestTheExporterRunsWithTheAccountsToken runs what the base deploys, without Kafka and Postgres: it writes to stdout and keeps
+// its checkpoint in a file.
 func TestTheExporterRunsWithTheAccountsToken(t *testing.T) {
 	kube := servers.Kube(t)
 	objects := build(t, "base")

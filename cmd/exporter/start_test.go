@@ -20,7 +20,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// started is an exporter process that may not get far.
+// started is an exporter process whose start may fail.
 type started struct {
 	*exec.Cmd
 	listen string
@@ -34,7 +34,7 @@ func (s *started) Write(b []byte) (int, error) {
 	return s.text.Write(b)
 }
 
-// output is all that it wrote, its log included.
+// output returns everything that the process wrote, its log included.
 func (s *started) output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -65,7 +65,7 @@ func start(t *testing.T, command, kubeconfig string, settings ...string) *starte
 	return s
 }
 
-// get asks one of the paths that a kubelet asks.
+// get requests a path of the process's HTTP server, such as /readyz.
 func (s *started) get(path string) (code int, body string) {
 	answer, err := http.Get("http://" + s.listen + path)
 	if err != nil {
@@ -79,7 +79,7 @@ func (s *started) get(path string) (code int, body string) {
 	return answer.StatusCode, string(text)
 }
 
-// wantWaiting waits until the log and /readyz say what is waited for. The process is alive, and not ready.
+// wantWaiting waits until the log and /readyz name what the process waits for. It is alive then, but not ready.
 func (s *started) wantWaiting(t *testing.T, says ...string) {
 	t.Helper()
 	e2e.Await(t, 10*time.Second, fmt.Sprintf("the log and /readyz to say %q", says), func() (bool, error) {
@@ -96,7 +96,7 @@ func (s *started) wantWaiting(t *testing.T, says ...string) {
 	}
 }
 
-// wantEnd sends SIGTERM, and demands that the process ends at once, with this exit code.
+// wantEnd sends SIGTERM, and demands that the process ends at once with this exit code.
 func (s *started) wantEnd(t *testing.T, code int) {
 	t.Helper()
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
@@ -115,7 +115,7 @@ func (s *started) wantEnd(t *testing.T, code int) {
 	}
 }
 
-// wantFailure waits for the end, which comes soon, with exit code 1 and these words.
+// wantFailure demands that the process ends soon, with exit code 1 and these words in its output.
 func (s *started) wantFailure(t *testing.T, says string) {
 	t.Helper()
 	if code, took := exit(t, s.Cmd); code != exitFailed || took > 10*time.Second || !strings.Contains(s.output(), says) {
@@ -123,7 +123,7 @@ func (s *started) wantFailure(t *testing.T, says string) {
 	}
 }
 
-// processes run side by side, and are looked at one after another.
+// processes run concurrently, and are checked one after another.
 type processes map[string]func(*testing.T)
 
 func (p processes) run(t *testing.T) {
@@ -132,7 +132,7 @@ func (p processes) run(t *testing.T) {
 	}
 }
 
-// kubeconfig names a server, and has more YAML for its cluster and its user.
+// kubeconfig writes a kubeconfig for a server, with more YAML for its cluster and user.
 func kubeconfig(t *testing.T, server, cluster, user string) string {
 	t.Helper()
 	text := fmt.Sprintf("clusters: [{name: c, cluster: {server: %q, insecure-skip-tls-verify: true%s}}]\nusers: [{name: u, user: {%s}}]\n"+
@@ -144,7 +144,7 @@ func kubeconfig(t *testing.T, server, cluster, user string) string {
 	return path
 }
 
-// answering is a server over TLS.
+// answering starts a TLS server.
 func answering(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	t.Helper()
 	s := httptest.NewTLSServer(handler)
@@ -152,7 +152,7 @@ func answering(t *testing.T, handler http.HandlerFunc) *httptest.Server {
 	return s
 }
 
-// identified says which cluster it is, and nothing else.
+// identified answers only requests for the cluster's identity.
 func identified(t *testing.T) string {
 	t.Helper()
 	return answering(t, func(w http.ResponseWriter, r *http.Request) {
@@ -170,7 +170,7 @@ func hanging(t *testing.T) string {
 	return answering(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }).URL
 }
 
-// silent takes connections and says nothing.
+// silent accepts connections and never answers.
 func silent(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -190,7 +190,7 @@ func silent(t *testing.T) string {
 
 const sleepingPlugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ['15'], interactiveMode: Never}"
 
-// Whatever gives no answer is named in the log and in /readyz, and SIGTERM ends the process at once.
+// A server that does not answer is named in the log and in /readyz, and SIGTERM ends the process at once.
 func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 	quiet, all := silent(t), processes{}
 	for name, c := range map[string]struct {
@@ -218,7 +218,7 @@ func TestWhatGivesNoAnswerAtTheStartIsNamed(t *testing.T) {
 	all.run(t)
 }
 
-// With a limit, and from check in any case, the end says what was waited for.
+// At the limit of run, and always with check, the error names what the process waited for.
 func TestAStartThatIsNotToWaitSaysWhatItWaitedFor(t *testing.T) {
 	all := processes{}
 	server, plugin := kubeconfig(t, hanging(t), "", ""), kubeconfig(t, identified(t), "", sleepingPlugin)
@@ -235,7 +235,7 @@ func TestAStartThatIsNotToWaitSaysWhatItWaitedFor(t *testing.T) {
 	all.run(t)
 }
 
-// A check that is told to stop has not passed.
+// A check that is stopped has not passed.
 func TestSIGTERMEndsACheckAtOnce(t *testing.T) {
 	asked := make(chan bool, 1)
 	server := answering(t, func(_ http.ResponseWriter, r *http.Request) { asked <- true; <-r.Context().Done() })
@@ -244,7 +244,7 @@ func TestSIGTERMEndsACheckAtOnce(t *testing.T) {
 	s.wantEnd(t, exitFailed)
 }
 
-// What waiting does not mend ends run at once, without a limit too.
+// A failure that does not pass by itself ends run at once, even without a limit.
 func TestWhatWaitingDoesNotMendEndsTheStart(t *testing.T) {
 	trusting := answering(t, http.NotFound)
 	untrusted := kubeconfig(t, trusting.URL, "", "")
@@ -272,7 +272,7 @@ func TestWhatWaitingDoesNotMendEndsTheStart(t *testing.T) {
 	all.run(t)
 }
 
-// proxied is a kubeconfig by way of a proxy that gives this answer to CONNECT.
+// proxied writes a kubeconfig with a proxy that answers CONNECT in this way.
 func proxied(t *testing.T, code int) string {
 	t.Helper()
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -285,7 +285,7 @@ func proxied(t *testing.T, code int) string {
 	return kubeconfig(t, "https://kube.example.com:6443", ", proxy-url: "+strings.Replace(proxy.URL, "http://", "http://me:secret@", 1), "")
 }
 
-// A proxy that can't reach the API server for now is waited for, and named, without its password.
+// While a proxy can't reach the API server, run waits, and names the proxy without its password.
 func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
 	all := processes{}
 	page := func(w http.ResponseWriter, _ *http.Request) {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	servers.Main(m)
 }
 
-// stuck is an exporter that can't finish what it has in flight: nobody reads the pipe that it writes to.
+// stuck starts an exporter that can't finish its batch in flight: nobody reads the pipe that it writes to.
 func stuck(t *testing.T, settings ...string) *exec.Cmd {
 	t.Helper()
 	kube := servers.Kube(t)
@@ -61,7 +61,7 @@ func stuck(t *testing.T, settings ...string) *exec.Cmd {
 	return c
 }
 
-// exit waits for the end, and gives the exit code and how long it took.
+// exit waits for the end, and returns the exit code and how long it took.
 func exit(t *testing.T, c *exec.Cmd) (code int, took time.Duration) {
 	t.Helper()
 	started := time.Now()

@@ -23,19 +23,19 @@ import (
 
 var step = startup.Step{For: "the server", At: "here:1", Limit: 20 * time.Second}
 
-// refused is a server's answer, which may ask to be left alone for some seconds.
+// refused is an error answer of a server, with Retry-After in seconds.
 func refused(code int32, after int32) error {
 	return fmt.Errorf("ask: %w", &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Message: fmt.Sprint("no ", code),
 		Reason: metav1.StatusReasonTooManyRequests, Details: &metav1.StatusDetails{RetryAfterSeconds: after}}})
 }
 
-// waiting is a start whose log and /readyz can be read.
+// waiting begins a start whose log and notifications can be read.
 func waiting(limit time.Duration) (s *startup.Steps, log *bytes.Buffer, told *[]string) {
 	log, told = &bytes.Buffer{}, &[]string{}
 	return startup.New(slog.New(slog.NewTextHandler(log, nil)), limit, func(err error) { *told = append(*told, fmt.Sprint(err)) }), log, told
 }
 
-// What passes is tried again, as the server asks, and told once for each reason.
+// A passing failure is retried, after the time that the server asks for, and logged once for each reason.
 func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, told := waiting(0)
@@ -57,7 +57,7 @@ func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 	})
 }
 
-// An attempt that does not end, even at its limit, is told after some seconds, and none is made beside it.
+// An attempt that hangs beyond its limit is logged after some seconds, and no second attempt is made.
 func TestAnAttemptThatHangsIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting(time.Hour)
@@ -78,7 +78,7 @@ func TestAnAttemptThatHangsIsNotRepeated(t *testing.T) {
 	})
 }
 
-// One that ends at its limit is followed by another; after Done there is no limit to the whole.
+// An attempt that ends at its limit is followed by another; after Done the start has no limit.
 func TestAnAttemptThatEndsAtItsLimitIsRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting(time.Minute)
@@ -97,7 +97,7 @@ func TestAnAttemptThatEndsAtItsLimitIsRepeated(t *testing.T) {
 	})
 }
 
-// A reason that differs only in this side's port is the same, and so is a silence between two failures.
+// A reason that differs only in this side's port is the same reason, and so is a silence between two failures.
 func TestAReasonIsToldOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting(50 * time.Second)
