@@ -37,9 +37,9 @@ func (l *loader) checkValues(s *Setting) {
 	}
 	fix := "use one of " + strings.Join(s.Values, ", ")
 	if near != "" {
-		fix = "use " + near + "; it can be " + strings.Join(s.Values, ", ")
+		fix = "use " + near + "; allowed are " + strings.Join(s.Values, ", ")
 	}
-	l.add(s.Env, "not one of its values", fix)
+	l.add(s.Env, "not an allowed value", fix)
 }
 
 func (l *loader) checkBounds(s *Setting) {
