@@ -119,7 +119,7 @@ func (r *report) print(w io.Writer) error {
 // checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
-	step := startup.Step{For: "API server", At: cluster.REST.Host, Far: cluster.reach.far}
+	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.reach.progress}
 	var silent *startup.SilentError
 	err := r.step(step, func(ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if errors.As(err, &silent) {

@@ -51,7 +51,7 @@ func forget(ctx context.Context, c *cobra.Command, streams []string) error {
 		return err
 	}
 	cluster := newTarget(connection)
-	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Far: cluster.reach.far}
+	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Progress: cluster.reach.progress}
 	var store checkpoint.Store
 	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
 		store, err = boundStore(ctx, settings, cluster)

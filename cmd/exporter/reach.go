@@ -47,8 +47,8 @@ func (r *reach) on(err error, stage string) {
 	}
 }
 
-// far returns how far the last attempt has come.
-func (r *reach) far() string {
+// progress returns how far the last attempt has come.
+func (r *reach) progress() string {
 	if stage := r.stage.Load(); stage != nil {
 		return *stage
 	}

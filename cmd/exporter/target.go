@@ -30,8 +30,8 @@ func newTarget(c *config.Connection) *target {
 
 // Limits of one attempt. Opening a checkpoint may have to wait for another process that creates its tables.
 const (
-	askLimit  = 20 * time.Second
-	openLimit = 30 * time.Second
+	requestLimit = 20 * time.Second
+	openLimit    = 30 * time.Second
 )
 
 // identify reads the cluster's identity from the API server, and derives the name from it if nothing else gives one. The
@@ -41,7 +41,7 @@ func (t *target) identify(ctx context.Context, start *startup.Steps) (err error)
 		return err
 	}
 	var id change.ClusterIdentity
-	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: askLimit, Far: t.reach.far}
+	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: requestLimit, Progress: t.reach.progress}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		id, err = t.server.Identify(t.reach.trace(ctx))
 		return err
@@ -70,7 +70,7 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 // bind checks that the checkpoint belongs to this cluster, and makes a new one belong to it.
 func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
-	step := startup.Step{For: "the checkpoint to say which cluster it is of", At: where, Limit: askLimit}
+	step := startup.Step{For: "the checkpoint to say which cluster it is of", At: where, Limit: requestLimit}
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		b, err = store.Bind(ctx, t.Cluster, t.identity)
 		return err

@@ -17,10 +17,10 @@ import (
 
 // Step is one thing that the start needs from one server.
 type Step struct {
-	For   string        // what is waited for: "the API server to say which cluster it is"
-	At    string        // the server's address, without passwords
-	Limit time.Duration // of one attempt; 0: none
-	Far   func() string // how far the attempt has come; nil: not known
+	For      string        // what is waited for: "the API server to say which cluster it is"
+	At       string        // the server's address, without passwords
+	Limit    time.Duration // of one attempt; 0: none
+	Progress func() string // how far the attempt has come; nil: not known
 }
 
 // what describes the step.
@@ -33,9 +33,9 @@ func (s Step) what() string {
 
 // silence describes an attempt without an answer: how far it has come.
 func (s Step) silence() string {
-	if s.Far != nil {
-		if far := s.Far(); far != "" {
-			return far
+	if s.Progress != nil {
+		if progress := s.Progress(); progress != "" {
+			return progress
 		}
 	}
 	return "no answer yet"
@@ -43,14 +43,14 @@ func (s Step) silence() string {
 
 // SilentError is the error of an attempt that did not end within its limit.
 type SilentError struct {
-	Step  Step
-	After time.Duration
-	far   string
-	err   error // of the attempt, if it ended at the limit
+	Step     Step
+	After    time.Duration
+	progress string
+	err      error // of the attempt, if it ended at the limit
 }
 
 func (e *SilentError) Error() string {
-	text := fmt.Sprintf("waited %s for %s: %s", e.After, e.Step.what(), e.far)
+	text := fmt.Sprintf("waited %s for %s: %s", e.After, e.Step.what(), e.progress)
 	if e.err != nil {
 		text += ": " + e.err.Error()
 	}
@@ -94,7 +94,7 @@ func Once(ctx context.Context, step Step, do func(context.Context) error) error 
 	case err := <-a.ended:
 		return a.judge(ctx, err)
 	case <-late:
-		return &SilentError{Step: step, After: step.Limit, far: step.silence()}
+		return &SilentError{Step: step, After: step.Limit, progress: step.silence()}
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
@@ -105,7 +105,7 @@ func (a *attempt) judge(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || a.ctx.Err() == nil {
 		return err
 	}
-	return &SilentError{Step: a.step, After: a.step.Limit, far: a.step.silence(), err: err}
+	return &SilentError{Step: a.step, After: a.step.Limit, progress: a.step.silence(), err: err}
 }
 
 // Steps runs the steps of one start. A nil *Steps makes one attempt at each, and leaves its limit to the caller.
