@@ -38,7 +38,7 @@ func (s *slot) raise(ctx context.Context, state *checkpoint.SlotState, seen int6
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
-	s.log.Warn("the log was written with a newer epoch than this checkpoint gives: the checkpoint was lost or restored",
+	s.logger.Warn("the log was written with a newer epoch than this checkpoint gives: the checkpoint was lost or restored",
 		"epoch", state.Epoch, "log_epoch", seen, "raised_to", raised)
 	state.Epoch = raised
 	return s.rivals.note(s.number, time.Now())

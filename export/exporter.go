@@ -55,7 +55,7 @@ type Parts struct {
 	Leases   checkpoint.Leases
 	Sink     sinks.Sink
 	Observer Observer
-	Log      *slog.Logger
+	Logger   *slog.Logger
 
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
@@ -72,7 +72,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	h := newHub()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, h.publish)
 		return nil
 	})
 	group.Go(func() error {
@@ -138,7 +138,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
-	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Log)
+	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Logger)
 	parts.reach = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
@@ -152,9 +152,9 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	}
 	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	for _, doubt := range config.Doubts(s.served) {
-		parts.Log.Warn(doubt)
+		parts.Logger.Warn(doubt)
 	}
-	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
+	parts.Logger.Info("starting", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
 	return nil
 }
 
@@ -175,7 +175,7 @@ func prune(ctx context.Context, parts Parts, age time.Duration) {
 	defer ticker.Stop()
 	for {
 		if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
-			parts.Log.Warn("old checkpoints could not be pruned; it is tried again in an hour", "error", err)
+			parts.Logger.Warn("old checkpoints could not be pruned; it is tried again in an hour", "error", err)
 		}
 		select {
 		case <-ctx.Done():

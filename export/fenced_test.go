@@ -22,7 +22,7 @@ func (deaf) Check(context.Context, int, int64, uint64) error { return errors.New
 // A process that is told to stop while it rolls forward or rebuilds has failed in nothing, whatever the database makes of it.
 func TestWhatIsBrokenOffSaysWhy(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	s := newSlot(0, Config{LeaseDuration: time.Minute}, Parts{Log: slog.New(slog.DiscardHandler)}, nil)
+	s := newSlot(0, Config{LeaseDuration: time.Minute}, Parts{Logger: slog.New(slog.DiscardHandler)}, nil)
 	err := s.whileRenewed(ctx, 1, func(context.Context) error {
 		stop()
 		return errors.New("sql: statement is closed")
@@ -95,7 +95,7 @@ func TestACheckpointThatNeverAnswersIsAskedAgain(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		leases := &silent{}
-		s := newSlot(0, Config{LeaseDuration: time.Second}, Parts{Leases: leases, Observer: quiet{}, Log: slog.New(slog.DiscardHandler)}, nil)
+		s := newSlot(0, Config{LeaseDuration: time.Second}, Parts{Leases: leases, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)}, nil)
 		if err := s.run(ctx); err != nil || leases.asked != 2 {
 			t.Errorf("asked %d times, error %v", leases.asked, err)
 		}

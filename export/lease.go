@@ -59,6 +59,6 @@ func (s *slot) release(epoch int64) {
 	defer cancel()
 	err := s.parts.Leases.Release(ctx, s.number, epoch)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && !errors.Is(err, checkpoint.ErrBehind) {
-		s.log.Debug("the lease could not be released; it will run out", "error", err)
+		s.logger.Debug("the lease could not be released; it will run out", "error", err)
 	}
 }

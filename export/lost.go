@@ -50,12 +50,12 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 		return ownership.SlotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Rewrite: s.rewrites(),
-		Store: s.parts.Store, Observer: s.parts.Observer, Log: s.log}.Run(ctx, log, state, lost)
+		Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, lost)
 }
 
 // noteLost notes what the log has lost of what was written before the checkpoint.
 func (s *slot) noteLost(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, lost *sinks.LostTailError) error {
-	s.log.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All)
+	s.logger.Error("the log is not what was written", "reason", lost.Reason, "all", lost.All)
 	if lost.All {
 		return s.rewrite(ctx, state, log, lost, nil)
 	}

@@ -85,7 +85,7 @@ func (x *streams) settleOne(ctx context.Context, selection discovery.Selection, 
 // endDeselected ends a stream that is not selected any more.
 func (x *streams) endDeselected(ctx context.Context, p change.Position) error {
 	cause := "no longer selected: " + x.slot.config.selects()
-	x.slot.log.Warn("a stream has ended; what the checkpoint has of it is kept until it is selected again, or forgotten (exporter forget)",
+	x.slot.logger.Warn("a stream has ended; what the checkpoint has of it is kept until it is selected again, or forgotten (exporter forget)",
 		"stream", p.Stream, "reason", cause)
 	p.Ended = change.EndedDeselected
 	if p.Time.IsZero() {
@@ -146,7 +146,7 @@ func (x *streams) doubt(id string, err error) {
 	x.doubts[id] = text
 	x.slot.parts.Observer.StreamDoubt(id, err)
 	if err != nil {
-		x.slot.log.Warn("not known whether a stream has ended", "stream", id, "reason", err)
+		x.slot.logger.Warn("not known whether a stream has ended", "stream", id, "reason", err)
 	}
 }
 

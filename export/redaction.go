@@ -119,9 +119,9 @@ func (x *redactions) report(stream, was string, now *redact.Redactor) {
 		was = "all"
 	}
 	if now == nil {
-		x.slot.log.Warn("objects are told in full from now on", "stream", stream, "before", was)
+		x.slot.logger.Warn("objects are told in full from now on", "stream", stream, "before", was)
 		return
 	}
-	x.slot.log.Warn("other parts of objects may be told now: what the checkpoint keeps of them is rewritten; what the log has told already stays in it, docs/security.md says how to remove it",
+	x.slot.logger.Warn("other parts of objects may be told now: what the checkpoint keeps of them is rewritten; what the log has told already stays in it, docs/security.md says how to remove it",
 		"stream", stream, "before", was, "now", now.String())
 }

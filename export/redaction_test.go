@@ -26,7 +26,7 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 		t.Fatal(err)
 	}
 	config := Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
-	return newSlot(0, config, Parts{Store: store, Log: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
+	return newSlot(0, config, Parts{Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
 }
 
 // keep commits the plain Secret, as an owner would that may tell all.

@@ -41,7 +41,7 @@ func (s *slot) noteRefusals(err error) (news bool) {
 	for _, r := range refused.Refusals {
 		if s.refusals.add(r) {
 			news = true
-			s.log.Error("the sink does not take the records of a resource: its streams wait, the others go on", "place", r.Place, "error", r.Err)
+			s.logger.Error("the sink does not take the records of a resource: its streams wait, the others go on", "place", r.Place, "error", r.Err)
 		}
 	}
 	return news
@@ -147,7 +147,7 @@ func (x *streams) askAgain(ctx context.Context) error {
 func (x *streams) stillRefused(w *refusal, err error) {
 	w.postpone()
 	if w.Err.Error() != err.Error() {
-		x.slot.log.Warn("the sink still does not take the records of a resource", "place", w.Place, "error", err)
+		x.slot.logger.Warn("the sink still does not take the records of a resource", "place", w.Place, "error", err)
 	}
 	w.Err = err
 	for id, r := range x.refused {
@@ -160,7 +160,7 @@ func (x *streams) stillRefused(w *refusal, err error) {
 // endRefusal ends a refusal.
 func (x *streams) endRefusal(ctx context.Context, w *refusal) error {
 	w.over = time.Now()
-	x.slot.log.Info("the sink takes the records of a resource again: its streams go on", "place", w.Place,
+	x.slot.logger.Info("the sink takes the records of a resource again: its streams go on", "place", w.Place,
 		"after", w.over.Sub(w.since).Round(time.Second).String())
 	for id, r := range x.refused {
 		if !w.Of(r) {

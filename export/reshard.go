@@ -14,7 +14,7 @@ import (
 // resharder changes the number of slots as this process's settings say, with the parts that its sessions work with.
 func resharder(config Config, parts Parts) *resharding.Resharder {
 	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration, Patience: checkpointPatience(config),
-		Topology: parts.Store, Leases: parts.Leases, Log: parts.Log,
+		Topology: parts.Store, Leases: parts.Leases, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {
 			config := config
 			config.Slots = slots

@@ -61,7 +61,7 @@ func relaidIn(t *testing.T, url string, slots int) Parts {
 	}
 	log := slog.New(slog.DiscardHandler)
 	watchdog := dependency.NewWatchdog(quiet{}, log)
-	return Parts{Store: store, Leases: store, Sink: sink, Observer: quiet{}, Log: log, watchdog: watchdog,
+	return Parts{Store: store, Leases: store, Sink: sink, Observer: quiet{}, Logger: log, watchdog: watchdog,
 		reach: ownership.NewReachability(time.Minute, watchdog)}
 }
 
@@ -96,7 +96,7 @@ func TestSlotsAreChangedThoughAnUnusedOneHasATail(t *testing.T) {
 func TestAStartWaitsForAnotherLayoutBeyondItsLimit(t *testing.T) {
 	parts := relaid(t, 1)
 	limit := 100 * time.Millisecond
-	parts.Start = startup.New(parts.Log, limit, func(error) {})
+	parts.Start = startup.New(parts.Logger, limit, func(error) {})
 	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 2*limit); err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,6 @@ func (r *rolling) tell() {
 }
 
 func (r *rolling) say(text string) {
-	r.log.Info(text, "batch", r.state.Seq, "batches", r.batches, "changes", r.changes,
+	r.logger.Info(text, "batch", r.state.Seq, "batches", r.batches, "changes", r.changes,
 		"took", time.Since(r.started).Round(time.Millisecond).String())
 }

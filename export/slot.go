@@ -24,13 +24,13 @@ type slot struct {
 	config   Config
 	parts    Parts
 	hub      *hub
-	log      *slog.Logger
+	logger   *slog.Logger
 	rivals   rivals
 	refusals refusals // by the sink, over all sessions
 }
 
 func newSlot(number int, config Config, parts Parts, h *hub) *slot {
-	return &slot{number: number, config: config, parts: parts, hub: h, log: parts.Log.With("slot", number)}
+	return &slot{number: number, config: config, parts: parts, hub: h, logger: parts.Logger.With("slot", number)}
 }
 
 // run holds sessions until the context ends (drained: nil), another replica has the slot (nil), or the checkpoint says
@@ -45,7 +45,7 @@ func (s *slot) run(ctx context.Context) error {
 		case isFenced(err), isForeign(err), isGone(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isTaken(err):
-			s.log.Debug("the slot is not free any more", "reason", err)
+			s.logger.Debug("the slot is not free any more", "reason", err)
 			return nil
 		case ctx.Err() != nil:
 			return err
@@ -58,7 +58,7 @@ func (s *slot) run(ctx context.Context) error {
 		}
 		delay := retry.NextBackOff()
 		s.parts.Observer.Problem(s.number, err)
-		s.log.Error("starting over from what is durable", "in", delay.Round(time.Millisecond), "error", err)
+		s.logger.Error("starting over from what is durable", "in", delay.Round(time.Millisecond), "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -110,7 +110,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	if err != nil {
 		return state, dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
-	s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
+	s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	return state, nil
 }
 

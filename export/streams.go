@@ -102,7 +102,7 @@ func (x *streams) add(s *change.Stream) *reflector.Reflector {
 	options := x.slot.config.Source
 	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
-	running := reflector.New(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
+	running := reflector.New(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Logger)
 	x.running[s.ID()] = running
 	return running
 }

@@ -14,7 +14,7 @@ import (
 type Progress struct {
 	mu      sync.Mutex
 	out     io.Writer // the terminal; nil for none
-	log     *slog.Logger
+	logger  *slog.Logger
 	bar     *progressbar.ProgressBar
 	rebuilt map[int]*count    // by slot
 	drawn   time.Time         // when their bar was drawn last
@@ -34,14 +34,14 @@ const sayEvery = 5 * time.Second
 
 // NewProgress draws on the terminal out, or logs where out is nil.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[string]*count{}, rebuilt: map[int]*count{}}
+	return &Progress{out: out, logger: slog.New(slog.DiscardHandler), running: map[string]*count{}, rebuilt: map[int]*count{}}
 }
 
 // LogTo says where the lines go; for a logger that writes through Writer it can only be said afterwards.
-func (p *Progress) LogTo(log *slog.Logger) {
+func (p *Progress) LogTo(logger *slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log = log
+	p.logger = logger
 }
 
 // Rebuild says how many records of how many a slot has read; of 0 when that has ended.
@@ -104,8 +104,8 @@ func (p *Progress) List(stream string, done, total int64) {
 		p.draw()
 	} else if time.Since(p.said) >= sayEvery {
 		p.said = time.Now()
-		sum, left, log := p.sum(), len(p.running), p.log
-		say = func() { log.Info("snapshot", "objects", sum.done, "of", sum.total, "streams_left", left) }
+		sum, left, logger := p.sum(), len(p.running), p.logger
+		say = func() { logger.Info("snapshot", "objects", sum.done, "of", sum.total, "streams_left", left) }
 	}
 }
 
@@ -140,9 +140,9 @@ func (p *Progress) finish() func() {
 	if p.started.IsZero() {
 		return func() {} // all streams resumed
 	}
-	log, objects, took := p.log, p.count.done, time.Since(p.started).Round(time.Millisecond)
+	logger, objects, took := p.logger, p.count.done, time.Since(p.started).Round(time.Millisecond)
 	p.count, p.started = count{}, time.Time{}
-	return func() { log.Info("snapshot complete", "objects", objects, "took", took.String()) }
+	return func() { logger.Info("snapshot complete", "objects", objects, "took", took.String()) }
 }
 
 func (p *Progress) takeAway() {

@@ -20,7 +20,7 @@ type Observer interface {
 // packet, gives no error for as long as the call's own timeout.
 type Watchdog struct {
 	observer Observer
-	log      *slog.Logger
+	logger   *slog.Logger
 
 	mu      sync.Mutex
 	stalled map[string][]*Call // by dependency, those that have been reported, oldest first
@@ -38,8 +38,8 @@ type Call struct {
 }
 
 // NewWatchdog gives one that watches over no call yet.
-func NewWatchdog(observer Observer, log *slog.Logger) *Watchdog {
-	return &Watchdog{observer: observer, log: log, stalled: map[string][]*Call{}}
+func NewWatchdog(observer Observer, logger *slog.Logger) *Watchdog {
+	return &Watchdog{observer: observer, logger: logger, stalled: map[string][]*Call{}}
 }
 
 // Begin starts to wait for a dependency's answer, until End.
@@ -57,7 +57,7 @@ func (c *Call) report() {
 		return
 	}
 	if len(c.stalled[c.dependency]) == 0 {
-		c.log.Warn("no answer yet", "part", c.dependency, "error", c.Error())
+		c.logger.Warn("no answer yet", "part", c.dependency, "error", c.Error())
 	}
 	c.stalled[c.dependency] = append(c.stalled[c.dependency], c)
 	c.observer.Stalled(c.dependency, c.stalled[c.dependency][0])
@@ -90,7 +90,7 @@ func (c *Call) End() {
 	case len(waiting) == before:
 	case len(waiting) == 0:
 		c.observer.Stalled(c.dependency, nil)
-		c.log.Info("not waiting any more", "part", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
+		c.logger.Info("not waiting any more", "part", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
 	default:
 		c.observer.Stalled(c.dependency, waiting[0])
 	}

@@ -139,7 +139,7 @@ func (b *balancer) beat(ctx context.Context, excluded bool) (checkpoint.Replicas
 func (b *balancer) unanswered(ctx context.Context, err error) {
 	if ctx.Err() == nil && time.Since(b.lastBeat) > b.Lease {
 		b.lastBeat = time.Now()
-		b.Log.Warn("the other replicas can't be reached; no slot is taken or handed over", "error", err)
+		b.Logger.Warn("the other replicas can't be reached; no slot is taken or handed over", "error", err)
 	}
 }
 
@@ -176,7 +176,7 @@ func (b *balancer) handOver(slot int) {
 	if w == nil {
 		return // the lease of an earlier worker, which will run out
 	}
-	b.Log.Info("handing a slot over to another replica", "slot", slot)
+	b.Logger.Info("handing a slot over to another replica", "slot", slot)
 	w.leaving = true
 	w.stop(nil)
 }
@@ -191,7 +191,7 @@ func (b *balancer) finish(w *worker) error {
 	if w.err == nil || errors.Is(w.err, checkpoint.ErrFenced) || !w.leaving {
 		return w.err
 	}
-	b.Log.Warn("a slot was handed over before it was drained", "slot", w.slot, "error", w.err)
+	b.Logger.Warn("a slot was handed over before it was drained", "slot", w.slot, "error", w.err)
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (b *balancer) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := b.Leases.Leave(ctx, b.Name); err != nil {
-		b.Log.Debug("could not leave the replicas; the others will see it when the lease has run out", "error", err)
+		b.Logger.Debug("could not leave the replicas; the others will see it when the lease has run out", "error", err)
 	}
 }
 
@@ -216,6 +216,6 @@ func (b *balancer) report(v view) {
 	b.Observer.Standing(s)
 	if text := fmt.Sprint(s.Replicas, s.Share); text != b.reported {
 		b.reported = text
-		b.Log.Info("replicas", "alive", s.Replicas, "slots", v.slots, "share", s.Share, "held", slices.Sorted(maps.Keys(b.working)))
+		b.Logger.Info("replicas", "alive", s.Replicas, "slots", v.slots, "share", s.Share, "held", slices.Sorted(maps.Keys(b.working)))
 	}
 }

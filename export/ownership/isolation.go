@@ -64,7 +64,7 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	v.members = slices.DeleteFunc(slices.Clone(v.members), func(m string) bool { return m == v.self })
 	others := len(v.members) > 0
 	if b.isolation.others.IsZero() && others && b.isolation.isolated {
-		b.Log.Warn("the sink does not answer this replica, and another one lives: its slots are given back if that lasts",
+		b.Logger.Warn("the sink does not answer this replica, and another one lives: its slots are given back if that lasts",
 			"since", b.isolation.since.UTC().Format(time.RFC3339), "in", (leasesIsolated * b.Lease).String())
 	}
 	if b.isolation.heard(others, b.Lease) {
@@ -90,7 +90,7 @@ func (b *balancer) stepDown() {
 	}
 	if given {
 		b.isolation.stepDown(b.Lease)
-		b.Log.Warn("the slots are given back to the other replicas: the sink does not answer this one", "since", b.isolation.since.UTC().Format(time.RFC3339))
+		b.Logger.Warn("the slots are given back to the other replicas: the sink does not answer this one", "since", b.isolation.since.UTC().Format(time.RFC3339))
 	}
 }
 

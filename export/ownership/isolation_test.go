@@ -56,7 +56,7 @@ func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	sink := NewReachability(fleetLease, watchdog)
 	go sink.Probe(ctx, &fleetSink{fleet: f, name: name})
 	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, LeasesIn: dependency.Leases, Sink: sink,
-		Watchdog: watchdog, Observer: quiet{}, Log: log,
+		Watchdog: watchdog, Observer: quiet{}, Logger: log,
 		Work: func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }}.Run(ctx)
 	return kill
 }

@@ -25,7 +25,7 @@ type Replica struct {
 	Sink     *Reachability
 	Watchdog *dependency.Watchdog
 	Observer Observer
-	Log      *slog.Logger
+	Logger   *slog.Logger
 
 	// Work is called for each slot that this replica is to own. It acquires the slot, and works on it until the context
 	// ends (nil: drained), another replica has it (nil), or it can't go on.

@@ -45,7 +45,7 @@ type Slot struct {
 	Rewrite  func(stream string) func(key string, body []byte) []byte // what may be kept of a body; nil: all
 	Store    Store
 	Observer Observer
-	Log      *slog.Logger
+	Logger   *slog.Logger
 }
 
 // rebuild is one attempt. It replaces what the checkpoint knew of the streams. Whoever is interrupted leaves the slot new, and
@@ -92,11 +92,11 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 func (r *rebuild) announce() {
 	switch {
 	case r.empty():
-		r.Log.Debug("the log has nothing of this slot's streams")
+		r.Logger.Debug("the log has nothing of this slot's streams")
 	case r.past.Seq == 0 && len(r.past.Positions) == 0:
-		r.Log.Info("the checkpoint is new: looking for this slot's streams in the log", "records", r.past.Records)
+		r.Logger.Info("the checkpoint is new: looking for this slot's streams in the log", "records", r.past.Records)
 	default:
-		r.Log.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.lost.Reason,
+		r.Logger.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.lost.Reason,
 			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch, "streams", len(r.past.Positions), "records", r.past.Records)
 	}
 }
@@ -127,7 +127,7 @@ func (r *rebuild) run(ctx context.Context) error {
 	if r.empty() {
 		return nil
 	}
-	r.Log.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
+	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())
 	return nil
 }
@@ -199,7 +199,7 @@ func (r *rebuild) progress(f sinks.Folded) {
 		return
 	}
 	r.said = now
-	r.Log.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
+	r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
 }
 
 // finish puts positions, batch number and offsets in place. A stream of which the log does not tell any more how far it is

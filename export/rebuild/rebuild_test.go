@@ -74,7 +74,7 @@ func (quiet) Rebuilding(int, int64, int64) {}
 // run rebuilds slot 0, to which all streams belong but nodes.
 func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, lost *sinks.LostTailError, known ...change.Position) error {
 	p.ended = -1
-	_, err := Slot{Mine: func(stream string) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Log: slog.New(slog.DiscardHandler),
+	_, err := Slot{Mine: func(stream string) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler),
 		Known: func(context.Context) ([]change.Position, error) { return known, nil },
 		Rewrite: func(stream string) func(string, []byte) []byte {
 			if stream != "secrets" {

@@ -23,7 +23,7 @@ func (r *relayout) run(ctx context.Context) error {
 	if err := r.alone(ctx); err != nil {
 		return err
 	}
-	r.Log.Info("changing the number of slots", "from", r.from, "to", r.to)
+	r.Logger.Info("changing the number of slots", "from", r.from, "to", r.to)
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	defer r.close()

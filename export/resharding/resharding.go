@@ -24,7 +24,7 @@ type Resharder struct {
 	Patience time.Duration // for the checkpoint to give the number of slots
 	Topology Topology
 	Leases   Leases
-	Log      *slog.Logger
+	Logger   *slog.Logger
 
 	// Acquire makes this process the owner of a slot, in a layout of so many.
 	Acquire func(ctx context.Context, slot, slots int) (Slot, error)
@@ -92,7 +92,7 @@ func (r *Resharder) Settle(ctx context.Context) error {
 		}
 		if text := err.Error(); text != reported && ctx.Err() == nil {
 			reported = text
-			r.Log.Warn("waiting for the slots to be laid out anew", "reason", err)
+			r.Logger.Warn("waiting for the slots to be laid out anew", "reason", err)
 		}
 		select {
 		case <-ctx.Done():
