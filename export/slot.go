@@ -153,7 +153,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	})()
 
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
-	s.parts.Observer.Buffering(s.number, q.Fill)
+	s.parts.Observer.Buffering(s.number, q.Pending)
 	defer s.parts.Observer.Buffering(s.number, nil)
 	r := &reads{store: s.parts.Store}
 	streams := newStreams(s, q, r, redactions, stopReading)
