@@ -26,14 +26,14 @@ func resharder(config Config, parts Parts) *resharding.Resharder {
 			return &acquired{slot: s, state: state}, nil
 		},
 		Standby: func(replicas int, why string) {
-			parts.Observer.Standing(ownership.Standing{Replicas: replicas, Standby: why})
+			parts.Observer.ReplicaStatus(ownership.Status{Replicas: replicas, Standby: why})
 		},
 		Problem: func(err error) {
 			switch {
 			case err == nil:
 				parts.Observer.Problem(0, nil)
 			case !isTaken(err):
-				parts.Observer.Standing(ownership.Standing{}) // nobody else has the slots
+				parts.Observer.ReplicaStatus(ownership.Status{}) // nobody else has the slots
 				parts.Observer.Problem(0, fmt.Errorf("the slots can't be laid out anew: %w", err))
 			}
 		},

@@ -39,7 +39,7 @@ func (f *forgetful) Commit(ctx context.Context, c checkpoint.Commit) error {
 
 func (quiet) Rebuilding(int, int64, int64)       {}
 func (quiet) RollingForward(int, uint64, uint64) {}
-func (quiet) Standing(ownership.Standing)        {}
+func (quiet) ReplicaStatus(ownership.Status)     {}
 
 // relaid is what a process has that changes the number of slots of a log in Postgres.
 func relaid(t *testing.T, slots int) Parts { return relaidIn(t, servers.Database(t), slots) }
@@ -108,16 +108,18 @@ func TestAStartWaitsForAnotherLayoutBeyondItsLimit(t *testing.T) {
 	}
 }
 
-// standings notes how a replica says that it stands, and what it is stuck on.
-type standings struct {
+// statuses notes how a replica says that it stands, and what it is stuck on.
+type statuses struct {
 	quiet
 	said []string
 	told func()
 }
 
-func (s *standings) Standing(st ownership.Standing) { s.said = append(s.said, "standby: "+st.Standby) }
+func (s *statuses) ReplicaStatus(st ownership.Status) {
+	s.said = append(s.said, "standby: "+st.Standby)
+}
 
-func (s *standings) Problem(_ int, err error) {
+func (s *statuses) Problem(_ int, err error) {
 	if err != nil {
 		s.said = append(s.said, "problem: "+err.Error())
 		s.told()
@@ -129,7 +131,7 @@ func TestWhatKeepsALayoutFromBeingChangedIsTold(t *testing.T) {
 	parts := relaid(t, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	seen := &standings{told: stop}
+	seen := &statuses{told: stop}
 	parts.Observer = seen
 	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 200*time.Millisecond); err != nil {
 		t.Fatal(err)

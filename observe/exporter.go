@@ -36,10 +36,10 @@ func (e *Exporter) StreamDoubt(stream string, err error) { e.Health.StreamDoubt(
 
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 
-func (e *Exporter) Standing(s ownership.Standing) {
+func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	others := maps.Clone(s.Owners)
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
-	e.Health.Standing(others, s.Standby)
+	e.Health.ReplicaStatus(others, s.Standby)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 }
 

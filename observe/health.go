@@ -109,8 +109,8 @@ func (h *Health) StreamsKnown(slot int) {
 	h.slot(slot).known = true
 }
 
-// Standing says which slots others own, and why this replica is to hold none, if so.
-func (h *Health) Standing(owners map[int]string, standby string) {
+// ReplicaStatus says which slots others own, and why this replica is to hold none, if so.
+func (h *Health) ReplicaStatus(owners map[int]string, standby string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.standby = standby

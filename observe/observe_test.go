@@ -76,7 +76,7 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.Problem(0, errors.New("the broker is away"))
 	expect(false, "slot 0: the broker is away")
 	e.Problem(0, nil)
-	e.Standing(ownership.Standing{Replicas: 1, Owners: map[int]string{0: "one that died"}})
+	e.ReplicaStatus(ownership.Status{Replicas: 1, Owners: map[int]string{0: "one that died"}})
 	expect(false, "slot 0: held by one that died")
 	e.SlotHeld(0, 1, true)
 	expect(false, "slot 0: its streams are not known yet")
@@ -134,18 +134,18 @@ func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 func TestAReplicaThatStandsByIsReady(t *testing.T) {
 	e, s := observed(t, 0)
 	owners := map[int]string{0: "another"}
-	e.Standing(ownership.Standing{Replicas: 2, Owners: owners})
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Owners: owners})
 	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: held by another" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	e.Standing(ownership.Standing{Replicas: 2, Owners: owners, Standby: "others hold all slots"})
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Owners: owners, Standby: "others hold all slots"})
 	if ready, wrong := readyz(t, s); !ready || wrong != "" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
 	if _, text := get(t, s, "/metrics"); !strings.Contains(text, "kubecdc_standby 1") || !strings.Contains(text, "kubecdc_replicas 2") {
 		t.Error("/metrics does not say that this replica stands by")
 	}
-	e.Standing(ownership.Standing{Replicas: 1, Share: 1}) // the other one has ended
+	e.ReplicaStatus(ownership.Status{Replicas: 1, Share: 1}) // the other one has ended
 	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
