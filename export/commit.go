@@ -31,11 +31,11 @@ type committer struct {
 	log     sinks.Log
 	befores *befores // nil: before-images are off
 
-	watermark  time.Duration        // at least so long between two watermark records of a stream
-	watermarks map[string]time.Time // when each stream had its last one
-	observer   Observer
-	watchdog   *dependency.Watchdog
-	reach      *ownership.Reachability
+	watermark    time.Duration        // at least so long between two watermark records of a stream
+	watermarks   map[string]time.Time // when each stream had its last one
+	observer     Observer
+	watchdog     *dependency.Watchdog
+	reachability *ownership.Reachability
 }
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
@@ -77,7 +77,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
 	wait := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
 	defer wait.End()
-	c.reach.Call(c.slot, func() bool {
+	c.reachability.Call(c.slot, func() bool {
 		offsets, err = c.log.Write(ctx, batch)
 		return err == nil
 	})

@@ -11,10 +11,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// openRaised opens the log. Where that has seen a newer epoch than the checkpoint gives, either another owner has come
+// openRaisingEpoch opens the log. Where that has seen a newer epoch than the checkpoint gives, either another owner has come
 // meanwhile, and the checkpoint says so, or the checkpoint is not the one that the log was written with: it was lost, or
 // restored. Then its epoch is raised.
-func (s *slot) openRaised(ctx context.Context, state *checkpoint.SlotState, open opener) (log sinks.Log, err error) {
+func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (log sinks.Log, err error) {
 	for {
 		err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
 			log, err = open(ctx, state)
@@ -66,8 +66,8 @@ func (r *rivals) note(slot int, now time.Time) error {
 	return nil
 }
 
-// isForeign: the log is not to be written by this process.
-func isForeign(err error) bool {
+// isLogConflict: the log is not to be written by this process.
+func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
 	return errors.As(err, &other) || errors.Is(err, ErrRival)
 }

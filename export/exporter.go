@@ -60,8 +60,8 @@ type Parts struct {
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
 
-	watchdog *dependency.Watchdog
-	reach    *ownership.Reachability
+	watchdog     *dependency.Watchdog
+	reachability *ownership.Reachability
 }
 
 // Run exports until the context ends (nil: drained) or it can't go on.
@@ -76,7 +76,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		return nil
 	})
 	group.Go(func() error {
-		parts.reach.Probe(ctx, parts.Sink)
+		parts.reachability.Probe(ctx, parts.Sink)
 		return nil
 	})
 	group.Go(func() error {
@@ -139,7 +139,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 		parts.Leases = parts.Store
 	}
 	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Logger)
-	parts.reach = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
+	parts.reachability = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}

@@ -23,7 +23,7 @@ func (s *slot) verify(ctx context.Context, epoch int64, err error) error {
 	if !errors.Is(err, sinks.ErrInvalidWriter) && !isFenced(err) {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointPatience(s.config))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout(s.config))
 	defer cancel()
 	if !isFenced(err) {
 		switch told := s.parts.Store.Check(ctx, s.number, epoch, 0); {
@@ -41,6 +41,6 @@ func (s *slot) verify(ctx context.Context, epoch int64, err error) error {
 	return err
 }
 
-// checkpointPatience bounds a call to the checkpoint that no renewed lease watches over. A connection that went silent
+// checkpointTimeout bounds a call to the checkpoint that no renewed lease watches over. A connection that went silent
 // without an end would hold it for as long as TCP does: a quarter of an hour.
-func checkpointPatience(c Config) time.Duration { return max(c.LeaseDuration, 10*time.Second) }
+func checkpointTimeout(c Config) time.Duration { return max(c.LeaseDuration, 10*time.Second) }

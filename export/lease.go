@@ -43,7 +43,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 		switch {
 		case err == nil:
 			renewed = started
-		case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrBehind), isTaken(err):
+		case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrBehind), isUnavailable(err):
 			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
 			return
 		case time.Since(renewed) > s.config.LeaseDuration:

@@ -44,7 +44,7 @@ func TestAnEmptiedLogIsWrittenAnewAfterAKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := s.openRaised(t.Context(), &state, s.open)
+		log, err := s.openRaisingEpoch(t.Context(), &state, s.open)
 		return s, state, log, err
 	}
 	_, state, log, err := session()

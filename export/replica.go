@@ -22,10 +22,10 @@ func (p *Parts) leasesIn() string {
 // its own is the layout again.
 func ownSlots(ctx context.Context, config Config, parts Parts, h *hub) error {
 	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration, Leases: parts.Leases, LeasesIn: parts.leasesIn(),
-		Sink: parts.reach, Watchdog: parts.watchdog, Observer: parts.Observer, Logger: parts.Logger,
+		Sink: parts.reachability, Watchdog: parts.watchdog, Observer: parts.Observer, Logger: parts.Logger,
 		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }}
 	for ctx.Err() == nil {
-		if err := resharder(config, parts).Settle(ctx); err != nil {
+		if err := newResharder(config, parts).Run(ctx); err != nil {
 			return err
 		}
 		if err := firstHeartbeat(ctx, config, parts); err != nil {

@@ -62,7 +62,7 @@ func relaidIn(t *testing.T, url string, slots int) Parts {
 	log := slog.New(slog.DiscardHandler)
 	watchdog := dependency.NewWatchdog(quiet{}, log)
 	return Parts{Store: store, Leases: store, Sink: sink, Observer: quiet{}, Logger: log, watchdog: watchdog,
-		reach: ownership.NewReachability(time.Minute, watchdog)}
+		reachability: ownership.NewReachability(time.Minute, watchdog)}
 }
 
 func relaidTo(slots int) Config {
@@ -80,7 +80,7 @@ func TestSlotsAreChangedThoughAnUnusedOneHasATail(t *testing.T) {
 		if slots == 2 {
 			killed.slot = 1 // so the first attempt fails
 		}
-		if err := resharder(relaidTo(slots), parts).Settle(ctx); err != nil {
+		if err := newResharder(relaidTo(slots), parts).Run(ctx); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -100,7 +100,7 @@ func TestAStartWaitsForAnotherLayoutBeyondItsLimit(t *testing.T) {
 	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 2*limit); err != nil {
 		t.Fatal(err)
 	}
-	if err := resharder(relaidTo(2), parts).Settle(t.Context()); err != nil {
+	if err := newResharder(relaidTo(2), parts).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if err := firstHeartbeat(t.Context(), relaidTo(2), parts); err != nil {
@@ -137,11 +137,11 @@ func TestWhatKeepsALayoutFromBeingChangedIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	parts.Sink.Close()
-	if err := resharder(relaidTo(2), parts).Settle(ctx); err != nil {
+	if err := newResharder(relaidTo(2), parts).Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 	n := len(seen.said)
-	if n < 3 || !strings.Contains(seen.said[0], "KUBECDC_SLOTS is 2 here, but 1") || seen.said[n-2] != "standby: " || !strings.Contains(seen.said[n-1], "laid out anew: open the log of slot 0") {
+	if n < 3 || !strings.Contains(seen.said[0], "KUBECDC_SLOTS is 2 here, but 1") || seen.said[n-2] != "standby: " || !strings.Contains(seen.said[n-1], "change the number of slots: open the log of slot 0") {
 		t.Errorf("told %q", seen.said)
 	}
 }

@@ -42,9 +42,9 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err), isForeign(err), isGone(err):
+		case isFenced(err), isLogConflict(err), isCheckpointGone(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
-		case isTaken(err):
+		case isUnavailable(err):
 			s.logger.Debug("the slot is not free any more", "reason", err)
 			return nil
 		case ctx.Err() != nil:
@@ -67,11 +67,11 @@ func (s *slot) run(ctx context.Context) error {
 	}
 }
 
-// isGone: the checkpoint is to be opened anew.
-func isGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
+// isCheckpointGone: the checkpoint is to be opened anew.
+func isCheckpointGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
 
-// isTaken: another replica holds the slot, or there is another layout. The balancer sees to it.
-func isTaken(err error) bool {
+// isUnavailable: another replica holds the slot, or there is another layout. The balancer sees to it.
+func isUnavailable(err error) bool {
 	var held *checkpoint.HeldError
 	var layout *checkpoint.LayoutError
 	return errors.As(err, &held) || errors.As(err, &layout)
@@ -83,7 +83,7 @@ func (s *slot) session(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.release(state.Epoch) }()
-	log, err := s.openRaised(ctx, &state, s.open)
+	log, err := s.openRaisingEpoch(ctx, &state, s.open)
 	if err != nil {
 		return s.verify(ctx, state.Epoch, err)
 	}
@@ -104,7 +104,7 @@ func (s *slot) session(ctx context.Context) error {
 
 // acquire takes the slot, if it is free.
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
-	try, cancel := context.WithTimeout(ctx, checkpointPatience(s.config))
+	try, cancel := context.WithTimeout(ctx, checkpointTimeout(s.config))
 	defer cancel()
 	state, err := s.parts.Leases.Acquire(try, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	var opened *sinks.Opened
 	var err error
-	s.parts.reach.Call(s.number, func() bool {
+	s.parts.reachability.Call(s.number, func() bool {
 		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
 		return err == nil
 	})
@@ -180,7 +180,7 @@ var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIME
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reach: s.parts.reach,
+		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reachability: s.parts.reachability,
 		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)
