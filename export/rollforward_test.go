@@ -14,14 +14,14 @@ import (
 	"kubecdc/sinks"
 )
 
-// Whatever breaks the rolling forward off leaves the checkpoint at the last batch that was read whole.
+// However rolling forward is interrupted, the checkpoint is at the last batch that was read whole.
 func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
 	noted, late := &sinks.LostTailError{TailRead: true, Reason: "a topic"}, &sinks.LostTailError{Reason: "the rest"}
 	unread := errors.New("the broker is away")
 	for name, test := range map[string]struct {
-		at     int                                // the batch before which it breaks off
-		fail   error                              // of the sink,
-		meddle func(*testing.T, checkpoint.Store) // or another owner
+		at     int                                // the batch before which it is interrupted
+		fail   error                              // an error of the sink,
+		meddle func(*testing.T, checkpoint.Store) // or interference by another owner
 		want   error
 		part   string
 		lost   *sinks.LostTailError

@@ -32,7 +32,7 @@ func (e *Exporter) StreamAdded(stream string) {
 	e.Progress.Expect(stream)
 }
 
-func (e *Exporter) StreamDoubt(stream string, err error) { e.Health.StreamDoubt(stream, err) }
+func (e *Exporter) RemovalUnknown(stream string, err error) { e.Health.RemovalUnknown(stream, err) }
 
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 

@@ -151,9 +151,9 @@ func (h *Health) StreamAdded(id string) {
 	}
 }
 
-// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known. Of one that is
+// RemovalUnknown says why it is not known whether a stream's resource was removed; nil when that is known. Of one that is
 // not read nothing else is expected.
-func (h *Health) StreamDoubt(id string, err error) {
+func (h *Health) RemovalUnknown(id string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]

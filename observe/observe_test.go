@@ -104,14 +104,14 @@ func TestADoubtIsListedUntilItIsSettled(t *testing.T) {
 	e.StreamAdded("pods")
 	e.StreamsKnown(0)
 	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamDoubt("widgets.example.com", errors.New("get CRDs"))
-	e.StreamDoubt("pods", errors.New("not shown"))
+	e.RemovalUnknown("widgets.example.com", errors.New("get CRDs"))
+	e.RemovalUnknown("pods", errors.New("not shown"))
 	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	e.StreamDoubt("pods", nil)
-	e.StreamDoubt("widgets.example.com", nil)
-	e.StreamDoubt("never heard of", nil)
+	e.RemovalUnknown("pods", nil)
+	e.RemovalUnknown("widgets.example.com", nil)
+	e.RemovalUnknown("never heard of", nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
