@@ -50,8 +50,8 @@ func (e *Exporter) StreamRemoved(stream string) {
 }
 
 func (e *Exporter) StreamState(stream string, state reflector.State, reason string, err error) {
-	e.Metrics.StreamState(stream, string(state))
-	e.Health.StreamState(stream, string(state), err)
+	e.Metrics.StreamState(stream, state)
+	e.Health.StreamState(stream, state, err)
 	switch {
 	case err != nil && state == reflector.StateRefused:
 		e.Metrics.Error(StageSink)
@@ -63,7 +63,7 @@ func (e *Exporter) StreamState(stream string, state reflector.State, reason stri
 		e.Progress.Drop(stream)
 	case state == reflector.StateListing && reason == FirstSnapshot:
 		e.Progress.Begin(stream)
-	case state == reflector.StateWatching, state == reflector.StateCatchingUp, state == reflector.StateAbsent:
+	case isCurrent(state):
 		e.Progress.Done(stream)
 	}
 }

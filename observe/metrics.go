@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubecdc/change"
+	"kubecdc/source/reflector"
 )
 
 // The stages that times and errors are counted by.
@@ -124,10 +125,10 @@ func (m *Metrics) Position(p change.Position) {
 	m.lag.set(p.Stream, p.Time)
 }
 
-// StreamState notes what a stream is doing now.
-func (m *Metrics) StreamState(stream, state string) {
+// StreamState records a stream's state.
+func (m *Metrics) StreamState(stream string, state reflector.State) {
 	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
-	m.streamState.WithLabelValues(stream, state).Set(1)
+	m.streamState.WithLabelValues(stream, string(state)).Set(1)
 }
 
 // Forget drops a stream that is watched no more.

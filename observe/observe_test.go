@@ -57,8 +57,8 @@ func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
 		t.Errorf("status %d, ready %v", status, r.Ready)
 	}
 	var lines []string
-	for _, w := range r.Wrong {
-		lines = append(lines, w.Component+": "+w.Problem)
+	for _, p := range r.Problems {
+		lines = append(lines, p.Component+": "+p.Text)
 	}
 	return r.Ready, strings.Join(lines, "\n")
 }
