@@ -12,7 +12,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Exporter tells metrics, health and progress what the exporter does: it is an export.Observer and a sinks.Observer.
+// Exporter passes the events of the exporter and the sink on to metrics, health and progress.
 type Exporter struct {
 	Metrics  *Metrics
 	Health   *Health
@@ -103,41 +103,40 @@ func (e *Exporter) Committed(c export.Committed) {
 	}
 }
 
-func (e *Exporter) Rebuilding(slot int, done, of int64) {
-	e.Health.SlotRebuilding(slot, done, of)
-	e.Progress.Rebuild(slot, done, of)
+func (e *Exporter) Rebuilding(slot int, done, total int64) {
+	e.Health.SlotRebuilding(slot, done, total)
+	e.Progress.Rebuild(slot, done, total)
 }
 
-func (e *Exporter) RollingForward(slot int, batch, of uint64) {
-	e.Health.SlotRollingForward(slot, batch, of)
+func (e *Exporter) RollingForward(slot int, batch, last uint64) {
+	e.Health.SlotRollingForward(slot, batch, last)
 }
 
-func (e *Exporter) Buffering(slot int, fill func() (items, bytes int64)) {
-	e.Metrics.Buffer(slot, fill)
+func (e *Exporter) Buffering(slot int, pending func() (items, bytes int64)) {
+	e.Metrics.Buffer(slot, pending)
 }
 
-// Problem counts and shows an error under the part that it comes from.
+// Problem attributes an error to its dependency, if it has one.
 func (e *Exporter) Problem(slot int, err error) {
-	part := dependency.Of(err)
-	e.Health.SlotProblem(slot, part, err)
+	from := dependency.Of(err)
+	e.Health.SlotProblem(slot, from, err)
 	switch {
 	case err == nil:
-	case part == "":
+	case from == "":
 		e.Metrics.Error(StageCommit)
 	default:
-		e.Metrics.Error(part)
+		e.Metrics.Error(from)
 	}
 }
 
-// Stalled shows what a part has not answered.
-func (e *Exporter) Stalled(part string, err error) {
-	e.Health.Stalled(part, err)
+func (e *Exporter) Stalled(dependency string, err error) {
+	e.Health.Stalled(dependency, err)
 	if err != nil {
-		e.Metrics.Error(part)
+		e.Metrics.Error(dependency)
 	}
 }
 
-// SinkStuck shows what the sink keeps trying; nil when it goes on.
+// SinkStuck gives the error that the sink retries; nil when a retry succeeded.
 func (e *Exporter) SinkStuck(err error) {
 	if err == nil {
 		e.Health.Clear(dependency.Sink)
@@ -147,5 +146,4 @@ func (e *Exporter) SinkStuck(err error) {
 	e.Metrics.Error(StageSink)
 }
 
-// DeadLetter counts a record that was too large or refused.
 func (e *Exporter) DeadLetter(resource string) { e.Metrics.DeadLetter(resource) }
