@@ -17,15 +17,15 @@ import (
 // the body was redacted there.
 type beforeImages struct {
 	store       *readTracker
-	redactorFor func(stream string) bodyRedactor
-	cache       *simplelru.LRU[string, []byte]
+	redactorFor func(stream change.StreamID) bodyRedactor
+	cache       *simplelru.LRU[objectID, []byte]
 	bytes       int64
 	maxBytes    int64
 }
 
-func newBeforeImages(store *readTracker, redactorFor func(stream string) bodyRedactor, maxBytes int64) *beforeImages {
+func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID) bodyRedactor, maxBytes int64) *beforeImages {
 	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes}
-	b.cache, _ = simplelru.NewLRU(1<<20, func(key string, body []byte) { b.bytes -= int64(len(key) + len(body)) })
+	b.cache, _ = simplelru.NewLRU(1<<20, func(id objectID, body []byte) { b.bytes -= cacheSize(id, body) })
 	return b
 }
 
@@ -38,40 +38,38 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch) error {
 	}
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
-		key := cacheKey(c)
+		id := objectOf(c)
 		if c.Op == change.Update || c.Op == change.Delete {
-			c.Before = bodies[key]
+			c.Before = bodies[id]
 		}
 		if c.Op == change.Delete {
-			delete(bodies, key)
+			delete(bodies, id)
 		} else {
-			bodies[key] = c.After
+			bodies[id] = c.After
 		}
 	}
 	return nil
 }
 
-func cacheKey(c *change.Change) string { return c.Stream.ID() + "\x00" + c.Key() }
-
-// load returns the bodies before the batch, by cacheKey.
-func (b *beforeImages) load(ctx context.Context, batch *change.Batch) (map[string][]byte, error) {
-	bodies := map[string][]byte{}
-	missing := map[string][]string{} // stream → keys
-	seen := map[string]bool{}
+// load returns the bodies before the batch.
+func (b *beforeImages) load(ctx context.Context, batch *change.Batch) (map[objectID][]byte, error) {
+	bodies := map[objectID][]byte{}
+	missing := map[change.StreamID][]string{} // stream → keys
+	seen := map[objectID]bool{}
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
-		key := cacheKey(c)
-		if seen[key] {
+		id := objectOf(c)
+		if seen[id] {
 			continue
 		}
-		seen[key] = true
+		seen[id] = true
 		if c.Op == change.Create || c.Op == change.Read {
 			continue
 		}
-		if body, ok := b.cache.Get(key); ok {
-			bodies[key] = body
+		if body, ok := b.cache.Get(id); ok {
+			bodies[id] = body
 		} else {
-			missing[c.Stream.ID()] = append(missing[c.Stream.ID()], c.Key())
+			missing[id.stream] = append(missing[id.stream], id.key)
 		}
 	}
 	for stream, keys := range missing {
@@ -84,7 +82,7 @@ func (b *beforeImages) load(ctx context.Context, batch *change.Batch) (map[strin
 			if redact != nil {
 				body = redact(key, body)
 			}
-			bodies[stream+"\x00"+key] = body
+			bodies[objectID{stream, key}] = body
 		}
 	}
 	return bodies, nil
@@ -94,15 +92,19 @@ func (b *beforeImages) load(ctx context.Context, batch *change.Batch) (map[strin
 func (b *beforeImages) committed(batch *change.Batch) {
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
-		key := cacheKey(c)
-		b.cache.Remove(key)
+		id := objectOf(c)
+		b.cache.Remove(id)
 		if c.Op == change.Delete {
 			continue
 		}
-		b.bytes += int64(len(key) + len(c.After))
-		b.cache.Add(key, bytes.Clone(c.After))
+		b.bytes += cacheSize(id, c.After)
+		b.cache.Add(id, bytes.Clone(c.After))
 	}
 	for b.bytes > b.maxBytes && b.cache.Len() > 0 {
 		b.cache.RemoveOldest()
 	}
+}
+
+func cacheSize(id objectID, body []byte) int64 {
+	return int64(len(id.stream) + len(id.key) + len(body))
 }

@@ -31,8 +31,8 @@ type committer struct {
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
 
-	watermark    time.Duration        // interval between the watermark records of a stream
-	watermarks   map[string]time.Time // time of the last watermark record by stream
+	watermark    time.Duration                 // interval between the watermark records of a stream
+	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
 	observer     Observer
 	watchdog     *dependency.Watchdog
 	reachability *ownership.Reachability
@@ -119,15 +119,22 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 	return batch
 }
 
+// objectID is the place of an object: its stream, and its key there.
+type objectID struct {
+	stream change.StreamID
+	key    string
+}
+
+func objectOf(c *change.Change) objectID { return objectID{c.Stream.ID(), c.Key()} }
+
 // commitOf returns what a batch changes in the checkpoint: the last state of every key in it. It goes through the batch from
 // the end, so that the first change it finds of a key is the last one.
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	type objectID struct{ stream, key string }
 	seen := make(map[objectID]struct{}, len(batch.Changes))
-	streams := map[string]*checkpoint.StreamCommit{}
+	streams := map[change.StreamID]*checkpoint.StreamCommit{}
 	for i := len(batch.Changes) - 1; i >= 0; i-- {
 		c := &batch.Changes[i]
-		id := objectID{c.Stream.ID(), c.Key()}
+		id := objectOf(c)
 		known := len(seen)
 		if seen[id] = struct{}{}; len(seen) == known {
 			continue

@@ -19,7 +19,7 @@ func EndedStreams(ctx context.Context, store checkpoint.Reader) ([]change.Positi
 
 // Forget deletes a stream that has ended from the checkpoint; for any other it returns *checkpoint.NotEndedError. Meanwhile it
 // owns the stream's slot, so that no exporter can be working on it.
-func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream string) error {
+func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
 		return err

@@ -17,10 +17,10 @@ type Observer interface {
 	ownership.Observer
 	rebuild.Observer
 	// StreamAdded and StreamRemoved give the streams of the slots that this process owns.
-	StreamAdded(stream string)
-	StreamRemoved(stream string)
+	StreamAdded(stream change.StreamID)
+	StreamRemoved(stream change.StreamID)
 	// RemovalUnknown gives the reason why it is unknown whether a stream's resource was removed; nil when it is known.
-	RemovalUnknown(stream string, err error)
+	RemovalUnknown(stream change.StreamID, err error)
 	// StreamsKnown is called once StreamAdded was called for all streams of a slot.
 	StreamsKnown(slot int)
 	// SlotHeld is called when this process starts and stops to own a slot.

@@ -29,7 +29,7 @@ func (r *readTracker) markRead() {
 // needsCheck reports whether the store was read since the last call.
 func (r *readTracker) needsCheck() bool { return r.unchecked.Load() && r.unchecked.Swap(false) }
 
-func (r *readTracker) Position(ctx context.Context, stream string) (change.Position, bool, error) {
+func (r *readTracker) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
 	p, ok, err := r.store.Position(ctx, stream)
 	r.markRead()
 	return p, ok, dependency.Tag(dependency.Checkpoint, err)
@@ -41,7 +41,7 @@ func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
 	return all, dependency.Tag(dependency.Checkpoint, err)
 }
 
-func (r *readTracker) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {
+func (r *readTracker) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.markRead()
 		return visit(o.Key, o.UID, o.ResourceVersion)
@@ -50,7 +50,7 @@ func (r *readTracker) Objects(ctx context.Context, stream string, visit func(key
 	return err
 }
 
-func (r *readTracker) Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error) {
+func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
 	found, err := r.store.Bodies(ctx, stream, keys)
 	r.markRead()
 	return found, err

@@ -47,7 +47,7 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 // again. It returns what else the log turned out to have lost.
 func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
-	mine := func(stream string) bool {
+	mine := func(stream change.StreamID) bool {
 		return s.owns(stream) && (loss.Gone == nil || !loss.Gone(change.ResourceOf(stream)))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
@@ -69,7 +69,7 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log 
 		return err
 	}
 	var controls []change.Control
-	var streams []string
+	var streams []change.StreamID
 	for _, p := range positions {
 		streams = append(streams, p.Stream)
 		if p.ResourceVersion == "" && !loss.All || p.Ended != "" {
@@ -95,7 +95,7 @@ func lossGap(p change.Position, cause string) change.Control {
 }
 
 // owns reports whether a stream hashes to this slot.
-func (s *slot) owns(stream string) bool {
+func (s *slot) owns(stream change.StreamID) bool {
 	return ownership.SlotOf(stream, s.config.Slots) == s.number
 }
 

@@ -16,7 +16,7 @@ type storedRules struct {
 	slot     *slot
 	epoch    int64
 	mu       sync.Mutex
-	byStream map[string]string
+	byStream map[change.StreamID]string
 }
 
 // redactCheckpoint applies the current rules to all objects that the checkpoint has of this slot, of streams that are no
@@ -27,7 +27,7 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
 	r := &storedRules{slot: s, epoch: epoch, byStream: byStream}
-	var mine []string
+	var mine []change.StreamID
 	for stream := range byStream {
 		if s.owns(stream) {
 			mine = append(mine, stream)
@@ -37,7 +37,7 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 }
 
 // apply redacts the stored objects of the streams whose rules have changed.
-func (r *storedRules) apply(ctx context.Context, streams ...string) error {
+func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var changed []checkpoint.Redaction
@@ -64,7 +64,7 @@ func (r *storedRules) apply(ctx context.Context, streams ...string) error {
 	return nil
 }
 
-func (r *storedRules) logChange(stream, was string, now *redact.Redactor) {
+func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.Redactor) {
 	if was == "" {
 		was = "all"
 	}
@@ -77,7 +77,7 @@ func (r *storedRules) logChange(stream, was string, now *redact.Redactor) {
 }
 
 // redactorOf returns a stream's redactor; nil if its objects are exported in full.
-func (s *slot) redactorOf(stream string) *redact.Redactor {
+func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
 	return s.config.redactor(change.ResourceOf(stream))
 }
 
@@ -85,7 +85,7 @@ func (s *slot) redactorOf(stream string) *redact.Redactor {
 type bodyRedactor = func(key string, body []byte) []byte
 
 // bodyRedactorOf returns nil if the stream's objects are exported in full.
-func (s *slot) bodyRedactorOf(stream string) bodyRedactor {
+func (s *slot) bodyRedactorOf(stream change.StreamID) bodyRedactor {
 	r := s.redactorOf(stream)
 	if r == nil {
 		return nil
@@ -100,9 +100,9 @@ func (s *slot) bodyRedactorOf(stream string) bodyRedactor {
 }
 
 // bodyRedactors returns bodyRedactorOf with a cache, for use by one goroutine.
-func (s *slot) bodyRedactors() func(stream string) bodyRedactor {
-	cache := map[string]bodyRedactor{}
-	return func(stream string) bodyRedactor {
+func (s *slot) bodyRedactors() func(stream change.StreamID) bodyRedactor {
+	cache := map[change.StreamID]bodyRedactor{}
+	return func(stream change.StreamID) bodyRedactor {
 		r, ok := cache[stream]
 		if !ok {
 			r = s.bodyRedactorOf(stream)
@@ -113,7 +113,7 @@ func (s *slot) bodyRedactors() func(stream string) bodyRedactor {
 }
 
 // redactBatch redacts a batch that was read back from the log, where another owner may have written more than is exported now.
-func redactBatch(b *change.Batch, redactorFor func(stream string) bodyRedactor) {
+func redactBatch(b *change.Batch, redactorFor func(stream change.StreamID) bodyRedactor) {
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		if c.After == nil {

@@ -105,7 +105,7 @@ func (st *streams) pause(ctx context.Context, s *change.Stream, r *refusal) erro
 	return st.sendControl(ctx, id, change.ControlStreamError, r.Err.Error(), r.since)
 }
 
-func (st *streams) sendControl(ctx context.Context, id, kind, cause string, since time.Time) error {
+func (st *streams) sendControl(ctx context.Context, id change.StreamID, kind, cause string, since time.Time) error {
 	p, _, err := st.reads.Position(ctx, id)
 	if err != nil {
 		return err

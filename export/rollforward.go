@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/export/progress"
@@ -19,7 +20,7 @@ import (
 type rollForward struct {
 	*slot
 	state       *checkpoint.SlotState
-	redactorFor func(stream string) bodyRedactor
+	redactorFor func(stream change.StreamID) bodyRedactor
 
 	last             uint64 // number of the tail's last batch
 	batches, changes int

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
@@ -181,7 +182,7 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
 		store: s.parts.Store, reads: reads, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reachability: s.parts.reachability,
-		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
+		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 	if s.config.Before {
 		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)
 	}

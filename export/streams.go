@@ -18,17 +18,17 @@ type streams struct {
 	reads          *readTracker
 	rules          *storedRules
 	fail           context.CancelCauseFunc // ends the session
-	running        map[string]*reflector.Reflector
-	unselected     map[string]change.Position // whose fate is not known yet (unselected.go); nil until they are loaded
-	removalUnknown map[string]string          // why it is unknown whether a stream's resource was removed, as last reported
-	refused        map[string]change.Resource // streams that are paused because the sink refuses their records (refusals.go)
+	running        map[change.StreamID]*reflector.Reflector
+	unselected     map[change.StreamID]change.Position // whose fate is not known yet (unselected.go); nil until they are loaded
+	removalUnknown map[change.StreamID]string          // why it is unknown whether a stream's resource was removed, as last reported
+	refused        map[change.StreamID]change.Resource // streams that are paused because the sink refuses their records (refusals.go)
 	newest         *discovery.Selection
 	wg             sync.WaitGroup
 }
 
 func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, running: map[string]*reflector.Reflector{},
-		removalUnknown: map[string]string{}, refused: map[string]change.Resource{}}
+	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, running: map[change.StreamID]*reflector.Reflector{},
+		removalUnknown: map[change.StreamID]string{}, refused: map[change.StreamID]change.Resource{}}
 }
 
 // run follows the selection until the context ends, and returns when every stream has stopped.
@@ -68,7 +68,7 @@ func (st *streams) reportRemoved() {
 
 // apply starts new streams, updates the running ones with what the API server serves now, and ends unselected ones.
 func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
-	selected := map[string]bool{}
+	selected := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.config.StreamsOf(r) {
 			if !st.slot.owns(s.ID()) {

@@ -21,7 +21,7 @@ import (
 // as it is unknown which of the two it is, nothing is done.
 
 // endUnselected ends each unselected stream whose fate is known.
-func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection, selected map[string]bool) error {
+func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection, selected map[change.StreamID]bool) error {
 	if st.unselected == nil {
 		if err := st.loadUnselected(ctx); err != nil {
 			return err
@@ -48,7 +48,7 @@ func (st *streams) loadUnselected(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	st.unselected = map[string]change.Position{}
+	st.unselected = map[change.StreamID]change.Position{}
 	for _, p := range all {
 		if st.slot.owns(p.Stream) {
 			st.unselected[p.Stream] = p
@@ -109,7 +109,7 @@ func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 // resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
 func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (change.Resource, error) {
 	r, first, stop := s.Resource, "", errors.New("stop after the first object")
-	err := st.reads.Objects(ctx, s.ID(), func(key, _, _ string) error {
+	err := st.reads.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
 		first = key
 		return stop
 	})
@@ -135,7 +135,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 }
 
 // setRemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known.
-func (st *streams) setRemovalUnknown(id string, err error) {
+func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()

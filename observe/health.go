@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/source/reflector"
 )
@@ -16,7 +17,7 @@ type Health struct {
 	slots    map[int]*slotHealth
 	problems map[string]*problem // by component
 	stalls   map[string]*problem // calls without an answer, by dependency
-	streams  map[string]*streamHealth
+	streams  map[change.StreamID]*streamHealth
 	standby  string
 }
 
@@ -51,7 +52,7 @@ const (
 // NewHealth expects the given slots to be held.
 func NewHealth(slots ...int) *Health {
 	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]*problem{}, stalls: map[string]*problem{},
-		streams: map[string]*streamHealth{}}
+		streams: map[change.StreamID]*streamHealth{}}
 	for _, s := range slots {
 		h.slots[s] = &slotHealth{}
 	}
@@ -120,7 +121,7 @@ func (h *Health) ReplicaStatus(owners map[int]string, standby string) {
 }
 
 // StreamState reports a stream's state, and its error, or nil. The error stays until the stream is current again.
-func (h *Health) StreamState(id string, state reflector.State, err error) {
+func (h *Health) StreamState(id change.StreamID, state reflector.State, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -146,7 +147,7 @@ func isCurrent(state reflector.State) bool {
 }
 
 // StreamAdded reports a stream of a slot that this process owns.
-func (h *Health) StreamAdded(id string) {
+func (h *Health) StreamAdded(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.streams[id] == nil {
@@ -156,7 +157,7 @@ func (h *Health) StreamAdded(id string) {
 
 // RemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known. It may be called for
 // streams that are not read.
-func (h *Health) RemovalUnknown(id string, err error) {
+func (h *Health) RemovalUnknown(id change.StreamID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -177,7 +178,7 @@ func (h *Health) RemovalUnknown(id string, err error) {
 }
 
 // Forget removes a stream.
-func (h *Health) Forget(id string) {
+func (h *Health) Forget(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.streams, id)

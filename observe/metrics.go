@@ -126,19 +126,21 @@ func (m *Metrics) Position(p change.Position) {
 }
 
 // StreamState records a stream's state.
-func (m *Metrics) StreamState(stream string, state reflector.State) {
-	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
-	m.streamState.WithLabelValues(stream, string(state)).Set(1)
+func (m *Metrics) StreamState(stream change.StreamID, state reflector.State) {
+	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
+	m.streamState.WithLabelValues(string(stream), string(state)).Set(1)
 }
 
 // Forget removes a stream.
-func (m *Metrics) Forget(stream string) {
-	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
+func (m *Metrics) Forget(stream change.StreamID) {
+	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.lag.drop(stream)
 }
 
-// Relist counts a list that was needed because a watch could not resume. Reasons are label values: there may be only a few.
-func (m *Metrics) Relist(reason string) { m.relists.WithLabelValues(reason).Inc() }
+// Relist counts a list that was needed because a watch could not resume.
+func (m *Metrics) Relist(reason reflector.RelistReason) {
+	m.relists.WithLabelValues(string(reason)).Inc()
+}
 
 // Gap counts a gap that was closed.
 func (m *Metrics) Gap(complete bool) { m.gaps.WithLabelValues(strconv.FormatBool(complete)).Inc() }

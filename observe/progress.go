@@ -8,6 +8,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/time/rate"
+
+	"kubecdc/change"
 )
 
 // Progress shows the progress of first snapshots and of rebuilds of the checkpoint: as a bar on a terminal, else as log lines.
@@ -17,10 +19,10 @@ type Progress struct {
 	terminal io.Writer // nil: none
 	logger   *slog.Logger
 	bar      *progressbar.ProgressBar
-	rebuilds map[int]count     // by slot
-	running  map[string]*count // streams that are added and not yet watching
-	finished int64             // objects of streams that are watching
-	started  time.Time         // of the first snapshots; zero: none is running
+	rebuilds map[int]count              // by slot
+	running  map[change.StreamID]*count // streams that are added and not yet watching
+	finished int64                      // objects of streams that are watching
+	started  time.Time                  // of the first snapshots; zero: none is running
 	lines    *rate.Sometimes
 }
 
@@ -34,7 +36,7 @@ const logInterval = 5 * time.Second
 
 // NewProgress draws a bar on the terminal; nil: it writes log lines instead.
 func NewProgress(terminal io.Writer) *Progress {
-	return &Progress{terminal: terminal, logger: slog.New(slog.DiscardHandler), running: map[string]*count{}, rebuilds: map[int]count{}}
+	return &Progress{terminal: terminal, logger: slog.New(slog.DiscardHandler), running: map[change.StreamID]*count{}, rebuilds: map[int]count{}}
 }
 
 // LogTo sets the logger. A logger that writes through Writer can't be given to NewProgress.
@@ -66,7 +68,7 @@ func (p *Progress) Rebuild(slot int, done, total int64) {
 }
 
 // Expect reports a stream that is about to start, maybe with a first list.
-func (p *Progress) Expect(stream string) {
+func (p *Progress) Expect(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running[stream] == nil {
@@ -75,7 +77,7 @@ func (p *Progress) Expect(stream string) {
 }
 
 // Begin reports that the first list of a stream starts.
-func (p *Progress) Begin(stream string) {
+func (p *Progress) Begin(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.started.IsZero() {
@@ -91,7 +93,7 @@ func (p *Progress) Begin(stream string) {
 }
 
 // List reports how many objects of a first list were read. Other lists are ignored.
-func (p *Progress) List(stream string, done, total int64) {
+func (p *Progress) List(stream change.StreamID, done, total int64) {
 	log := func() {}
 	defer func() { log() }() // after Unlock: the logger may write through Writer, which takes the lock
 	p.mu.Lock()
@@ -112,12 +114,12 @@ func (p *Progress) List(stream string, done, total int64) {
 }
 
 // Done reports that a stream is watching: its first list, if it had one, has ended.
-func (p *Progress) Done(stream string) { p.end(stream, true) }
+func (p *Progress) Done(stream change.StreamID) { p.end(stream, true) }
 
 // Drop reports that a stream is held up, so that the others need not wait for it. Begin includes it again.
-func (p *Progress) Drop(stream string) { p.end(stream, false) }
+func (p *Progress) Drop(stream change.StreamID) { p.end(stream, false) }
 
-func (p *Progress) end(stream string, finished bool) {
+func (p *Progress) end(stream change.StreamID, finished bool) {
 	log := func() {}
 	defer func() { log() }()
 	p.mu.Lock()

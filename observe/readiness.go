@@ -102,7 +102,7 @@ func (h *Health) reportStreams(r *Report) {
 	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
 		s := h.streams[id]
 		r.Streams.All++
-		component := "stream " + id
+		component := "stream " + string(id)
 		if s.removalUnknown != nil {
 			r.Problems = append(r.Problems, Problem{Component: component, Text: s.removalUnknown.text, Since: s.removalUnknown.since})
 		}

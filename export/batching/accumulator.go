@@ -37,8 +37,8 @@ func (l *Limits) positionsInterval() time.Duration {
 
 // Batch is a change.Batch together with the queue capacity that it occupies.
 type Batch struct {
-	change.Batch                            // the caller fills in Positions
-	Newest       map[string]change.Position // newest position by stream
+	change.Batch                                     // the caller fills in Positions
+	Newest       map[change.StreamID]change.Position // newest position by stream
 	Bytes        int64
 
 	items      int // items that occupy capacity; a position alone does not, as each stream has at most one
@@ -62,7 +62,7 @@ func (a *accumulator) add(item *reflector.Item, weight int64) (maybeSooner bool)
 
 // newBatch returns an empty batch with capacity for as many changes as the last one had.
 func (a *accumulator) newBatch() *Batch {
-	b := &Batch{Newest: map[string]change.Position{}, created: time.Now()}
+	b := &Batch{Newest: map[change.StreamID]change.Position{}, created: time.Now()}
 	if a.lastChanges > 1 {
 		b.Changes = make([]change.Change, 0, a.lastChanges)
 	}

@@ -22,9 +22,9 @@ func newTestQueue(limits Limits) *Queue {
 	return New(10, 1<<20, limits)
 }
 
-func bookmark(t *testing.T, q *Queue, stream string, version int) {
+func bookmark(t *testing.T, q *Queue, stream change.StreamID, version int) {
 	t.Helper()
-	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: fmt.Sprint(version), Time: time.Now()}); err != nil {
+	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -32,8 +32,8 @@ func bookmark(t *testing.T, q *Queue, stream string, version int) {
 // created is a change whose object has the given number of bytes.
 func created(version, bytes int) reflector.Item {
 	v := fmt.Sprint(version)
-	return reflector.Item{Stream: pods.ID(), Version: v,
-		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: v, After: make([]byte, bytes)}}
+	return reflector.Item{Stream: pods.ID(), Version: change.ResourceVersion(v),
+		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: change.ResourceVersion(v), After: make([]byte, bytes)}}
 }
 
 // 40 quiet streams send a bookmark every half minute, each at a different time: one batch per interval has the positions of
@@ -47,12 +47,12 @@ func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 			go func() {
 				defer close(stop)
 				for n := range streams * rounds {
-					bookmark(t, q, fmt.Sprint("stream-", n%streams), n)
+					bookmark(t, q, change.StreamID(fmt.Sprint("stream-", n%streams)), n)
 					time.Sleep(interval / streams)
 				}
 			}()
 			var popped []time.Time
-			seen, last := map[string]time.Time{}, map[string]string{}
+			seen, last := map[change.StreamID]time.Time{}, map[change.StreamID]change.ResourceVersion{}
 			for b := q.Next(t.Context(), stop); b != nil; b = q.Next(t.Context(), stop) {
 				popped = append(popped, time.Now())
 				for _, p := range b.Newest {
@@ -69,8 +69,9 @@ func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 				}
 			}
 			for n := range streams {
-				if want := fmt.Sprint(streams*(rounds-1) + n); last[fmt.Sprint("stream-", n)] != want {
-					t.Errorf("stream %d ends at %s, not at %s", n, last[fmt.Sprint("stream-", n)], want)
+				got, want := last[change.StreamID(fmt.Sprint("stream-", n))], change.VersionOf(uint64(streams*(rounds-1)+n))
+				if got != want {
+					t.Errorf("stream %d ends at %s, not at %s", n, got, want)
 				}
 			}
 			if items, bytes := q.Pending(); items != 0 || bytes != 0 {

@@ -26,7 +26,7 @@ const (
 
 // Store is what a rebuild does to the checkpoint.
 type Store interface {
-	Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error
+	Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error
 	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error
 	Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error
 }
@@ -41,10 +41,10 @@ type Observer interface {
 // Slot is the slot whose checkpoint is rebuilt.
 type Slot struct {
 	Number   int
-	Mine     func(stream string) bool                                 // the streams to rebuild
-	Known    func(ctx context.Context) ([]change.Position, error)     // the positions that the checkpoint has of the slot's streams
-	Bodies   bool                                                     // the checkpoint stores objects' bodies
-	Redactor func(stream string) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
+	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
+	Known    func(ctx context.Context) ([]change.Position, error)              // the positions that the checkpoint has of the slot's streams
+	Bodies   bool                                                              // the checkpoint stores objects' bodies
+	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
 	Store    Store
 	Observer Observer
 	Logger   *slog.Logger
@@ -59,11 +59,11 @@ type rebuild struct {
 	loss  *sinks.LostTailError
 	known []change.Position // of the checkpoint, before
 
-	page    map[string]map[string]*checkpoint.Object // stream → key → last state; nil: deleted
+	page    map[change.StreamID]map[string]*checkpoint.Object // stream → key → last state; nil: deleted
 	count   int
 	bytes   int64
 	pages   int
-	seen    map[string]bool // streams with objects
+	seen    map[change.StreamID]bool // streams with objects
 	started time.Time
 	pacer   *progress.Pacer
 }
@@ -80,7 +80,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
-	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known, page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{},
+	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known, page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, pacer: progress.NewPacer()}
 	r.logStart()
 	defer s.Observer.Rebuilding(s.Number, 0, 0)
@@ -193,12 +193,12 @@ func (r *rebuild) progress(f sinks.Folded) {
 // change.UnknownVersion.
 func (r *rebuild) finish(ctx context.Context) error {
 	positions := r.past.Positions
-	has := map[string]bool{}
+	has := map[change.StreamID]bool{}
 	for _, p := range positions {
 		has[p.Stream] = true
 	}
 	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
-	addUnknown := func(stream string) {
+	addUnknown := func(stream change.StreamID) {
 		if !has[stream] {
 			has[stream] = true
 			positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})
