@@ -47,7 +47,7 @@ func (e *Exporter) StreamRemoved(stream change.StreamID) {
 	e.Progress.Done(stream)
 }
 
-func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
+func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
 	e.Metrics.StreamState(stream, state)
 	e.Health.StreamState(stream, state, err)
 	switch {
@@ -59,12 +59,12 @@ func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, re
 	switch {
 	case err != nil:
 		e.Progress.Drop(stream)
-	case state == reflector.StateListing && reason == reflector.ReasonFirstSnapshot:
-		e.Progress.Begin(stream)
 	case isCurrent(state):
 		e.Progress.Done(stream)
 	}
 }
+
+func (e *Exporter) SnapshotStarted(stream change.StreamID) { e.Progress.Begin(stream) }
 
 func (e *Exporter) ListProgress(stream change.StreamID, done, total int64) {
 	e.Progress.List(stream, done, total)

@@ -83,10 +83,10 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.StreamAdded("pods")
 	e.StreamAdded("secrets")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateListing, reflector.ReasonFirstSnapshot, nil)
+	e.StreamState("pods", reflector.StateListing, "first snapshot", nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
 	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamState("secrets", reflector.StateWaiting, reflector.ReasonFirstSnapshot, errors.New("403 forbidden"))
+	e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
 	e.StreamState("pods", reflector.StateListing, "relist: 410", nil)
 	expect(true, "stream secrets: 403 forbidden") // a relist is no reason to be taken out of service
@@ -294,11 +294,11 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 		e.StreamAdded(change.StreamID(stream))
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.StreamState(change.StreamID(stream), reflector.StateListing, reflector.ReasonFirstSnapshot, nil)
+		e.SnapshotStarted(change.StreamID(stream))
 		e.ListProgress(change.StreamID(stream), 2, 2)
 		e.StreamState(change.StreamID(stream), reflector.StateWatching, "", nil)
 	}
-	e.StreamState("secrets", reflector.StateWaiting, reflector.ReasonFirstSnapshot, errors.New("403"))
+	e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403"))
 	e.StreamState("services", reflector.StateWatching, "resumed", nil)
 	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
 		t.Error(out.String())
