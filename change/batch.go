@@ -10,7 +10,7 @@ type Position struct {
 	Stream StreamID `json:"stream"`
 	// Every change up to and including ResourceVersion is in the log. It is empty until the first list is complete.
 	ResourceVersion ResourceVersion `json:"resourceVersion"`
-	Time            time.Time       `json:"time"` // when the API server confirmed it last, by an event, a bookmark or the end of a list
+	Time            time.Time       `json:"time"` // of the event, bookmark or list that confirmed it last
 	// Ended is empty while the stream is exported.
 	Ended Ended `json:"ended,omitempty"`
 }

@@ -42,7 +42,8 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
 	if c.beforeImages != nil {
-		if err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch) }); err != nil {
+		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch) })
+		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}

@@ -59,7 +59,11 @@ func (c *Config) Warnings(served discovery.Served) (lines []string) {
 	for _, s := range []struct {
 		setting  string
 		patterns []discovery.Pattern
-	}{{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)}, {"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly}, {"KUBECDC_REDACT", redacted}} {
+	}{
+		{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)},
+		{"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly},
+		{"KUBECDC_REDACT", redacted},
+	} {
 		lines = append(lines, discovery.Doubt(s.setting, discovery.Idle(s.patterns, served), served)...)
 	}
 	return append(lines, c.leftOutByNamespaces(served)...)

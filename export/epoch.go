@@ -51,8 +51,8 @@ const (
 )
 
 // ErrCompetingCheckpoint: another process exports the same cluster to the same log, with another checkpoint.
-var ErrCompetingCheckpoint = errors.New("another process exports the same cluster to the same log with another checkpoint, and each fences the " +
-	"other: stop one of the two, or give both the same KUBECDC_CHECKPOINT")
+var ErrCompetingCheckpoint = errors.New("another process exports the same cluster to the same log with another " +
+	"checkpoint, and each fences the other: stop one of the two, or give both the same KUBECDC_CHECKPOINT")
 
 // epochRaises are the times when a slot's epoch was raised, over all its sessions.
 type epochRaises struct{ times []time.Time }

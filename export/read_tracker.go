@@ -41,7 +41,8 @@ func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
 	return all, dependency.Tag(dependency.Checkpoint, err)
 }
 
-func (r *readTracker) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
+func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
+	visit func(key, uid string, version change.ResourceVersion) error) error {
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.markRead()
 		return visit(o.Key, o.UID, o.ResourceVersion)

@@ -42,9 +42,11 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 
 // committerAt is a committer of epoch 1 after the given batch, without cached bodies.
 func committerAt(store checkpoint.Store, seq uint64) *committer {
-	r := &readTracker{store: store}
-	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, beforeImages: newBeforeImages(r, (&slot{}).bodyRedactorOf, 0),
-		observer: quiet{}, watermarks: map[change.StreamID]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reachability: ownership.NewReachability(time.Minute, nil)}
+	reads := &readTracker{store: store}
+	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: reads, log: &logged{},
+		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), observer: quiet{}, watermarks: map[change.StreamID]time.Time{},
+		watchdog:     dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)),
+		reachability: ownership.NewReachability(time.Minute, nil)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")

@@ -45,7 +45,8 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 
 // rebuildFrom rebuilds the checkpoint of this slot's streams, except those whose records the log has lost: they are written
 // again. It returns what else the log turned out to have lost.
-func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, loss *sinks.LostTailError) (*sinks.LostTailError, error) {
+func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
+	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
 	mine := func(stream change.StreamID) bool {
 		return s.owns(stream) && (loss.Gone == nil || !loss.Gone(change.ResourceOf(stream)))

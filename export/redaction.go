@@ -47,7 +47,8 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 		if redactor.String() == was {
 			continue
 		}
-		changed = append(changed, checkpoint.Redaction{Stream: stream, Rules: redactor.String(), Rewrite: r.slot.bodyRedactorOf(stream)})
+		changed = append(changed,
+			checkpoint.Redaction{Stream: stream, Rules: redactor.String(), Rewrite: r.slot.bodyRedactorOf(stream)})
 		if known {
 			r.logChange(stream, was, redactor)
 		}
@@ -72,8 +73,8 @@ func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.
 		r.slot.logger.Warn("objects are exported in full from now on", "stream", stream, "before", was)
 		return
 	}
-	r.slot.logger.Warn("redaction has changed: redacting the objects in the checkpoint; docs/security.md says how to remove from the log what was exported before",
-		"stream", stream, "before", was, "now", now.String())
+	r.slot.logger.Warn("redaction has changed: redacting the objects in the checkpoint; the log keeps what was exported before, "+
+		"docs/security.md says how to remove it", "stream", stream, "before", was, "now", now.String())
 }
 
 // redactorOf returns a stream's redactor; nil if its objects are exported in full.

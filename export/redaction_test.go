@@ -4,13 +4,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
 )
@@ -84,14 +81,13 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	storePlain(t, store, 1)
-	log, r := &logged{}, &readTracker{store: store}
-	c := &committer{epoch: 1, seq: 1, cluster: "prod", store: store, reads: r, log: log, beforeImages: newBeforeImages(r, s.bodyRedactorOf, 0),
-		observer: quiet{}, watermarks: map[change.StreamID]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reachability: ownership.NewReachability(time.Minute, nil)}
+	c := committerAt(store, 1)
+	c.beforeImages = newBeforeImages(c.reads, s.bodyRedactorOf, 0)
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(log.batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {
+	if got := string(c.log.(*logged).batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("the before is %s", got)
 	}
 	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}

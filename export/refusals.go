@@ -42,7 +42,8 @@ func (s *slot) noteRefusals(err error) (isNew bool) {
 	for _, r := range refused.Refusals {
 		if s.refusals.add(r) {
 			isNew = true
-			s.logger.Error("the sink refuses the records of a resource: its streams are paused, the others continue", "place", r.Place, "error", r.Err)
+			s.logger.Error("the sink refuses the records of a resource: its streams are paused, the others continue",
+				"place", r.Place, "error", r.Err)
 		}
 	}
 	return isNew

@@ -13,8 +13,8 @@ import (
 
 // newResharder makes the resharder of this process, which acquires and opens slots as sessions do.
 func newResharder(config Config, parts Parts) *resharding.Resharder {
-	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration, Timeout: checkpointTimeout(config),
-		Topology: parts.Store, Leases: parts.Leases, Logger: parts.Logger,
+	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration,
+		Timeout: checkpointTimeout(config), Topology: parts.Store, Leases: parts.Leases, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {
 			config := config
 			config.Slots = slots

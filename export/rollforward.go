@@ -30,7 +30,8 @@ type rollForward struct {
 
 // rollForward returns what the log has lost, as far as that is known once the tail was read.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
-	r := &rollForward{slot: s, state: state, redactorFor: s.bodyRedactors(), last: opened.Last, started: time.Now(), pacer: progress.NewPacer()}
+	r := &rollForward{slot: s, state: state, redactorFor: s.bodyRedactors(), last: opened.Last,
+		started: time.Now(), pacer: progress.NewPacer()}
 	if r.last > state.Seq {
 		r.observe()
 		defer s.parts.Observer.RollingForward(s.number, 0, 0)
@@ -53,7 +54,8 @@ func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {
 	failpoint.Hit(failpoint.RollingForward)
 	redactBatch(&b.Batch, r.redactorFor)
 	if err := r.parts.Store.Commit(ctx, commitOf(&b.Batch, r.state.Epoch, b.Offsets, r.config.Before)); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.number, b.Batch.Seq, err))
+		return dependency.Tag(dependency.Checkpoint,
+			fmt.Errorf("roll the checkpoint of slot %d forward to batch %d: %w", r.number, b.Batch.Seq, err))
 	}
 	r.state.Seq, r.state.Offsets = b.Batch.Seq, r.state.Offsets.Merge(b.Offsets)
 	r.batches, r.changes = r.batches+1, r.changes+len(b.Batch.Changes)

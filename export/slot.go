@@ -59,7 +59,8 @@ func (s *slot) run(ctx context.Context) error {
 		}
 		delay := retry.NextBackOff()
 		s.parts.Observer.Problem(s.number, err)
-		s.logger.Error("the session failed: starting the next one from what is durable", "in", delay.Round(time.Millisecond), "error", err)
+		s.logger.Error("the session failed: starting the next one from what is durable",
+			"in", delay.Round(time.Millisecond), "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -120,8 +121,9 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	var opened *sinks.Opened
 	var err error
+	durable := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New}
 	s.parts.reachability.Call(s.number, func() bool {
-		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, durable)
 		return err == nil
 	})
 	if err != nil {
@@ -177,11 +179,14 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 }
 
 // ErrShutdownTimeout: the last batch could not be committed in time after Run's context had ended.
-var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
+var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout " +
+	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
-func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
+func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
+	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: reads, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reachability: s.parts.reachability,
+		store: s.parts.Store, reads: reads, log: log, observer: s.parts.Observer,
+		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 	if s.config.Before {
 		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)

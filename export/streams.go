@@ -21,7 +21,7 @@ type streams struct {
 	running        map[change.StreamID]*reflector.Reflector
 	unselected     map[change.StreamID]change.Position // whose fate is not known yet (unselected.go); nil until they are loaded
 	removalUnknown map[change.StreamID]string          // why it is unknown whether a stream's resource was removed, as last reported
-	refused        map[change.StreamID]change.Resource // streams that are paused because the sink refuses their records (refusals.go)
+	refused        map[change.StreamID]change.Resource // paused, since the sink refuses their records (refusals.go)
 	newest         *discovery.Selection
 	wg             sync.WaitGroup
 }

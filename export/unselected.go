@@ -84,8 +84,8 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 // endDeselected writes the end of a stream that is no longer selected.
 func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
 	cause := "no longer selected: " + st.slot.config.selectors()
-	st.slot.logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, or until \"exporter forget\"",
-		"stream", p.Stream, "reason", cause)
+	st.slot.logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, "+
+		"or until \"exporter forget\"", "stream", p.Stream, "reason", cause)
 	p.Ended = change.EndedDeselected
 	if p.Time.IsZero() {
 		p.Time = time.Now()

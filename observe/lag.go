@@ -21,7 +21,7 @@ type lagCollector struct {
 func newLagCollector(now func() time.Time) *lagCollector {
 	return &lagCollector{
 		desc: prometheus.NewDesc("kubecdc_stream_lag_seconds",
-			"Time since the stream was last known to be complete in the log. For a quiet stream this is updated by the server's bookmarks, about once a minute.",
+			"Time since the stream was last known to be complete in the log; bookmarks update it about once a minute.",
 			[]string{"stream"}, nil),
 		now: now, at: map[change.StreamID]time.Time{},
 	}

@@ -57,8 +57,8 @@ func NewMetrics(version string) *Metrics {
 		streamState:   gauge("stream_state", "1 for the current state of the stream.", "stream", "state"),
 		lag:           newLagCollector(time.Now),
 		relists:       counter("relists_total", "Lists that were needed because a watch could not resume.", "reason"),
-		gaps:          counter("gaps_total", "Gaps in watches. complete says whether all changes in the gap were recovered.", "complete"),
-		watchRestarts: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubecdc_watch_restarts_total", Help: "Watches that were resumed from their position, without a list."}),
+		gaps:          counter("gaps_total", "Gaps in watches; complete: all of its changes were recovered.", "complete"),
+		watchRestarts: plainCounter("watch_restarts_total", "Watches that were resumed from their position, without a list."),
 		errors:        counter("errors_total", "Errors that were retried.", "stage"),
 		deadLetters:   counter("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource"),
 		slotEpoch:     gauge("slot_epoch", "Epoch of a held slot. It grows with each change of owner.", "slot"),
@@ -183,6 +183,10 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubecdc_" + name, Help: help}, labels)
+}
+
+func plainCounter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help})
 }
 
 func plainGauge(name, help string) prometheus.Gauge {

@@ -36,7 +36,8 @@ const logInterval = 5 * time.Second
 
 // NewProgress draws a bar on the terminal; nil: it writes log lines instead.
 func NewProgress(terminal io.Writer) *Progress {
-	return &Progress{terminal: terminal, logger: slog.New(slog.DiscardHandler), running: map[change.StreamID]*count{}, rebuilds: map[int]count{}}
+	return &Progress{terminal: terminal, logger: slog.New(slog.DiscardHandler),
+		running: map[change.StreamID]*count{}, rebuilds: map[int]count{}}
 }
 
 // LogTo sets the logger. A logger that writes through Writer can't be given to NewProgress.

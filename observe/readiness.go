@@ -110,7 +110,8 @@ func (h *Health) reportStreams(r *Report) {
 		case s.err != nil:
 			r.Problems = append(r.Problems, Problem{Component: component, Text: s.err.text, Since: s.err.since})
 		case !s.settled:
-			r.Problems = append(r.Problems, Problem{Component: component, Text: "no position yet: " + string(s.state), Since: s.since, Blocks: true})
+			r.Problems = append(r.Problems,
+				Problem{Component: component, Text: "no position yet: " + string(s.state), Since: s.since, Blocks: true})
 		case s.removalUnknown == nil:
 			r.Streams.OK++
 		}

@@ -32,8 +32,8 @@ type Queue struct {
 
 // New makes a queue with capacity for maxItems items and maxBytes bytes.
 func New(maxItems int, maxBytes int64, limits Limits) *Queue {
-	return &Queue{itemCapacity: semaphore.NewWeighted(int64(maxItems)), byteCapacity: semaphore.NewWeighted(maxBytes), maxBytes: maxBytes,
-		accumulator: accumulator{limits: limits}, wake: make(chan struct{}, 1)}
+	return &Queue{itemCapacity: semaphore.NewWeighted(int64(maxItems)), byteCapacity: semaphore.NewWeighted(maxBytes),
+		maxBytes: maxBytes, accumulator: accumulator{limits: limits}, wake: make(chan struct{}, 1)}
 }
 
 // Send implements reflector.Output. The item's bytes occupy capacity until Done is called, after the commit. A position

@@ -90,7 +90,8 @@ func (c *Call) End() {
 	case len(calls) == before:
 	case len(calls) == 0:
 		c.observer.Stalled(c.dependency, nil)
-		c.logger.Info("no longer waiting for an answer", "dependency", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
+		c.logger.Info("no longer waiting for an answer", "dependency", c.dependency,
+			"after", time.Since(c.since).Round(time.Millisecond).String())
 	default:
 		c.observer.Stalled(c.dependency, calls[0])
 	}

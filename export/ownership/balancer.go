@@ -214,6 +214,7 @@ func (b *balancer) report(v view) {
 	b.Observer.ReplicaStatus(s)
 	if text := fmt.Sprint(s.Replicas, s.Share); text != b.logged {
 		b.logged = text
-		b.Logger.Info("slot assignment has changed", "replicas", s.Replicas, "slots", v.slots, "share", s.Share, "held", slices.Sorted(maps.Keys(b.workers)))
+		b.Logger.Info("slot assignment has changed", "replicas", s.Replicas, "slots", v.slots,
+			"share", s.Share, "held", slices.Sorted(maps.Keys(b.workers)))
 	}
 }

@@ -64,8 +64,8 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	v.members = slices.DeleteFunc(slices.Clone(v.members), func(m string) bool { return m == v.self })
 	others := len(v.members) > 0
 	if b.isolation.othersSince.IsZero() && others && b.isolation.isolated {
-		b.Logger.Warn("the sink does not answer this replica, and another replica is live: this one will step down unless the sink answers",
-			"since", b.isolation.since.UTC().Format(time.RFC3339), "in", (isolatedLeases * b.Lease).String())
+		b.Logger.Warn("the sink does not answer this replica, and another replica is live: this one will step down unless it does",
+			"since", timestamp(b.isolation.since), "in", (isolatedLeases * b.Lease).String())
 	}
 	if b.isolation.noteOthers(others, b.Lease) {
 		b.stepDown()
@@ -91,23 +91,25 @@ func (b *balancer) stepDown() {
 	if stopped {
 		b.isolation.beginProbation(b.Lease)
 		b.Logger.Warn("stepping down: the slots are released to the other replicas, since the sink does not answer this one",
-			"since", b.isolation.since.UTC().Format(time.RFC3339))
+			"since", timestamp(b.isolation.since))
 	}
 }
 
 // standby says why this replica holds no slot.
 func (i *isolation) standby() string {
 	if i.isolated {
-		return fmt.Sprintf("the sink has not answered this replica since %s: the slots are left to the other replicas", i.since.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the sink has not answered this replica since %s: its slots are left to the others", timestamp(i.since))
 	}
-	return fmt.Sprintf("the sink answers this replica again: it claims its share of the slots at %s", i.rejoins.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the sink answers this replica again: it claims its share of the slots at %s", timestamp(i.rejoins))
 }
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // steppedDownError is the cause that ends the work on the slots of a replica that steps down.
 type steppedDownError struct{ since time.Time }
 
 func (e *steppedDownError) Error() string {
-	return fmt.Sprintf("the replica stepped down: the sink has not answered it since %s, and another replica is live", e.since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the replica stepped down: the sink has not answered it since %s, and another one is live", timestamp(e.since))
 }
 
 // SteppedDown returns the error with which this replica stepped down from a slot; nil if the context was ended for another

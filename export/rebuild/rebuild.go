@@ -42,7 +42,7 @@ type Observer interface {
 type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
-	Known    func(ctx context.Context) ([]change.Position, error)              // the positions that the checkpoint has of the slot's streams
+	Known    func(ctx context.Context) ([]change.Position, error)              // the checkpoint's positions of the slot's streams
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
 	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
 	Store    Store
@@ -70,7 +70,8 @@ type rebuild struct {
 
 // Run rebuilds the checkpoint, and updates the slot's state. The loss is the reason for the rebuild. Run returns what else
 // the log turned out to have lost of these streams.
-func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, loss *sinks.LostTailError) (*sinks.LostTailError, error) {
+func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
+	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
 	past, err := log.Past(ctx, sinks.Wanted{Stream: s.Mine, Bodies: s.Bodies})
 	if err != nil {
@@ -80,7 +81,8 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
-	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known, page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
+	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known,
+		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, pacer: progress.NewPacer()}
 	r.logStart()
 	defer s.Observer.Rebuilding(s.Number, 0, 0)
@@ -98,7 +100,8 @@ func (r *rebuild) logStart() {
 		r.Logger.Info("the checkpoint is new: reading what the log has of this slot's streams", "records", r.past.Records)
 	default:
 		r.Logger.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.loss.Reason,
-			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch, "streams", len(r.past.Positions), "records", r.past.Records)
+			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch,
+			"streams", len(r.past.Positions), "records", r.past.Records)
 	}
 }
 
@@ -212,7 +215,8 @@ func (r *rebuild) finish(ctx context.Context) error {
 			addUnknown(p.Stream)
 		}
 	}
-	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq), Positions: positions, Offsets: r.offsets()}
+	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq),
+		Positions: positions, Offsets: r.offsets()}
 	if err := r.Store.Rebuilt(ctx, r.pages, commit); err != nil {
 		return err
 	}

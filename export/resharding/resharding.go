@@ -114,6 +114,7 @@ type otherLayoutError struct {
 }
 
 func (e *otherLayoutError) Error() string {
-	return fmt.Sprintf("KUBECDC_SLOTS is %d here, but %d in the running replicas (%q): standing by until they have stopped, or set it to %d",
+	return fmt.Sprintf("KUBECDC_SLOTS is %d here, but %d in the running replicas (%q): "+
+		"standing by until they have stopped, or set it to %d",
 		e.want, e.have, e.members, e.have)
 }
