@@ -54,7 +54,8 @@ func (v view) claims() (mine []int) {
 		missing[member] -= n
 	}
 	free := v.free()
-	for len(free) > 0 { // the members lack at least as many slots as are free
+	for assigned := true; assigned && len(free) > 0; {
+		assigned = false
 		for _, member := range v.members {
 			if missing[member] <= 0 || len(free) == 0 {
 				continue
@@ -63,7 +64,7 @@ func (v view) claims() (mine []int) {
 				mine = append(mine, free[0])
 			}
 			missing[member]--
-			free = free[1:]
+			free, assigned = free[1:], true
 		}
 	}
 	return mine

@@ -25,9 +25,9 @@ type balancer struct {
 	ended          chan *worker
 	firstHeartbeat time.Time        // the first that succeeded
 	lastHeartbeat  time.Time        // the last that succeeded
-	heartbeat      *dependency.Call // the one that is not answered yet, over all attempts; nil: the last one was answered
+	heartbeat      *dependency.Call // the unanswered heartbeat, over all attempts; nil: there is none
 	isolation      isolation
-	logged         string
+	logged         string // the assignment that was logged last
 }
 
 // worker is the work on one slot.
