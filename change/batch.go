@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Position is how far a stream is known to be complete in the log.
+// Position is how far a stream is complete in the log.
 type Position struct {
 	Stream StreamID `json:"stream"`
-	// ResourceVersion: every change up to and including it is in the log. Empty while the first list is running.
+	// Every change up to and including ResourceVersion is in the log. It is empty until the first list is complete.
 	ResourceVersion ResourceVersion `json:"resourceVersion"`
-	Time            time.Time       `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
-	// Ended says that the stream has ended, and how; empty while it lives.
+	Time            time.Time       `json:"time"` // of the event, bookmark or list that confirmed it last
+	// Ended is empty while the stream is exported.
 	Ended Ended `json:"ended,omitempty"`
 }
 
@@ -19,42 +19,42 @@ type Position struct {
 type Ended string
 
 const (
-	// EndedRemoved: its resource was removed from the API, and the log has the deletion of each object. The position is
-	// forgotten: should the resource come back, it is a new stream.
+	// EndedRemoved: the resource was removed from the API, and the log has the deletion of each object. The position is
+	// forgotten: if the resource is served again, it is a new stream.
 	EndedRemoved Ended = "removed"
-	// EndedDeselected: it is not selected any more. Position and inventory are kept, for when it is selected again.
+	// EndedDeselected: the stream is not selected any more. Position and inventory are kept until it is selected again.
 	EndedDeselected Ended = "deselected"
 )
 
-// Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the
-// positions that they move to. A sink makes it durable as a whole or not at all.
+// Batch is the changes of one commit, with their control records and the resulting positions. A sink makes it durable as a
+// whole or not at all.
 type Batch struct {
 	Slot      int
 	Epoch     int64
-	Seq       uint64 // 1, 2, 3 … within a slot, over all epochs; a recovered batch keeps its number
+	Seq       uint64 // 1, 2, 3 … within a slot, over all epochs; a batch that is read back keeps its number
 	Changes   []Change
-	Positions []Position // at most one a stream
+	Positions []Position // at most one per stream
 	Controls  []Control
 	Malformed []Malformed
 }
 
-// Malformed is something the API server sent that can't be read as an object. It goes to the dead letter as it came.
+// Malformed is what the API server sent and can't be parsed as an object. It is written to the dead-letter topic unchanged.
 type Malformed struct {
 	Stream StreamID
 	Bytes  []byte
 	Reason string
 }
 
-// MalformedID names the batch's malformed thing number n, from 0, in the dead letter.
+// MalformedID is the id, in the dead-letter topic, of element n of Malformed.
 func (b *Batch) MalformedID(n int) string {
 	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
 }
 
-// Offsets says where each partition of a sink stood after a batch: topic, partition, next offset.
-// Sinks that have no offsets leave it empty.
+// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink
+// without offsets.
 type Offsets map[string]map[int]int64
 
-// Merge sets every offset of other in o, and returns o (made when nil).
+// Merge copies all offsets of other into o, and returns o, or a new map if o is nil.
 func (o Offsets) Merge(other Offsets) Offsets {
 	if o == nil {
 		o = Offsets{}

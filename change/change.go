@@ -1,6 +1,11 @@
-// Package change holds the words that every other package speaks: Change, Stream, Position, Batch, the control records,
-// what identifies a cluster, and the encoders that turn changes into the bytes that consumers read. It knows nothing of how a
-// change was seen (source), where it goes (sinks) or how progress is kept (checkpoint).
+// Package change has the types that all other packages share, and the format of the records that consumers read.
+//
+// A Change belongs to a Stream (stream.go). Changes are committed in a Batch, with the positions that the streams then have
+// (batch.go), and with control records (control.go). An Envelope turns a change into the key and value of a record
+// (envelope.go), with headers (headers.go), in a topic of its resource (topic.go). An object that is too large is replaced by a
+// stub (stub.go).
+//
+// The package does not know where changes come from (source), where they go (sinks), or how positions are stored (checkpoint).
 package change
 
 import (
@@ -8,40 +13,39 @@ import (
 	"time"
 )
 
-// Op says what happened to an object, with Debezium's letters.
+// Op is the operation on an object, as Debezium encodes it.
 type Op byte
 
 const (
 	Create Op = 'c'
 	Update Op = 'u'
 	Delete Op = 'd'
-	Read   Op = 'r' // seen by the first snapshot of a stream, not as a live change
+	Read   Op = 'r' // read by a snapshot: the object existed before
 )
 
 func (o Op) String() string { return string(rune(o)) }
 
 // Change is one transition of one object.
 //
-// Before and After are the API server's own JSON bytes (kind and apiVersion included). They are shared, never
-// modified in place. After is nil for Delete. Before is nil for Create and Read, and when before-images are off.
+// Before and After are the API server's own JSON bytes, with kind and apiVersion. They are shared and must not be modified.
+// After is nil for Delete. Before is nil for Create and Read, and if before-images are off.
 type Change struct {
 	Stream          *Stream
 	Op              Op
 	Namespace       string // empty for a cluster-scoped object
 	Name            string
 	UID             string
-	ResourceVersion ResourceVersion // of a Delete seen live: the deletion's own; of an inferred Delete: the last one known
+	ResourceVersion ResourceVersion // of an inferred Delete: the last known one
 	Before          []byte
 	After           []byte
 	Time            time.Time // when the exporter saw it
-	Inferred        bool      // found by comparing a list with the inventory, not seen as an event
-	Gap             string    // id of the gap that it was found in; empty when seen live
+	Inferred        bool      // found by comparing two states, not by an event
+	Gap             string    // id of the gap in which it was found; empty for a live change
 
-	key string // of SetKey
+	key string // set by SetKey; else empty
 }
 
-// Key is the object's place in its collection, "namespace/name" or "name": the order of lists is the bytewise
-// order of this text.
+// Key identifies the object within its collection: "namespace/name", or "name". Lists are in the bytewise order of keys.
 func (c *Change) Key() string {
 	if c.key != "" {
 		return c.key
@@ -49,10 +53,10 @@ func (c *Change) Key() string {
 	return ObjectKey(c.Namespace, c.Name)
 }
 
-// SetKey spares Key the joining; key is that of Namespace and Name.
+// SetKey caches the key of Namespace and Name.
 func (c *Change) SetKey(key string) { c.key = key }
 
-// ObjectKey joins a namespace (may be empty) and a name as Key does.
+// ObjectKey returns the key of an object; namespace is empty for a cluster-scoped one.
 func ObjectKey(namespace, name string) string {
 	if namespace == "" {
 		return name
@@ -60,7 +64,7 @@ func ObjectKey(namespace, name string) string {
 	return namespace + "/" + name
 }
 
-// SplitKey takes a key apart that ObjectKey joined.
+// SplitKey is the inverse of ObjectKey.
 func SplitKey(key string) (namespace, name string) {
 	if i := strings.IndexByte(key, '/'); i >= 0 {
 		return key[:i], key[i+1:]
@@ -68,7 +72,7 @@ func SplitKey(key string) (namespace, name string) {
 	return "", key
 }
 
-// Size is about how many bytes the change holds in memory.
+// Size is the approximate size of the change in memory, in bytes.
 func (c *Change) Size() int {
 	return len(c.Before) + len(c.After) + len(c.Namespace) + len(c.Name) + len(c.UID) + 200
 }

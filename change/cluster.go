@@ -2,15 +2,15 @@ package change
 
 import "fmt"
 
-// ClusterIdentity tells a cluster from all others, whatever its address and its name in a kubeconfig. One of the two is
-// enough; a cluster whose uid becomes readable later is the same one as long as its CA is.
+// ClusterIdentity identifies a cluster, independently of its address and of its name in a kubeconfig. One of UID and CA is
+// enough. If the uid becomes readable later, the cluster is the same as long as its CA is.
 type ClusterIdentity struct {
-	UID    string // of the namespace kube-system; empty where it may not be read, or there is none
-	CA     string // fingerprint of the authorities that sign the API server's certificate; empty where none are named
-	Hidden string // why UID is empty, in the server's words
+	UID    string // of namespace kube-system; empty if the namespace may not be read, or does not exist
+	CA     string // fingerprint of the CA certificates in the kubeconfig; empty if it has none
+	Hidden string // why UID is empty: the API server's message
 }
 
-// ID is the better one of the two.
+// ID is the uid if it is known, else the CA.
 func (i ClusterIdentity) ID() string {
 	if i.UID != "" {
 		return i.UID
@@ -18,7 +18,7 @@ func (i ClusterIdentity) ID() string {
 	return i.CA
 }
 
-// IDs are all that the cluster may be known by, the better one first.
+// IDs are all known identifiers, the uid first.
 func (i ClusterIdentity) IDs() (ids []string) {
 	for _, id := range []string{i.UID, i.CA} {
 		if id != "" {
@@ -28,7 +28,6 @@ func (i ClusterIdentity) IDs() (ids []string) {
 	return ids
 }
 
-// String names both, for messages.
 func (i ClusterIdentity) String() string {
 	switch {
 	case i.UID == "":

@@ -2,16 +2,16 @@ package change
 
 import "strconv"
 
-// Envelope makes the records that consumers read: JSON as Debezium writes it, without a schema wrapper
-// (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The
-// server's own bytes are spliced in; no body is ever decoded.
+// Envelope encodes changes as records: JSON as Debezium writes it, without schema
+// (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The before- and
+// after-images are the API server's own bytes; they are never decoded.
 type Envelope struct {
 	Cluster string // source.db
 	Prefix  string // source.name, the first part of every topic
 	Version string // kubecdc's, source.version
 }
 
-// Value is the value of a record in pieces, so that whoever writes it copies the bodies only once.
+// Value is the value of a record in pieces, so that the writer copies the images only once.
 type Value [5][]byte
 
 var (
@@ -20,14 +20,14 @@ var (
 	null        = []byte(`null`)
 )
 
-// DeadLetter says that an image was left out of a record, because the whole record was not accepted, and that
-// it stands in the dead-letter topic.
+// DeadLetter is the reason why a record has stubs for its images: the whole record was not accepted, and is in the
+// dead-letter topic.
 type DeadLetter struct {
-	ID    string // the header "dead-letter" of its parts
+	ID    string // header "dead-letter" of its parts
 	Error string
 }
 
-// AppendKey appends the record's key. A cluster-scoped object has an empty namespace.
+// AppendKey appends the key of the change's record to dst.
 func (e *Envelope) AppendKey(dst []byte, c *Change) []byte {
 	dst = append(dst, `{"cluster":`...)
 	dst = appendString(dst, e.Cluster)
@@ -38,7 +38,7 @@ func (e *Envelope) AppendKey(dst []byte, c *Change) []byte {
 	return append(dst, '}')
 }
 
-// AppendValue appends the record's value.
+// AppendValue appends the value of the change's record to dst.
 func (e *Envelope) AppendValue(dst []byte, c *Change) []byte {
 	dst = append(dst, valueBefore...)
 	dst = append(dst, orNull(c.Before)...)
@@ -47,13 +47,13 @@ func (e *Envelope) AppendValue(dst []byte, c *Change) []byte {
 	return e.appendTail(dst, c, nil)
 }
 
-// Value gives the record's value in pieces; all but the bodies is made in scratch, which the value holds on to.
-// With a dead letter, its id and error are noted in source.
+// Value returns the value of the change's record in pieces. All but the images is appended to scratch, which the value then
+// refers to. If dead is not nil, source has its id and error.
 func (e *Envelope) Value(scratch []byte, c *Change, dead *DeadLetter) Value {
 	return Value{valueBefore, orNull(c.Before), valueAfter, orNull(c.After), e.appendTail(scratch, c, dead)}
 }
 
-// Len is the length of the whole value.
+// Len is the length of the value in bytes.
 func (v *Value) Len() int {
 	n := 0
 	for _, piece := range v {
@@ -62,7 +62,7 @@ func (v *Value) Len() int {
 	return n
 }
 
-// AppendTo appends the whole value.
+// AppendTo appends the value to dst.
 func (v *Value) AppendTo(dst []byte) []byte {
 	for _, piece := range v {
 		dst = append(dst, piece...)
@@ -77,8 +77,7 @@ func orNull(image []byte) []byte {
 	return image
 }
 
-// appendTail writes op, ts_ms and source. Everything in source is a scalar, as Flink reads it as a map of
-// strings.
+// appendTail appends op, ts_ms and source. All members of source are scalars, since Flink reads it as a map of strings.
 func (e *Envelope) appendTail(dst []byte, c *Change, dead *DeadLetter) []byte {
 	ms := c.Time.UnixMilli()
 	dst = append(dst, `,"op":"`...)
@@ -117,7 +116,7 @@ func appendOptional(dst []byte, c *Change, dead *DeadLetter) []byte {
 	return dst
 }
 
-// appendResource appends what source says of a stream's resource.
+// appendResource appends the members of source that describe the resource.
 func appendResource(dst []byte, r *Resource) []byte {
 	dst = appendField(dst, "table", r.Plural)
 	dst = appendField(dst, "group", r.Group)
@@ -125,7 +124,7 @@ func appendResource(dst []byte, r *Resource) []byte {
 	return appendField(dst, "kind", r.Kind)
 }
 
-// appendField appends ,"name":"value"; the name is plain.
+// appendField appends ,"name":"value". The name must not need escaping.
 func appendField(dst []byte, name, value string) []byte {
 	dst = append(dst, ',', '"')
 	dst = append(dst, name...)

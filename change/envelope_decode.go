@@ -6,7 +6,7 @@ import (
 	"fmt"
 )
 
-// DecodeKey reads what AppendKey wrote.
+// DecodeKey parses a key that AppendKey has written.
 func DecodeKey(key []byte) (cluster, namespace, name string, err error) {
 	var k struct{ Cluster, Namespace, Name string }
 	if err := json.Unmarshal(key, &k); err != nil {
@@ -15,7 +15,7 @@ func DecodeKey(key []byte) (cluster, namespace, name string, err error) {
 	return k.Cluster, k.Namespace, k.Name, nil
 }
 
-// DecodeAfter gives the after image of a value that AppendValue wrote, byte for byte; nil for null.
+// DecodeAfter returns the after-image of a value that AppendValue has written, byte for byte; nil for null.
 func DecodeAfter(value []byte) ([]byte, error) {
 	var v struct {
 		After json.RawMessage `json:"after"`

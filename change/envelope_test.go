@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// oracle is the slow, obvious way to make a value.
+// oracle makes a value with encoding/json, to compare with.
 func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
 	source := map[string]any{
 		"version": e.Version, "connector": "kubernetes", "name": e.Prefix, "ts_ms": float64(c.Time.UnixMilli()),
@@ -36,7 +36,7 @@ func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
 	}
 }
 
-// decoded is what a consumer sees.
+// decoded is the JSON value that a consumer sees.
 func decoded(t *testing.T, b []byte) (v any) {
 	t.Helper()
 	if err := json.Unmarshal(b, &v); err != nil {

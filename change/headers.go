@@ -1,6 +1,6 @@
 package change
 
-// The headers of a record: a consumer can filter without parsing the value.
+// The headers of a change's record, by which a consumer can filter without parsing the value.
 const (
 	HeaderOp              = "op"
 	HeaderUID             = "uid"
@@ -9,16 +9,16 @@ const (
 	HeaderSlot            = "slot"
 	HeaderEpoch           = "epoch"
 	HeaderBatch           = "batch"
-	HeaderInferred        = "inferred"    // "true", only when it is
-	HeaderGap             = "gap"         // only for a change found in a gap
-	HeaderDeadLetter      = "dead-letter" // id; on a stub, and on every part of what it stands for
+	HeaderInferred        = "inferred"    // "true", or absent
+	HeaderGap             = "gap"         // only of a change that was found in a gap
+	HeaderDeadLetter      = "dead-letter" // id; of a record with stubs, and of every part of the original record
 
-	// Control records have slot, epoch, batch and this.
+	// Control records have slot, epoch, batch and:
 	HeaderType = "type"
 
-	// Parts of a dead letter have, besides the headers of their record:
+	// Parts of a dead letter have the headers of their record, and:
 	HeaderPart   = "part"  // 0, 1, 2 …
-	HeaderParts  = "parts" // how many there are
-	HeaderTopic  = "topic" // where the stub stands; not where the bytes could not be read: then there is none
+	HeaderParts  = "parts" // number of parts
+	HeaderTopic  = "topic" // topic of the record with the stubs; absent for malformed bytes
 	HeaderReason = "reason"
 )

@@ -2,7 +2,7 @@ package change
 
 import "strings"
 
-// Resource is one kind of object that the API server serves, under the version that it is read by.
+// Resource is a resource of the API server, in the version in which it is read.
 type Resource struct {
 	Group      string // empty for the core group
 	Version    string
@@ -19,17 +19,15 @@ func (r Resource) ID() string {
 	return r.Plural + "." + r.Group
 }
 
-// ResourceOf gives the resource of a stream's id, as far as that tells: group and plural.
+// ResourceOf returns the resource of a stream id. Version, kind and scope are not part of the id and stay empty.
 func ResourceOf(stream StreamID) Resource {
-	id := string(stream)
-	if i := strings.IndexAny(id, "@?"); i >= 0 {
-		id = id[:i]
-	}
-	plural, group, _ := strings.Cut(id, ".")
+	collection, _, _ := strings.Cut(string(stream), "?")
+	name, _, _ := strings.Cut(collection, "@")
+	plural, group, _ := strings.Cut(name, ".")
 	return Resource{Group: group, Plural: plural}
 }
 
-// APIVersion is the text of an object's apiVersion field: "v1", "apps/v1".
+// APIVersion is the apiVersion of the resource's objects: "v1", "apps/v1".
 func (r Resource) APIVersion() string {
 	if r.Group == "" {
 		return r.Version
@@ -37,23 +35,22 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
-// StreamID names a stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
-// "pods@default?labels=app=web&fields=…". The version of the resource is left out on purpose: when the version that is read
-// changes, the stream goes on.
+// StreamID identifies a stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
+// "pods@default?labels=app=web&fields=…". It has no version: the stream continues when another version of its resource is read.
 type StreamID string
 
-// Stream is one watched collection: a resource, within one namespace or all, and selectors. It never changes: records
-// that are on their way refer to it.
+// Stream is one watched collection: a resource, in one namespace or in all, with selectors. It is immutable, since changes
+// refer to it.
 type Stream struct {
 	Resource      Resource
 	Namespace     string // empty for all
 	LabelSelector string
 	FieldSelector string
 	id            StreamID
-	fields        []byte // of the resource, as every record's envelope has them
+	fields        []byte // the resource's members of an envelope's source
 }
 
-// NewStream fills in the stream's id.
+// NewStream makes a stream and its id.
 func NewStream(r Resource, namespace, labels, fields string) *Stream {
 	s := &Stream{Resource: r, Namespace: namespace, LabelSelector: labels, FieldSelector: fields}
 	s.id = s.makeID()
@@ -61,30 +58,27 @@ func NewStream(r Resource, namespace, labels, fields string) *Stream {
 	return s
 }
 
-// As gives the same collection, read as another version of its resource.
+// As returns the same collection, read in another version of its resource.
 func (s *Stream) As(r Resource) *Stream {
 	return NewStream(r, s.Namespace, s.LabelSelector, s.FieldSelector)
 }
 
-// ParseStream takes an id apart. The version, the kind and the scope of the resource are not known from it.
+// ParseStream returns the stream of an id, with the resource of ResourceOf.
 func ParseStream(id StreamID) *Stream {
 	collection, selectors, _ := strings.Cut(string(id), "?")
-	name, namespace, _ := strings.Cut(collection, "@")
-	r := Resource{}
-	r.Plural, r.Group, _ = strings.Cut(name, ".")
+	_, namespace, _ := strings.Cut(collection, "@")
 	labels := ""
-	if rest, ok := strings.CutPrefix(selectors, "labels="); ok { // no label selector has a & in it
+	if rest, ok := strings.CutPrefix(selectors, "labels="); ok { // a label selector has no &
 		labels, selectors, _ = strings.Cut(rest, "&")
 	}
-	return NewStream(r, namespace, labels, strings.TrimPrefix(selectors, "fields="))
+	return NewStream(ResourceOf(id), namespace, labels, strings.TrimPrefix(selectors, "fields="))
 }
 
-// StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.
+// StreamFromID returns a stream that has only an id, for changes that are read back from a sink.
 func StreamFromID(id StreamID) *Stream {
 	return &Stream{id: id, fields: appendResource(nil, &Resource{})}
 }
 
-// ID returns the stream's id.
 func (s *Stream) ID() StreamID { return s.id }
 
 func (s *Stream) makeID() StreamID {

@@ -14,40 +14,41 @@ import (
 	"kubecdc/sinks"
 )
 
-// committer makes batches durable, one after another: prepare (before-images, number), apply (the sink has it, all
-// or nothing), publish (the checkpoint follows).
+// committer makes batches durable, one after another, in three steps: prepare the batch (number, before-images), write it to
+// the sink (all or nothing), and move the checkpoint.
 //
 // Invariants (docs/design.md):
-//  1. The checkpoint moves only after the sink has the batch, and all of it at once.
-//  2. What follows from what was read from the checkpoint is written only while that has all that was written before.
-//  3. After any error the outcome is unknown: the session ends, and the next one asks the sink.
+//  1. The checkpoint moves only after the sink has the batch, and in one transaction.
+//  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has the batch before it.
+//  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
-	slot    int
-	epoch   int64
-	seq     uint64 // of the last batch
-	cluster string
-	store   checkpoint.State
-	reads   *reads
-	log     sinks.Log
-	befores *befores // nil: before-images are off
+	slot         int
+	epoch        int64
+	seq          uint64 // of the last batch
+	cluster      string
+	store        checkpoint.State
+	reads        *readTracker
+	log          sinks.Log
+	beforeImages *beforeImages // nil: before-images are off
 
-	watermark  time.Duration                 // at least so long between two watermark records of a stream
-	watermarks map[change.StreamID]time.Time // when each stream had its last one
-	observer   Observer
-	watchdog   *dependency.Watchdog
-	reach      *ownership.Reachability
+	watermark    time.Duration                 // interval between the watermark records of a stream
+	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
+	observer     Observer
+	watchdog     *dependency.Watchdog
+	reachability *ownership.Reachability
 }
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
-	if c.befores != nil {
-		if err := c.ask("the objects before", batch, func() error { return c.befores.attach(ctx, batch) }); err != nil {
+	if c.beforeImages != nil {
+		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch) })
+		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}
-	if c.reads.unchecked() {
-		err := c.ask("the check before", batch, func() error { return c.store.Check(ctx, c.slot, c.epoch, c.seq) })
+	if c.reads.needsCheck() {
+		err := c.callCheckpoint("the check before", batch, func() error { return c.store.Check(ctx, c.slot, c.epoch, c.seq) })
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
@@ -60,38 +61,38 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	}
 	failpoint.Hit(failpoint.Written)
 	written := time.Now()
-	follow := func() error { return c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.befores != nil)) }
-	if err := c.ask("the checkpoint of", batch, follow); err != nil {
+	move := func() error { return c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.beforeImages != nil)) }
+	if err := c.callCheckpoint("the checkpoint of", batch, move); err != nil {
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq
-	if c.befores != nil {
-		c.befores.committed(batch)
+	if c.beforeImages != nil {
+		c.beforeImages.committed(batch)
 	}
 	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
 	return nil
 }
 
-// write gives the batch to the sink.
+// write makes the batch durable in the sink.
 func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
-	wait := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
-	defer wait.End()
-	c.reach.Call(c.slot, func() bool {
+	call := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
+	defer call.End()
+	c.reachability.Call(c.slot, func() bool {
 		offsets, err = c.log.Write(ctx, batch)
 		return err == nil
 	})
 	return offsets, err
 }
 
-// ask calls the checkpoint.
-func (c *committer) ask(what string, batch *change.Batch, do func() error) error {
-	wait := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
-	defer wait.End()
+// callCheckpoint makes a call to the checkpoint under the watchdog.
+func (c *committer) callCheckpoint(what string, batch *change.Batch, do func() error) error {
+	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
+	defer call.End()
 	return do()
 }
 
-// prepare numbers the batch and makes its positions and control records.
+// prepare numbers the batch, and fills in its positions and control records.
 func (c *committer) prepare(b *batching.Batch) *change.Batch {
 	batch := &b.Batch
 	batch.Slot, batch.Epoch, batch.Seq = c.slot, c.epoch, c.seq+1
@@ -119,28 +120,32 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 	return batch
 }
 
-// commitOf is what a batch does to the checkpoint: the last state of every key that it touches. It reads the batch from
-// its end, so that the first change of a key that it meets is the last.
+// objectID is the place of an object: its stream, and its key there.
+type objectID struct {
+	stream change.StreamID
+	key    string
+}
+
+func objectOf(c *change.Change) objectID { return objectID{c.Stream.ID(), c.Key()} }
+
+// commitOf returns what a batch changes in the checkpoint: the last state of every key in it. It goes through the batch from
+// the end, so that the first change it finds of a key is the last one.
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	type place struct {
-		stream change.StreamID
-		key    string
-	}
-	seen := make(map[place]struct{}, len(batch.Changes))
+	seen := make(map[objectID]struct{}, len(batch.Changes))
 	streams := map[change.StreamID]*checkpoint.StreamCommit{}
 	for i := len(batch.Changes) - 1; i >= 0; i-- {
 		c := &batch.Changes[i]
-		at := place{c.Stream.ID(), c.Key()}
+		id := objectOf(c)
 		known := len(seen)
-		if seen[at] = struct{}{}; len(seen) == known {
+		if seen[id] = struct{}{}; len(seen) == known {
 			continue
 		}
-		s := streams[at.stream]
+		s := streams[id.stream]
 		if s == nil {
-			s = &checkpoint.StreamCommit{Stream: at.stream}
-			streams[at.stream] = s
+			s = &checkpoint.StreamCommit{Stream: id.stream}
+			streams[id.stream] = s
 		}
-		addObject(s, at.key, c, bodies)
+		addObject(s, id.key, c, bodies)
 	}
 	commit := checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets}
 	for _, s := range streams {

@@ -10,22 +10,22 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// Content says what of objects is told, and kept.
+// Content says what of objects is exported, and stored in the checkpoint.
 type Content struct {
 	Secrets      redact.Mode         // of Secrets that are named: Hash, Metadata or Plain
-	MetadataOnly []discovery.Pattern // only metadata, as the API server gives it
+	MetadataOnly []discovery.Pattern // resources of which only metadata is exported
 	Redact       []Redaction
-	Key          redact.Key // of hashes; without one the checkpoint keeps one
+	Key          redact.Key // of hashes; empty: a generated one, stored in the checkpoint
 }
 
-// Redaction hides a field of a resource's objects.
+// Redaction redacts a field of a resource's objects.
 type Redaction struct {
 	Resource discovery.Pattern
 	Path     redact.Path
 }
 
-// metadataOnly reports whether only metadata is asked for. Of Secrets that are not exported (any more) the checkpoint
-// keeps no more either.
+// metadataOnly reports whether only the metadata of a resource is exported. Of Secrets that are not exported, or not any
+// more, the checkpoint stores no more than that either.
 func (c *Config) metadataOnly(r change.Resource) bool {
 	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true
@@ -33,7 +33,7 @@ func (c *Config) metadataOnly(r change.Resource) bool {
 	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Takes(c.Resources, r.ID()))
 }
 
-// redactor gives what the objects of a resource pass through; nil where all of them is told.
+// redactor returns the redactor of a resource's objects; nil if they are exported in full.
 func (c *Config) redactor(r change.Resource) *redact.Redactor {
 	rules := redact.Rules{Cluster: c.Cluster, Resource: r.ID(), Mode: redact.Plain, Key: c.Content.Key}
 	switch {
@@ -50,23 +50,27 @@ func (c *Config) redactor(r change.Resource) *redact.Redactor {
 	return redact.New(rules)
 }
 
-// Doubts says what of the settings has no effect on what the API server serves: a misspelt name would hide nothing.
-func (c *Config) Doubts(served discovery.Served) (lines []string) {
-	var hidden []discovery.Pattern
+// Warnings lists the settings that match nothing that the API server serves: a misspelt name would redact nothing.
+func (c *Config) Warnings(served discovery.Served) (lines []string) {
+	var redacted []discovery.Pattern
 	for _, r := range c.Content.Redact {
-		hidden = append(hidden, r.Resource)
+		redacted = append(redacted, r.Resource)
 	}
 	for _, s := range []struct {
 		setting  string
 		patterns []discovery.Pattern
-	}{{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)}, {"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly}, {"KUBECDC_REDACT", hidden}} {
+	}{
+		{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)},
+		{"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly},
+		{"KUBECDC_REDACT", redacted},
+	} {
 		lines = append(lines, discovery.Doubt(s.setting, discovery.Idle(s.patterns, served), served)...)
 	}
-	return append(lines, c.outOfNamespaces(served)...)
+	return append(lines, c.leftOutByNamespaces(served)...)
 }
 
-// outOfNamespaces says which resources are named, but left out since they are in no namespace.
-func (c *Config) outOfNamespaces(served discovery.Served) (lines []string) {
+// leftOutByNamespaces lists the cluster-scoped resources that are named, and left out since KUBECDC_NAMESPACES is set.
+func (c *Config) leftOutByNamespaces(served discovery.Served) (lines []string) {
 	selected, _ := discovery.Select(c.Resources, served)
 	for _, r := range selected {
 		named := slices.ContainsFunc(c.Resources, func(p discovery.Pattern) bool { return p.Names(r) })
@@ -77,7 +81,7 @@ func (c *Config) outOfNamespaces(served discovery.Served) (lines []string) {
 	return lines
 }
 
-// useKey sees to a key: the settings', else the checkpoint's.
+// useKey sets the key of hashes to the checkpoint's, unless the settings have one.
 func (c *Config) useKey(ctx context.Context, store checkpoint.Pins) (err error) {
 	if len(c.Content.Key) == 0 {
 		c.Content.Key, err = store.HashKey(ctx, redact.NewKey())

@@ -11,10 +11,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// openRaised opens the log. Where that has seen a newer epoch than the checkpoint gives, either another owner has come
-// meanwhile, and the checkpoint says so, or the checkpoint is not the one that the log was written with: it was lost, or
-// restored. Then its epoch is raised.
-func (s *slot) openRaised(ctx context.Context, state *checkpoint.SlotState, open opener) (log sinks.Log, err error) {
+// openRaisingEpoch opens the log. If the log has seen a newer epoch than the checkpoint's, either the slot has a new owner,
+// which the checkpoint then says, or the checkpoint was lost or restored. In the second case its epoch is raised.
+func (s *slot) openRaisingEpoch(ctx context.Context, state *checkpoint.SlotState, open opener) (log sinks.Log, err error) {
 	for {
 		err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
 			log, err = open(ctx, state)
@@ -24,50 +23,50 @@ func (s *slot) openRaised(ctx context.Context, state *checkpoint.SlotState, open
 		if !errors.As(err, &newer) {
 			return log, err
 		}
-		if err := s.raise(ctx, state, newer.Epoch); err != nil {
+		if err := s.raiseEpoch(ctx, state, newer.Epoch); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// opener is slot.open, or another way to open a slot's log.
+// opener opens a slot's log: slot.open or acquiredSlot.openUnused.
 type opener func(context.Context, *checkpoint.SlotState) (sinks.Log, error)
 
-func (s *slot) raise(ctx context.Context, state *checkpoint.SlotState, seen int64) error {
-	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, seen)
+func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logEpoch int64) error {
+	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, logEpoch)
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
-	s.log.Warn("the log was written with a newer epoch than this checkpoint gives: the checkpoint was lost or restored",
-		"epoch", state.Epoch, "log_epoch", seen, "raised_to", raised)
+	s.logger.Warn("the log has a newer epoch than the checkpoint: the checkpoint was lost or restored; raised its epoch",
+		"epoch", state.Epoch, "log_epoch", logEpoch, "raised_to", raised)
 	state.Epoch = raised
-	return s.rivals.note(s.number, time.Now())
+	return s.epochRaises.add(s.number, time.Now())
 }
 
-// A checkpoint is lost, or restored, once. When its epoch has to be raised again and again, another process raises that of
-// a checkpoint of its own.
+// A checkpoint is lost, or restored, once. An epoch that has to be raised more often than this means that another process
+// raises the epoch of another checkpoint.
 const (
-	raisesAtMost = 3
-	raisesWithin = 10 * time.Minute
+	maxEpochRaises   = 3
+	epochRaiseWindow = 10 * time.Minute
 )
 
-// ErrRival: another process exports the same cluster to the same log, with another checkpoint.
-var ErrRival = errors.New("another process exports the same cluster to the same log with another checkpoint, and each fences the " +
-	"other: stop one of the two, or give them the same KUBECDC_CHECKPOINT")
+// ErrCompetingCheckpoint: another process exports the same cluster to the same log, with another checkpoint.
+var ErrCompetingCheckpoint = errors.New("another process exports the same cluster to the same log with another " +
+	"checkpoint, and each fences the other: stop one of the two, or give both the same KUBECDC_CHECKPOINT")
 
-// rivals notes when a slot's epoch was raised, over all its sessions.
-type rivals struct{ raised []time.Time }
+// epochRaises are the times when a slot's epoch was raised, over all its sessions.
+type epochRaises struct{ times []time.Time }
 
-func (r *rivals) note(slot int, now time.Time) error {
-	r.raised = append(r.raised, now)
-	if n := len(r.raised); n > raisesAtMost && now.Sub(r.raised[n-1-raisesAtMost]) < raisesWithin {
-		return fmt.Errorf("slot %d: %w", slot, ErrRival)
+func (r *epochRaises) add(slot int, now time.Time) error {
+	r.times = append(r.times, now)
+	if n := len(r.times); n > maxEpochRaises && now.Sub(r.times[n-1-maxEpochRaises]) < epochRaiseWindow {
+		return fmt.Errorf("slot %d: %w", slot, ErrCompetingCheckpoint)
 	}
 	return nil
 }
 
-// isForeign: the log is not to be written by this process.
-func isForeign(err error) bool {
+// isLogConflict reports that this process must not write to the log.
+func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
-	return errors.As(err, &other) || errors.Is(err, ErrRival)
+	return errors.As(err, &other) || errors.Is(err, ErrCompetingCheckpoint)
 }

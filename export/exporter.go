@@ -1,9 +1,9 @@
-// Package export joins the parts: it reads streams (source/reflector), makes batches durable (sinks) and remembers how far
-// it is (checkpoint). One slot is one loop, in sessions; start reading at slot.go. It knows no Kafka, no SQL and no watch.
+// Package export connects source, sink and checkpoint: it runs streams (source/reflector), makes their changes durable in
+// batches (sinks), and stores the positions (checkpoint). Each slot is one loop, in sessions; start reading at slot.go. The
+// package knows neither Kafka nor SQL nor the watch protocol.
 //
-// What needs less than a session has a package of its own: which replica works on which slots (ownership), another number of
-// slots (resharding), gathering batches (batching), a lost checkpoint (rebuild), servers that do not answer (dependency). None of
-// them reads a stream or opens a sink.
+// What does not need a session has a package of its own: the assignment of slots to replicas (ownership), another number of
+// slots (resharding), gathering batches (batching), a lost checkpoint (rebuild), and servers that do not answer (dependency).
 package export
 
 import (
@@ -25,7 +25,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Config says what to export and in which measures.
+// Config says what to export, and the limits.
 type Config struct {
 	Cluster       string
 	Resources     []discovery.Pattern
@@ -33,10 +33,10 @@ type Config struct {
 	Namespaces    []string // none: all
 	LabelSelector string
 	FieldSelector string
-	Before        bool // attach before-images, and keep bodies in the inventory
+	Before        bool // write before-images, and store bodies in the inventory
 
 	Slots            int
-	Owner            string // names this process in the lease
+	Owner            string // name of this process in the leases
 	LeaseDuration    time.Duration
 	Limits           batching.Limits
 	BufferChanges    int
@@ -48,54 +48,54 @@ type Config struct {
 	Source           reflector.Options
 }
 
-// Parts are what the exporter works with. Store is bound to the cluster. Leases is Store when nil.
+// Parts are what the exporter works with.
 type Parts struct {
 	Server   *discovery.Server
-	Store    checkpoint.Store
-	Leases   checkpoint.Leases
+	Store    checkpoint.Store  // bound to the cluster
+	Leases   checkpoint.Leases // nil: Store
 	Sink     sinks.Sink
 	Observer Observer
-	Log      *slog.Logger
+	Logger   *slog.Logger
 
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
 
-	watchdog *dependency.Watchdog
-	reach    *ownership.Reachability
+	watchdog     *dependency.Watchdog
+	reachability *ownership.Reachability
 }
 
-// Run exports until the context ends (nil: drained) or it can't go on.
+// Run exports until the context ends (nil: drained) or an error makes another attempt pointless.
 func Run(ctx context.Context, config Config, parts Parts) error {
 	if err := prepare(ctx, &config, &parts); err != nil {
 		return err
 	}
-	h := newHub()
+	selections := newBroadcaster()
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Log, h.publish)
+		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selections.publish)
 		return nil
 	})
 	group.Go(func() error {
-		parts.reach.Probe(ctx, parts.Sink)
+		parts.reachability.Probe(ctx, parts.Sink)
 		return nil
 	})
 	group.Go(func() error {
 		prune(ctx, parts, config.HistoryRetention)
 		return nil
 	})
-	group.Go(func() error { return ownSlots(ctx, config, parts, h) })
+	group.Go(func() error { return ownSlots(ctx, config, parts, selections) })
 	return group.Wait()
 }
 
-// askLimit bounds one attempt at a step of the start. Reading what a slow API server serves takes longest.
-const askLimit = 30 * time.Second
+// attemptTimeout limits one attempt at a step of the start. Discovery on a slow API server takes longest.
+const attemptTimeout = 30 * time.Second
 
-// step is a step of the start.
+// step runs a step of the start.
 func (p *Parts) step(ctx context.Context, waitsFor, at string, do func(context.Context) error) error {
-	return p.Start.Do(ctx, startup.Step{For: waitsFor, At: at, Limit: askLimit}, do)
+	return p.Start.Do(ctx, startup.Step{For: waitsFor, At: at, Limit: attemptTimeout}, do)
 }
 
-// bindLog makes sure that the sink is the log that the checkpoint tells of, and takes the key of hashes from there.
+// bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
 func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	var identity string
 	err := parts.step(ctx, "the sink to say which log it is", parts.SinkAt, func(ctx context.Context) (err error) {
@@ -113,7 +113,8 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	})
 }
 
-// selection is what the patterns select of what is served; unknown are those that name nothing, now or before.
+// selection is what the patterns select of the served resources. A pattern is unknown if nothing served matches it, and no
+// stream in the checkpoint.
 type selection struct {
 	served   discovery.Served
 	selected []change.Resource
@@ -127,19 +128,19 @@ func selectServed(ctx context.Context, config *Config, parts *Parts) (*selection
 			return err
 		}
 		s.selected, s.unknown = discovery.Select(config.Resources, s.served)
-		s.unknown, err = notBegun(ctx, parts, parts.Server.Missing(ctx, s.unknown))
+		s.unknown, err = withoutStreams(ctx, parts, parts.Server.Missing(ctx, s.unknown))
 		return err
 	})
 	return &s, err
 }
 
-// prepare makes sure that this is the log of the checkpoint and that the resources exist.
+// prepare verifies that the checkpoint belongs to the log, and that the resources exist.
 func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
 	}
-	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Log)
-	parts.reach = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
+	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Logger)
+	parts.reachability = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}
@@ -151,31 +152,31 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 		return discovery.Unknown(s.unknown, s.served)
 	}
 	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
-	for _, doubt := range config.Doubts(s.served) {
-		parts.Log.Warn(doubt)
+	for _, warning := range config.Warnings(s.served) {
+		parts.Logger.Warn(warning)
 	}
-	parts.Log.Info("starting", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
+	parts.Logger.Info("starting the export", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
 	return nil
 }
 
-// notBegun leaves out of the unknown patterns those that the checkpoint has streams of: what was removed is still to be told.
-func notBegun(ctx context.Context, parts *Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
+// withoutStreams removes the patterns that match streams in the checkpoint: their resource was removed, which is exported too.
+func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Pattern) ([]discovery.Pattern, error) {
 	if len(unknown) == 0 {
 		return nil, nil
 	}
 	streams, err := parts.Store.Streams(ctx)
 	return slices.DeleteFunc(unknown, func(p discovery.Pattern) bool {
-		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ParseStream(s.Stream).Resource) })
+		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ResourceOf(s.Stream)) })
 	}), err
 }
 
-// prune forgets old history once an hour.
+// prune deletes old rows of the history of checkpoints once an hour.
 func prune(ctx context.Context, parts Parts, age time.Duration) {
 	ticker := time.NewTicker(time.Hour)
 	defer ticker.Stop()
 	for {
 		if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
-			parts.Log.Warn("old checkpoints could not be pruned; it is tried again in an hour", "error", err)
+			parts.Logger.Warn("failed to prune the history of checkpoints; retrying in an hour", "error", err)
 		}
 		select {
 		case <-ctx.Done():

@@ -11,14 +11,14 @@ import (
 	"kubecdc/export/ownership"
 )
 
-// EndedStreams are those that may be forgotten.
+// EndedStreams returns the streams that may be forgotten.
 func EndedStreams(ctx context.Context, store checkpoint.Reader) ([]change.Position, error) {
 	all, err := store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool { return p.Ended == "" }), err
 }
 
-// Forget drops what the checkpoint has of a stream that has ended; *checkpoint.NotEndedError for another. It becomes the
-// owner of the stream's slot for that moment, so that no process that lives can be working on it.
+// Forget deletes a stream that has ended from the checkpoint; for any other it returns *checkpoint.NotEndedError. Meanwhile it
+// owns the stream's slot, so that no exporter can be working on it.
 func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
@@ -35,7 +35,7 @@ func Forget(ctx context.Context, config Config, store checkpoint.Store, leases c
 	state, err := leases.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
 	var held *checkpoint.HeldError
 	if errors.As(err, &held) {
-		return fmt.Errorf("stream %s belongs to a slot that an exporter works on: stop all of them, and forget it then: %w", stream, err)
+		return fmt.Errorf("stream %s belongs to a slot that a running exporter owns: stop all exporters first: %w", stream, err)
 	}
 	if err != nil {
 		return err

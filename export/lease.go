@@ -10,8 +10,8 @@ import (
 	"kubecdc/export/dependency"
 )
 
-// whileRenewed does something that may take longer than a lease. Its error says what ended the context, if that ended: a
-// database may answer a statement that was broken off with an error of its own.
+// whileRenewed calls do, which may take longer than a lease, and renews the lease meanwhile. If the context ended, the error has
+// its cause too: a database may return an unrelated error for a statement that was canceled.
 func (s *slot) whileRenewed(parent context.Context, epoch int64, do func(context.Context) error) error {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
@@ -23,8 +23,8 @@ func (s *slot) whileRenewed(parent context.Context, epoch int64, do func(context
 	return err
 }
 
-// renew keeps the lease. It ends the session when the slot is not this session's any more, or when the lease may have run
-// out.
+// renew renews the lease until the context ends. It calls fail when the slot has another owner, or when the lease may have
+// expired.
 func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseFunc) {
 	third := s.config.LeaseDuration / 3
 	ticker := time.NewTicker(third)
@@ -37,13 +37,13 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 		case <-ticker.C:
 		}
 		started := time.Now()
-		try, cancel := context.WithTimeout(ctx, third)
-		err := s.parts.Leases.Renew(try, s.number, epoch, s.config.LeaseDuration)
+		renewal, cancel := context.WithTimeout(ctx, third)
+		err := s.parts.Leases.Renew(renewal, s.number, epoch, s.config.LeaseDuration)
 		cancel()
 		switch {
 		case err == nil:
 			renewed = started
-		case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrBehind), isTaken(err):
+		case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, checkpoint.ErrBehind), isUnavailable(err):
 			fail(fmt.Errorf("renew the lease of slot %d: %w", s.number, err))
 			return
 		case time.Since(renewed) > s.config.LeaseDuration:
@@ -53,12 +53,12 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 	}
 }
 
-// release ends the lease so that the next owner need not wait for it to run out.
+// release ends the lease, so that the next owner need not wait until it expires.
 func (s *slot) release(epoch int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	err := s.parts.Leases.Release(ctx, s.number, epoch)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && !errors.Is(err, checkpoint.ErrBehind) {
-		s.log.Debug("the lease could not be released; it will run out", "error", err)
+		s.logger.Debug("failed to release the lease; it will expire", "error", err)
 	}
 }

@@ -11,27 +11,28 @@ import (
 	"kubecdc/export/dependency"
 )
 
-// renewals are leases that answer each renewal as told, the last answer from then on.
+// renewals are leases that return the given errors one after another, and then the last one again and again.
 type renewals struct {
 	checkpoint.Leases
 	answers []error
-	asked   int
+	calls   int
 }
 
 func (l *renewals) Renew(context.Context, int, int64, time.Duration) error {
-	n := min(l.asked, len(l.answers)-1)
-	l.asked++
+	n := min(l.calls, len(l.answers)-1)
+	l.calls++
 	return l.answers[n]
 }
 
-// A session ends at once when the checkpoint says that the slot is not its own any more. Where the checkpoint does not answer,
-// it ends within a third of a lease after the lease has run out; no promise hangs on that, the next owner fences it.
+// A session ends at once when the checkpoint says that the slot has another owner. If the checkpoint does not answer, the
+// session ends within a third of a lease after the lease has expired. Correctness does not depend on that: the next owner
+// fences it.
 func TestASessionEndsWithItsLease(t *testing.T) {
 	away := errors.New("no route")
 	const ttl = 30 * time.Second
 	for name, test := range map[string]struct {
 		answers []error
-		after   time.Duration // 0: it goes on
+		after   time.Duration // 0: the session continues
 		want    error
 		of      string
 	}{

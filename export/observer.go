@@ -10,34 +10,35 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Observer is told what the exporter does, for metrics, readiness and people.
+// Observer is notified of what the exporter does, for metrics, readiness and progress.
 type Observer interface {
 	reflector.Observer
 	dependency.Observer
 	ownership.Observer
 	rebuild.Observer
-	// StreamAdded and StreamRemoved say which streams are owned here.
+	// StreamAdded and StreamRemoved give the streams of the slots that this process owns.
 	StreamAdded(stream change.StreamID)
 	StreamRemoved(stream change.StreamID)
-	// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known.
-	StreamDoubt(stream change.StreamID, err error)
-	// StreamsKnown says that StreamAdded was called for all streams of a slot that are there now.
+	// RemovalUnknown gives the reason why it is unknown whether a stream's resource was removed; nil when it is known.
+	RemovalUnknown(stream change.StreamID, err error)
+	// StreamsKnown is called once StreamAdded was called for all streams of a slot.
 	StreamsKnown(slot int)
-	// SlotHeld says that a slot is owned by this process now, or no more.
+	// SlotHeld is called when this process starts and stops to own a slot.
 	SlotHeld(slot int, epoch int64, held bool)
-	// RollingForward says which batch of the log a slot's checkpoint has come to, and which is the last; of 0 when that has ended.
-	RollingForward(slot int, batch, of uint64)
-	// Buffering gives a function that tells, whenever it is asked, how many items and bytes a slot has read and not yet
-	// made durable; nil when the slot holds nothing any more.
-	Buffering(slot int, fill func() (items, bytes int64))
-	// Committed follows every batch that is durable and checkpointed.
+	// RollingForward gives the batch that a slot's checkpoint was rolled forward to, and the last one of the log; last is 0
+	// when rolling forward has ended.
+	RollingForward(slot int, batch, last uint64)
+	// Buffering gives a function that returns how many items and bytes a slot has read that are not durable yet; nil when the
+	// session has ended.
+	Buffering(slot int, pending func() (items, bytes int64))
+	// Committed is called for every batch that is durable and checkpointed.
 	Committed(c Committed)
 }
 
-// Committed says what one commit cost.
+// Committed is a committed batch, and what its commit took.
 type Committed struct {
 	Batch      *change.Batch
 	Bytes      int
 	Sink       time.Duration // until the sink had it
-	Checkpoint time.Duration // until the checkpoint had it
+	Checkpoint time.Duration // from then on until the checkpoint had it
 }

@@ -4,13 +4,10 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
 )
@@ -26,11 +23,11 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 		t.Fatal(err)
 	}
 	config := Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
-	return newSlot(0, config, Parts{Store: store, Log: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
+	return newSlot(0, config, Parts{Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
 }
 
-// keep commits the plain Secret, as an owner would that may tell all.
-func keep(t *testing.T, store checkpoint.Store, seq uint64) {
+// storePlain commits the plain Secret, as an owner without redaction does.
+func storePlain(t *testing.T, store checkpoint.Store, seq uint64) {
 	t.Helper()
 	err := store.Commit(t.Context(), checkpoint.Commit{Epoch: 1, Seq: seq, Streams: []checkpoint.StreamCommit{{Stream: secrets.ID(),
 		Upserts: []checkpoint.Object{{Key: "ns/a", UID: "u", ResourceVersion: "1", Body: []byte(plainSecret)}}}}})
@@ -39,7 +36,7 @@ func keep(t *testing.T, store checkpoint.Store, seq uint64) {
 	}
 }
 
-func kept(t *testing.T, store checkpoint.Store) string {
+func storedBody(t *testing.T, store checkpoint.Store) string {
 	t.Helper()
 	found, err := store.Bodies(t.Context(), secrets.ID(), []string{"ns/a"})
 	if err != nil {
@@ -48,10 +45,11 @@ func kept(t *testing.T, store checkpoint.Store) string {
 	return string(found["ns/a"])
 }
 
-// A stream that is exported no more keeps no more than its metadata; one that may be told in full again gets nothing back.
-func TestTheCheckpointKeepsWhatMayBeTold(t *testing.T) {
+// Of a stream that is no longer exported, the checkpoint stores only metadata. When redaction is switched off again, redacted
+// bodies stay redacted.
+func TestTheCheckpointIsRedacted(t *testing.T) {
 	store := storeAt(t, 0)
-	keep(t, store, 1)
+	storePlain(t, store, 1)
 	for _, step := range []struct {
 		resources string
 		mode      redact.Mode
@@ -62,39 +60,39 @@ func TestTheCheckpointKeepsWhatMayBeTold(t *testing.T) {
 		{"secrets", redact.Plain, `"k":"hmac-sha256:`},
 		{"*", redact.Plain, `"metadata":{"name":"a"}}`},
 	} {
-		if _, err := slotWith(t, store, step.resources, step.mode).settleRedactions(t.Context(), 1); err != nil {
+		if _, err := slotWith(t, store, step.resources, step.mode).redactCheckpoint(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		if got := kept(t, store); !strings.Contains(got, step.want) {
-			t.Errorf("%s, %s: it keeps %s, want %s", step.resources, step.mode, got, step.want)
+		if got := storedBody(t, store); !strings.Contains(got, step.want) {
+			t.Errorf("%s, %s: the checkpoint has %s, want %s", step.resources, step.mode, got, step.want)
 		}
 	}
-	if _, err := slotWith(t, store, "secrets", redact.Hash).settleRedactions(t.Context(), 7); err == nil {
-		t.Error("another owner rewrites what is kept")
+	if _, err := slotWith(t, store, "secrets", redact.Hash).redactCheckpoint(t.Context(), 7); err == nil {
+		t.Error("an owner of another epoch can redact the checkpoint")
 	}
 }
 
-// The database may forget that it rewrote a body, and an owner with other settings may have told more: neither comes out.
-func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
+// The database may forget that it redacted a body, and an owner with other settings may have written more to the log. Neither
+// is exported.
+func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	store := storeAt(t, 0)
 	s := slotWith(t, store, "secrets", redact.Hash)
-	if _, err := s.settleRedactions(t.Context(), 1); err != nil {
+	if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	keep(t, store, 1)
-	log, r := &logged{}, &reads{store: store}
-	c := &committer{epoch: 1, seq: 1, cluster: "prod", store: store, reads: r, log: log, befores: newBefores(r, s.rewriteOf, 0),
-		observer: quiet{}, watermarks: map[change.StreamID]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
+	storePlain(t, store, 1)
+	c := committerAt(store, 1)
+	c.beforeImages = newBeforeImages(c.reads, s.bodyRedactorOf, 0)
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)
 	}
-	if got := string(log.batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {
+	if got := string(c.log.(*logged).batches[0].Changes[0].Before); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("the before is %s", got)
 	}
 	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	batch := change.Batch{Changes: []change.Change{created}}
-	redactBatch(&batch, s.rewrites())
+	redactBatch(&batch, s.bodyRedactors())
 	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("a batch that is rolled forward has %s", got)
 	}

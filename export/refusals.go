@@ -12,25 +12,26 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// A sink may refuse the records of one resource (its topic may not be made or written to) and take all others. That ends the
-// session, since nobody knows what became of the batch. The sessions that follow do not read the streams of the resource:
-// they stay where the log has them, and go on from there once the sink would take their records again. What happened
-// meanwhile is recovered as after any stop.
+// A sink may refuse the records of one resource (its topic may not be created or written to) and accept all others. The
+// refusal ends the session, since the outcome of the batch is unknown. The following sessions do not read the resource's
+// streams: these keep their positions, and resume once the sink would accept their records again. The changes that happened
+// meanwhile are recovered as after any stop.
 
-// refusals are those of a slot, by their place in the log. A refusal that is over is kept, since its delay goes on the
-// next time.
+// refusals are a slot's refusals, by their place in the log. A refusal that has ended is kept, so that its backoff continues
+// if the sink refuses the same again.
 type refusals map[string]*refusal
 
 type refusal struct {
 	sinks.Refusal
 	since  time.Time
-	over   time.Time // zero while it lasts
+	ended  time.Time // zero while it lasts
 	delays *backoff.ExponentialBackOff
-	next   time.Time // when the sink is asked again
+	next   time.Time // of the next probe
 }
 
-// noteRefusals notes what the sink refuses, and reports whether another session makes sense at once: without these streams.
-func (s *slot) noteRefusals(err error) (news bool) {
+// noteRefusals records what the sink refuses, and reports whether anything is new: then the next session, which leaves these
+// streams out, can start at once.
+func (s *slot) noteRefusals(err error) (isNew bool) {
 	var refused *sinks.RefusedError
 	if !errors.As(err, &refused) {
 		return false
@@ -40,50 +41,51 @@ func (s *slot) noteRefusals(err error) (news bool) {
 	}
 	for _, r := range refused.Refusals {
 		if s.refusals.add(r) {
-			news = true
-			s.log.Error("the sink does not take the records of a resource: its streams wait, the others go on", "place", r.Place, "error", r.Err)
+			isNew = true
+			s.logger.Error("the sink refuses the records of a resource: its streams are paused, the others continue",
+				"place", r.Place, "error", r.Err)
 		}
 	}
-	return news
+	return isNew
 }
 
-// add notes a refusal, unless it is known.
-func (all refusals) add(r sinks.Refusal) (news bool) {
-	known := all[r.Place]
-	if known != nil && known.over.IsZero() {
+// add reports whether the refusal is new.
+func (rs refusals) add(refused sinks.Refusal) (isNew bool) {
+	r := rs[refused.Place]
+	if r != nil && r.ended.IsZero() {
 		return false
 	}
-	if known == nil {
+	if r == nil {
 		delays := backoff.NewExponentialBackOff()
 		delays.InitialInterval, delays.MaxInterval = time.Second, 30*time.Second
-		known = &refusal{delays: delays}
-		all[r.Place] = known
-	} else if time.Since(known.over) > time.Minute {
-		known.delays.Reset()
+		r = &refusal{delays: delays}
+		rs[refused.Place] = r
+	} else if time.Since(r.ended) > time.Minute {
+		r.delays.Reset()
 	}
-	known.Refusal, known.since, known.over = r, time.Now(), time.Time{}
-	known.postpone()
+	r.Refusal, r.since, r.ended = refused, time.Now(), time.Time{}
+	r.postpone()
 	return true
 }
 
-func (w *refusal) postpone() { w.next = time.Now().Add(w.delays.NextBackOff()) }
+func (r *refusal) postpone() { r.next = time.Now().Add(r.delays.NextBackOff()) }
 
-// of gives the refusal of a resource's records; nil where they are taken.
-func (all refusals) of(r change.Resource) *refusal {
-	for _, one := range all {
-		if one.over.IsZero() && one.Of(r) {
-			return one
+// of returns the refusal of a resource's records; nil if they are accepted.
+func (rs refusals) of(resource change.Resource) *refusal {
+	for _, r := range rs {
+		if r.ended.IsZero() && r.Of(resource) {
+			return r
 		}
 	}
 	return nil
 }
 
-// due fires when the sink is to be asked again; never, if nothing is refused.
-func (all refusals) due() <-chan time.Time {
+// due fires when the next probe is due; never, if nothing is refused.
+func (rs refusals) due() <-chan time.Time {
 	var first time.Time
-	for _, one := range all {
-		if one.over.IsZero() && (first.IsZero() || one.next.Before(first)) {
-			first = one.next
+	for _, r := range rs {
+		if r.ended.IsZero() && (first.IsZero() || r.next.Before(first)) {
+			first = r.next
 		}
 	}
 	if first.IsZero() {
@@ -92,84 +94,83 @@ func (all refusals) due() <-chan time.Time {
 	return time.After(time.Until(first))
 }
 
-// leaveOut leaves a stream out, and says so in the log, once a session.
-func (x *streams) leaveOut(ctx context.Context, s *change.Stream, w *refusal) error {
+// pause leaves a stream out of the session, and writes a stream-error record.
+func (st *streams) pause(ctx context.Context, s *change.Stream, r *refusal) error {
 	id := s.ID()
-	if _, told := x.refused[id]; told {
+	if _, paused := st.refused[id]; paused {
 		return nil
 	}
-	x.refused[id] = s.Resource
-	x.slot.parts.Observer.StreamAdded(id)
-	x.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", w.Err)
-	return x.tell(ctx, id, change.ControlStreamError, w.Err.Error(), w.since)
+	st.refused[id] = s.Resource
+	st.slot.parts.Observer.StreamAdded(id)
+	st.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", r.Err)
+	return st.sendControl(ctx, id, change.ControlStreamError, r.Err.Error(), r.since)
 }
 
-func (x *streams) tell(ctx context.Context, id change.StreamID, kind, cause string, since time.Time) error {
-	p, _, err := x.reads.Position(ctx, id)
+func (st *streams) sendControl(ctx context.Context, id change.StreamID, kind, cause string, since time.Time) error {
+	p, _, err := st.reads.Position(ctx, id)
 	if err != nil {
 		return err
 	}
-	return x.queue.Send(ctx, reflector.Item{Stream: id, Control: &change.Control{Type: kind, Stream: id,
+	return st.queue.Send(ctx, reflector.Item{Stream: id, Control: &change.Control{Type: kind, Stream: id,
 		ResourceVersion: p.ResourceVersion, Cause: cause, SinceMs: since.UnixMilli()}})
 }
 
-// askPatience bounds one question to the sink.
-const askPatience = 10 * time.Second
+// refusalProbeTimeout limits one probe of a refusal.
+const refusalProbeTimeout = 10 * time.Second
 
-// askAgain asks the sink about what it has refused for long enough, and starts the streams that it would take.
-func (x *streams) askAgain(ctx context.Context) error {
-	news := false
-	for _, w := range x.slot.refusals {
-		if !w.over.IsZero() || time.Now().Before(w.next) {
+// probeRefusals probes the refusals that are due, and resumes the streams whose records the sink would accept.
+func (st *streams) probeRefusals(ctx context.Context) error {
+	resumed := false
+	for _, r := range st.slot.refusals {
+		if !r.ended.IsZero() || time.Now().Before(r.next) {
 			continue
 		}
-		try, cancel := context.WithTimeout(ctx, askPatience)
-		err := w.Again(try)
+		probe, cancel := context.WithTimeout(ctx, refusalProbeTimeout)
+		err := r.Again(probe)
 		cancel()
 		switch {
 		case ctx.Err() != nil:
 			return nil
 		case err != nil:
-			x.stillRefused(w, err)
+			st.stillRefused(r, err)
 		default:
-			news = true
-			if err := x.endRefusal(ctx, w); err != nil {
+			resumed = true
+			if err := st.endRefusal(ctx, r); err != nil {
 				return err
 			}
 		}
 	}
-	if !news || x.newest == nil {
+	if !resumed || st.newest == nil {
 		return nil
 	}
-	return x.apply(ctx, *x.newest)
+	return st.apply(ctx, *st.newest)
 }
 
-func (x *streams) stillRefused(w *refusal, err error) {
-	w.postpone()
-	if w.Err.Error() != err.Error() {
-		x.slot.log.Warn("the sink still does not take the records of a resource", "place", w.Place, "error", err)
+func (st *streams) stillRefused(r *refusal, err error) {
+	r.postpone()
+	if r.Err.Error() != err.Error() {
+		st.slot.logger.Warn("the sink still refuses the records of a resource", "place", r.Place, "error", err)
 	}
-	w.Err = err
-	for id, r := range x.refused {
-		if w.Of(r) {
-			x.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", err)
+	r.Err = err
+	for id, resource := range st.refused {
+		if r.Of(resource) {
+			st.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", err)
 		}
 	}
 }
 
-// endRefusal ends a refusal.
-func (x *streams) endRefusal(ctx context.Context, w *refusal) error {
-	w.over = time.Now()
-	x.slot.log.Info("the sink takes the records of a resource again: its streams go on", "place", w.Place,
-		"after", w.over.Sub(w.since).Round(time.Second).String())
-	for id, r := range x.refused {
-		if !w.Of(r) {
+func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
+	r.ended = time.Now()
+	st.slot.logger.Info("the sink accepts the records of a resource again: its streams resume", "place", r.Place,
+		"after", r.ended.Sub(r.since).Round(time.Second).String())
+	for id, resource := range st.refused {
+		if !r.Of(resource) {
 			continue
 		}
-		if err := x.tell(ctx, id, change.ControlStreamRecovered, "the sink takes its records again", w.since); err != nil {
+		if err := st.sendControl(ctx, id, change.ControlStreamRecovered, "the sink accepts its records again", r.since); err != nil {
 			return err
 		}
-		delete(x.refused, id)
+		delete(st.refused, id)
 	}
 	return nil
 }

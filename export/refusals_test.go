@@ -10,43 +10,43 @@ import (
 	"kubecdc/sinks"
 )
 
-// A refusal holds back its own resource alone. The sink is asked again after ever longer delays, up to half a minute or so,
-// which go on when the same is refused again soon.
-func TestARefusedResourceIsAskedForAgain(t *testing.T) {
+// A refusal pauses only its own resource. The sink is probed with exponential backoff up to about half a minute. The backoff
+// continues if the same is refused again soon.
+func TestARefusedResourceIsProbedWithBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mine := pods.Resource
 		refused := sinks.Refusal{Place: "topic", Err: errors.New("not allowed"), Of: func(r change.Resource) bool { return r == mine }}
 		all := refusals{}
 		if all.due() != nil {
-			t.Error("the sink is asked, though it refuses nothing")
+			t.Error("a probe is due, though nothing is refused")
 		}
 		if !all.add(refused) || all.add(refused) {
-			t.Error("a refusal is new once, and only once")
+			t.Error("a refusal is new not exactly once")
 		}
 		if all.of(mine) == nil || all.of(change.Resource{Plural: "nodes"}) != nil {
-			t.Error("not this resource alone waits")
+			t.Error("it does not pause this resource alone")
 		}
 		began, longest := time.Now(), time.Duration(0)
 		for range 12 {
-			asked := time.Now()
+			waited := time.Now()
 			<-all.due()
-			longest = max(longest, time.Since(asked))
+			longest = max(longest, time.Since(waited))
 			all.of(mine).postpone()
 		}
 		if longest < 15*time.Second || longest > 45*time.Second || time.Since(began) > 5*time.Minute {
 			t.Errorf("the longest delay is %s, twelve take %s", longest, time.Since(began))
 		}
-		delay := func(pause time.Duration) time.Duration { // after the sink has taken the records for so long
-			all.of(mine).over = time.Now()
+		delay := func(pause time.Duration) time.Duration { // of a refusal that comes a pause after the last one ended
+			all.of(mine).ended = time.Now()
 			if all.of(mine) != nil || all.due() != nil {
-				t.Error("it is refused, though that is over")
+				t.Error("it is refused, though the refusal has ended")
 			}
 			time.Sleep(pause)
 			all.add(refused)
 			return time.Until(all.of(mine).next)
 		}
 		if soon, late := delay(time.Second), delay(time.Hour); soon < 10*time.Second || late > 2*time.Second {
-			t.Errorf("refused again soon, it waits %s; after an hour %s", soon, late)
+			t.Errorf("refused again soon, the probe is due in %s; after an hour in %s", soon, late)
 		}
 	})
 }

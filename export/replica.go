@@ -10,7 +10,7 @@ import (
 	"kubecdc/internal/startup"
 )
 
-// leasesIn names the dependency that has the leases.
+// leasesIn returns the dependency that stores the leases.
 func (p *Parts) leasesIn() string {
 	if p.Leases == checkpoint.Leases(p.Store) {
 		return dependency.Checkpoint
@@ -18,14 +18,14 @@ func (p *Parts) leasesIn() string {
 	return dependency.Leases
 }
 
-// ownSlots works on this replica's share of the slots. When the layout is changed while it holds none, it waits until
-// its own is the layout again.
-func ownSlots(ctx context.Context, config Config, parts Parts, h *hub) error {
-	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration, Leases: parts.Leases, LeasesIn: parts.leasesIn(),
-		Sink: parts.reach, Watchdog: parts.watchdog, Observer: parts.Observer, Log: parts.Log,
-		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, h).run(ctx) }}
+// ownSlots works on this replica's share of the slots. When another replica has changed the layout, it waits until its own
+// number of slots is the layout again.
+func ownSlots(ctx context.Context, config Config, parts Parts, selections *broadcaster) error {
+	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration,
+		Leases: parts.Leases, LeasesIn: parts.leasesIn(), Sink: parts.reachability, Watchdog: parts.watchdog, Observer: parts.Observer, Logger: parts.Logger,
+		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selections).run(ctx) }}
 	for ctx.Err() == nil {
-		if err := resharder(config, parts).Settle(ctx); err != nil {
+		if err := newResharder(config, parts).Run(ctx); err != nil {
 			return err
 		}
 		if err := firstHeartbeat(ctx, config, parts); err != nil {
@@ -41,7 +41,7 @@ func ownSlots(ctx context.Context, config Config, parts Parts, h *hub) error {
 	return nil
 }
 
-// firstHeartbeat waits until the leases answer. What else they say is the balancer's to hear.
+// firstHeartbeat waits until the server of the leases answers. All errors but a timeout are left to the balancer.
 func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
 	at := parts.StoreAt
 	if parts.leasesIn() == dependency.Leases {

@@ -14,29 +14,29 @@ import (
 	"kubecdc/sinks"
 )
 
-// Whatever breaks the rolling forward off leaves the checkpoint at the last batch that was read whole.
-func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
+// However rolling forward is interrupted, the checkpoint is at the last batch that was read whole.
+func TestAnInterruptedRollForwardEndsAtABatch(t *testing.T) {
 	noted, late := &sinks.LostTailError{TailRead: true, Reason: "a topic"}, &sinks.LostTailError{Reason: "the rest"}
 	unread := errors.New("the broker is away")
 	for name, test := range map[string]struct {
-		at     int                                // the batch before which it breaks off
-		fail   error                              // of the sink,
-		meddle func(*testing.T, checkpoint.Store) // or another owner
+		at     int                                // the batch before which it is interrupted
+		fail   error                              // an error of the sink,
+		meddle func(*testing.T, checkpoint.Store) // or interference by another owner
 		want   error
 		part   string
-		lost   *sinks.LostTailError
+		loss   *sinks.LostTailError
 	}{
-		"the whole tail":                {at: 5, lost: noted},
-		"the rest is lost":              {at: 3, fail: late, lost: late},
+		"the whole tail":                {at: 5, loss: noted},
+		"the rest is lost":              {at: 3, fail: late, loss: late},
 		"the sink fails":                {at: 2, fail: unread, want: unread, part: dependency.Sink},
 		"another owner takes the slot":  {at: 3, meddle: takeOver, want: checkpoint.ErrFenced, part: dependency.Checkpoint},
-		"nothing can be read of it all": {at: 1, fail: late, lost: late},
+		"nothing can be read of it all": {at: 1, fail: late, loss: late},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 1)
-			s := newSlot(0, Config{Slots: 1, Before: true}, Parts{Store: store, Observer: quiet{}, Log: slog.New(slog.DiscardHandler)}, nil)
+			s := newSlot(0, Config{Slots: 1, Before: true}, Parts{Store: store, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)}, nil)
 			state := checkpoint.SlotState{Epoch: 1, Seq: 1}
-			lost, err := s.rollForward(t.Context(), &state, &sinks.Opened{Lost: noted, Tail: func(_ context.Context, visit func(*sinks.Recovered) error) error {
+			loss, err := s.rollForward(t.Context(), &state, &sinks.Opened{Lost: noted, Tail: func(_ context.Context, visit func(*sinks.Recovered) error) error {
 				for n := 1; n <= 4; n++ {
 					if n == test.at && test.meddle != nil {
 						test.meddle(t, store)
@@ -49,8 +49,8 @@ func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
 				}
 				return nil
 			}})
-			if !errors.Is(err, test.want) || dependency.Of(err) != test.part || lost != test.lost {
-				t.Errorf("lost %v, error %v of %q; want %v, %v of %q", lost, err, dependency.Of(err), test.lost, test.want, test.part)
+			if !errors.Is(err, test.want) || dependency.Of(err) != test.part || loss != test.loss {
+				t.Errorf("loss %v, error %v of %q; want %v, %v of %q", loss, err, dependency.Of(err), test.loss, test.want, test.part)
 			}
 			if want := uint64(test.at); state.Seq != want || state.Offsets["pods"][0] != int64(want)-1 {
 				t.Errorf("the session goes on from batch %d, offsets %v; want batch %d", state.Seq, state.Offsets, want)

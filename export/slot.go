@@ -17,25 +17,25 @@ import (
 	"kubecdc/sinks"
 )
 
-// slot owns the streams that hash onto its number. It works in sessions: acquire, open, roll forward, read and
-// commit until something fails; then everything in memory is forgotten and the next session starts from what is
-// durable. A crash and an error are the same thing to it.
+// slot works on the streams that hash to its number. It works in sessions: acquire the slot, open the log, roll the checkpoint
+// forward, then read and commit until something fails. After a failure everything in memory is discarded, and the next session
+// starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
-	number   int
-	config   Config
-	parts    Parts
-	hub      *hub
-	log      *slog.Logger
-	rivals   rivals
-	refusals refusals // by the sink, over all sessions
+	number      int
+	config      Config
+	parts       Parts
+	selections  *broadcaster
+	logger      *slog.Logger
+	epochRaises epochRaises
+	refusals    refusals // by the sink, over all sessions
 }
 
-func newSlot(number int, config Config, parts Parts, h *hub) *slot {
-	return &slot{number: number, config: config, parts: parts, hub: h, log: parts.Log.With("slot", number)}
+func newSlot(number int, config Config, parts Parts, selections *broadcaster) *slot {
+	return &slot{number: number, config: config, parts: parts, selections: selections, logger: parts.Logger.With("slot", number)}
 }
 
-// run holds sessions until the context ends (drained: nil), another replica has the slot (nil), or the checkpoint says
-// that another owner has fenced this one. All else is a delay.
+// run starts one session after another, until the context ends (nil: drained), another replica holds the slot (nil), or an
+// error makes another session pointless: above all, the checkpoint says that another owner has fenced this one.
 func (s *slot) run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 200*time.Millisecond, 10*time.Second
@@ -43,10 +43,10 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err), isForeign(err), isGone(err):
+		case isFenced(err), isLogConflict(err), isCheckpointGone(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
-		case isTaken(err):
-			s.log.Debug("the slot is not free any more", "reason", err)
+		case isUnavailable(err):
+			s.logger.Debug("the slot is not available", "reason", err)
 			return nil
 		case ctx.Err() != nil:
 			return err
@@ -59,7 +59,8 @@ func (s *slot) run(ctx context.Context) error {
 		}
 		delay := retry.NextBackOff()
 		s.parts.Observer.Problem(s.number, err)
-		s.log.Error("starting over from what is durable", "in", delay.Round(time.Millisecond), "error", err)
+		s.logger.Error("the session failed: starting the next one from what is durable",
+			"in", delay.Round(time.Millisecond), "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -68,11 +69,11 @@ func (s *slot) run(ctx context.Context) error {
 	}
 }
 
-// isGone: the checkpoint is to be opened anew.
-func isGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
+// isCheckpointGone reports that the checkpoint must be opened again.
+func isCheckpointGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
 
-// isTaken: another replica holds the slot, or there is another layout. The balancer sees to it.
-func isTaken(err error) bool {
+// isUnavailable reports that another replica holds the slot, or that the layout has changed. The balancer handles both.
+func isUnavailable(err error) bool {
 	var held *checkpoint.HeldError
 	var layout *checkpoint.LayoutError
 	return errors.As(err, &held) || errors.As(err, &layout)
@@ -84,52 +85,53 @@ func (s *slot) session(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.release(state.Epoch) }()
-	log, err := s.openRaised(ctx, &state, s.open)
+	log, err := s.openRaisingEpoch(ctx, &state, s.open)
 	if err != nil {
-		return s.verify(ctx, state.Epoch, err)
+		return s.verifyFencing(ctx, state.Epoch, err)
 	}
 	defer log.Close()
-	var redactions *redactions
+	var rules *storedRules
 	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
-		redactions, err = s.settleRedactions(ctx, state.Epoch)
+		rules, err = s.redactCheckpoint(ctx, state.Epoch)
 		return err
 	})
 	if err != nil {
-		return s.verify(ctx, state.Epoch, err)
+		return s.verifyFencing(ctx, state.Epoch, err)
 	}
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.verify(ctx, state.Epoch, s.work(ctx, state, log, redactions))
+	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state, log, rules))
 }
 
-// acquire takes the slot, if it is free.
+// acquire makes this process the owner of the slot, if the slot is free.
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
-	try, cancel := context.WithTimeout(ctx, checkpointPatience(s.config))
+	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(s.config))
 	defer cancel()
-	state, err := s.parts.Leases.Acquire(try, s.number, s.config.Owner, s.config.LeaseDuration)
+	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
 		return state, dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
-	s.log.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
+	s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	return state, nil
 }
 
-// open fences the earlier owners in the sink, moves the checkpoint over what they left there, or rebuilds it, and notes what
-// the sink has lost.
+// open fences the former owners in the sink, rolls the checkpoint forward over what they wrote there, or rebuilds it, and
+// records what the log has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	var opened *sinks.Opened
 	var err error
-	s.parts.reach.Call(s.number, func() bool {
-		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New})
+	durable := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New}
+	s.parts.reachability.Call(s.number, func() bool {
+		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, durable)
 		return err == nil
 	})
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
-	lost, err := s.rollForward(ctx, state, opened)
+	loss, err := s.rollForward(ctx, state, opened)
 	if err == nil {
-		err = s.reconcile(ctx, state, opened.Log, lost)
+		err = s.reconcile(ctx, state, opened.Log, loss)
 	}
 	if err != nil {
 		opened.Log.Close()
@@ -138,9 +140,9 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	return opened.Log, nil
 }
 
-// work reads and commits until the context ends or something fails. When the context ends it drains: the batch
-// that is being gathered is committed too, within the shutdown timeout; unless the sink does not answer here.
-func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, redactions *redactions) error {
+// work reads and commits until the context ends or something fails. When the context ends, it drains: what was read is still
+// committed, within the shutdown timeout. It does not drain if this replica steps down, since then the sink does not answer.
+func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, rules *storedRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
 	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
@@ -154,10 +156,10 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	})()
 
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
-	s.parts.Observer.Buffering(s.number, q.Fill)
+	s.parts.Observer.Buffering(s.number, q.Pending)
 	defer s.parts.Observer.Buffering(s.number, nil)
-	r := &reads{store: s.parts.Store}
-	streams := newStreams(s, q, r, redactions, stopReading)
+	reads := &readTracker{store: s.parts.Store}
+	streams := newStreams(s, q, reads, rules, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
 	stopped := make(chan struct{})
@@ -166,7 +168,7 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		close(stopped)
 	}()
 
-	err := s.commitAll(writing, state, log, r, q, stopped)
+	err := s.commitAll(writing, state, log, reads, q, stopped)
 	stopReading(err)
 	stopWriting(err)
 	<-stopped
@@ -176,15 +178,18 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	return err
 }
 
-// ErrShutdownTimeout: Run was told to stop and could not finish in time.
-var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIMEOUT) ran out before the last batch was committed; it will be recovered at the next start")
+// ErrShutdownTimeout: the last batch could not be committed in time after Run's context had ended.
+var ErrShutdownTimeout = errors.New("the last batch could not be committed within the shutdown timeout " +
+	"(KUBECDC_SHUTDOWN_TIMEOUT); the next start recovers it")
 
-func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *batching.Queue, stopped <-chan struct{}) error {
+func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
+	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reach: s.parts.reach,
+		store: s.parts.Store, reads: reads, log: log, observer: s.parts.Observer,
+		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 	if s.config.Before {
-		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)
+		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)
 	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {

@@ -7,120 +7,123 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
-	"kubecdc/export/ownership"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 )
 
-// streams runs the streams of one slot for one session, and starts new ones as discovery finds them.
+// streams runs the streams of one slot for one session, and follows the selection.
 type streams struct {
-	slot       *slot
-	queue      *batching.Queue
-	reads      *reads
-	redactions *redactions
-	fail       context.CancelCauseFunc
-	running    map[change.StreamID]*reflector.Reflector
-	orphans    map[change.StreamID]change.Position // not settled yet (orphans.go); nil: not read yet
-	doubts     map[change.StreamID]string          // what is said of streams now
-	refused    map[change.StreamID]change.Resource // streams that are not read while the sink refuses their records (refusals.go)
-	newest     *discovery.Selection
-	wg         sync.WaitGroup
+	slot           *slot
+	queue          *batching.Queue
+	reads          *readTracker
+	rules          *storedRules
+	fail           context.CancelCauseFunc // ends the session
+	running        map[change.StreamID]*reflector.Reflector
+	unselected     map[change.StreamID]change.Position // whose fate is not known yet (unselected.go); nil until they are loaded
+	removalUnknown map[change.StreamID]string          // why it is unknown whether a stream's resource was removed, as last reported
+	refused        map[change.StreamID]change.Resource // paused, since the sink refuses their records (refusals.go)
+	newest         *discovery.Selection
+	wg             sync.WaitGroup
 }
 
-func newStreams(s *slot, q *batching.Queue, r *reads, c *redactions, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, redactions: c, fail: fail, running: map[change.StreamID]*reflector.Reflector{}, doubts: map[change.StreamID]string{},
-		refused: map[change.StreamID]change.Resource{}}
+func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
+	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, running: map[change.StreamID]*reflector.Reflector{},
+		removalUnknown: map[change.StreamID]string{}, refused: map[change.StreamID]change.Resource{}}
 }
 
-// run follows the selection until the context ends and every stream has stopped.
-func (x *streams) run(ctx context.Context) {
-	updates, unsubscribe := x.slot.hub.subscribe()
+// run follows the selection until the context ends, and returns when every stream has stopped.
+func (st *streams) run(ctx context.Context) {
+	selections, unsubscribe := st.slot.selections.subscribe()
 	defer unsubscribe()
 	for {
+		var err error
 		select {
-		case selection := <-updates:
-			x.newest = &selection
-			if err := x.apply(ctx, selection); err != nil && ctx.Err() == nil {
-				x.fail(err)
-			}
-		case <-x.slot.refusals.due():
-			if err := x.askAgain(ctx); err != nil && ctx.Err() == nil {
-				x.fail(err)
-			}
+		case selection := <-selections:
+			st.newest = &selection
+			err = st.apply(ctx, selection)
+		case <-st.slot.refusals.due():
+			err = st.probeRefusals(ctx)
 		case <-ctx.Done():
-			x.wg.Wait()
-			for id := range x.running {
-				x.slot.parts.Observer.StreamRemoved(id)
-			}
-			for id := range x.orphans {
-				x.slot.parts.Observer.StreamRemoved(id)
-			}
-			for id := range x.refused {
-				x.slot.parts.Observer.StreamRemoved(id)
-			}
+			st.wg.Wait()
+			st.reportRemoved()
 			return
+		}
+		if err != nil && ctx.Err() == nil {
+			st.fail(err)
 		}
 	}
 }
 
-// apply starts what is new, tells running streams what the API server serves now, and settles the orphans.
-func (x *streams) apply(ctx context.Context, selection discovery.Selection) error {
-	wanted := map[change.StreamID]bool{}
+func (st *streams) reportRemoved() {
+	for id := range st.running {
+		st.slot.parts.Observer.StreamRemoved(id)
+	}
+	for id := range st.unselected {
+		st.slot.parts.Observer.StreamRemoved(id)
+	}
+	for id := range st.refused {
+		st.slot.parts.Observer.StreamRemoved(id)
+	}
+}
+
+// apply starts new streams, updates the running ones with what the API server serves now, and ends unselected ones.
+func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
+	selected := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {
-		for _, s := range x.slot.config.StreamsOf(r) {
-			if ownership.SlotOf(s.ID(), x.slot.config.Slots) != x.slot.number {
+		for _, s := range st.slot.config.StreamsOf(r) {
+			if !st.slot.owns(s.ID()) {
 				continue
 			}
-			wanted[s.ID()] = true
-			running, refused := x.running[s.ID()], x.slot.refusals.of(r)
+			selected[s.ID()] = true
+			running, refused := st.running[s.ID()], st.slot.refusals.of(r)
 			switch {
 			case running != nil:
 				running.SetResource(&s.Resource)
 			case refused != nil:
-				if err := x.leaveOut(ctx, s, refused); err != nil {
+				if err := st.pause(ctx, s, refused); err != nil {
 					return err
 				}
 			default:
-				x.work(ctx, x.add(s))
+				st.start(ctx, st.add(s))
 			}
-			x.doubt(s.ID(), selection.Doubt(r))
+			st.setRemovalUnknown(s.ID(), selection.Doubt(r))
 		}
 	}
-	for id, running := range x.running {
-		if !wanted[id] && !selection.Unsure[running.Group()] {
+	for id, running := range st.running {
+		if !selected[id] && !selection.Unsure[running.Group()] {
 			running.SetResource(nil)
-			x.doubt(id, nil)
+			st.setRemovalUnknown(id, nil)
 		}
 	}
-	x.slot.parts.Observer.StreamsKnown(x.slot.number)
-	return x.settle(ctx, selection, wanted)
+	st.slot.parts.Observer.StreamsKnown(st.slot.number)
+	return st.endUnselected(ctx, selection, selected)
 }
 
-// add prepares a stream.
-func (x *streams) add(s *change.Stream) *reflector.Reflector {
-	parts := x.slot.parts
-	options := x.slot.config.Source
-	options.MetadataOnly, options.Redactor = x.slot.config.metadataOnly(s.Resource), x.slot.config.redactor(s.Resource)
+// add makes a stream's reflector.
+func (st *streams) add(s *change.Stream) *reflector.Reflector {
+	parts := st.slot.parts
+	options := st.slot.config.Source
+	options.MetadataOnly, options.Redactor = st.slot.config.metadataOnly(s.Resource), st.slot.config.redactor(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
-	running := reflector.New(s, parts.Server.Client(), options, x.reads, x.queue, parts.Observer, parts.Log)
-	x.running[s.ID()] = running
+	running := reflector.New(s, parts.Server.Client(), options, st.reads, st.queue, parts.Observer, parts.Logger)
+	st.running[s.ID()] = running
 	return running
 }
 
-func (x *streams) work(ctx context.Context, running *reflector.Reflector) {
-	x.wg.Go(func() {
-		err := x.redactions.settle(ctx, running.ID())
+func (st *streams) start(ctx context.Context, r *reflector.Reflector) {
+	st.wg.Go(func() {
+		err := st.rules.apply(ctx, r.ID())
 		if err == nil {
-			err = running.Run(ctx)
+			err = r.Run(ctx)
 		}
 		if err != nil && !errors.Is(err, context.Canceled) {
-			x.fail(err)
+			st.fail(err)
 		}
 	})
 }
 
-// StreamsOf are the streams of one resource: one, or one a namespace. A cluster-scoped resource is in no namespace: where
-// only some are exported it has no stream.
+// StreamsOf returns the streams of a resource: one, or one per namespace. If only some namespaces are exported, a
+// cluster-scoped resource has no stream.
 func (c *Config) StreamsOf(r change.Resource) (all []*change.Stream) {
 	if len(c.Namespaces) == 0 {
 		return []*change.Stream{change.NewStream(r, "", c.LabelSelector, c.FieldSelector)}

@@ -7,8 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// bufferCollector asks each slot, when it is asked itself, what it has read and not yet made durable: so that the slots
-// need not tell with every change.
+// bufferCollector reads each slot's buffer when metrics are scraped, so that slots need not update a gauge for every change.
 type bufferCollector struct {
 	changes, bytes *prometheus.Desc
 
@@ -21,21 +20,21 @@ func newBufferCollector() *bufferCollector {
 		return prometheus.NewDesc("kubecdc_"+name, help, []string{"slot"}, nil)
 	}
 	return &bufferCollector{
-		changes: desc("buffer_changes", "Changes and positions read and not yet durable."),
-		bytes:   desc("buffer_bytes", "Bytes of what is read and not yet durable."),
+		changes: desc("buffer_changes", "Changes and control records that were read and are not durable yet."),
+		bytes:   desc("buffer_bytes", "Bytes of the changes that were read and are not durable yet."),
 		slots:   map[int]func() (int64, int64){},
 	}
 }
 
-// set replaces what is asked of a slot; nil drops it.
-func (b *bufferCollector) set(slot int, fill func() (items, bytes int64)) {
+// set registers the function that returns the slot's buffer; nil removes the slot.
+func (b *bufferCollector) set(slot int, pending func() (items, bytes int64)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if fill == nil {
+	if pending == nil {
 		delete(b.slots, slot)
 		return
 	}
-	b.slots[slot] = fill
+	b.slots[slot] = pending
 }
 
 func (b *bufferCollector) Describe(ch chan<- *prometheus.Desc) {
@@ -46,8 +45,8 @@ func (b *bufferCollector) Describe(ch chan<- *prometheus.Desc) {
 func (b *bufferCollector) Collect(ch chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for slot, fill := range b.slots {
-		items, bytes := fill()
+	for slot, pending := range b.slots {
+		items, bytes := pending()
 		name := strconv.Itoa(slot)
 		ch <- prometheus.MustNewConstMetric(b.changes, prometheus.GaugeValue, float64(items), name)
 		ch <- prometheus.MustNewConstMetric(b.bytes, prometheus.GaugeValue, float64(bytes), name)

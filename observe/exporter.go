@@ -11,7 +11,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Exporter tells metrics, health and progress what the exporter does: it is an export.Observer and a sinks.Observer.
+// Exporter passes the events of the exporter and the sink on to metrics, health and progress.
 type Exporter struct {
 	Metrics  *Metrics
 	Health   *Health
@@ -28,14 +28,16 @@ func (e *Exporter) StreamAdded(stream change.StreamID) {
 	e.Progress.Expect(stream)
 }
 
-func (e *Exporter) StreamDoubt(stream change.StreamID, err error) { e.Health.StreamDoubt(stream, err) }
+func (e *Exporter) RemovalUnknown(stream change.StreamID, err error) {
+	e.Health.RemovalUnknown(stream, err)
+}
 
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 
-func (e *Exporter) Standing(s ownership.Standing) {
+func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	others := maps.Clone(s.Owners)
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
-	e.Health.Standing(others, s.Standby)
+	e.Health.ReplicaStatus(others, s.Standby)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 }
 
@@ -45,9 +47,9 @@ func (e *Exporter) StreamRemoved(stream change.StreamID) {
 	e.Progress.Done(stream)
 }
 
-func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
+func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
 	e.Metrics.StreamState(stream, state)
-	e.Health.StreamState(stream, string(state), err)
+	e.Health.StreamState(stream, state, err)
 	switch {
 	case err != nil && state == reflector.StateRefused:
 		e.Metrics.Error(StageSink)
@@ -57,12 +59,12 @@ func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, re
 	switch {
 	case err != nil:
 		e.Progress.Drop(stream)
-	case state == reflector.StateListing && reason == reflector.ReasonFirstSnapshot:
-		e.Progress.Begin(stream)
-	case state == reflector.StateWatching, state == reflector.StateCatchingUp, state == reflector.StateAbsent:
+	case isCurrent(state):
 		e.Progress.Done(stream)
 	}
 }
+
+func (e *Exporter) SnapshotStarted(stream change.StreamID) { e.Progress.Begin(stream) }
 
 func (e *Exporter) ListProgress(stream change.StreamID, done, total int64) {
 	e.Progress.List(stream, done, total)
@@ -96,41 +98,40 @@ func (e *Exporter) Committed(c export.Committed) {
 	}
 }
 
-func (e *Exporter) Rebuilding(slot int, done, of int64) {
-	e.Health.SlotRebuilding(slot, done, of)
-	e.Progress.Rebuild(slot, done, of)
+func (e *Exporter) Rebuilding(slot int, done, total int64) {
+	e.Health.SlotRebuilding(slot, done, total)
+	e.Progress.Rebuild(slot, done, total)
 }
 
-func (e *Exporter) RollingForward(slot int, batch, of uint64) {
-	e.Health.SlotRollingForward(slot, batch, of)
+func (e *Exporter) RollingForward(slot int, batch, last uint64) {
+	e.Health.SlotRollingForward(slot, batch, last)
 }
 
-func (e *Exporter) Buffering(slot int, fill func() (items, bytes int64)) {
-	e.Metrics.Buffer(slot, fill)
+func (e *Exporter) Buffering(slot int, pending func() (items, bytes int64)) {
+	e.Metrics.Buffer(slot, pending)
 }
 
-// Problem counts and shows an error under the part that it comes from.
+// Problem attributes an error to its dependency, if it has one.
 func (e *Exporter) Problem(slot int, err error) {
-	part := dependency.Of(err)
-	e.Health.SlotProblem(slot, part, err)
+	from := dependency.Of(err)
+	e.Health.SlotProblem(slot, from, err)
 	switch {
 	case err == nil:
-	case part == "":
+	case from == "":
 		e.Metrics.Error(StageCommit)
 	default:
-		e.Metrics.Error(part)
+		e.Metrics.Error(from)
 	}
 }
 
-// Stalled shows what a part has not answered.
-func (e *Exporter) Stalled(part string, err error) {
-	e.Health.Stalled(part, err)
+func (e *Exporter) Stalled(dependency string, err error) {
+	e.Health.Stalled(dependency, err)
 	if err != nil {
-		e.Metrics.Error(part)
+		e.Metrics.Error(dependency)
 	}
 }
 
-// SinkStuck shows what the sink keeps trying; nil when it goes on.
+// SinkStuck gives the error that the sink retries; nil when a retry succeeded.
 func (e *Exporter) SinkStuck(err error) {
 	if err == nil {
 		e.Health.Clear(dependency.Sink)
@@ -140,5 +141,4 @@ func (e *Exporter) SinkStuck(err error) {
 	e.Metrics.Error(StageSink)
 }
 
-// DeadLetter counts a record that was too large or refused.
 func (e *Exporter) DeadLetter(resource string) { e.Metrics.DeadLetter(resource) }

@@ -1,73 +1,73 @@
 package observe
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/source/reflector"
 )
 
-// Health collects what the parts of the process report, for /readyz.
-//
-// Ready means: a slot is held, the streams of those held are known, no component has a problem, and every stream has
-// had its first position or has reported an error. A stream's error alone does not make the process unready: the
-// others go on, and the error is listed; likewise another slot's, while one is held. Once settled, a stream stays so.
-// A replica that is to hold no slot, since others do, is ready: it stands by.
+// Health collects what the parts of the process report. Report (readiness.go) decides from it whether the process is ready.
 type Health struct {
 	mu       sync.Mutex
 	now      func() time.Time
 	slots    map[int]*slotHealth
-	problems map[string]trouble
-	stalls   map[string]trouble // what has had no answer, by component
+	problems map[string]*problem // by component
+	stalls   map[string]*problem // calls without an answer, by dependency
 	streams  map[change.StreamID]*streamHealth
 	standby  string
 }
 
-type trouble struct {
+type problem struct {
 	text  string
 	since time.Time
 }
 
 type slotHealth struct {
-	held  bool
-	known bool   // its streams
-	owner string // another replica
-	doing string // what it does before it is held; empty for nothing in particular
-	part  string // that err comes from; empty: the slot itself
-	err   *trouble
+	held         bool
+	streamsKnown bool
+	owner        string // another replica
+	activity     string // what delays a slot that is not held yet; empty: nothing in particular
+	dependency   string // that the error is attributed to; empty: the slot itself
+	err          *problem
 }
 
 type streamHealth struct {
-	state   string
-	since   time.Time // when the state was entered
-	settled bool
-	err     *trouble
-	doubt   *trouble // whether its resource was removed is not known
+	state          reflector.State
+	since          time.Time // when the stream entered the state
+	settled        bool      // it has had a position or an error
+	err            *problem
+	removalUnknown *problem
 }
+
+// States of a stream that has no reflector.
+const (
+	stateNew     reflector.State = "new"      // not started yet
+	stateNotRead reflector.State = "not-read" // not selected; only the removal of its resource matters
+)
 
 // NewHealth expects the given slots to be held.
 func NewHealth(slots ...int) *Health {
-	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]trouble{}, stalls: map[string]trouble{}, streams: map[change.StreamID]*streamHealth{}}
+	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]*problem{}, stalls: map[string]*problem{},
+		streams: map[change.StreamID]*streamHealth{}}
 	for _, s := range slots {
 		h.slots[s] = &slotHealth{}
 	}
 	return h
 }
 
-// SlotHeld says whether this process owns the slot.
+// SlotHeld reports whether this process owns the slot.
 func (h *Health) SlotHeld(slot int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.slot(slot).held, h.slot(slot).known = held, false
+	h.slot(slot).held, h.slot(slot).streamsKnown = held, false
 }
 
-// SlotProblem says what a slot is stuck on, and which part that is, if known; nil when it goes on.
-func (h *Health) SlotProblem(slot int, part string, err error) {
+// SlotProblem reports the error that a slot is stuck on, and its dependency, if known; nil when the slot continues.
+func (h *Health) SlotProblem(slot int, dependency string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.slot(slot)
@@ -75,24 +75,24 @@ func (h *Health) SlotProblem(slot int, part string, err error) {
 		s.err = nil
 		return
 	}
-	s.err, s.part = h.trouble(s.err, err), part
+	s.err, s.dependency = h.update(s.err, err), dependency
 }
 
-// SlotRebuilding says how far the rebuild of the slot's checkpoint is; of 0 ends it.
-func (h *Health) SlotRebuilding(slot int, done, of int64) {
+// SlotRebuilding reports the progress of the rebuild of the slot's checkpoint; total is 0 when it has ended.
+func (h *Health) SlotRebuilding(slot int, done, total int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.slot(slot).doing = ""; of > 0 {
-		h.slot(slot).doing = fmt.Sprintf("its checkpoint is being rebuilt from the log: %d of %d records read", done, of)
+	if h.slot(slot).activity = ""; total > 0 {
+		h.slot(slot).activity = fmt.Sprintf("its checkpoint is being rebuilt from the log: %d of %d records read", done, total)
 	}
 }
 
-// SlotRollingForward says which batch of the log the slot's checkpoint has come to; of 0 ends it.
-func (h *Health) SlotRollingForward(slot int, batch, of uint64) {
+// SlotRollingForward reports the batch that the slot's checkpoint was rolled forward to; last is 0 when that has ended.
+func (h *Health) SlotRollingForward(slot int, batch, last uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.slot(slot).doing = ""; of > 0 {
-		h.slot(slot).doing = fmt.Sprintf("its checkpoint is being rolled forward over what the log has after it: at batch %d of %d", batch, of)
+	if h.slot(slot).activity = ""; last > 0 {
+		h.slot(slot).activity = fmt.Sprintf("its checkpoint is being rolled forward: at batch %d of %d", batch, last)
 	}
 }
 
@@ -103,15 +103,15 @@ func (h *Health) slot(number int) *slotHealth {
 	return h.slots[number]
 }
 
-// StreamsKnown says that StreamAdded was called for all streams of the slot.
+// StreamsKnown reports that StreamAdded was called for all streams of the slot.
 func (h *Health) StreamsKnown(slot int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.slot(slot).known = true
+	h.slot(slot).streamsKnown = true
 }
 
-// Standing says which slots others own, and why this replica is to hold none, if so.
-func (h *Health) Standing(owners map[int]string, standby string) {
+// ReplicaStatus reports the slots that others own, and why this replica is on standby, if it is.
+func (h *Health) ReplicaStatus(owners map[int]string, standby string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.standby = standby
@@ -120,9 +120,8 @@ func (h *Health) Standing(owners map[int]string, standby string) {
 	}
 }
 
-// StreamState says what a stream is doing, and what is wrong, or nil. An error stays listed until the stream is
-// watching, or absent, again.
-func (h *Health) StreamState(id change.StreamID, state string, err error) {
+// StreamState reports a stream's state, and its error, or nil. The error stays until the stream is current again.
+func (h *Health) StreamState(id change.StreamID, state reflector.State, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -133,28 +132,32 @@ func (h *Health) StreamState(id change.StreamID, state string, err error) {
 	if s.state != state {
 		s.state, s.since = state, h.now()
 	}
-	well := state == "watching" || state == "catching-up" || state == "absent"
 	switch {
 	case err != nil:
-		s.err = h.trouble(s.err, err)
-	case well:
+		s.err = h.update(s.err, err)
+	case isCurrent(state):
 		s.err = nil
 	}
-	s.settled = s.settled || well || err != nil
+	s.settled = s.settled || isCurrent(state) || err != nil
 }
 
-// StreamAdded says that a stream is owned here.
+// isCurrent reports that the log follows the stream's resource, or has the deletion of all its objects.
+func isCurrent(state reflector.State) bool {
+	return state == reflector.StateWatching || state == reflector.StateCatchingUp || state == reflector.StateAbsent
+}
+
+// StreamAdded reports a stream of a slot that this process owns.
 func (h *Health) StreamAdded(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.streams[id] == nil {
-		h.streams[id] = &streamHealth{state: "new", since: h.now()}
+		h.streams[id] = &streamHealth{state: stateNew, since: h.now()}
 	}
 }
 
-// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known. Of one that is
-// not read nothing else is expected.
-func (h *Health) StreamDoubt(id change.StreamID, err error) {
+// RemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known. It may be called for
+// streams that are not read.
+func (h *Health) RemovalUnknown(id change.StreamID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -162,166 +165,55 @@ func (h *Health) StreamDoubt(id change.StreamID, err error) {
 	case s == nil && err == nil:
 		return
 	case s == nil:
-		s = &streamHealth{state: "unsettled", since: h.now(), settled: true}
+		s = &streamHealth{state: stateNotRead, since: h.now(), settled: true}
 		h.streams[id] = s
-	case err == nil && s.state == "unsettled":
+	case err == nil && s.state == stateNotRead:
 		delete(h.streams, id)
 	}
 	if err == nil {
-		s.doubt = nil
+		s.removalUnknown = nil
 		return
 	}
-	s.doubt = h.trouble(s.doubt, err)
+	s.removalUnknown = h.update(s.removalUnknown, err)
 }
 
-// Forget drops a stream that is watched no more.
+// Forget removes a stream.
 func (h *Health) Forget(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.streams, id)
 }
 
-// Problem says that a component ("sink", "checkpoint", "discovery", …) can't do its work for now.
+// Problem reports that a component ("sink", "start", …) can't work for now.
 func (h *Health) Problem(component string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	var before *trouble
-	if t, ok := h.problems[component]; ok {
-		before = &t
-	}
-	h.problems[component] = *h.trouble(before, err)
+	h.problems[component] = h.update(h.problems[component], err)
 }
 
-// Clear says that a component works again.
+// Clear reports that a component works again.
 func (h *Health) Clear(component string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.problems, component)
 }
 
-// Stalled says what a component has not answered; nil when nothing waits for it.
-func (h *Health) Stalled(component string, err error) {
+// Stalled reports the oldest call to a dependency that is unanswered; nil when there is none.
+func (h *Health) Stalled(dependency string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if err == nil {
-		delete(h.stalls, component)
+		delete(h.stalls, dependency)
 		return
 	}
-	var before *trouble
-	if t, ok := h.stalls[component]; ok {
-		before = &t
-	}
-	h.stalls[component] = *h.trouble(before, err)
+	h.stalls[dependency] = h.update(h.stalls[dependency], err)
 }
 
-// trouble keeps the time that the trouble began, while its text may change.
-func (h *Health) trouble(before *trouble, err error) *trouble {
-	t := trouble{text: config.Redact(err.Error()), since: h.now()}
+// update returns the problem with the error's text. A problem keeps its time while its text changes.
+func (h *Health) update(before *problem, err error) *problem {
+	p := problem{text: config.Redact(err.Error()), since: h.now()}
 	if before != nil {
-		t.since = before.since
+		p.since = before.since
 	}
-	return &t
-}
-
-// Report is what /readyz answers.
-type Report struct {
-	Ready   bool    `json:"ready"`
-	Standby string  `json:"standby,omitempty"` // why no slot is held here, when that is as it should be
-	Slots   Count   `json:"slots"`
-	Streams Count   `json:"streams"`
-	Wrong   []Wrong `json:"wrong"` // what keeps the process from being ready first
-}
-
-// Count says how many of all are as they should be.
-type Count struct {
-	OK  int `json:"ok"`
-	All int `json:"all"`
-}
-
-// Wrong is one thing that is not as it should be.
-type Wrong struct {
-	Component string    `json:"component"`
-	Problem   string    `json:"problem"`
-	Since     time.Time `json:"since,omitzero"`
-	Blocks    bool      `json:"blocks_ready"`
-}
-
-// Report says whether the process is ready, and all that is wrong.
-func (h *Health) Report() Report {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	r := Report{Wrong: []Wrong{}, Standby: h.standby}
-	h.reportSlots(&r)
-	h.reportComponents(&r)
-	h.reportStreams(&r)
-	r.Ready = !slices.ContainsFunc(r.Wrong, func(w Wrong) bool { return w.Blocks })
-	slices.SortStableFunc(r.Wrong, func(a, b Wrong) int { return cmp.Compare(rank(a), rank(b)) })
-	return r
-}
-
-func rank(w Wrong) int {
-	if w.Blocks {
-		return 0
-	}
-	return 1
-}
-
-func (h *Health) reportSlots(r *Report) {
-	for _, s := range h.slots {
-		if s.held {
-			r.Slots.OK++
-		}
-	}
-	r.Slots.All = len(h.slots)
-	for _, number := range slices.Sorted(maps.Keys(h.slots)) {
-		s := h.slots[number]
-		w := Wrong{Component: fmt.Sprintf("slot %d", number), Blocks: r.Slots.OK == 0 && h.standby == ""}
-		switch {
-		case s.err != nil:
-			w.Problem, w.Since = s.err.text, s.err.since
-			if s.part != "" {
-				w.Component, w.Problem = s.part, w.Component+": "+w.Problem
-			}
-		case s.held && s.known:
-			continue
-		case s.held:
-			w.Problem, w.Blocks = "its streams are not known yet", true
-		case s.doing != "":
-			w.Problem = s.doing
-		case s.owner == "":
-			w.Problem = "not held yet"
-		case !w.Blocks:
-			continue // another replica works on it
-		default:
-			w.Problem = "held by " + s.owner
-		}
-		r.Wrong = append(r.Wrong, w)
-	}
-}
-
-func (h *Health) reportComponents(r *Report) {
-	for _, troubles := range []map[string]trouble{h.problems, h.stalls} {
-		for _, name := range slices.Sorted(maps.Keys(troubles)) {
-			t := troubles[name]
-			r.Wrong = append(r.Wrong, Wrong{Component: name, Problem: t.text, Since: t.since, Blocks: true})
-		}
-	}
-}
-
-func (h *Health) reportStreams(r *Report) {
-	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
-		s := h.streams[id]
-		r.Streams.All++
-		if s.doubt != nil {
-			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + string(id), Problem: s.doubt.text, Since: s.doubt.since})
-		}
-		switch {
-		case s.err != nil:
-			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + string(id), Problem: s.err.text, Since: s.err.since})
-		case !s.settled:
-			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + string(id), Problem: "no position yet: " + s.state, Since: s.since, Blocks: true})
-		case s.doubt == nil:
-			r.Streams.OK++
-		}
-	}
+	return &p
 }

@@ -9,19 +9,19 @@ import (
 	"kubecdc/change"
 )
 
-// lagCollector works out each stream's lag when it is asked, so that it grows while nothing comes.
+// lagCollector computes each stream's lag when metrics are scraped, so that the lag grows while no position arrives.
 type lagCollector struct {
 	desc *prometheus.Desc
 	now  func() time.Time
 
 	mu sync.Mutex
-	at map[change.StreamID]time.Time // by stream: when its position was true
+	at map[change.StreamID]time.Time // time of the newest position by stream
 }
 
 func newLagCollector(now func() time.Time) *lagCollector {
 	return &lagCollector{
 		desc: prometheus.NewDesc("kubecdc_stream_lag_seconds",
-			"Time since a stream was last known to be complete in the log. A quiet stream's moves with the server's bookmarks, about once a minute.",
+			"Time since the stream was last known to be complete in the log; bookmarks update it about once a minute.",
 			[]string{"stream"}, nil),
 		now: now, at: map[change.StreamID]time.Time{},
 	}

@@ -1,5 +1,5 @@
-// Package observe lets people see what the exporter does: its log, its metrics, its health, and the progress of
-// first snapshots and of rebuilds of the checkpoint. It is told what happens and decides nothing; nothing here can stop a stream or a batch.
+// Package observe has the exporter's log, metrics and readiness, and the progress of first snapshots and of rebuilds of the
+// checkpoint. It receives events and decides nothing: nothing here can stop a stream or a batch.
 package observe
 
 import (
@@ -14,12 +14,12 @@ import (
 	"kubecdc/config"
 )
 
-// IsTerminal reports whether a person reads the file as it is written.
+// IsTerminal reports whether the file is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }
 
-// NewLogger makes the process's logger. Level is debug, info, warn or error. Format is text, json, or auto: text
-// where w is a terminal and JSON elsewhere; on a terminal text is short and coloured, unless NO_COLOR is set.
-// What looks like a password is hidden in every message.
+// NewLogger makes the process's logger. Level is debug, info, warn or error. Format is text, json, or auto: text on a
+// terminal, else JSON. On a terminal, text has short times and colours, unless NO_COLOR is set. Attributes are searched for
+// passwords, which are hidden.
 func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	var l slog.Level
 	if l.UnmarshalText([]byte(level)) != nil {
@@ -35,7 +35,7 @@ func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	return slog.New(tint.NewTextHandler(w, options))
 }
 
-// redact hides passwords in texts and errors, which may come from any library.
+// redact hides passwords in strings and in errors, which may come from any library.
 func redact(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
 	case string:

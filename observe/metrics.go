@@ -13,15 +13,15 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// The stages that times and errors are counted by.
+// The stages of the metrics commit_seconds and errors_total.
 const (
-	StageSource     = "source"     // errors of streams: lists and watches
-	StageSink       = "sink"       // time until the sink has a batch; errors that it waits out, or a slot starts over after
-	StageCheckpoint = "checkpoint" // time until the checkpoint has it; errors that a slot starts over after
-	StageCommit     = "commit"     // other errors that a slot starts over after
+	StageSource     = "source"     // errors of lists and watches
+	StageSink       = "sink"       // time to write a batch to the sink; errors that the sink retries, or that end a session
+	StageCheckpoint = "checkpoint" // time to checkpoint the batch; errors that end a session
+	StageCommit     = "commit"     // other errors that end a session
 )
 
-// Metrics are the exporter's own, in a registry of their own. Its methods are safe for concurrent use and quick.
+// Metrics are the exporter's metrics. The methods may be called from any goroutine, and do not block.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -49,23 +49,23 @@ type Metrics struct {
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry:      prometheus.NewRegistry(),
-		changes:       counter("changes_total", "Changes made durable in the sink.", "resource", "op"),
-		batches:       counter("batches_total", "Batches made durable in the sink.", "slot"),
+		changes:       counter("changes_total", "Changes written to the sink.", "resource", "op"),
+		batches:       counter("batches_total", "Batches written to the sink.", "slot"),
 		batchChanges:  histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)),
 		batchBytes:    histogram("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)),
 		commit:        commitSeconds(),
-		streamState:   gauge("stream_state", "1 for the state that a stream is in.", "stream", "state"),
+		streamState:   gauge("stream_state", "1 for the current state of the stream.", "stream", "state"),
 		lag:           newLagCollector(time.Now),
-		relists:       counter("relists_total", "Lists made because a watch could not resume.", "reason"),
-		gaps:          counter("gaps_total", "Spans that a watch could not deliver; complete says whether all in them was recovered.", "complete"),
-		watchRestarts: prometheus.NewCounter(prometheus.CounterOpts{Name: "kubecdc_watch_restarts_total", Help: "Watches resumed from their position without a list."}),
-		errors:        counter("errors_total", "Errors that were retried, by stage.", "stage"),
-		deadLetters:   counter("dead_letters_total", "Records that could not be delivered whole.", "resource"),
-		slotEpoch:     gauge("slot_epoch", "Epoch of a held slot; it grows with each change of owner.", "slot"),
+		relists:       counter("relists_total", "Lists that were needed because a watch could not resume.", "reason"),
+		gaps:          counter("gaps_total", "Gaps in watches; complete: all of its changes were recovered.", "complete"),
+		watchRestarts: plainCounter("watch_restarts_total", "Watches that were resumed from their position, without a list."),
+		errors:        counter("errors_total", "Errors that were retried.", "stage"),
+		deadLetters:   counter("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource"),
+		slotEpoch:     gauge("slot_epoch", "Epoch of a held slot. It grows with each change of owner.", "slot"),
 		slotHeld:      gauge("slot_held", "1 while this process owns the slot.", "slot"),
-		replicas:      plainGauge("replicas", "Replicas that live, as this one sees it."),
-		slotShare:     plainGauge("slots_share", "Slots that this replica should hold; kubecdc_slot_held says which it holds."),
-		standby:       plainGauge("standby", "1 while there are fewer slots than replicas, and others hold them."),
+		replicas:      plainGauge("replicas", "Live replicas, as this one sees it."),
+		slotShare:     plainGauge("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds."),
+		standby:       plainGauge("standby", "1 while this replica holds no slot because others hold them all."),
 		buffer:        newBufferCollector(),
 	}
 	m.register(version)
@@ -78,7 +78,7 @@ func (m *Metrics) register(version string) {
 	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
 		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, complete := range []string{"true", "false"} { // so that alerts see them before the first gap
+	for _, complete := range []string{"true", "false"} { // so that alerts find them before the first gap
 		m.gaps.WithLabelValues(complete)
 	}
 	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageCommit} {
@@ -91,7 +91,7 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
-// Batch counts a batch that the sink made durable.
+// Batch counts a batch that was written to the sink.
 func (m *Metrics) Batch(b *change.Batch) {
 	type kind struct {
 		stream *change.Stream
@@ -111,12 +111,12 @@ func (m *Metrics) Batch(b *change.Batch) {
 	m.batchBytes.Observe(float64(size))
 }
 
-// Commit notes how long a stage of a commit took: StageSink or StageCheckpoint.
+// Commit records the duration of a stage of a commit: StageSink or StageCheckpoint.
 func (m *Metrics) Commit(stage string, took time.Duration) {
 	m.commit.WithLabelValues(stage).Observe(took.Seconds())
 }
 
-// Position notes how far a stream is complete in the log; its lag is the time since then.
+// Position records a stream's position, from whose time its lag is computed.
 func (m *Metrics) Position(p change.Position) {
 	if p.Ended != "" {
 		m.lag.drop(p.Stream)
@@ -125,19 +125,19 @@ func (m *Metrics) Position(p change.Position) {
 	m.lag.set(p.Stream, p.Time)
 }
 
-// StreamState notes what a stream is doing now.
+// StreamState records a stream's state.
 func (m *Metrics) StreamState(stream change.StreamID, state reflector.State) {
 	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.streamState.WithLabelValues(string(stream), string(state)).Set(1)
 }
 
-// Forget drops a stream that is watched no more.
+// Forget removes a stream.
 func (m *Metrics) Forget(stream change.StreamID) {
 	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.lag.drop(stream)
 }
 
-// Relist counts a list made because a watch could not resume.
+// Relist counts a list that was needed because a watch could not resume.
 func (m *Metrics) Relist(reason reflector.RelistReason) {
 	m.relists.WithLabelValues(string(reason)).Inc()
 }
@@ -151,10 +151,10 @@ func (m *Metrics) WatchRestart() { m.watchRestarts.Inc() }
 // Error counts an error that will be retried.
 func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }
 
-// DeadLetter counts a record that could not be delivered whole.
+// DeadLetter counts a record that was sent to the dead-letter topic.
 func (m *Metrics) DeadLetter(resource string) { m.deadLetters.WithLabelValues(resource).Inc() }
 
-// Slot notes whether this process owns the slot, and under which epoch.
+// Slot records whether this process owns the slot, and in which epoch.
 func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 	name := strconv.Itoa(slot)
 	m.slotEpoch.WithLabelValues(name).Set(float64(epoch))
@@ -164,9 +164,9 @@ func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 	}
 }
 
-// Replicas notes how this replica stands among the others.
-func (m *Metrics) Replicas(alive, share int, standby bool) {
-	m.replicas.Set(float64(alive))
+// Replicas records this replica's status.
+func (m *Metrics) Replicas(live, share int, standby bool) {
+	m.replicas.Set(float64(live))
 	m.slotShare.Set(float64(share))
 	m.standby.Set(0)
 	if standby {
@@ -174,8 +174,8 @@ func (m *Metrics) Replicas(alive, share int, standby bool) {
 	}
 }
 
-// Buffer says where to ask what a slot has read and not yet made durable; nil when it holds nothing any more.
-func (m *Metrics) Buffer(slot int, fill func() (items, bytes int64)) { m.buffer.set(slot, fill) }
+// Buffer registers the function that returns what a slot has read and is not durable yet; nil removes the slot.
+func (m *Metrics) Buffer(slot int, pending func() (items, bytes int64)) { m.buffer.set(slot, pending) }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help}, labels)
@@ -183,6 +183,10 @@ func counter(name, help string, labels ...string) *prometheus.CounterVec {
 
 func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubecdc_" + name, Help: help}, labels)
+}
+
+func plainCounter(name, help string) prometheus.Counter {
+	return prometheus.NewCounter(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help})
 }
 
 func plainGauge(name, help string) prometheus.Gauge {
@@ -195,7 +199,7 @@ func histogram(name, help string, buckets []float64) prometheus.Histogram {
 
 func commitSeconds() *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "kubecdc_commit_seconds", Help: "How long a stage of a commit took.",
+		Name: "kubecdc_commit_seconds", Help: "Duration of a stage of a commit.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
 	}, []string{"stage"})
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -19,7 +18,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// observed is an exporter's view with its server, as the command line puts them together.
+// observed makes an Exporter and its HTTP server as the command line does.
 func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
 	t.Helper()
 	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(slots...), Progress: NewProgress(nil)}
@@ -45,7 +44,7 @@ func get(t *testing.T, s *Server, path string) (int, string) {
 	return resp.StatusCode, string(body)
 }
 
-// readyz gives the answer, and what is wrong, in words.
+// readyz returns whether the process is ready, and a line for each problem.
 func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
 	t.Helper()
 	status, body := get(t, s, "/readyz")
@@ -57,8 +56,8 @@ func readyz(t *testing.T, s *Server) (ready bool, wrong string) {
 		t.Errorf("status %d, ready %v", status, r.Ready)
 	}
 	var lines []string
-	for _, w := range r.Wrong {
-		lines = append(lines, w.Component+": "+w.Problem)
+	for _, p := range r.Problems {
+		lines = append(lines, p.Component+": "+p.Text)
 	}
 	return r.Ready, strings.Join(lines, "\n")
 }
@@ -76,20 +75,20 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.Problem(0, errors.New("the broker is away"))
 	expect(false, "slot 0: the broker is away")
 	e.Problem(0, nil)
-	e.Standing(ownership.Standing{Replicas: 1, Owners: map[int]string{0: "one that died"}})
+	e.ReplicaStatus(ownership.Status{Replicas: 1, Owners: map[int]string{0: "one that died"}})
 	expect(false, "slot 0: held by one that died")
 	e.SlotHeld(0, 1, true)
 	expect(false, "slot 0: its streams are not known yet")
 	e.StreamAdded("pods")
 	e.StreamAdded("secrets")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateListing, reflector.ReasonFirstSnapshot, nil)
+	e.StreamState("pods", reflector.StateListing, "first snapshot", nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
 	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamState("secrets", reflector.StateWaiting, reflector.ReasonFirstSnapshot, errors.New("403 forbidden"))
+	e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
 	e.StreamState("pods", reflector.StateListing, "relist: 410", nil)
-	expect(true, "stream secrets: 403 forbidden") // a relist is no reason to be taken out of service
+	expect(true, "stream secrets: 403 forbidden") // a relist does not affect readiness
 	e.StreamState("secrets", reflector.StateWatching, "", nil)
 	expect(true, "")
 	e.SlotHeld(0, 1, false)
@@ -97,21 +96,21 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	expect(false, "slot 0: dial postgres://***@h/d: refused")
 }
 
-// That it is not known whether a resource was removed is listed, and takes nothing out of service.
-func TestADoubtIsListedUntilItIsSettled(t *testing.T) {
+// A resource of which it is unknown whether it was removed is listed, and does not affect readiness.
+func TestUnknownRemovalIsListed(t *testing.T) {
 	e, s := observed(t, 0)
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(0)
 	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamDoubt("widgets.example.com", errors.New("get CRDs"))
-	e.StreamDoubt("pods", errors.New("not shown"))
+	e.RemovalUnknown("widgets.example.com", errors.New("get CRDs"))
+	e.RemovalUnknown("pods", errors.New("not shown"))
 	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	e.StreamDoubt("pods", nil)
-	e.StreamDoubt("widgets.example.com", nil)
-	e.StreamDoubt("never heard of", nil)
+	e.RemovalUnknown("pods", nil)
+	e.RemovalUnknown("widgets.example.com", nil)
+	e.RemovalUnknown("unknown", nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -131,21 +130,21 @@ func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatStandsByIsReady(t *testing.T) {
+func TestAReplicaOnStandbyIsReady(t *testing.T) {
 	e, s := observed(t, 0)
 	owners := map[int]string{0: "another"}
-	e.Standing(ownership.Standing{Replicas: 2, Owners: owners})
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Owners: owners})
 	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: held by another" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
-	e.Standing(ownership.Standing{Replicas: 2, Owners: owners, Standby: "others hold all slots"})
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Owners: owners, Standby: "others hold all slots"})
 	if ready, wrong := readyz(t, s); !ready || wrong != "" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
 	if _, text := get(t, s, "/metrics"); !strings.Contains(text, "kubecdc_standby 1") || !strings.Contains(text, "kubecdc_replicas 2") {
 		t.Error("/metrics does not say that this replica stands by")
 	}
-	e.Standing(ownership.Standing{Replicas: 1, Share: 1}) // the other one has ended
+	e.ReplicaStatus(ownership.Status{Replicas: 1, Share: 1}) // the other replica has stopped
 	if ready, wrong := readyz(t, s); ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -184,15 +183,15 @@ func TestMetrics(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, `state="listing"`) {
-		t.Error("/metrics shows a state that is over")
+		t.Error("/metrics shows a former state")
 	}
 	e.StreamRemoved(pods.ID())
 	if _, text := get(t, s, "/metrics"); strings.Contains(text, "stream_lag_seconds{") {
-		t.Error("/metrics shows a stream that is gone")
+		t.Error("/metrics shows a removed stream")
 	}
 }
 
-func TestWhatIsReadAndNotDurable(t *testing.T) {
+func TestBufferAndDeadLetters(t *testing.T) {
 	e, s := observed(t, 0)
 	e.Buffering(3, func() (int64, int64) { return 7, 800 })
 	e.Committed(export.Committed{Batch: &change.Batch{Malformed: []change.Malformed{{Stream: "pods@shop"}}}})
@@ -206,11 +205,11 @@ func TestWhatIsReadAndNotDurable(t *testing.T) {
 	}
 	e.Buffering(3, nil)
 	if _, text := get(t, s, "/metrics"); strings.Contains(text, "kubecdc_buffer") {
-		t.Error("/metrics shows the buffer of a slot that was let go")
+		t.Error("/metrics shows the buffer of a released slot")
 	}
 }
 
-func TestASinkThatIsStuckIsNamed(t *testing.T) {
+func TestARetryingSinkIsNotReady(t *testing.T) {
 	e, s := observed(t, 0)
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
@@ -227,7 +226,7 @@ func TestASinkThatIsStuckIsNamed(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsAWrongSetting(t *testing.T) {
+func TestAPortInUseIsASettingsError(t *testing.T) {
 	_, s := observed(t)
 	_, err := Serve(s.Addr(), NewMetrics(""), NewHealth())
 	if !config.IsError(err) || !strings.Contains(err.Error(), "KUBECDC_LISTEN (--listen)") || !strings.Contains(err.Error(), "choose another port") {
@@ -256,57 +255,5 @@ func TestLogFormats(t *testing.T) {
 	NewLogger(&out, "info", "auto", true).Info("hello", "n", 1)
 	if !strings.Contains(out.String(), "\x1b[") {
 		t.Errorf("a terminal's log has no colour: %q", out.String())
-	}
-}
-
-func TestProgressBar(t *testing.T) {
-	var terminal bytes.Buffer
-	p := NewProgress(&terminal)
-	log := slog.New(slog.NewTextHandler(p.Writer(&terminal), nil))
-	p.LogTo(log)
-	p.Begin("pods")
-	p.Begin("secrets")
-	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(terminal.String(), "(500/501"); { // drawn now and then
-		p.List("pods", 500, 500) // one stream's end is not the end
-		if time.Now().After(deadline) {
-			t.Fatalf("the bar does not move: %q", terminal.String())
-		}
-	}
-	p.List("nodes", 1, 1) // not a first snapshot
-	log.Info("in between")
-	p.Done("pods")
-	p.List("secrets", 100, 300)
-	p.Done("secrets")
-	text := terminal.String()
-	if !strings.Contains(text, `"snapshot complete" objects=600`) {
-		t.Errorf("%q", text)
-	}
-	if i := strings.Index(text, "in between"); !strings.Contains(text[:i], "\r") {
-		t.Error("the bar is not taken away before a line is logged")
-	}
-}
-
-func TestTheSnapshotIsCompleteOnce(t *testing.T) {
-	var out bytes.Buffer
-	e := &Exporter{Metrics: NewMetrics(""), Health: NewHealth(), Progress: NewProgress(nil)}
-	e.Progress.LogTo(slog.New(slog.NewTextHandler(&out, nil)))
-	for _, stream := range []string{"pods", "secrets", "nodes", "services"} {
-		e.StreamAdded(change.StreamID(stream))
-	}
-	for _, stream := range []string{"pods", "nodes"} {
-		e.StreamState(change.StreamID(stream), reflector.StateListing, reflector.ReasonFirstSnapshot, nil)
-		e.ListProgress(change.StreamID(stream), 2, 2)
-		e.StreamState(change.StreamID(stream), reflector.StateWatching, "", nil)
-	}
-	e.StreamState("secrets", reflector.StateWaiting, reflector.ReasonFirstSnapshot, errors.New("403"))
-	e.StreamState("services", reflector.StateWatching, "resumed", nil)
-	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
-		t.Error(out.String())
-	}
-	out.Reset()
-	e.StreamAdded("pods")
-	e.StreamState("pods", reflector.StateWatching, "resumed", nil)
-	if out.Len() > 0 {
-		t.Errorf("a resumed stream had no snapshot: %s", out.String())
 	}
 }

@@ -7,68 +7,68 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+	"golang.org/x/time/rate"
 
 	"kubecdc/change"
 )
 
-// Progress shows how far the first snapshots are, and rebuilds of the checkpoint: a bar on a terminal. Elsewhere there is a
-// log line now and then; those about a rebuild are written by who does it.
+// Progress shows the progress of first snapshots and of rebuilds of the checkpoint: as a bar on a terminal, else as log lines.
+// The log lines about a rebuild are written by package rebuild.
 type Progress struct {
-	mu      sync.Mutex
-	out     io.Writer // the terminal; nil for none
-	log     *slog.Logger
-	bar     *progressbar.ProgressBar
-	rebuilt map[int]*count             // by slot
-	drawn   time.Time                  // when their bar was drawn last
-	running map[change.StreamID]*count // by stream
-	count   count                      // of streams that are done
-	started time.Time
-	said    time.Time // when the last line was logged
+	mu       sync.Mutex
+	terminal io.Writer // nil: none
+	logger   *slog.Logger
+	bar      *progressbar.ProgressBar
+	rebuilds map[int]count              // by slot
+	running  map[change.StreamID]*count // streams that are added and not yet watching
+	finished int64                      // objects of streams that are watching
+	started  time.Time                  // of the first snapshots; zero: none is running
+	lines    *rate.Sometimes
 }
 
 type count struct {
 	done, total int64
-	snapshot    bool // a first list has begun
+	snapshot    bool // the first list has begun
 }
 
-// sayEvery is the time between two log lines.
-const sayEvery = 5 * time.Second
+// logInterval is the time between two log lines.
+const logInterval = 5 * time.Second
 
-// NewProgress draws on the terminal out, or logs where out is nil.
-func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[change.StreamID]*count{}, rebuilt: map[int]*count{}}
+// NewProgress draws a bar on the terminal; nil: it writes log lines instead.
+func NewProgress(terminal io.Writer) *Progress {
+	return &Progress{terminal: terminal, logger: slog.New(slog.DiscardHandler),
+		running: map[change.StreamID]*count{}, rebuilds: map[int]count{}}
 }
 
-// LogTo says where the lines go; for a logger that writes through Writer it can only be said afterwards.
-func (p *Progress) LogTo(log *slog.Logger) {
+// LogTo sets the logger. A logger that writes through Writer can't be given to NewProgress.
+func (p *Progress) LogTo(logger *slog.Logger) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.log = log
+	p.logger = logger
 }
 
-// Rebuild says how many records of how many a slot has read; of 0 when that has ended.
-func (p *Progress) Rebuild(slot int, done, of int64) {
+// Rebuild reports the records that a slot has read; total is 0 when its rebuild has ended.
+func (p *Progress) Rebuild(slot int, done, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if of == 0 {
-		if delete(p.rebuilt, slot); len(p.rebuilt) == 0 && p.started.IsZero() {
-			p.takeAway()
+	if total == 0 {
+		if delete(p.rebuilds, slot); len(p.rebuilds) == 0 && p.started.IsZero() {
+			p.removeBar()
 		}
 		return
 	}
-	p.rebuilt[slot] = &count{done: done, total: of}
-	if p.out == nil || !p.started.IsZero() || time.Since(p.drawn) < 100*time.Millisecond {
+	p.rebuilds[slot] = count{done: done, total: total}
+	if p.terminal == nil || !p.started.IsZero() {
 		return
 	}
-	p.drawn = time.Now()
 	var sum count
-	for _, c := range p.rebuilt {
+	for _, c := range p.rebuilds {
 		sum.done, sum.total = sum.done+c.done, sum.total+c.total
 	}
-	p.show("rebuilding the checkpoint", "records", sum)
+	p.draw("rebuilding the checkpoint", "records", sum)
 }
 
-// Expect says that a stream is about to start, perhaps with a first list.
+// Expect reports a stream that is about to start, maybe with a first list.
 func (p *Progress) Expect(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,13 +77,15 @@ func (p *Progress) Expect(stream change.StreamID) {
 	}
 }
 
-// Begin says that the first list of a stream starts.
+// Begin reports that the first list of a stream starts.
 func (p *Progress) Begin(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.started.IsZero() {
-		p.started, p.said = time.Now(), time.Now()
-		p.takeAway()
+		p.started = time.Now()
+		p.lines = &rate.Sometimes{Interval: logInterval}
+		p.lines.Do(func() {}) // the first line follows an interval later
+		p.removeBar()
 	}
 	if p.running[stream] == nil {
 		p.running[stream] = &count{}
@@ -91,10 +93,10 @@ func (p *Progress) Begin(stream change.StreamID) {
 	p.running[stream].snapshot = true
 }
 
-// List says how many objects of how many a list has read; of a stream that did not begin it is passed over.
+// List reports how many objects of a first list were read. Other lists are ignored.
 func (p *Progress) List(stream change.StreamID, done, total int64) {
-	say := func() {}
-	defer func() { say() }() // the log may write through Writer, which takes the lock
+	log := func() {}
+	defer func() { log() }() // after Unlock: the logger may write through Writer, which takes the lock
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.running[stream]
@@ -102,24 +104,25 @@ func (p *Progress) List(stream change.StreamID, done, total int64) {
 		return
 	}
 	c.done, c.total = done, max(done, total)
-	if p.out != nil {
-		p.draw()
-	} else if time.Since(p.said) >= sayEvery {
-		p.said = time.Now()
-		sum, left, log := p.sum(), len(p.running), p.log
-		say = func() { log.Info("snapshot", "objects", sum.done, "of", sum.total, "streams_left", left) }
+	if p.terminal != nil {
+		p.draw("snapshot", "objects", p.sum())
+		return
 	}
+	p.lines.Do(func() {
+		sum, left, logger := p.sum(), len(p.running), p.logger
+		log = func() { logger.Info("snapshot", "objects", sum.done, "of", sum.total, "streams_left", left) }
+	})
 }
 
-// Done says that a stream is watching: its first list, if it had one, has ended.
+// Done reports that a stream is watching: its first list, if it had one, has ended.
 func (p *Progress) Done(stream change.StreamID) { p.end(stream, true) }
 
-// Drop says that a stream is held up, so that the others need not wait for it; Begin takes it in again.
+// Drop reports that a stream is held up, so that the others need not wait for it. Begin includes it again.
 func (p *Progress) Drop(stream change.StreamID) { p.end(stream, false) }
 
-func (p *Progress) end(stream change.StreamID, counts bool) {
-	say := func() {}
-	defer func() { say() }()
+func (p *Progress) end(stream change.StreamID, finished bool) {
+	log := func() {}
+	defer func() { log() }()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	c := p.running[stream]
@@ -127,27 +130,26 @@ func (p *Progress) end(stream change.StreamID, counts bool) {
 		return
 	}
 	delete(p.running, stream)
-	if counts {
-		p.count.done += c.done
-		p.count.total += c.done
+	if finished {
+		p.finished += c.done
 	}
 	if len(p.running) == 0 {
-		say = p.finish()
+		log = p.finish()
 	}
 }
 
-// finish takes the bar away, and gives what there is to say.
+// finish removes the bar, and returns a function that logs the end of the snapshots.
 func (p *Progress) finish() func() {
-	p.takeAway()
+	p.removeBar()
 	if p.started.IsZero() {
 		return func() {} // all streams resumed
 	}
-	log, objects, took := p.log, p.count.done, time.Since(p.started).Round(time.Millisecond)
-	p.count, p.started = count{}, time.Time{}
-	return func() { log.Info("snapshot complete", "objects", objects, "took", took.String()) }
+	logger, objects, took := p.logger, p.finished, time.Since(p.started).Round(time.Millisecond)
+	p.finished, p.started = 0, time.Time{}
+	return func() { logger.Info("snapshot complete", "objects", objects, "took", took.String()) }
 }
 
-func (p *Progress) takeAway() {
+func (p *Progress) removeBar() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 		p.bar = nil
@@ -155,7 +157,7 @@ func (p *Progress) takeAway() {
 }
 
 func (p *Progress) sum() count {
-	s := p.count
+	s := count{done: p.finished, total: p.finished}
 	for _, c := range p.running {
 		s.done += c.done
 		s.total += c.total
@@ -163,32 +165,30 @@ func (p *Progress) sum() count {
 	return s
 }
 
-func (p *Progress) draw() { p.show("snapshot", "objects", p.sum()) }
-
-// show keeps the bar's end one beyond the sum: a bar that is full ends for good, and streams may yet begin.
-func (p *Progress) show(what, of string, s count) {
+// draw keeps the bar's maximum one above the sum: a full bar ends for good, though more streams may begin.
+func (p *Progress) draw(what, unit string, s count) {
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(s.total+1, progressbar.OptionSetWriter(p.out), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(of),
+		p.bar = progressbar.NewOptions64(s.total+1, progressbar.OptionSetWriter(p.terminal), progressbar.OptionSetDescription(what),
+			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
 			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	p.bar.ChangeMax64(s.total + 1)
 	_ = p.bar.Set64(s.done)
 }
 
-// Writer gives a writer to the same terminal that takes the bar away before it writes.
-func (p *Progress) Writer(w io.Writer) io.Writer { return &besideBar{p, w} }
+// Writer returns a writer to the same terminal, which removes the bar before it writes.
+func (p *Progress) Writer(w io.Writer) io.Writer { return &barClearingWriter{p, w} }
 
-type besideBar struct {
-	p *Progress
-	w io.Writer
+type barClearingWriter struct {
+	progress *Progress
+	w        io.Writer
 }
 
-func (b *besideBar) Write(text []byte) (int, error) {
-	b.p.mu.Lock()
-	defer b.p.mu.Unlock()
-	if b.p.bar != nil {
-		_ = b.p.bar.Clear()
+func (b *barClearingWriter) Write(text []byte) (int, error) {
+	b.progress.mu.Lock()
+	defer b.progress.mu.Unlock()
+	if b.progress.bar != nil {
+		_ = b.progress.bar.Clear()
 	}
 	return b.w.Write(text)
 }

@@ -19,8 +19,8 @@ type Server struct {
 	listener net.Listener
 }
 
-// Serve starts to answer on the address, KUBECDC_LISTEN. An address that can't be had is a *config.Error.
-// For "off" there is no server: nil, which can be closed too.
+// Serve starts a server on the address (KUBECDC_LISTEN). It returns a *config.Error if it can't listen there. For "off" it
+// returns a nil server, whose methods can be called.
 func Serve(listen string, m *Metrics, h *Health) (*Server, error) {
 	if listen == "off" {
 		return nil, nil
@@ -42,7 +42,7 @@ func listenProblem(listen string, err error) config.Problem {
 	return p
 }
 
-// Addr is where the server can be reached: useful where the port was 0.
+// Addr is the server's address, with the chosen port if it was 0.
 func (s *Server) Addr() string {
 	if s == nil {
 		return ""
@@ -50,7 +50,7 @@ func (s *Server) Addr() string {
 	return s.listener.Addr().String()
 }
 
-// Close ends the server, after the answers that are being written, or a second.
+// Close stops the server. It waits up to a second for running requests.
 func (s *Server) Close() error {
 	if s == nil {
 		return nil

@@ -266,7 +266,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	for _, doubt := range plan.Doubts(served) {
+	for _, doubt := range plan.Warnings(served) {
 		r.line("", "warning", doubt)
 	}
 	selected, unknown := discovery.Select(plan.Resources, served)

@@ -34,7 +34,7 @@ func exitCode(err error) int {
 		return exitFailed
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), strings.HasPrefix(err.Error(), "unknown command"):
 		return exitSettings
-	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrRival):
+	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced
 	case errors.Is(err, context.Canceled): // stopped before there was anything to finish
 		return exitOK

@@ -129,7 +129,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
 	})()
 	err = export.Run(ctx, plan, export.Parts{Server: cluster.server, Store: store, Leases: leases, Sink: sink, Observer: watch,
-		Log: log, Start: start, StoreAt: where, SinkAt: sinkAddress(settings)})
+		Logger: log, Start: start, StoreAt: where, SinkAt: sinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}

@@ -1,5 +1,5 @@
-// Package batching gathers what the streams of a slot read into batches, and says when each is due. It is all memory and
-// clock: it knows no API server, sink or checkpoint, and what becomes of a batch it learns from Done alone.
+// Package batching gathers what the streams of a slot read into batches, and decides when each batch is due. It works with
+// memory and time alone: it knows no API server, sink or checkpoint.
 package batching
 
 import (
@@ -14,75 +14,77 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// Queue stands between the streams of a slot and its loop: streams add to the last batch, the loop takes the first
-// when it is due. It is bounded in items and in bytes: when the log is slow the streams stop reading, and the watch is
-// behind, not the memory.
+// Queue is the bounded buffer between the streams of a slot and its commit loop. Its capacity is limited in items and in
+// bytes: when the sink is slow, Send blocks and the streams stop reading, so that the watch falls behind and memory does not
+// grow.
 type Queue struct {
-	items *semaphore.Weighted // how many wait to be taken
-	bytes *semaphore.Weighted
-	max   int64
-	held  [2]atomic.Int64 // items and bytes that were sent and not yet given back
+	itemCapacity *semaphore.Weighted // held until the batch is popped
+	byteCapacity *semaphore.Weighted // held until the batch is durable
+	maxBytes     int64
 
-	mu        sync.Mutex
-	collector collector
-	news      chan struct{} // the first batch may be due sooner than it was
+	pendingItems atomic.Int64 // sent and not yet durable
+	pendingBytes atomic.Int64
+
+	mu          sync.Mutex
+	accumulator accumulator
+	wake        chan struct{} // the first batch may be due sooner than Next expects
 }
 
-// New makes a queue with room for so many items and bytes.
+// New makes a queue with capacity for maxItems items and maxBytes bytes.
 func New(maxItems int, maxBytes int64, limits Limits) *Queue {
-	return &Queue{items: semaphore.NewWeighted(int64(maxItems)), bytes: semaphore.NewWeighted(maxBytes), max: maxBytes,
-		collector: collector{limits: limits}, news: make(chan struct{}, 1)}
+	return &Queue{itemCapacity: semaphore.NewWeighted(int64(maxItems)), byteCapacity: semaphore.NewWeighted(maxBytes),
+		maxBytes: maxBytes, accumulator: accumulator{limits: limits}, wake: make(chan struct{}, 1)}
 }
 
-// Send implements reflector.Output. The bytes are held until Done is called, after the commit. A position alone needs no
-// room: it takes the place of the stream's one before, and may wait for long.
+// Send implements reflector.Output. The item's bytes occupy capacity until Done is called, after the commit. A position
+// alone occupies none, since it replaces the stream's previous one.
 func (q *Queue) Send(ctx context.Context, item reflector.Item) error {
 	failpoint.Hit(failpoint.Received)
 	weight := int64(0)
 	if !positionOnly(&item) {
 		weight = q.weight(&item)
-		if err := q.makeRoom(ctx, weight); err != nil {
+		if err := q.acquire(ctx, weight); err != nil {
 			return err
 		}
 	}
 	q.mu.Lock()
-	news := q.collector.add(&item, weight)
+	maybeSooner := q.accumulator.add(&item, weight)
 	q.mu.Unlock()
-	if news {
+	if maybeSooner {
 		select {
-		case q.news <- struct{}{}:
+		case q.wake <- struct{}{}:
 		default:
 		}
 	}
 	return nil
 }
 
-// makeRoom waits until there is room for an item.
-func (q *Queue) makeRoom(ctx context.Context, weight int64) error {
-	if err := q.items.Acquire(ctx, 1); err != nil {
+// acquire waits until there is capacity for an item.
+func (q *Queue) acquire(ctx context.Context, weight int64) error {
+	if err := q.itemCapacity.Acquire(ctx, 1); err != nil {
 		return err
 	}
-	if err := q.bytes.Acquire(ctx, weight); err != nil {
-		q.items.Release(1)
+	if err := q.byteCapacity.Acquire(ctx, weight); err != nil {
+		q.itemCapacity.Release(1)
 		return err
 	}
-	q.held[0].Add(1)
-	q.held[1].Add(weight)
+	q.pendingItems.Add(1)
+	q.pendingBytes.Add(weight)
 	return nil
 }
 
-// Next waits for a batch and takes it. After stop, when nothing is sent any more, it gives what is left, then nil; nil
-// also when the context ends.
+// Next waits for a batch that is due and removes it from the queue. After stop is closed it returns what is left, due or not,
+// and then nil; it also returns nil when the context ends.
 func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 	stopped := false
 	for {
-		b, wait := q.take(stopped)
+		b, wait := q.pop(stopped)
 		if b != nil || stopped {
 			return b
 		}
 		timer := time.NewTimer(wait)
 		select {
-		case <-q.news:
+		case <-q.wake:
 		case <-timer.C:
 		case <-stop:
 			stopped = true
@@ -93,28 +95,27 @@ func (q *Queue) Next(ctx context.Context, stop <-chan struct{}) *Batch {
 	}
 }
 
-// take gives the first batch, if it is due, else how long it has to wait.
-func (q *Queue) take(now bool) (*Batch, time.Duration) {
+func (q *Queue) pop(force bool) (*Batch, time.Duration) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	b, wait := q.collector.take(time.Now(), now)
+	b, wait := q.accumulator.pop(time.Now(), force)
 	if b != nil {
-		q.items.Release(int64(b.items))
+		q.itemCapacity.Release(int64(b.items))
 	}
 	return b, wait
 }
 
-// Done gives back what a batch held.
+// Done releases the capacity of a batch that is durable.
 func (q *Queue) Done(b *Batch) {
-	q.held[0].Add(-int64(b.items))
-	q.held[1].Add(-b.weight)
-	q.bytes.Release(b.weight)
+	q.pendingItems.Add(-int64(b.items))
+	q.pendingBytes.Add(-b.weight)
+	q.byteCapacity.Release(b.weight)
 }
 
-// Fill is what was read and is not yet durable.
-func (q *Queue) Fill() (items, bytes int64) { return q.held[0].Load(), q.held[1].Load() }
+// Pending returns how many items and bytes were read and are not yet durable.
+func (q *Queue) Pending() (items, bytes int64) { return q.pendingItems.Load(), q.pendingBytes.Load() }
 
-// weight is the item's size; one that is larger than the whole buffer passes alone.
+// weight is the item's size in bytes, limited to the queue's capacity: an item that is larger passes when the queue is empty.
 func (q *Queue) weight(item *reflector.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {
@@ -123,5 +124,5 @@ func (q *Queue) weight(item *reflector.Item) int64 {
 	if item.Raw != nil {
 		size += int64(len(item.Raw.Bytes))
 	}
-	return min(size, q.max)
+	return min(size, q.maxBytes)
 }

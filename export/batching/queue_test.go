@@ -29,16 +29,16 @@ func bookmark(t *testing.T, q *Queue, stream change.StreamID, version int) {
 	}
 }
 
-// created is a change of so many bytes more than an empty one.
+// created is a change whose object has the given number of bytes.
 func created(version, bytes int) reflector.Item {
 	v := fmt.Sprint(version)
 	return reflector.Item{Stream: pods.ID(), Version: change.ResourceVersion(v),
 		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: change.ResourceVersion(v), After: make([]byte, bytes)}}
 }
 
-// 40 quiet streams say every half minute where they are, each at a time of its own: a batch an interval tells of all of
-// them, whatever the queue's room is.
-func TestPositionsAloneGoOnceAnInterval(t *testing.T) {
+// 40 quiet streams send a bookmark every half minute, each at a different time: one batch per interval has the positions of
+// all of them, whatever the queue's capacity is.
+func TestPositionsAloneAreDueOncePerInterval(t *testing.T) {
 	for _, test := range []struct{ watermark, want time.Duration }{{interval, interval}, {0, time.Minute}} {
 		synctest.Test(t, func(t *testing.T) {
 			q := newTestQueue(Limits{Watermark: test.watermark})
@@ -51,20 +51,20 @@ func TestPositionsAloneGoOnceAnInterval(t *testing.T) {
 					time.Sleep(interval / streams)
 				}
 			}()
-			var taken []time.Time
-			told, last := map[change.StreamID]time.Time{}, map[change.StreamID]change.ResourceVersion{}
+			var popped []time.Time
+			seen, last := map[change.StreamID]time.Time{}, map[change.StreamID]change.ResourceVersion{}
 			for b := q.Next(t.Context(), stop); b != nil; b = q.Next(t.Context(), stop) {
-				taken = append(taken, time.Now())
+				popped = append(popped, time.Now())
 				for _, p := range b.Newest {
-					if before, ok := told[p.Stream]; ok && time.Since(before) > interval+test.want {
-						t.Errorf("%s was told of after %s", p.Stream, time.Since(before))
+					if before, ok := seen[p.Stream]; ok && time.Since(before) > interval+test.want {
+						t.Errorf("the position of %s came after %s", p.Stream, time.Since(before))
 					}
-					told[p.Stream], last[p.Stream] = time.Now(), p.ResourceVersion
+					seen[p.Stream], last[p.Stream] = time.Now(), p.ResourceVersion
 				}
 				q.Done(b)
 			}
-			for i := range taken[:len(taken)-2] { // the last goes as the queue is stopped
-				if between := taken[i+1].Sub(taken[i]); between < test.want {
+			for i := range popped[:len(popped)-2] { // the last batch is due because the queue is stopped
+				if between := popped[i+1].Sub(popped[i]); between < test.want {
 					t.Errorf("batches %d and %d of positions alone come %s apart", i, i+1, between)
 				}
 			}
@@ -74,19 +74,19 @@ func TestPositionsAloneGoOnceAnInterval(t *testing.T) {
 					t.Errorf("stream %d ends at %s, not at %s", n, got, want)
 				}
 			}
-			if items, bytes := q.Fill(); items != 0 || bytes != 0 {
-				t.Errorf("%d items and %d bytes are held at the end", items, bytes)
+			if items, bytes := q.Pending(); items != 0 || bytes != 0 {
+				t.Errorf("%d items and %d bytes are pending at the end", items, bytes)
 			}
 		})
 	}
 }
 
-// A change does not wait, and takes along the positions that do.
-func TestAChangeTakesPositionsAlong(t *testing.T) {
+// A change is due at once, and its batch has the positions that were waiting.
+func TestAChangeCarriesWaitingPositions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue(Limits{Watermark: interval})
 		bookmark(t, q, "quiet", 1)
-		q.Done(q.Next(t.Context(), nil)) // from now on for an interval
+		q.Done(q.Next(t.Context(), nil)) // the next batch of positions is due an interval later
 		bookmark(t, q, "quiet", 2)
 		bookmark(t, q, "quiet", 3)
 		if err := q.Send(t.Context(), created(9, 0)); err != nil {
@@ -100,7 +100,7 @@ func TestAChangeTakesPositionsAlong(t *testing.T) {
 	})
 }
 
-// blocked sends an item, and gives a function that reports whether it still waits for room.
+// blocked sends an item, and returns a function that reports whether Send is still blocked.
 func blocked(t *testing.T, q *Queue, item reflector.Item) func() bool {
 	var sent atomic.Bool
 	go func() {
@@ -114,8 +114,8 @@ func blocked(t *testing.T, q *Queue, item reflector.Item) func() bool {
 	}
 }
 
-// The room of an item is free once its batch is taken, that of its bytes once the batch is durable.
-func TestAFullQueueHoldsItsStreamsBack(t *testing.T) {
+// An item's place is released when its batch is popped, its bytes when the batch is durable.
+func TestSendBlocksWhileTheQueueIsFull(t *testing.T) {
 	for name, test := range map[string]struct {
 		items, bytes, size int // of the queue; of each change
 		afterNext          bool
@@ -128,46 +128,46 @@ func TestAFullQueueHoldsItsStreamsBack(t *testing.T) {
 				q := New(test.items, int64(test.bytes), Limits{MaxChanges: 100, MaxBytes: 1 << 20})
 				for n := range 3 {
 					if waits := blocked(t, q, created(n, test.size)); waits() {
-						t.Fatalf("change %d finds no room", n)
+						t.Fatalf("Send of change %d blocks", n)
 					}
 				}
 				waits := blocked(t, q, created(4, test.size))
 				if !waits() {
-					t.Fatal("a fourth change finds room")
+					t.Fatal("Send of a fourth change does not block")
 				}
-				bookmark(t, q, "quiet", 1) // needs none
+				bookmark(t, q, "quiet", 1) // occupies no capacity
 				b := q.Next(t.Context(), nil)
 				if waits() == test.afterNext {
-					t.Errorf("the fourth waits when the first batch is taken: %v", !test.afterNext)
+					t.Errorf("Send is blocked after the first batch was popped: %v", !test.afterNext)
 				}
 				if q.Done(b); waits() {
-					t.Error("the fourth waits when the first batch is durable")
+					t.Error("Send is blocked after the first batch became durable")
 				}
 			})
 		})
 	}
 }
 
-// A change that is larger than the whole queue passes, alone.
+// A change that is larger than the whole queue passes when the queue is empty.
 func TestAChangeLargerThanTheQueuePassesAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(10, 1000, Limits{MaxChanges: 100, MaxBytes: 1 << 20})
 		if waits := blocked(t, q, created(1, 5000)); waits() {
-			t.Fatal("it finds no room")
+			t.Fatal("Send blocks though the queue is empty")
 		}
 		waits := blocked(t, q, created(2, 0))
 		if !waits() {
-			t.Error("another one passes beside it")
+			t.Error("a second change passes beside it")
 		}
 		q.Done(q.Next(t.Context(), nil))
 		if waits() {
-			t.Error("the other one waits when it has gone")
+			t.Error("the second change is blocked after the first became durable")
 		}
 	})
 }
 
-// A stream that is stopped while it waits takes no room along.
-func TestAStoppedStreamTakesNoRoom(t *testing.T) {
+// A stream that is stopped while Send is blocked occupies no capacity.
+func TestAStoppedStreamOccupiesNoCapacity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(2, 1000, Limits{MaxChanges: 100, MaxBytes: 1 << 20})
 		if err := q.Send(t.Context(), created(1, 5000)); err != nil {
@@ -179,12 +179,12 @@ func TestAStoppedStreamTakesNoRoom(t *testing.T) {
 			t.Fatalf("error is %v", err)
 		}
 		q.Done(q.Next(t.Context(), nil))
-		if items, bytes := q.Fill(); items != 0 || bytes != 0 {
-			t.Errorf("%d items and %d bytes are held", items, bytes)
+		if items, bytes := q.Pending(); items != 0 || bytes != 0 {
+			t.Errorf("%d items and %d bytes are pending", items, bytes)
 		}
 		for n := range 2 {
 			if waits := blocked(t, q, created(3+n, 0)); waits() {
-				t.Errorf("change %d finds no room", 3+n)
+				t.Errorf("Send of change %d blocks", 3+n)
 			}
 		}
 	})

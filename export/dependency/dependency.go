@@ -1,17 +1,17 @@
-// Package dependency names the servers that an exporter depends on, says which of them an error comes from, and notices
-// calls to them that stay without an answer. It knows nothing of what is asked: neither slots nor batches.
+// Package dependency names the servers that the exporter depends on, attributes errors to them, and detects calls that they
+// do not answer. It does not know what the calls are about: neither slots nor batches.
 package dependency
 
 import "errors"
 
-// The names by which the log, /readyz and the metrics know them.
+// The names of the dependencies in the log, /readyz and the metrics.
 const (
 	Sink       = "sink"
 	Checkpoint = "checkpoint"
-	Leases     = "leases" // where they are not in the checkpoint
+	Leases     = "leases" // if they are not kept in the checkpoint
 )
 
-// taggedError says which dependency an error comes from. It adds nothing to the text.
+// taggedError attributes an error to a dependency, and leaves its text as it is.
 type taggedError struct {
 	dependency string
 	error
@@ -19,7 +19,7 @@ type taggedError struct {
 
 func (e *taggedError) Unwrap() error { return e.error }
 
-// Tag notes that the error comes from the dependency; nil stays nil.
+// Tag attributes an error to a dependency; nil stays nil.
 func Tag(dependency string, err error) error {
 	if err == nil {
 		return nil
@@ -27,7 +27,7 @@ func Tag(dependency string, err error) error {
 	return &taggedError{dependency, err}
 }
 
-// Of gives the dependency that an error comes from, or "".
+// Of returns the dependency that an error is attributed to, or "".
 func Of(err error) string {
 	var e *taggedError
 	if errors.As(err, &e) {

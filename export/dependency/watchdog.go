@@ -7,49 +7,49 @@ import (
 	"time"
 )
 
-// StalledAfter is how long an answer may take before the log and /readyz say what is waited for.
+// StalledAfter is how long a call may be unanswered before the log and /readyz name it.
 const StalledAfter = 2 * time.Second
 
-// Observer is told of calls that have had no answer for StalledAfter.
+// Observer is notified of calls that have been unanswered for StalledAfter.
 type Observer interface {
-	// Stalled names the oldest call to a dependency that has had no answer; nil when there is none.
+	// Stalled gives the oldest call to a dependency that is unanswered; nil when there is none any more.
 	Stalled(dependency string, err error)
 }
 
-// Watchdog notices calls that have had no answer for StalledAfter. A server that is frozen, or a network that loses every
-// packet, gives no error for as long as the call's own timeout.
+// Watchdog reports calls that have been unanswered for StalledAfter. A frozen server, or a network that drops every packet,
+// causes no error until the call's own timeout.
 type Watchdog struct {
 	observer Observer
-	log      *slog.Logger
+	logger   *slog.Logger
 
 	mu      sync.Mutex
-	stalled map[string][]*Call // by dependency, those that have been reported, oldest first
+	stalled map[string][]*Call // the reported calls by dependency, oldest first
 }
 
-// Call is one thing that is waited for, over all attempts at it.
+// Call is one unanswered call, over all attempts.
 type Call struct {
 	*Watchdog
 	dependency, what string
 	since            time.Time
 	timer            *time.Timer
 
-	err   error // of the last attempt; under Watchdog.mu
+	err   error // of the last attempt; guarded by Watchdog.mu
 	ended bool  // likewise
 }
 
-// NewWatchdog gives one that watches over no call yet.
-func NewWatchdog(observer Observer, log *slog.Logger) *Watchdog {
-	return &Watchdog{observer: observer, log: log, stalled: map[string][]*Call{}}
+// NewWatchdog returns a watchdog without calls.
+func NewWatchdog(observer Observer, logger *slog.Logger) *Watchdog {
+	return &Watchdog{observer: observer, logger: logger, stalled: map[string][]*Call{}}
 }
 
-// Begin starts to wait for a dependency's answer, until End.
-func (d *Watchdog) Begin(dependency, what string) *Call {
-	c := &Call{Watchdog: d, dependency: dependency, what: what, since: time.Now()}
+// Begin starts to watch a call to a dependency, until End. What describes the call: "batch 7 of slot 0".
+func (w *Watchdog) Begin(dependency, what string) *Call {
+	c := &Call{Watchdog: w, dependency: dependency, what: what, since: time.Now()}
 	c.timer = time.AfterFunc(StalledAfter, c.report)
 	return c
 }
 
-// report says that the call takes long. Of many calls that wait for a dependency, the log has the first.
+// report reports the call as stalled. The log has only the first of several stalled calls to a dependency.
 func (c *Call) report() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -57,13 +57,13 @@ func (c *Call) report() {
 		return
 	}
 	if len(c.stalled[c.dependency]) == 0 {
-		c.log.Warn("no answer yet", "part", c.dependency, "error", c.Error())
+		c.logger.Warn("no answer yet", "dependency", c.dependency, "error", c.Error())
 	}
 	c.stalled[c.dependency] = append(c.stalled[c.dependency], c)
 	c.observer.Stalled(c.dependency, c.stalled[c.dependency][0])
 }
 
-// Failed notes the error of an attempt; others follow.
+// Failed records the error of an attempt that will be retried.
 func (c *Call) Failed(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,32 +72,33 @@ func (c *Call) Failed(err error) {
 	}
 }
 
-// End says that the call is waited for no more.
+// End stops watching the call, whatever its result.
 func (c *Call) End() {
 	if c.timer.Stop() {
-		return // nothing was reported
+		return // the call was not reported
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.ended = true
-	waiting := c.stalled[c.dependency]
-	for i, other := range waiting {
+	calls := c.stalled[c.dependency]
+	for i, other := range calls {
 		if other == c {
-			waiting = append(waiting[:i:i], waiting[i+1:]...)
+			calls = append(calls[:i:i], calls[i+1:]...)
 		}
 	}
 	switch before := len(c.stalled[c.dependency]); {
-	case len(waiting) == before:
-	case len(waiting) == 0:
+	case len(calls) == before:
+	case len(calls) == 0:
 		c.observer.Stalled(c.dependency, nil)
-		c.log.Info("not waiting any more", "part", c.dependency, "after", time.Since(c.since).Round(time.Millisecond).String())
+		c.logger.Info("no longer waiting for an answer", "dependency", c.dependency,
+			"after", time.Since(c.since).Round(time.Millisecond).String())
 	default:
-		c.observer.Stalled(c.dependency, waiting[0])
+		c.observer.Stalled(c.dependency, calls[0])
 	}
-	c.stalled[c.dependency] = waiting
+	c.stalled[c.dependency] = calls
 }
 
-// Error says what is waited for and since when. It is asked under Watchdog.mu.
+// Error describes the call and the time since which it is unanswered. The caller holds Watchdog.mu.
 func (c *Call) Error() string {
 	text := fmt.Sprintf("no answer since %s; waiting for: %s", c.since.UTC().Format(time.RFC3339), c.what)
 	if c.err != nil {

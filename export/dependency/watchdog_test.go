@@ -11,35 +11,35 @@ import (
 	"time"
 )
 
-type heard struct{ text atomic.Value }
+type observed struct{ text atomic.Value }
 
-func (h *heard) Stalled(_ string, err error) {
-	if h.text.Store(""); err != nil {
-		h.text.Store(err.Error())
+func (o *observed) Stalled(_ string, err error) {
+	if o.text.Store(""); err != nil {
+		o.text.Store(err.Error())
 	}
 }
 
-func (h *heard) now() string {
-	text, _ := h.text.Load().(string)
+func (o *observed) now() string {
+	text, _ := o.text.Load().(string)
 	return text
 }
 
-// A call that takes long is reported from its 2 s on until it ends; of several the oldest; a quick one, never.
-func TestWhatHasNoAnswerIsTold(t *testing.T) {
+// A call is reported from 2 s on until it ends: of several calls the oldest. A fast call is never reported.
+func TestUnansweredCallsAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := &heard{}
-		d := NewWatchdog(h, slog.New(slog.DiscardHandler))
+		o := &observed{}
+		d := NewWatchdog(o, slog.New(slog.DiscardHandler))
 		want := func(after time.Duration, words ...string) {
 			t.Helper()
 			time.Sleep(after)
 			synctest.Wait()
 			for _, word := range words {
-				if !strings.Contains(h.now(), word) {
-					t.Errorf("told is %q, want %q", h.now(), word)
+				if !strings.Contains(o.now(), word) {
+					t.Errorf("reported is %q, want %q", o.now(), word)
 				}
 			}
-			if len(words) == 0 && h.now() != "" {
-				t.Errorf("told is %q", h.now())
+			if len(words) == 0 && o.now() != "" {
+				t.Errorf("reported is %q", o.now())
 			}
 		}
 		first, quick := d.Begin(Sink, "first"), d.Begin(Sink, "quick")
@@ -58,14 +58,14 @@ func TestWhatHasNoAnswerIsTold(t *testing.T) {
 	})
 }
 
-// A tag survives wrapping, and changes nothing of the error's text.
-func TestAnErrorKnowsItsDependency(t *testing.T) {
+// A tag survives wrapping, and does not change the error's text.
+func TestAnErrorIsAttributedToItsDependency(t *testing.T) {
 	refused := errors.New("connection refused")
 	err := fmt.Errorf("slot 3: %w", Tag(Checkpoint, refused))
 	if Of(err) != Checkpoint || err.Error() != "slot 3: connection refused" || !errors.Is(err, refused) {
 		t.Errorf("%q comes from %q", err, Of(err))
 	}
 	if Of(refused) != "" || Tag(Sink, nil) != nil {
-		t.Errorf("an error without a tag comes from %q, no error is %v", Of(refused), Tag(Sink, nil))
+		t.Errorf("an untagged error comes from %q, a tagged nil is %v", Of(refused), Tag(Sink, nil))
 	}
 }

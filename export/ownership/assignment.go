@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// view is what a replica knows of the others when it decides. Replicas with the same view decide the same.
+// view is what a replica bases its decisions on. Replicas with the same view decide the same.
 type view struct {
 	self    string
 	slots   int
 	members []string       // ordered; self is one of them
-	owners  map[int]string // of the slots that are not free, living or not
+	owners  map[int]string // owners of the slots that are not free, live or not
 }
 
 func (v view) held() map[string]int {
@@ -32,8 +32,8 @@ func (v view) free() (free []int) {
 	return free
 }
 
-// shares says how many slots each member should hold: the same number, and what is left over goes, one each, to those
-// who hold most already, so that nothing moves without need.
+// shares returns how many slots each member should hold: an equal number, with the remainder going, one each, to the members
+// that hold most already, so that as few slots as possible move.
 func (v view) shares() map[string]int {
 	held, shares := v.held(), map[string]int{}
 	order := slices.Clone(v.members)
@@ -47,15 +47,15 @@ func (v view) shares() map[string]int {
 	return shares
 }
 
-// claims deals the free slots out to the members that hold less than their share, and gives those of this one.
+// claims assigns the free slots to the members that hold less than their share, in turn, and returns those of this replica.
 func (v view) claims() (mine []int) {
 	missing := v.shares()
 	for member, n := range v.held() {
 		missing[member] -= n
 	}
 	free := v.free()
-	for len(free) > 0 {
-		left := len(free)
+	for assigned := true; assigned && len(free) > 0; {
+		assigned = false
 		for _, member := range v.members {
 			if missing[member] <= 0 || len(free) == 0 {
 				continue
@@ -64,17 +64,14 @@ func (v view) claims() (mine []int) {
 				mine = append(mine, free[0])
 			}
 			missing[member]--
-			free = free[1:]
-		}
-		if len(free) == left {
-			break // the rest is for members that hold too much elsewhere, until replicas that ended are forgotten
+			free, assigned = free[1:], true
 		}
 	}
 	return mine
 }
 
-// surplus is a slot to hand over, if this member has more than its share and another one less. While a slot is free,
-// nobody hands one over: the last one has not been taken yet.
+// surplus returns a slot to hand over, if this replica holds more than its share and another one less. No slot is handed over
+// while one is free: the previous one may not have been claimed yet.
 func (v view) surplus() (slot int, ok bool) {
 	shares, held := v.shares(), v.held()
 	if held[v.self] <= shares[v.self] || len(v.free()) > 0 {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// group is replicas that decide one after another, by what the store says at that moment.
+// group is a set of replicas that act one after another, each on the store's current state.
 type group struct {
 	slots   int
 	members []string
@@ -15,7 +15,7 @@ type group struct {
 	moves   int
 }
 
-// round lets each replica act once, in any order; a slot that is handed over is free at once.
+// round lets each replica act once, in random order. A slot that is handed over is free at once.
 func (g *group) round(random *rand.Rand) (acted bool) {
 	for _, i := range random.Perm(len(g.members)) {
 		v := view{self: g.members[i], slots: g.slots, members: g.members, owners: g.owners}
@@ -32,11 +32,11 @@ func (g *group) round(random *rand.Rand) (acted bool) {
 	return acted
 }
 
-func (g *group) settle(t *testing.T, random *rand.Rand) {
+func (g *group) converge(t *testing.T, random *rand.Rand) {
 	t.Helper()
 	for n := 0; g.round(random); n++ {
 		if n > 4*g.slots+10 {
-			t.Fatalf("no end of it: %v", g.owners)
+			t.Fatalf("the assignment does not converge: %v", g.owners)
 		}
 	}
 	held := view{slots: g.slots, owners: g.owners}.held()
@@ -54,7 +54,7 @@ func (g *group) join(name string) {
 	slices.Sort(g.members)
 }
 
-// leave frees the slots at once; a death frees them when the leases have run out, which decides nothing.
+// leave frees the slots at once. A killed replica's slots are freed when their leases expire, which makes no difference here.
 func (g *group) leave(name string) {
 	g.members = slices.DeleteFunc(g.members, func(m string) bool { return m == name })
 	for slot, owner := range g.owners {
@@ -64,7 +64,7 @@ func (g *group) leave(name string) {
 	}
 }
 
-func TestSlotsSpreadEvenlyWhoeverComesAndGoes(t *testing.T) {
+func TestSlotsSpreadEvenlyAsReplicasJoinAndLeave(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 1))
@@ -76,25 +76,25 @@ func TestSlotsSpreadEvenlyWhoeverComesAndGoes(t *testing.T) {
 			} else {
 				g.join(fmt.Sprintf("%x-%d", random.Uint32(), i))
 			}
-			g.settle(t, random)
+			g.converge(t, random)
 		}
 	}
 }
 
-func TestNothingMovesWithoutNeed(t *testing.T) {
+func TestAsFewSlotsAsPossibleMove(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 1))
 	g := &group{slots: 6, owners: map[int]string{}}
-	for i, want := range []int{0, 3, 2, 1, 1, 1, 0} { // moves when the next one of seven comes
+	for i, want := range []int{0, 3, 2, 1, 1, 1, 0} { // slots that move when the next of seven replicas joins
 		g.moves = 0
 		g.join(string(rune('g' - i)))
-		g.settle(t, random)
+		g.converge(t, random)
 		if g.moves != want {
 			t.Errorf("replica %d: %d slots moved, not %d", i+1, g.moves, want)
 		}
 	}
 	g.moves = 0
 	g.leave(g.owners[0])
-	g.settle(t, random)
+	g.converge(t, random)
 	if g.moves != 0 {
 		t.Errorf("%d slots moved that had an owner", g.moves)
 	}

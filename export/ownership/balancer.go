@@ -13,37 +13,35 @@ import (
 	"kubecdc/export/dependency"
 )
 
-// balancer works in rounds. In each it says that this replica lives, learns who else does and who owns what, claims free
-// slots up to its share (assignment.go), and hands one over when it has more than that.
+// balancer works in rounds. In each round it sends a heartbeat, reads which other replicas are live and who owns which slot,
+// claims free slots up to its share (assignment.go), and hands over one slot if it holds more than its share.
 //
-// Nothing depends on the rounds being in step, or on the view being right: a slot is acquired from the store, and
-// whoever acquires it fences the owner before.
+// Correctness does not depend on the rounds or on the view: a slot has to be acquired from the store, and its new owner
+// fences the previous one.
 type balancer struct {
 	Replica
 
-	working   map[int]*worker
-	ended     chan *worker
-	firstBeat time.Time        // of this replica's heartbeats, that succeeded
-	lastBeat  time.Time        // likewise
-	heartbeat *dependency.Call // over all attempts since one was answered; nil: the last one was
-	isolation isolation
-	reported  string
+	workers        map[int]*worker
+	ended          chan *worker
+	firstHeartbeat time.Time        // the first that succeeded
+	lastHeartbeat  time.Time        // the last that succeeded
+	heartbeat      *dependency.Call // the unanswered heartbeat, over all attempts; nil: there is none
+	isolation      isolation
+	logged         string // the assignment that was logged last
 }
 
 // worker is the work on one slot.
 type worker struct {
-	slot    int
-	stop    context.CancelCauseFunc
-	leaving bool // to another replica
-	err     error
+	slot        int
+	stop        context.CancelCauseFunc
+	handingOver bool // to another replica
+	err         error
 }
 
 func newBalancer(r Replica) *balancer {
-	return &balancer{Replica: r, working: map[int]*worker{}, ended: make(chan *worker), lastBeat: time.Now()}
+	return &balancer{Replica: r, workers: map[int]*worker{}, ended: make(chan *worker), lastHeartbeat: time.Now()}
 }
 
-// run balances until the context ends, a slot can't go on, or the layout is changed (*checkpoint.LayoutError). Then
-// it leaves the group, and what is held is drained and released.
 func (b *balancer) run(ctx context.Context) error {
 	slots, drain := context.WithCancel(ctx)
 	defer drain()
@@ -53,7 +51,7 @@ func (b *balancer) run(ctx context.Context) error {
 	}
 	b.leave()
 	drain()
-	for len(b.working) > 0 {
+	for len(b.workers) > 0 {
 		err = errors.Join(err, b.finish(<-b.ended))
 	}
 	return err
@@ -71,38 +69,38 @@ func (b *balancer) rounds(ctx, slots context.Context) error {
 			if err := b.finish(w); err != nil {
 				return err
 			}
-		case <-time.After(b.pause()):
+		case <-time.After(b.interval()):
 		}
 	}
 }
 
-// pause is a tenth of a lease, more or less, so that replicas do not move in step.
-func (b *balancer) pause() time.Duration {
+// interval is about a tenth of a lease, with jitter.
+func (b *balancer) interval() time.Duration {
 	tenth := b.Lease / 10
 	return tenth*3/4 + rand.N(tenth/2)
 }
 
 func (b *balancer) round(ctx, slots context.Context) error {
-	excluded := b.isolation.excluded(b.Sink)
-	replicas, err := b.beat(ctx, excluded)
+	excluded := b.isolation.update(b.Sink)
+	replicas, err := b.sendHeartbeat(ctx, excluded)
 	var layout *checkpoint.LayoutError
 	switch {
 	case errors.As(err, &layout), errors.Is(err, checkpoint.ErrGone):
 		return err
 	case err != nil:
-		b.unanswered(ctx, err)
+		b.heartbeatFailed(ctx, err)
 		return nil
 	}
-	b.lastBeat = time.Now()
-	if b.firstBeat.IsZero() {
-		b.firstBeat = b.lastBeat
+	b.lastHeartbeat = time.Now()
+	if b.firstHeartbeat.IsZero() {
+		b.firstHeartbeat = b.lastHeartbeat
 	}
 	v := b.view(replicas)
 	if excluded {
 		b.excludedRound(slots, v)
 		return nil
 	}
-	b.isolation.heard(false, b.Lease)
+	b.isolation.noteOthers(false, b.Lease)
 	for _, slot := range v.claims() {
 		b.start(slots, slot)
 		v.owners[slot] = v.self
@@ -114,8 +112,8 @@ func (b *balancer) round(ctx, slots context.Context) error {
 	return nil
 }
 
-// beat says that this replica lives, unless it is not to count, and learns who does.
-func (b *balancer) beat(ctx context.Context, excluded bool) (checkpoint.Replicas, error) {
+// sendHeartbeat returns the live replicas. The heartbeat of an excluded replica has no lifetime: the replica does not count.
+func (b *balancer) sendHeartbeat(ctx context.Context, excluded bool) (checkpoint.Replicas, error) {
 	ttl := b.Lease
 	if excluded {
 		ttl = 0
@@ -135,26 +133,26 @@ func (b *balancer) beat(ctx context.Context, excluded bool) (checkpoint.Replicas
 	return replicas, nil
 }
 
-// unanswered: slots that are held go on for as long as their leases can be renewed.
-func (b *balancer) unanswered(ctx context.Context, err error) {
-	if ctx.Err() == nil && time.Since(b.lastBeat) > b.Lease {
-		b.lastBeat = time.Now()
-		b.Log.Warn("the other replicas can't be reached; no slot is taken or handed over", "error", err)
+// heartbeatFailed logs the error, once per lease. The work on slots continues for as long as their own leases are renewed.
+func (b *balancer) heartbeatFailed(ctx context.Context, err error) {
+	if ctx.Err() == nil && time.Since(b.lastHeartbeat) > b.Lease {
+		b.lastHeartbeat = time.Now()
+		b.Logger.Warn("heartbeats fail: no slot is claimed or handed over", "error", err)
 	}
 }
 
-// view is what the store says, but for this replica's own slots, which it knows better.
+// view is the store's answer, corrected by the slots that this replica works on.
 func (b *balancer) view(r checkpoint.Replicas) view {
 	v := view{self: b.Name, slots: b.Slots, members: r.Members, owners: maps.Clone(r.Slots)}
-	for slot := range b.working {
+	for slot := range b.workers {
 		v.owners[slot] = b.Name
 	}
 	return v
 }
 
 func (b *balancer) handingOver() bool {
-	for _, w := range b.working {
-		if w.leaving {
+	for _, w := range b.workers {
+		if w.handingOver {
 			return true
 		}
 	}
@@ -164,7 +162,7 @@ func (b *balancer) handingOver() bool {
 func (b *balancer) start(ctx context.Context, slot int) {
 	w := &worker{slot: slot}
 	ctx, w.stop = context.WithCancelCause(ctx)
-	b.working[slot] = w
+	b.workers[slot] = w
 	go func() {
 		w.err = b.Work(ctx, slot)
 		b.ended <- w
@@ -172,26 +170,26 @@ func (b *balancer) start(ctx context.Context, slot int) {
 }
 
 func (b *balancer) handOver(slot int) {
-	w := b.working[slot]
+	w := b.workers[slot]
 	if w == nil {
-		return // the lease of an earlier worker, which will run out
+		return // only the lease of an earlier worker is left, and will expire
 	}
-	b.Log.Info("handing a slot over to another replica", "slot", slot)
-	w.leaving = true
+	b.Logger.Info("handing a slot over to another replica", "slot", slot)
+	w.handingOver = true
 	w.stop(nil)
 }
 
-// finish takes note of a slot that is no longer worked on. Its error matters when this replica was fenced, or was
-// told to stop: one that is handed over has lost nothing, the next owner finds out what is durable.
+// finish removes a worker that has ended. It returns the worker's error, except for a slot that was handed over: its next
+// owner reads from the sink what is durable.
 func (b *balancer) finish(w *worker) error {
 	w.stop(nil)
-	delete(b.working, w.slot)
+	delete(b.workers, w.slot)
 	b.Sink.Forget(w.slot)
 	b.Observer.Problem(w.slot, nil)
-	if w.err == nil || errors.Is(w.err, checkpoint.ErrFenced) || !w.leaving {
+	if w.err == nil || errors.Is(w.err, checkpoint.ErrFenced) || !w.handingOver {
 		return w.err
 	}
-	b.Log.Warn("a slot was handed over before it was drained", "slot", w.slot, "error", w.err)
+	b.Logger.Warn("the slot was handed over before it was drained", "slot", w.slot, "error", w.err)
 	return nil
 }
 
@@ -199,23 +197,24 @@ func (b *balancer) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := b.Leases.Leave(ctx, b.Name); err != nil {
-		b.Log.Debug("could not leave the replicas; the others will see it when the lease has run out", "error", err)
+		b.Logger.Debug("failed to remove the heartbeat of this replica; it will expire", "error", err)
 	}
 }
 
-// report says how this replica stands. It stands by when there are fewer slots than replicas; whether a former owner
-// lives is known once it had time for a heartbeat.
+// report notifies the observer. A replica without a share is on standby only once a lease has passed since its first
+// heartbeat: by then every live owner has sent one too.
 func (b *balancer) report(v view) {
-	s := Standing{Replicas: len(v.members), Owners: v.owners, Self: v.self, Held: len(b.working), Share: v.shares()[v.self]}
-	if s.Held == 0 && s.Share == 0 && time.Since(b.firstBeat) > b.Lease {
+	s := Status{Replicas: len(v.members), Owners: v.owners, Self: v.self, Held: len(b.workers), Share: v.shares()[v.self]}
+	if s.Held == 0 && s.Share == 0 && time.Since(b.firstHeartbeat) > b.Lease {
 		s.Standby = fmt.Sprintf("%d replicas share %d slots, and others hold them", s.Replicas, v.slots)
 	}
-	if s.Held == 0 && !b.isolation.others.IsZero() {
-		s.Standby = b.isolation.why()
+	if s.Held == 0 && !b.isolation.othersSince.IsZero() {
+		s.Standby = b.isolation.standby()
 	}
-	b.Observer.Standing(s)
-	if text := fmt.Sprint(s.Replicas, s.Share); text != b.reported {
-		b.reported = text
-		b.Log.Info("replicas", "alive", s.Replicas, "slots", v.slots, "share", s.Share, "held", slices.Sorted(maps.Keys(b.working)))
+	b.Observer.ReplicaStatus(s)
+	if text := fmt.Sprint(s.Replicas, s.Share); text != b.logged {
+		b.logged = text
+		b.Logger.Info("slot assignment has changed", "replicas", s.Replicas, "slots", v.slots,
+			"share", s.Share, "held", slices.Sorted(maps.Keys(b.workers)))
 	}
 }

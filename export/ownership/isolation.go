@@ -8,66 +8,66 @@ import (
 	"time"
 )
 
-// A replica that the sink does not answer is isolated: it does not count as a replica, claims no slot that another one would
-// claim, and keeps its own ones. Where the sink answers another replica, which is told from its heartbeats, for
-// leasesIsolated leases, it steps down: it gives its slots up. Where nobody has an answer, nobody counts as a replica, and no
-// slot moves.
+// isolation is the state of a replica that the sink does not answer. An isolated replica does not count as a replica, keeps
+// its slots, and claims only slots that no other replica would claim. Once another replica has counted (which means that the
+// sink answers that one) for isolatedLeases leases, the isolated one steps down: it releases its slots. While the sink
+// answers nobody, nobody counts, and no slot moves.
 type isolation struct {
 	isolated    bool          // the sink does not answer
-	since       time.Time     // when it last answered
-	others      time.Time     // since when another replica has counted meanwhile; zero: none does
-	steppedDown time.Time     // the last time
-	probation   time.Duration // how long the sink must answer, after that, before this replica counts again
-	rejoins     time.Time     // when that will be
+	since       time.Time     // when the sink last answered
+	othersSince time.Time     // since when another replica has counted meanwhile; zero: none does
+	steppedDown time.Time     // last time
+	probation   time.Duration // how long the sink must answer after that before this replica counts again
+	rejoins     time.Time     // end of the probation
 }
 
 const (
-	leasesIsolated = 2
-	// A replica whose network comes and goes has a longer probation each time that it steps down, up to a minute, until it
-	// has not done so for a while.
-	longestProbation = time.Minute
-	stable           = 10 * time.Minute
+	isolatedLeases = 2
+	// The probation doubles each time that the replica steps down, up to maxProbation, so that an unstable network does not
+	// move slots again and again. After stableAfter without stepping down it starts from a lease again.
+	maxProbation = time.Minute
+	stableAfter  = 10 * time.Minute
 )
 
-// excluded reports, before a heartbeat, whether this replica is not to count: it is isolated, or on probation.
-func (i *isolation) excluded(sink *Reachability) bool {
+// update reports, before a heartbeat, whether this replica is not to count: it is isolated, or on probation.
+func (i *isolation) update(sink *Reachability) (excluded bool) {
 	i.since, i.isolated = sink.unreachable()
 	if i.isolated {
 		i.rejoins = time.Now().Add(i.probation)
 		return true
 	}
-	return !i.others.IsZero() && time.Now().Before(i.rejoins)
+	return !i.othersSince.IsZero() && time.Now().Before(i.rejoins)
 }
 
-// heard notes after a heartbeat whether other replicas count, and reports whether this one is to step down.
-func (i *isolation) heard(others bool, lease time.Duration) (stepDown bool) {
+// noteOthers records after a heartbeat whether other replicas count, and reports whether this one must step down.
+func (i *isolation) noteOthers(others bool, lease time.Duration) (mustStepDown bool) {
 	switch {
 	case !others:
-		i.others = time.Time{}
-	case i.others.IsZero():
-		i.others = time.Now()
+		i.othersSince = time.Time{}
+	case i.othersSince.IsZero():
+		i.othersSince = time.Now()
 	}
-	return i.isolated && others && time.Since(i.others) >= leasesIsolated*lease
+	return i.isolated && others && time.Since(i.othersSince) >= isolatedLeases*lease
 }
 
-// stepDown begins a probation.
-func (i *isolation) stepDown(lease time.Duration) {
-	if time.Since(i.steppedDown) > stable {
+// beginProbation is called when the replica steps down.
+func (i *isolation) beginProbation(lease time.Duration) {
+	if time.Since(i.steppedDown) > stableAfter {
 		i.probation = 0
 	}
-	i.probation = max(lease, min(2*i.probation, longestProbation))
+	i.probation = max(lease, min(2*i.probation, maxProbation))
 	i.steppedDown = time.Now()
 }
 
-// excludedRound is a round of a replica that does not count. What is free it claims only where nobody else would.
+// excludedRound is the round of a replica that does not count. It claims free slots only if there is no other replica.
 func (b *balancer) excludedRound(slots context.Context, v view) {
 	v.members = slices.DeleteFunc(slices.Clone(v.members), func(m string) bool { return m == v.self })
 	others := len(v.members) > 0
-	if b.isolation.others.IsZero() && others && b.isolation.isolated {
-		b.Log.Warn("the sink does not answer this replica, and another one lives: its slots are given back if that lasts",
-			"since", b.isolation.since.UTC().Format(time.RFC3339), "in", (leasesIsolated * b.Lease).String())
+	if b.isolation.othersSince.IsZero() && others && b.isolation.isolated {
+		b.Logger.Warn("the sink does not answer this replica, and another replica is live: this one will step down unless it does",
+			"since", timestamp(b.isolation.since), "in", (isolatedLeases * b.Lease).String())
 	}
-	if b.isolation.heard(others, b.Lease) {
+	if b.isolation.noteOthers(others, b.Lease) {
 		b.stepDown()
 	}
 	if !others {
@@ -79,38 +79,41 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	b.report(v)
 }
 
-// stepDown ends the work on all slots, without waiting for what is in flight.
+// stepDown stops the work on all slots, without waiting for batches in flight.
 func (b *balancer) stepDown() {
-	given := false
-	for _, w := range b.working {
-		if !w.leaving {
-			w.leaving, given = true, true
+	stopped := false
+	for _, w := range b.workers {
+		if !w.handingOver {
+			w.handingOver, stopped = true, true
 			w.stop(&steppedDownError{b.isolation.since})
 		}
 	}
-	if given {
-		b.isolation.stepDown(b.Lease)
-		b.Log.Warn("the slots are given back to the other replicas: the sink does not answer this one", "since", b.isolation.since.UTC().Format(time.RFC3339))
+	if stopped {
+		b.isolation.beginProbation(b.Lease)
+		b.Logger.Warn("stepping down: the slots are released to the other replicas, since the sink does not answer this one",
+			"since", timestamp(b.isolation.since))
 	}
 }
 
-// why says why no slot is held here.
-func (i *isolation) why() string {
+// standby says why this replica holds no slot.
+func (i *isolation) standby() string {
 	if i.isolated {
-		return fmt.Sprintf("the sink has not answered this replica since %s: the slots are left to the others", i.since.UTC().Format(time.RFC3339))
+		return fmt.Sprintf("the sink has not answered this replica since %s: its slots are left to the others", timestamp(i.since))
 	}
-	return fmt.Sprintf("the sink answers this replica again: it takes its share of the slots at %s", i.rejoins.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the sink answers this replica again: it claims its share of the slots at %s", timestamp(i.rejoins))
 }
 
-// steppedDownError ends the work on the slots of a replica that steps down.
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// steppedDownError is the cause that ends the work on the slots of a replica that steps down.
 type steppedDownError struct{ since time.Time }
 
 func (e *steppedDownError) Error() string {
-	return fmt.Sprintf("the slot is given back: the sink has not answered this replica since %s, and another replica lives", e.since.UTC().Format(time.RFC3339))
+	return fmt.Sprintf("the replica stepped down: the sink has not answered it since %s, and another one is live", timestamp(e.since))
 }
 
-// SteppedDown gives the error with which this replica ended the work on a slot, since the sink does not answer it; nil where
-// the context was ended for another reason, or was not.
+// SteppedDown returns the error with which this replica stepped down from a slot; nil if the context was ended for another
+// reason, or not at all.
 func SteppedDown(ctx context.Context) error {
 	var down *steppedDownError
 	if errors.As(context.Cause(ctx), &down) {

@@ -17,27 +17,27 @@ import (
 
 const fleetLease = 10 * time.Second
 
-// fleet is replicas on one clock, which share slots by leases in memory. Each may be cut off from the sink by itself.
+// fleet is a set of replicas that share slots by leases in memory. Each can be cut off from the sink.
 type fleet struct {
 	slots int
 
 	mu     sync.Mutex
-	alive  map[string]time.Time // until when
-	owners map[int]string       // as long as the owner lives: each renews its leases
+	live   map[string]time.Time // expiry of the heartbeat
+	owners map[int]string       // leases do not expire while their owner runs
 	cut    map[string]bool
 	moves  int
 }
 
 func newFleet(slots int) *fleet {
-	return &fleet{slots: slots, alive: map[string]time.Time{}, owners: map[int]string{}, cut: map[string]bool{}}
+	return &fleet{slots: slots, live: map[string]time.Time{}, owners: map[int]string{}, cut: map[string]bool{}}
 }
 
 func (f *fleet) Heartbeat(_ context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.alive[owner] = time.Now().Add(ttl)
+	f.live[owner] = time.Now().Add(ttl)
 	r := checkpoint.Replicas{Members: []string{owner}, Slots: maps.Clone(f.owners)}
-	for other, until := range f.alive {
+	for other, until := range f.live {
 		if other != owner && time.Now().Before(until) {
 			r.Members = append(r.Members, other)
 		}
@@ -48,7 +48,7 @@ func (f *fleet) Heartbeat(_ context.Context, owner string, ttl time.Duration) (c
 
 func (f *fleet) Leave(context.Context, string) error { return nil }
 
-// start runs a replica until the test, or the function it gives, ends it.
+// start runs a replica until the test ends, or kill is called.
 func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	ctx, kill := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
@@ -56,20 +56,20 @@ func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	sink := NewReachability(fleetLease, watchdog)
 	go sink.Probe(ctx, &fleetSink{fleet: f, name: name})
 	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, LeasesIn: dependency.Leases, Sink: sink,
-		Watchdog: watchdog, Observer: quiet{}, Log: log,
+		Watchdog: watchdog, Observer: quiet{}, Logger: log,
 		Work: func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }}.Run(ctx)
 	return kill
 }
 
 func (f *fleet) work(ctx context.Context, name string, slot int) error {
 	f.mu.Lock()
-	taken := f.owners[slot] != ""
-	if !taken {
+	held := f.owners[slot] != ""
+	if !held {
 		f.owners[slot] = name
 		f.moves++
 	}
 	f.mu.Unlock()
-	if taken {
+	if held {
 		return nil
 	}
 	<-ctx.Done()
@@ -88,7 +88,7 @@ func (f *fleet) set(cut bool, names ...string) {
 	}
 }
 
-// after waits, and then wants each of the replicas to hold so many slots after so many moves since the last call.
+// after waits, and then checks how many slots each replica holds, and how many slots were acquired since the last call.
 func (f *fleet) after(t *testing.T, wait time.Duration, moves int, want map[string]int) {
 	t.Helper()
 	time.Sleep(wait)
@@ -104,7 +104,7 @@ func (f *fleet) after(t *testing.T, wait time.Duration, moves int, want map[stri
 	f.moves = 0
 }
 
-// moved gives how often a slot was taken since the last call.
+// moved returns how many slots were acquired since the last call.
 func (f *fleet) moved() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +118,7 @@ type fleetSink struct {
 	name  string
 }
 
-// Probe hangs until its time is over where the sink can't be reached.
+// Probe hangs until its timeout if the replica is cut off.
 func (s *fleetSink) Probe(ctx context.Context) error {
 	s.fleet.mu.Lock()
 	cut := s.fleet.cut[s.name]
@@ -133,13 +133,13 @@ func (s *fleetSink) Probe(ctx context.Context) error {
 type quiet struct{}
 
 func (quiet) Stalled(string, error) {}
-func (quiet) Standing(Standing)     {}
+func (quiet) ReplicaStatus(Status)  {}
 func (quiet) Problem(int, error)    {}
 
-// Who works on what, while the sink answers some replicas and others not.
+// Slots move to the replicas that the sink answers, and stay where they are if it answers nobody.
 func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, f *fleet){
-		"one of two is cut off, and comes back": func(t *testing.T, f *fleet) {
+		"one of two is cut off, and rejoins": func(t *testing.T, f *fleet) {
 			f.set(true, "a")
 			f.after(t, 2*fleetLease, 0, map[string]int{"a": 2, "b": 2})
 			f.after(t, 2*fleetLease, 2, map[string]int{"b": 4})
@@ -147,7 +147,7 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 			f.set(false, "a")
 			f.after(t, 5*fleetLease, 2, map[string]int{"a": 2, "b": 2})
 		},
-		"nobody has an answer": func(t *testing.T, f *fleet) {
+		"all are cut off": func(t *testing.T, f *fleet) {
 			f.set(true, "a", "b")
 			f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
 			f.set(false, "a")
@@ -155,13 +155,13 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 			f.set(false, "b")
 			f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
 		},
-		"then one has": func(t *testing.T, f *fleet) {
+		"all are cut off, then one rejoins": func(t *testing.T, f *fleet) {
 			f.set(true, "a", "b")
 			f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
 			f.set(false, "b")
 			f.after(t, 5*fleetLease, 2, map[string]int{"b": 4})
 		},
-		"the one that has dies": func(t *testing.T, f *fleet) {
+		"the only one that is not cut off is killed": func(t *testing.T, f *fleet) {
 			kill := f.start(t, "c")
 			f.after(t, 5*fleetLease, 1, map[string]int{"a": 2, "b": 1, "c": 1})
 			f.set(true, "a", "b")
@@ -174,7 +174,7 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 				t.Errorf("slots are held %v", f.owners)
 			}
 		},
-		"a network that comes and goes": func(t *testing.T, f *fleet) {
+		"an unstable network": func(t *testing.T, f *fleet) {
 			for range 30 {
 				f.set(true, "a")
 				time.Sleep(4 * fleetLease)

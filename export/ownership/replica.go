@@ -1,9 +1,8 @@
-// Package ownership decides which replica works on which slots. There is no leader: each replica sees from the heartbeats who
-// else lives, follows the same rule as all others, and takes no slot that the store does not give it. A replica that the sink
-// does not answer leaves its slots to the others.
+// Package ownership decides which replica works on which slots. There is no leader: each replica sees from the heartbeats which
+// others are live, all follow the same rule, and a replica works only on slots that it could acquire from the store. A
+// replica that the sink does not answer leaves its slots to the others.
 //
-// It knows nothing of what the work on a slot is, of streams, sinks or positions: it starts the work, ends it, and hears that
-// it has ended.
+// The package knows nothing of streams, sinks or positions: it starts and stops the work on a slot, and sees when that ends.
 package ownership
 
 import (
@@ -15,47 +14,47 @@ import (
 	"kubecdc/export/dependency"
 )
 
-// Replica is this process, among those that share the slots.
+// Replica is this process, as one of those that share the slots.
 type Replica struct {
-	Name     string // as an owner
+	Name     string // as owner of slots
 	Slots    int
 	Lease    time.Duration
 	Leases   Leases
-	LeasesIn string // the dependency that has them
+	LeasesIn string // the dependency that stores the leases
 	Sink     *Reachability
 	Watchdog *dependency.Watchdog
 	Observer Observer
-	Log      *slog.Logger
+	Logger   *slog.Logger
 
-	// Work is called for each slot that this replica is to own. It acquires the slot, and works on it until the context
-	// ends (nil: drained), another replica has it (nil), or it can't go on.
+	// Work is called for each slot that this replica is to own. It acquires the slot and works on it until the context ends
+	// (nil: drained), another replica holds the slot (nil), or it can't continue.
 	Work func(ctx context.Context, slot int) error
 }
 
-// Leases tell which replicas live. Slots are acquired by Work.
+// Leases stores the heartbeats. The slots' own leases are acquired by Work.
 type Leases interface {
 	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error)
 	Leave(ctx context.Context, owner string) error
 }
 
-// Observer is told how this replica stands, and when its slots go on.
+// Observer is notified of this replica's status and of its slots' problems.
 type Observer interface {
-	// Standing follows every look at the other replicas.
-	Standing(s Standing)
-	// Problem names what a slot is stuck on; nil when it goes on, or is not worked on here any more.
+	// ReplicaStatus is called after every heartbeat.
+	ReplicaStatus(s Status)
+	// Problem gives the error that a slot is stuck on; nil when the slot continues, or this replica no longer works on it.
 	Problem(slot int, err error)
 }
 
-// Standing says how this replica stands among the others.
-type Standing struct {
-	Replicas int            // that live, this one included
-	Owners   map[int]string // of the slots
-	Self     string         // this one's name as an owner
-	Held     int            // slots that it works on
-	Share    int            // slots that it should hold
-	Standby  string         // why it holds none and should hold none; empty otherwise
+// Status is this replica's part among all replicas.
+type Status struct {
+	Replicas int            // live replicas, this one included
+	Owners   map[int]string // owners by slot
+	Self     string         // this replica's name as owner
+	Held     int            // slots that this replica works on
+	Share    int            // slots that this replica should hold
+	Standby  string         // why this replica holds no slot and should hold none; else empty
 }
 
-// Run balances until the context ends, a slot can't go on, or the number of slots is changed (*checkpoint.LayoutError). Then
-// this replica leaves the others, and what it holds is drained and released.
+// Run balances the slots until the context ends, a slot can't continue, or the layout has changed (*checkpoint.LayoutError).
+// Before it returns, it removes this replica's heartbeat, and drains and releases its slots.
 func (r Replica) Run(ctx context.Context) error { return newBalancer(r).run(ctx) }

@@ -2,8 +2,8 @@ package ownership
 
 import "kubecdc/change"
 
-// SlotOf says which slot a stream belongs to. Another hash would move streams between slots without a change of their number,
-// and what a slot's tail tells would be lost to them.
+// SlotOf returns the slot that a stream belongs to. The hash must never change: streams would move to other slots without
+// resharding, and the tail of their former slot's log would be lost to them.
 func SlotOf(stream change.StreamID, slots int) int {
 	h := uint32(2166136261) // FNV-1a
 	for i := range len(stream) {

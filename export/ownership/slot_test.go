@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 )
 
-// A stream stays in its slot over releases: its position and its objects in the checkpoint belong to that slot's owner.
+// A stream stays in its slot from release to release: its position and objects in the checkpoint belong to that slot.
 func TestAStreamStaysInItsSlot(t *testing.T) {
 	for stream, want := range map[change.StreamID]int{"pods": 5, "deployments.apps": 7, "configmaps@shop": 0, "": 5} {
 		if got := SlotOf(stream, 8); got != want {

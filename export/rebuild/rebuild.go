@@ -1,6 +1,6 @@
-// Package rebuild makes a slot's checkpoint anew, from what the log has of its streams: the last state of each live object, and
-// the newest positions. It knows neither how the log is read nor how the checkpoint stores: pages go from one to the other,
-// and memory does not grow with either.
+// Package rebuild makes a slot's checkpoint again from what the log has of its streams: the last state of each live object, and
+// the newest positions. It knows neither how the log is read nor how the checkpoint is stored. It passes pages from one to the
+// other, so that memory grows with neither.
 package rebuild
 
 import (
@@ -13,11 +13,12 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
+	"kubecdc/export/progress"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
 
-// A page of a rebuild is written at so many objects, or bytes, so that memory does not grow with the log.
+// A page is written when it has this many objects or bytes.
 const (
 	pageObjects = 1000
 	pageBytes   = 4 << 20
@@ -30,46 +31,47 @@ type Store interface {
 	Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error
 }
 
-// Observer is told how far a rebuild is.
+// Observer is notified of a rebuild's progress.
 type Observer interface {
-	// Rebuilding says how many records of how many a slot has read to rebuild its checkpoint; of 0 when that has ended.
-	Rebuilding(slot int, done, of int64)
+	// Rebuilding gives how many records a slot has read to rebuild its checkpoint, and how many there are; total is 0 when the
+	// rebuild has ended.
+	Rebuilding(slot int, done, total int64)
 }
 
-// Slot says whose checkpoint is rebuilt, and what it may have.
+// Slot is the slot whose checkpoint is rebuilt.
 type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
-	Known    func(ctx context.Context) ([]change.Position, error)              // the positions that the checkpoint has of the slot's streams
-	Bodies   bool                                                              // the checkpoint keeps objects' bodies
-	Rewrite  func(stream change.StreamID) func(key string, body []byte) []byte // what may be kept of a body; nil: all
+	Known    func(ctx context.Context) ([]change.Position, error)              // the checkpoint's positions of the slot's streams
+	Bodies   bool                                                              // the checkpoint stores objects' bodies
+	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
 	Store    Store
 	Observer Observer
-	Log      *slog.Logger
+	Logger   *slog.Logger
 }
 
-// rebuild is one attempt. It replaces what the checkpoint knew of the streams. Whoever is interrupted leaves the slot new, and
-// the next session begins again.
+// rebuild is one attempt. It replaces what the checkpoint has of the streams. If it is interrupted, the slot stays marked as
+// new, and the next session starts the rebuild again.
 type rebuild struct {
 	Slot
 	state *checkpoint.SlotState
 	past  *sinks.Past
-	lost  *sinks.LostTailError
-	known []change.Position // before
+	loss  *sinks.LostTailError
+	known []change.Position // of the checkpoint, before
 
-	page    map[change.StreamID]map[string]*checkpoint.Object // stream → key → what is left of it; nil: deleted
+	page    map[change.StreamID]map[string]*checkpoint.Object // stream → key → last state; nil: deleted
 	count   int
 	bytes   int64
 	pages   int
 	seen    map[change.StreamID]bool // streams with objects
 	started time.Time
-	told    time.Time
-	said    time.Time
+	pacer   *progress.Pacer
 }
 
-// Run rebuilds, and moves state to where the slot stands then. It gives what else the log has lost of these streams, as it
-// turned out. Why the checkpoint is rebuilt is lost's to tell.
-func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
+// Run rebuilds the checkpoint, and updates the slot's state. The loss is the reason for the rebuild. Run returns what else
+// the log turned out to have lost of these streams.
+func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
+	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
 	past, err := log.Past(ctx, sinks.Wanted{Stream: s.Mine, Bodies: s.Bodies})
 	if err != nil {
@@ -79,9 +81,10 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
-	r := &rebuild{Slot: s, state: state, past: past, lost: lost, known: known, page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
-		started: started, said: started}
-	r.announce()
+	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known,
+		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
+		started: started, pacer: progress.NewPacer()}
+	r.logStart()
 	defer s.Observer.Rebuilding(s.Number, 0, 0)
 	if err := r.run(ctx); err != nil {
 		return nil, err
@@ -89,19 +92,20 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	return past.Lost, nil
 }
 
-func (r *rebuild) announce() {
+func (r *rebuild) logStart() {
 	switch {
 	case r.empty():
-		r.Log.Debug("the log has nothing of this slot's streams")
+		r.Logger.Debug("the log has no records of this slot's streams")
 	case r.past.Seq == 0 && len(r.past.Positions) == 0:
-		r.Log.Info("the checkpoint is new: looking for this slot's streams in the log", "records", r.past.Records)
+		r.Logger.Info("the checkpoint is new: reading what the log has of this slot's streams", "records", r.past.Records)
 	default:
-		r.Log.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.lost.Reason,
-			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch, "streams", len(r.past.Positions), "records", r.past.Records)
+		r.Logger.Warn("the checkpoint is lost or older than the log: rebuilding it from the log", "reason", r.loss.Reason,
+			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "log_epoch", r.past.Epoch,
+			"streams", len(r.past.Positions), "records", r.past.Records)
 	}
 }
 
-// empty: the log was never written to.
+// empty reports that the log has never been written to.
 func (r *rebuild) empty() bool {
 	return r.past.Seq == 0 && r.past.Records == 0 && len(r.past.Positions) == 0
 }
@@ -127,12 +131,12 @@ func (r *rebuild) run(ctx context.Context) error {
 	if r.empty() {
 		return nil
 	}
-	r.Log.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
+	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())
 	return nil
 }
 
-// add folds a record into the page.
+// add applies a record to the page.
 func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 	stream := c.Stream.ID()
 	if r.page[stream] == nil {
@@ -143,8 +147,8 @@ func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 		r.page[stream][c.Key()] = nil
 	} else {
 		body := c.After
-		if rewrite := r.Rewrite(stream); rewrite != nil && body != nil {
-			body = rewrite(c.Key(), body) // the log may tell more than may be kept now
+		if redact := r.Redactor(stream); redact != nil && body != nil {
+			body = redact(c.Key(), body) // the record may be older than the current rules
 		}
 		r.page[stream][c.Key()] = &checkpoint.Object{Key: c.Key(), UID: c.UID, ResourceVersion: c.ResourceVersion, Body: body}
 	}
@@ -182,50 +186,37 @@ func (r *rebuild) flush(ctx context.Context) error {
 	return nil
 }
 
-// The progress is told so often, and a line about it is logged so often.
-const (
-	tellEvery = 100 * time.Millisecond
-	sayEvery  = 5 * time.Second
-)
-
 func (r *rebuild) progress(f sinks.Folded) {
-	now := time.Now()
-	if now.Sub(r.told) < tellEvery {
-		return
-	}
-	r.told = now
-	r.Observer.Rebuilding(r.Number, f.Records, max(r.past.Records, f.Records))
-	if now.Sub(r.said) < sayEvery {
-		return
-	}
-	r.said = now
-	r.Log.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
+	r.pacer.Report(func() { r.Observer.Rebuilding(r.Number, f.Records, max(r.past.Records, f.Records)) }, func() {
+		r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
+	})
 }
 
-// finish puts positions, batch number and offsets in place. A stream of which the log does not tell any more how far it is
-// complete gets an unknown position.
+// finish stores positions, batch number and offsets. A stream whose position the log has no more gets
+// change.UnknownVersion.
 func (r *rebuild) finish(ctx context.Context) error {
 	positions := r.past.Positions
-	known := map[change.StreamID]bool{}
+	has := map[change.StreamID]bool{}
 	for _, p := range positions {
-		known[p.Stream] = true
+		has[p.Stream] = true
 	}
 	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
-	unknown := func(stream change.StreamID) {
-		if !known[stream] {
-			known[stream] = true
+	addUnknown := func(stream change.StreamID) {
+		if !has[stream] {
+			has[stream] = true
 			positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})
 		}
 	}
 	for stream := range r.seen {
-		unknown(stream)
+		addUnknown(stream)
 	}
 	for _, p := range r.known {
 		if p.ResourceVersion != "" && r.Mine(p.Stream) {
-			unknown(p.Stream)
+			addUnknown(p.Stream)
 		}
 	}
-	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq), Positions: positions, Offsets: r.offsets()}
+	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq),
+		Positions: positions, Offsets: r.offsets()}
 	if err := r.Store.Rebuilt(ctx, r.pages, commit); err != nil {
 		return err
 	}
@@ -233,10 +224,11 @@ func (r *rebuild) finish(ctx context.Context) error {
 	return nil
 }
 
-// offsets are the log's, and the old ones of topics that are gone: until that is noted it is to be found again.
+// offsets are the log's, with the checkpoint's own for topics that are gone, so that the loss is found again until it is
+// recorded in the log.
 func (r *rebuild) offsets() change.Offsets {
 	offsets := change.Offsets{}.Merge(r.past.Offsets)
-	for topic := range r.lost.Offsets {
+	for topic := range r.loss.Offsets {
 		offsets.Merge(change.Offsets{topic: r.state.Offsets[topic]})
 	}
 	return offsets

@@ -16,13 +16,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// pages is a checkpoint that notes what a rebuild does to it.
+// pages is a checkpoint that records what a rebuild does to it.
 type pages struct {
 	cleared bool
 	pages   [][]checkpoint.StreamCommit
-	ended   int // after how many pages; -1: it has not ended
+	ended   int // number of pages when the rebuild ended; -1: it has not ended
 	commit  checkpoint.Commit
-	failAt  int // the page that can't be written; -1: none
+	failAt  int // the page whose write fails; -1: none
 }
 
 func (p *pages) Clear(context.Context, int, int64, func(change.StreamID) bool) error {
@@ -46,12 +46,12 @@ func (p *pages) Rebuilt(_ context.Context, n int, c checkpoint.Commit) error {
 	return nil
 }
 
-// log has a past, and records of it.
+// log is a sink's log with a past and its records.
 type log struct {
 	sinks.Log
 	past    sinks.Past
 	records []change.Change
-	err     error // after the records
+	err     error // returned after the records
 }
 
 func (l *log) Past(context.Context, sinks.Wanted) (*sinks.Past, error) {
@@ -71,17 +71,17 @@ type quiet struct{}
 
 func (quiet) Rebuilding(int, int64, int64) {}
 
-// run rebuilds slot 0, to which all streams belong but nodes.
-func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, lost *sinks.LostTailError, known ...change.Position) error {
+// run rebuilds slot 0, which has all streams but nodes.
+func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, loss *sinks.LostTailError, known ...change.Position) error {
 	p.ended = -1
-	_, err := Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Log: slog.New(slog.DiscardHandler),
+	_, err := Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler),
 		Known: func(context.Context) ([]change.Position, error) { return known, nil },
-		Rewrite: func(stream change.StreamID) func(string, []byte) []byte {
+		Redactor: func(stream change.StreamID) func(string, []byte) []byte {
 			if stream != "secrets" {
 				return nil
 			}
-			return func(string, []byte) []byte { return []byte("hidden") }
-		}}.Run(t.Context(), l, state, lost)
+			return func(string, []byte) []byte { return []byte("redacted") }
+		}}.Run(t.Context(), l, state, loss)
 	return err
 }
 
@@ -93,7 +93,7 @@ func record(op change.Op, stream, name, version string, size int) change.Change 
 	return c
 }
 
-// Memory is bounded by a page, in objects and in bytes.
+// A page is bounded in objects and in bytes, and so is memory.
 func TestPages(t *testing.T) {
 	for name, test := range map[string]struct {
 		records, size int
@@ -125,8 +125,8 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// In a page, what a key's last record says is left; what may not be kept is not written.
-func TestTheLastRecordOfAKeyIsLeft(t *testing.T) {
+// A page has the last state of each key, redacted.
+func TestAPageHasTheLastStateOfEachKey(t *testing.T) {
 	l := &log{past: sinks.Past{Seq: 1}, records: []change.Change{record(change.Create, "pods", "a", "1", 1), record(change.Create, "pods", "b", "2", 1),
 		record(change.Delete, "pods", "b", "3", 0), record(change.Update, "pods", "a", "4", 1), record(change.Create, "secrets", "s", "5", 1)}}
 	p := &pages{failAt: -1}
@@ -142,13 +142,13 @@ func TestTheLastRecordOfAKeyIsLeft(t *testing.T) {
 			got[string(s.Stream)+"/"+key] = "deleted"
 		}
 	}
-	if want := map[string]string{"pods/a": "4 x", "pods/b": "deleted", "secrets/s": "5 hidden"}; !maps.Equal(got, want) {
+	if want := map[string]string{"pods/a": "4 x", "pods/b": "deleted", "secrets/s": "5 redacted"}; !maps.Equal(got, want) {
 		t.Errorf("the page has %v, want %v", got, want)
 	}
 }
 
-// Where a stream goes on from: where the log has it; where the log does not say so any more, from an unknown position.
-func TestWhereTheStreamsGoOn(t *testing.T) {
+// A stream resumes from its position in the log; if the log has none any more, from an unknown one.
+func TestPositionsOfStreams(t *testing.T) {
 	unknown := change.UnknownVersion
 	at := func(stream change.StreamID, version change.ResourceVersion, ended change.Ended) change.Position {
 		return change.Position{Stream: stream, ResourceVersion: version, Ended: ended}
@@ -188,9 +188,9 @@ func TestWhereTheStreamsGoOn(t *testing.T) {
 	}
 }
 
-// The slot goes on after the newer batch of the two, with the log's offsets, and the old ones of a topic that is gone: that
-// is to be found again until it is noted.
-func TestWhereTheSlotGoesOn(t *testing.T) {
+// The slot continues after the newer batch of checkpoint and log, with the log's offsets. It keeps the old offsets of a topic
+// that is gone, so that the loss is found again until it is recorded.
+func TestStateOfTheSlot(t *testing.T) {
 	for _, test := range []struct{ checkpoint, log, want uint64 }{{0, 7, 7}, {9, 7, 9}, {3, 0, 3}} {
 		state := checkpoint.SlotState{Epoch: 2, Seq: test.checkpoint, New: true, Offsets: change.Offsets{"gone": {0: 50}, "kept": {0: 60}}}
 		l := &log{past: sinks.Past{Seq: test.log, Offsets: change.Offsets{"kept": {0: 70}}}}
@@ -199,7 +199,7 @@ func TestWhereTheSlotGoesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 		if state.Seq != test.want || state.New || state.Offsets["gone"][0] != 50 || state.Offsets["kept"][0] != 70 {
-			t.Errorf("checkpoint at %d, log at %d: the slot goes on from %+v", test.checkpoint, test.log, state)
+			t.Errorf("checkpoint at %d, log at %d: the slot continues from %+v", test.checkpoint, test.log, state)
 		}
 		if p.commit.Seq != test.want || p.commit.Epoch != 2 {
 			t.Errorf("the checkpoint has %+v", p.commit)
@@ -207,8 +207,8 @@ func TestWhereTheSlotGoesOn(t *testing.T) {
 	}
 }
 
-// Whatever breaks it off leaves the slot new, and says which of the two failed.
-func TestARebuildThatIsBrokenOff(t *testing.T) {
+// A rebuild that fails leaves the slot marked as new, and its error is attributed to the log or to the checkpoint.
+func TestARebuildThatFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		failAt int
 		err    error

@@ -1,6 +1,6 @@
-// Package resharding changes over how many slots the streams are spread: when all replicas that run want another number, and
-// then by becoming the owner of every slot of both layouts. It decides the order of the steps. How a slot is acquired, opened
-// and written to is the session's to know, which stream belongs to which slot the ownership's.
+// Package resharding changes the number of slots, once no replica with the old number is running, by acquiring every slot of
+// both layouts. It decides when that happens and in which order of steps. How a slot is acquired, opened and written to is
+// passed in by package export; which stream belongs to which slot is known to package ownership.
 package resharding
 
 import (
@@ -16,35 +16,35 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Resharder sees to the number of slots that this process is told to have.
+// Resharder makes the checkpoint's number of slots the one that this process is configured with.
 type Resharder struct {
-	Slots    int           // wanted
-	Owner    string        // this process
-	Lease    time.Duration // it looks more often than once a lease
-	Patience time.Duration // for the checkpoint to give the number of slots
+	Slots    int           // configured
+	Owner    string        // this process, as owner of slots
+	Lease    time.Duration // attempts are at most this far apart
+	Timeout  time.Duration // of the call that reads the number of slots
 	Topology Topology
 	Leases   Leases
-	Log      *slog.Logger
+	Logger   *slog.Logger
 
-	// Acquire makes this process the owner of a slot, in a layout of so many.
+	// Acquire makes this process the owner of a slot, in a layout of the given number of slots.
 	Acquire func(ctx context.Context, slot, slots int) (Slot, error)
-	// Standby is told of replicas with another number of slots, which are waited for.
+	// Standby is called while this process waits for replicas with another number of slots.
 	Standby func(replicas int, why string)
-	// Problem is told why the number can't be changed although nobody else has the slots; nil: it could be, or is waited for.
+	// Problem is called with the error of a failed attempt; nil: there is no error, or Standby was called.
 	Problem func(error)
-	// Begun is called when the checkpoint has given its number of slots, and another one is wanted.
+	// Begun is called when the checkpoint has answered, with another number of slots than the configured one.
 	Begun func()
-	// Final reports whether trying again makes no sense after an error.
-	Final func(error) bool
+	// IsFinal reports whether an error makes another attempt pointless.
+	IsFinal func(error) bool
 }
 
-// Topology is what the checkpoint knows of the number of slots.
+// Topology stores the number of slots.
 type Topology interface {
 	Slots(ctx context.Context, want int) (have int, err error)
 	Relayout(ctx context.Context, r checkpoint.Relayout) error
 }
 
-// Leases tell which replicas live.
+// Leases tell which replicas are live.
 type Leases interface {
 	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error)
 }
@@ -52,22 +52,21 @@ type Leases interface {
 // Slot is a slot that this process has acquired.
 type Slot interface {
 	State() checkpoint.SlotState
-	// Open opens the slot's log, moves the checkpoint over its tail, and renews the lease from then on until the context
-	// ends; lost is called when that fails. What an unused slot's log may have lost concerns no stream.
-	Open(ctx context.Context, unused bool, lost context.CancelCauseFunc) error
-	// Begin writes a record, and checkpoints it with offsets of other slots.
+	// Open opens the slot's log and rolls its checkpoint forward. From then on it renews the lease until the context ends, and
+	// calls fail if it can't. Data loss in an unused slot's log is ignored, since it concerns no stream.
+	Open(ctx context.Context, unused bool, fail context.CancelCauseFunc) error
+	// Begin writes a record, and checkpoints it together with the offsets of other slots.
 	Begin(ctx context.Context, record change.Control, offsets change.Offsets) error
 	// Close releases the slot.
 	Close()
 }
 
-// Settle returns when the streams are spread over as many slots as wanted. Where they are not, it waits until no replica
-// with the other number lives, and then changes it. So whoever is alive is right, and in a rolling update the old replicas
-// go on until the last of them has ended.
-func (r *Resharder) Settle(ctx context.Context) error {
+// Run returns when the checkpoint has the configured number of slots. It waits until no replica with another number is live,
+// and then changes the number. So during a rolling update the old replicas continue until the last of them has stopped.
+func (r *Resharder) Run(ctx context.Context) error {
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = r.Lease/10, r.Lease
-	reported := ""
+	logged := ""
 	defer r.Problem(nil)
 	for {
 		have, err := r.stored(ctx)
@@ -76,12 +75,12 @@ func (r *Resharder) Settle(ctx context.Context) error {
 		}
 		if err == nil {
 			r.Begun()
-			err = (&relayout{Resharder: r, from: have, to: r.Slots}).run(ctx)
+			err = (&layoutChange{Resharder: r, from: have, to: r.Slots}).run(ctx)
 		}
-		var others *othersError
+		var others *otherLayoutError
 		wait := retry.NextBackOff()
 		switch {
-		case err == nil || r.Final(err):
+		case err == nil || r.IsFinal(err):
 			return err
 		case errors.As(err, &others):
 			wait = min(wait, r.Lease/4)
@@ -90,9 +89,9 @@ func (r *Resharder) Settle(ctx context.Context) error {
 		case ctx.Err() == nil:
 			r.Problem(err)
 		}
-		if text := err.Error(); text != reported && ctx.Err() == nil {
-			reported = text
-			r.Log.Warn("waiting for the slots to be laid out anew", "reason", err)
+		if text := err.Error(); text != logged && ctx.Err() == nil {
+			logged = text
+			r.Logger.Warn("the number of slots can't be changed yet; retrying", "reason", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -103,18 +102,19 @@ func (r *Resharder) Settle(ctx context.Context) error {
 }
 
 func (r *Resharder) stored(ctx context.Context) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.Patience)
+	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()
 	return r.Topology.Slots(ctx, r.Slots)
 }
 
-// othersError: replicas with another number of slots live.
-type othersError struct {
+// otherLayoutError: replicas with another number of slots are live.
+type otherLayoutError struct {
 	want, have int
 	members    []string
 }
 
-func (e *othersError) Error() string {
-	return fmt.Sprintf("KUBECDC_SLOTS is %d here, but %d in the replicas that run (%q): standing by until they have ended, or set it to %d",
+func (e *otherLayoutError) Error() string {
+	return fmt.Sprintf("KUBECDC_SLOTS is %d here, but %d in the running replicas (%q): "+
+		"standing by until they have stopped, or set it to %d",
 		e.want, e.have, e.members, e.have)
 }

@@ -18,11 +18,11 @@ import (
 
 const lease = 10 * time.Second
 
-// world is a checkpoint with a number of slots, the replicas that live, and what was done with each slot.
+// world is a checkpoint with a number of slots, the other live replicas, and the steps that were done.
 type world struct {
 	slots   int
-	others  map[string]time.Time // until when they live
-	used    int                  // slots that some layout has had
+	others  map[string]time.Time // expiry of their heartbeats
+	used    int                  // the slots below this number have been used by some layout
 	fail    map[string]int       // step → how often it fails
 	steps   []string
 	open    int
@@ -43,7 +43,7 @@ func (w *world) Slots(context.Context, int) (int, error) { return w.slots, nil }
 
 func (w *world) Heartbeat(_ context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
 	if ttl != 0 {
-		return checkpoint.Replicas{}, errors.New("it says that it lives")
+		return checkpoint.Replicas{}, errors.New("the heartbeat has a lifetime")
 	}
 	r := checkpoint.Replicas{Members: []string{owner}}
 	for other, until := range w.others {
@@ -64,7 +64,7 @@ func (w *world) Relayout(_ context.Context, r checkpoint.Relayout) error {
 }
 
 func (w *world) resharder(slots int) *Resharder {
-	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Patience: lease, Topology: w, Leases: w, Log: slog.New(slog.DiscardHandler),
+	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Timeout: lease, Topology: w, Leases: w, Logger: slog.New(slog.DiscardHandler),
 		Acquire: func(_ context.Context, n, layout int) (Slot, error) {
 			if layout != w.slots {
 				return nil, fmt.Errorf("slot %d is acquired in a layout of %d", n, layout)
@@ -78,11 +78,11 @@ func (w *world) resharder(slots int) *Resharder {
 		Standby: func(replicas int, why string) { w.standby = append(w.standby, fmt.Sprint(replicas, " ", why)) },
 		Problem: func(error) {},
 		Begun:   func() {},
-		Final:   func(err error) bool { return strings.Contains(err.Error(), "final") },
+		IsFinal: func(err error) bool { return strings.Contains(err.Error(), "final") },
 	}
 }
 
-// testSlot n has written n records to a partition of its own, if it was ever used.
+// testSlot n has written n records to a partition of its own, if it has been used.
 type testSlot struct {
 	*world
 	n int
@@ -105,8 +105,8 @@ func (s *testSlot) Begin(_ context.Context, record change.Control, offsets chang
 
 func (s *testSlot) Close() { s.world.open-- }
 
-// Every slot of both layouts is owned before anything is written; slots of an earlier layout are opened for their epoch alone;
-// each slot of the new one begins after all that the old ones wrote.
+// Every slot of both layouts is acquired before anything is written; a slot that only an earlier layout used is opened as
+// unused; each slot of the new layout begins with the offsets of all old ones.
 func TestTheStepsOfAChange(t *testing.T) {
 	for name, test := range map[string]struct {
 		from, to, used int
@@ -122,7 +122,7 @@ func TestTheStepsOfAChange(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &world{slots: test.from, used: test.used}
-			if err := w.resharder(test.to).Settle(t.Context()); err != nil {
+			if err := w.resharder(test.to).Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if !slices.Equal(w.steps, test.want) {
@@ -138,10 +138,10 @@ func TestTheStepsOfAChange(t *testing.T) {
 	}
 }
 
-// Whatever fails, the number stays, the slots are released, and all begins again.
-func TestAChangeThatFailsBeginsAgain(t *testing.T) {
+// If any step fails, the number of slots stays, the slots are released, and the next attempt starts from the first step.
+func TestAFailedChangeStartsAgain(t *testing.T) {
 	first := &world{slots: 2, used: 2}
-	if err := first.resharder(3).Settle(t.Context()); err != nil {
+	if err := first.resharder(3).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for i, step := range first.steps {
@@ -149,7 +149,7 @@ func TestAChangeThatFailsBeginsAgain(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &world{slots: 2, used: 2, fail: map[string]int{step: 1}}
 				r := w.resharder(3)
-				if err := (&relayout{Resharder: r, from: 2, to: 3}).run(t.Context()); err == nil || w.slots != 2 || w.open != 0 {
+				if err := (&layoutChange{Resharder: r, from: 2, to: 3}).run(t.Context()); err == nil || w.slots != 2 || w.open != 0 {
 					t.Errorf("error %v, %d slots, of which %d are held", err, w.slots, w.open)
 				}
 				if !slices.Equal(w.steps, first.steps[:i+1]) {
@@ -157,7 +157,7 @@ func TestAChangeThatFailsBeginsAgain(t *testing.T) {
 				}
 				w.steps, w.fail[step] = nil, 3
 				began := time.Now()
-				if err := r.Settle(t.Context()); err != nil || w.slots != 3 || w.open != 0 {
+				if err := r.Run(t.Context()); err != nil || w.slots != 3 || w.open != 0 {
 					t.Errorf("error %v, %d slots, of which %d are held", err, w.slots, w.open)
 				}
 				if took := time.Since(began); took < lease/10 || took > 4*lease {
@@ -168,36 +168,36 @@ func TestAChangeThatFailsBeginsAgain(t *testing.T) {
 	}
 }
 
-// Replicas with the other number go on until the last has ended; then it takes a quarter of a lease at most.
-func TestItWaitsForTheReplicasThatRun(t *testing.T) {
+// The change waits until the last replica with the other number has stopped, and then takes at most a quarter of a lease.
+func TestItWaitsForRunningReplicas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := time.Now().Add(2 * time.Hour)
 		w := &world{slots: 1, used: 1, others: map[string]time.Time{"a": ended, "b": time.Now().Add(time.Hour)}}
-		if err := w.resharder(4).Settle(t.Context()); err != nil || w.slots != 4 {
+		if err := w.resharder(4).Run(t.Context()); err != nil || w.slots != 4 {
 			t.Errorf("error %v, %d slots", err, w.slots)
 		}
 		if took := time.Since(ended); took < 0 || took > lease/4 {
 			t.Errorf("it took %s", took)
 		}
-		if first, last := w.standby[0], w.standby[len(w.standby)-1]; !strings.HasPrefix(first, `2 KUBECDC_SLOTS is 4 here, but 1 in the replicas that run (["a" "b"])`) ||
-			!strings.HasPrefix(last, `1 KUBECDC_SLOTS is 4 here, but 1 in the replicas that run (["a"])`) {
-			t.Errorf("it says first %q, last %q", first, last)
+		if first, last := w.standby[0], w.standby[len(w.standby)-1]; !strings.HasPrefix(first, `2 KUBECDC_SLOTS is 4 here, but 1 in the running replicas (["a" "b"])`) ||
+			!strings.HasPrefix(last, `1 KUBECDC_SLOTS is 4 here, but 1 in the running replicas (["a"])`) {
+			t.Errorf("standby is first %q, last %q", first, last)
 		}
 	})
 }
 
-// A process that is told to stop while it waits, stops; an error that is final is given.
+// Run returns when the context ends, and with an error that is final.
 func TestItStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := (&world{slots: 1, others: map[string]time.Time{"a": time.Now().Add(time.Hour)}}).resharder(4).Settle(ctx); err != nil || ctx.Err() == nil {
+		if err := (&world{slots: 1, others: map[string]time.Time{"a": time.Now().Add(time.Hour)}}).resharder(4).Run(ctx); err != nil || ctx.Err() == nil {
 			t.Errorf("error %v", err)
 		}
 		w := &world{slots: 1, used: 1}
 		r := w.resharder(2)
 		r.Acquire = func(context.Context, int, int) (Slot, error) { return nil, errors.New("final") }
-		if err := r.Settle(t.Context()); err == nil || w.slots != 1 {
+		if err := r.Run(t.Context()); err == nil || w.slots != 1 {
 			t.Errorf("error %v, %d slots", err, w.slots)
 		}
 	})

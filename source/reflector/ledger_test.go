@@ -147,7 +147,9 @@ func (q *quietObserver) StreamState(stream change.StreamID, state reflector.Stat
 		q.errs = append(q.errs, err)
 	}
 }
-func (q *quietObserver) ListProgress(change.StreamID, int64, int64)           {}
+func (q *quietObserver) ListProgress(change.StreamID, int64, int64) {}
+func (q *quietObserver) SnapshotStarted(change.StreamID)            {}
+
 func (q *quietObserver) Relisted(s change.StreamID, _ reflector.RelistReason) { q.WatchRestarted(s) }
 func (q *quietObserver) WatchRestarted(change.StreamID) {
 	q.mu.Lock()

@@ -47,6 +47,9 @@ func (s *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: 
 func (l *listing) name() State { return StateListing }
 
 func (l *listing) step(ctx context.Context) (state, error) {
+	if l.gap == nil {
+		l.observer.SnapshotStarted(l.ID())
+	}
 	done, err := l.options.Lists.acquire(ctx)
 	if err != nil {
 		return l, err

@@ -36,7 +36,7 @@ func (s *loading) step(ctx context.Context) (state, error) {
 	version := p.ResourceVersion
 	s.position, s.cursor = version, version
 	if !ok || version == "" {
-		return s.enter(s.list(nil), ReasonFirstSnapshot), nil
+		return s.enter(s.list(nil), "first snapshot"), nil
 	}
 	s.log.Info("resuming", "position", version, "objects", x.Len())
 	return s.enter(s.verify(s.watch(nil)), "resume at resourceVersion "+string(version)), nil

@@ -51,9 +51,6 @@ const (
 	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )
 
-// ReasonFirstSnapshot is why a stream without a position enters StateListing.
-const ReasonFirstSnapshot = "first snapshot"
-
 // RelistReason is why a watch can't resume, and its collection is listed: a label of the metric kubecdc_relists_total.
 type RelistReason string
 
@@ -66,6 +63,7 @@ const (
 // Observer is told what streams do. Its methods are called from many goroutines and must be quick.
 type Observer interface {
 	StreamState(stream change.StreamID, state State, reason string, err error)
+	SnapshotStarted(stream change.StreamID) // a list that closes no gap starts; again after an error
 	ListProgress(stream change.StreamID, done, total int64)
 	WatchRestarted(stream change.StreamID)                // a watch ended before its time, and is opened again
 	Relisted(stream change.StreamID, reason RelistReason) // a watch can't resume, and its collection is listed

@@ -49,6 +49,8 @@ func (o *told) StreamState(stream change.StreamID, state reflector.State, reason
 	fmt.Fprintln(o, stream, state, reason, err)
 }
 
+func (o *told) SnapshotStarted(stream change.StreamID) { fmt.Fprintln(o, stream) }
+
 func (o *told) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	fmt.Fprintln(o, stream, reason)
 }

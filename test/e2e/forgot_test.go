@@ -41,7 +41,7 @@ func TestPostgresForgets(t *testing.T) {
 		e.Signal(syscall.SIGCONT)
 		writer.Run(50)
 		Await(t, 60*time.Second, "the exporter to start over", func() (bool, error) {
-			return strings.Count(e.Tail(1<<20), "starting over from what is durable") > round, nil
+			return strings.Count(e.Tail(1<<20), "starting the next one from what is durable") > round, nil
 		})
 		w.AwaitComplete(t, writer, kinds)
 	}

@@ -84,7 +84,7 @@ func frozenServersAreNamed(t *testing.T, w *World) {
 		if took > server.within {
 			t.Errorf("that is later than %s", server.within)
 		}
-		e.wantLogged(t, "no answer yet", "part="+server.part)
+		e.wantLogged(t, "no answer yet", "dependency="+server.part)
 		must(t, server.resume())
 		e.AwaitReady(t)
 	}

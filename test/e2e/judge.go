@@ -110,8 +110,7 @@ func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix
 func snapshotEnd(log *Log, resource string) int64 {
 	last, seen := int64(-1), map[change.StreamID]bool{}
 	for _, c := range log.Controls {
-		name, _, _ := strings.Cut(string(c.Stream), "@")
-		if c.Type == change.ControlSnapshotEnd && name == resource && !seen[c.Stream] {
+		if c.Type == change.ControlSnapshotEnd && change.ResourceOf(c.Stream).ID() == resource && !seen[c.Stream] {
 			n, _ := strconv.ParseInt(string(c.ResourceVersion), 10, 64)
 			last, seen[c.Stream] = max(last, n), true
 		}

@@ -53,7 +53,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 		must(t, w.Kafka.Proxy.Restore())
 	}
 	first.awaitSuspended(t, "the last step")
-	first.wantLogged(t, "starting over from what is durable", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "no other process has taken slot 0 over")
+	first.wantLogged(t, "starting the next one from what is durable", "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "no other process has taken over slot 0")
 
 	second := StartExporter(t, "the second", env)
 	second.AwaitReady(t)

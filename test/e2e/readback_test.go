@@ -138,7 +138,7 @@ func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (s
 	started := time.Now()
 	e := StartExporter(t, "the next owner", env)
 	Await(t, 30*time.Second, "/readyz to say how far it is", func() (bool, error) {
-		return strings.Contains(e.Wrong(), "its checkpoint is being rolled forward over what the log has after it: at batch "), nil
+		return strings.Contains(e.Wrong(), "its checkpoint is being rolled forward: at batch "), nil
 	})
 	e.awaitLogged(t, fmt.Sprintf(`rolled the checkpoint forward slot=0 batch=%d batches=%d changes=%d`,
 		from+tailBatches, tailBatches-11, (tailBatches-11)*tailChanges))

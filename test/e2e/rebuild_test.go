@@ -150,7 +150,7 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	must(t, os.Remove(path))
 	expireControl(t, w)
 	writer.Run(100)
-	afterRebuildThatBegins(t, w, writer, env, "the checkpoint is new: looking for this slot's streams in the log")
+	afterRebuildThatBegins(t, w, writer, env, "the checkpoint is new: reading what the log has of this slot's streams")
 	log = w.Read(t)
 	v := &Verdict{}
 	for _, kind := range Kinds {
@@ -235,7 +235,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	if code := e.Wait(t, 25*time.Second); code != 0 {
 		t.Errorf("the first cluster's exporter exits with %d", code)
 	}
-	if strings.Contains(e.Tail(1<<20), "starting over") {
+	if strings.Contains(e.Tail(1<<20), "the session failed") {
 		t.Error("the first cluster's exporter was disturbed")
 	}
 }

@@ -139,7 +139,7 @@ func cutOffFromKafka(t *testing.T, w *World, proxied map[string]string, slots *l
 	if named > 3*time.Second || took > 5*lease+2*time.Second {
 		t.Errorf("a replica without Kafka said so after %s, and was without slots after %s", named, took)
 	}
-	cut.wantLogged(t, "the slots are given back to the other replicas")
+	cut.wantLogged(t, "stepping down: the slots are released to the other replicas")
 	if wrong := late.Wrong(); late.Ready() || !strings.Contains(wrong, "the sink to say which log it is") {
 		t.Errorf("what is cut off from the start says: %s", wrong)
 	}

@@ -254,7 +254,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	after, _ := Topics(t, w.Kafka.Brokers, w.Prefix, end)
 	theCanary.Demand(t, "what is told after the change", false, after)
 	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
-	e.wantLogged(t, "what the log has told already stays in it", "docs/security.md")
+	e.wantLogged(t, "the log keeps what was exported before", "docs/security.md")
 	w.wantKeptHidden(t, v)
 	e.stop(t)
 

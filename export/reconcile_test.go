@@ -14,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// killedStore ends before it notes that the log has lost streams, and the next time after that.
+// killedStore fails before it records that the log has lost streams, and on the next attempt after that.
 type killedStore struct {
 	checkpoint.Store
 	before, after bool
@@ -32,19 +32,19 @@ func (k *killedStore) Rewrite(ctx context.Context, slot int, epoch int64, stream
 	return errKilled
 }
 
-// A log that was emptied is written anew, also where the process is killed while that is noted.
-func TestAnEmptiedLogIsWrittenAnewAfterAKill(t *testing.T) {
+// A log that was emptied is written again from a snapshot, even if the process is killed while it records the loss.
+func TestAnEmptiedLogIsWrittenAgainAfterAKill(t *testing.T) {
 	url := servers.Database(t)
-	parts := relaidIn(t, url, 1)
+	parts := partsIn(t, url, 1)
 	killed := &killedStore{Store: parts.Store}
 	parts.Store = killed
 	session := func() (*slot, checkpoint.SlotState, sinks.Log, error) {
-		s := newSlot(0, relaidTo(1), parts, nil)
+		s := newSlot(0, configFor(1), parts, nil)
 		state, err := s.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		log, err := s.openRaised(t.Context(), &state, s.open)
+		log, err := s.openRaisingEpoch(t.Context(), &state, s.open)
 		return s, state, log, err
 	}
 	_, state, log, err := session()
@@ -83,6 +83,6 @@ func TestAnEmptiedLogIsWrittenAnewAfterAKill(t *testing.T) {
 	}
 	p, _, err := parts.Store.Position(t.Context(), pods.ID())
 	if err != nil || p.ResourceVersion != "" {
-		t.Errorf("the stream goes on from %q, %v, though the log has none of its objects", p.ResourceVersion, err)
+		t.Errorf("the stream resumes from %q, %v, though the log has none of its objects", p.ResourceVersion, err)
 	}
 }

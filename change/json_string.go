@@ -4,7 +4,7 @@ import "unicode/utf8"
 
 const hexDigits = "0123456789abcdef"
 
-// plain are the bytes that stand in a JSON string as they are.
+// plain has the ASCII bytes that need no escape in a JSON string.
 var plain = func() (plain [256]bool) {
 	for c := ' '; c < utf8.RuneSelf; c++ {
 		plain[c] = c != '"' && c != '\\'
@@ -12,12 +12,12 @@ var plain = func() (plain [256]bool) {
 	return plain
 }()
 
-// appendString appends s as a JSON string. Nearly all are plain ASCII and copied as they are.
+// appendString appends s as a JSON string. Nearly all strings are plain ASCII and need no escape.
 func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); i++ {
 		if !plain[s[i]] {
-			dst = appendUnusual(append(dst, s[:i]...), s[i:])
+			dst = appendEscapedString(append(dst, s[:i]...), s[i:])
 			return append(dst, '"')
 		}
 	}
@@ -25,8 +25,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// appendUnusual appends the inside of a string that is not all plain.
-func appendUnusual(dst []byte, s string) []byte {
+// appendEscapedString appends the contents of a string that needs escapes.
+func appendEscapedString(dst []byte, s string) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
@@ -39,7 +39,7 @@ func appendUnusual(dst []byte, s string) []byte {
 			continue
 		}
 		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 { // not UTF-8: JSON has no way to say it
+		if r == utf8.RuneError && n == 1 { // not UTF-8, which JSON can't represent
 			dst = append(dst, s[start:i]...)
 			dst = append(dst, `\ufffd`...)
 			start = i + n

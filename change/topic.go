@@ -5,23 +5,23 @@ import (
 	"hash/fnv"
 )
 
-// maxTopic is the longest topic name that Kafka takes (org.apache.kafka.common.internals.Topic).
+// maxTopic is the maximum length of a topic name in Kafka (org.apache.kafka.common.internals.Topic).
 const maxTopic = 249
 
-// Topic names the topic of a resource: "<prefix>.pods", "<prefix>.deployments.apps".
+// Topic is the topic of a resource: "<prefix>.pods", "<prefix>.deployments.apps".
 func Topic(prefix string, r Resource) string { return legalTopic(prefix + "." + r.ID()) }
 
-// TopicOf names the topic of a stream of which only the id is known.
+// TopicOf is the topic of a stream.
 func TopicOf(prefix string, stream StreamID) string { return Topic(prefix, ResourceOf(stream)) }
 
-// ControlTopic names the topic that tells how far the log is complete.
+// ControlTopic is the topic of the control records.
 func ControlTopic(prefix string) string { return legalTopic(prefix + ".control") }
 
-// DeadLetterTopic names the topic that holds, in parts, the records that their own topic did not accept.
+// DeadLetterTopic is the topic of the records that their own topic did not accept, in parts.
 func DeadLetterTopic(prefix string) string { return legalTopic(prefix + ".dead-letter") }
 
-// legalTopic keeps a name that Kafka takes as it is. Any other is made legal and marked with a hash of what it
-// was, so that two names never become one.
+// legalTopic returns a legal name unchanged. In any other name it replaces illegal bytes, and appends a hash of the name, so
+// that different names stay different.
 func legalTopic(name string) string {
 	legal := []byte(name)
 	for i, c := range legal {
@@ -34,8 +34,8 @@ func legalTopic(name string) string {
 	}
 	h := fnv.New64a()
 	h.Write([]byte(name))
-	mark := fmt.Sprintf("-%016x", h.Sum64())
-	return string(legal[:min(len(legal), maxTopic-len(mark))]) + mark
+	suffix := fmt.Sprintf("-%016x", h.Sum64())
+	return string(legal[:min(len(legal), maxTopic-len(suffix))]) + suffix
 }
 
 func legalTopicByte(c byte) bool {

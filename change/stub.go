@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// StubAnnotation marks an object in a record as a stand-in for one that was too large. Its value is the size of
-// the whole object in bytes.
+// StubAnnotation marks an object in a record as the stub of one that was too large. Its value is the size of that object in
+// bytes.
 const StubAnnotation = "kubecdc/dead-letter"
 
 type stub struct {
@@ -23,10 +23,10 @@ type stubMetadata struct {
 	Annotations     map[string]string `json:"annotations,omitempty"`
 }
 
-// Stub gives the smallest object that can stand for image in a record: what it is and which revision. A
-// consumer that insists on a before and an after image (Flink does) reads it as any other object. It is made
-// from image alone, so the stub of one revision is the same as an after image and as the next before image:
-// what a consumer was told to add is what it is told to take back.
+// Stub returns the smallest object that can replace image in a record: its identity and resourceVersion. A consumer that
+// requires before- and after-images (Flink does) reads it like any other object. A stub depends on image alone: as the
+// after-image of one change and the before-image of the next it is the same, so that a consumer that adds and retracts rows
+// retracts what it has added.
 func Stub(image []byte) ([]byte, error) {
 	if image == nil {
 		return nil, nil

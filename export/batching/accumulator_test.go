@@ -10,14 +10,14 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// When a batch is due: what comes when, and after how long, with how many changes, each batch goes.
+// Given when items are sent, the test checks when each batch is due and how many changes it has.
 func TestABatchIsDue(t *testing.T) {
 	const linger = 100 * time.Millisecond
 	type sent struct {
 		after time.Duration
 		item  reflector.Item
 	}
-	type handed struct {
+	type popped struct {
 		at      time.Duration
 		changes int
 	}
@@ -26,19 +26,19 @@ func TestABatchIsDue(t *testing.T) {
 	record := reflector.Item{Stream: pods.ID(), Control: &change.Control{Type: change.ControlGap}}
 	for name, test := range map[string]struct {
 		sent []sent
-		want []handed
+		want []popped
 	}{
-		"at once, when nothing went before": {[]sent{{time.Second, one}}, []handed{{time.Second, 1}}},
-		"a linger after the one before": {[]sent{{0, one}, {time.Millisecond, one}, {time.Millisecond, one}},
-			[]handed{{0, 1}, {linger, 2}}},
-		"at once, with so many changes": {[]sent{{0, one}, {time.Millisecond, one}, {0, one}, {0, one}, {0, one}},
-			[]handed{{0, 1}, {time.Millisecond, 3}, {time.Millisecond + linger, 1}}},
-		"at once, with so many bytes":       {[]sent{{0, one}, {time.Millisecond, large}}, []handed{{0, 1}, {time.Millisecond, 1}}},
-		"a control record as a change":      {[]sent{{0, one}, {time.Millisecond, record}}, []handed{{0, 1}, {linger, 0}}},
-		"a position alone waits for others": {[]sent{{0, mark}, {time.Second, mark}}, []handed{{6 * time.Second, 0}}},
-		"and for an interval since the last ones": {[]sent{{0, mark}, {10 * time.Second, mark}},
-			[]handed{{6 * time.Second, 0}, {66 * time.Second, 0}}},
-		"a change takes it along": {[]sent{{0, mark}, {time.Second, one}}, []handed{{time.Second, 1}}},
+		"at once, if there was no batch before": {[]sent{{time.Second, one}}, []popped{{time.Second, 1}}},
+		"one linger after the last batch": {[]sent{{0, one}, {time.Millisecond, one}, {time.Millisecond, one}},
+			[]popped{{0, 1}, {linger, 2}}},
+		"at once, with MaxChanges changes": {[]sent{{0, one}, {time.Millisecond, one}, {0, one}, {0, one}, {0, one}},
+			[]popped{{0, 1}, {time.Millisecond, 3}, {time.Millisecond + linger, 1}}},
+		"at once, with MaxBytes bytes":               {[]sent{{0, one}, {time.Millisecond, large}}, []popped{{0, 1}, {time.Millisecond, 1}}},
+		"a control record, like a change":            {[]sent{{0, one}, {time.Millisecond, record}}, []popped{{0, 1}, {linger, 0}}},
+		"a position alone waits for other positions": {[]sent{{0, mark}, {time.Second, mark}}, []popped{{6 * time.Second, 0}}},
+		"and for the interval since the last batch of positions": {[]sent{{0, mark}, {10 * time.Second, mark}},
+			[]popped{{6 * time.Second, 0}, {66 * time.Second, 0}}},
+		"a change carries a waiting position": {[]sent{{0, mark}, {time.Second, one}}, []popped{{time.Second, 1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -55,20 +55,20 @@ func TestABatchIsDue(t *testing.T) {
 					}
 					time.Sleep(time.Hour)
 				}()
-				var got []handed
+				var got []popped
 				for b := q.Next(t.Context(), stop); b != nil; b = q.Next(t.Context(), stop) {
-					got = append(got, handed{time.Since(began), len(b.Changes)})
+					got = append(got, popped{time.Since(began), len(b.Changes)})
 				}
 				if !slices.Equal(got, test.want) {
-					t.Errorf("batches are handed over at %v, want %v", got, test.want)
+					t.Errorf("batches are due at %v, want %v", got, test.want)
 				}
 			})
 		})
 	}
 }
 
-// What is left when nothing is sent any more goes at once, in order, batch by batch.
-func TestWhatIsLeftGoesAtTheEnd(t *testing.T) {
+// After stop, all remaining batches are due at once, in order.
+func TestRemainingBatchesAreDueAfterStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := New(100, 1<<20, Limits{MaxChanges: 2, MaxBytes: 1 << 20, Linger: time.Hour, Watermark: time.Hour})
 		began, stop := time.Now(), make(chan struct{})

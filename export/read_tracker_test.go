@@ -19,7 +19,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// storeAt is a real store that has so many batches of slot 0, under epoch 1.
+// storeAt is a real store with the given number of batches of slot 0, in epoch 1.
 func storeAt(t *testing.T, batches int) checkpoint.Store {
 	t.Helper()
 	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "checkpoint.db"))
@@ -40,11 +40,13 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 	return store
 }
 
-// committerAt is one of epoch 1 that has come to a batch, and remembers no body.
+// committerAt is a committer of epoch 1 after the given batch, without cached bodies.
 func committerAt(store checkpoint.Store, seq uint64) *committer {
-	r := &reads{store: store}
-	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, befores: newBefores(r, (&slot{}).rewriteOf, 0),
-		observer: quiet{}, watermarks: map[change.StreamID]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
+	reads := &readTracker{store: store}
+	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: reads, log: &logged{},
+		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), observer: quiet{}, watermarks: map[change.StreamID]time.Time{},
+		watchdog:     dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)),
+		reachability: ownership.NewReachability(time.Minute, nil)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
@@ -69,7 +71,8 @@ type quiet struct{ Observer }
 
 func (quiet) Committed(Committed) {}
 
-func TestNothingIsWrittenThatFollowsFromAForgetfulStore(t *testing.T) {
+// A batch that depends on a read is not written if the store has forgotten the batch before it.
+func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 	const committed = 3
 	inventory := func(t *testing.T, c *committer) {
 		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }); err != nil {
@@ -82,43 +85,43 @@ func TestNothingIsWrittenThatFollowsFromAForgetfulStore(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		name    string
-		befores bool
-		read    func(*testing.T, *committer)
+		name         string
+		beforeImages bool
+		read         func(*testing.T, *committer)
 	}{
 		{"a before-image", true, func(*testing.T, *committer) {}}, {"a comparison", false, inventory}, {"a position", false, position},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			for _, has := range []int{committed, committed - 1} { // the store, of what was committed
+			for _, has := range []int{committed, committed - 1} { // batches in the store
 				c := committerAt(storeAt(t, has), committed)
-				if !test.befores {
-					c.befores = nil
+				if !test.beforeImages {
+					c.beforeImages = nil
 				}
 				test.read(t, c)
 				err, written := c.commit(t.Context(), update(committed+1)), len(c.log.(*logged).batches)
 				if has == committed && (err != nil || written != 1) {
-					t.Errorf("error %v, %d batches written, though nothing is forgotten", err, written)
+					t.Errorf("error %v, %d batches written, though the store has them all", err, written)
 				}
 				if has < committed && (!errors.Is(err, checkpoint.ErrBehind) || written != 0) {
-					t.Errorf("error %v, %d batches written, though the last is forgotten", err, written)
+					t.Errorf("error %v, %d batches written, though the store has forgotten the last one", err, written)
 				}
 			}
 		})
 	}
 }
 
-// A read costs one check, and live changes cost none.
+// One check follows each read. Live changes, which read nothing, need none.
 func TestEachReadIsCheckedOnce(t *testing.T) {
-	r := &reads{store: storeAt(t, 1)}
-	if r.unchecked() {
-		t.Error("before any read")
+	r := &readTracker{store: storeAt(t, 1)}
+	if r.needsCheck() {
+		t.Error("a check is needed before any read")
 	}
 	for range 2 {
 		if _, _, err := r.Position(t.Context(), pods.ID()); err != nil {
 			t.Fatal(err)
 		}
-		if first, second := r.unchecked(), r.unchecked(); !first || second {
-			t.Errorf("after a read: %v, then %v", first, second)
+		if first, second := r.needsCheck(), r.needsCheck(); !first || second {
+			t.Errorf("after a read a check is needed: %v, then %v", first, second)
 		}
 	}
 }

@@ -1,0 +1,136 @@
+package batching
+
+import (
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+)
+
+// accumulator gathers items into batches; the last batch grows while an earlier one is being committed. An idle slot's
+// change is due at once, a busy slot's at most once per linger. A position without a record (a bookmark) waits for a record,
+// or for the positions of other streams: a batch of positions alone is due at most once per Limits.Watermark.
+type accumulator struct {
+	limits        Limits
+	batches       []*Batch  // all but the last are full
+	lastPop       time.Time // when the last batch was popped
+	lastPositions time.Time // when the last batch of positions alone was popped
+	lastChanges   int       // number of changes in the last popped batch
+}
+
+// Limits say when a batch is due.
+type Limits struct {
+	MaxChanges int           // a batch with this many changes is due at once
+	MaxBytes   int64         // likewise, with this many bytes
+	Linger     time.Duration // minimum time between two batches that are not full
+	Watermark  time.Duration // minimum time between two batches of positions alone; 0: one minute
+}
+
+// positionsInterval is the minimum time between two batches of positions alone.
+func (l *Limits) positionsInterval() time.Duration {
+	if l.Watermark > 0 {
+		return l.Watermark
+	}
+	return time.Minute
+}
+
+// Batch is a change.Batch together with the queue capacity that it occupies.
+type Batch struct {
+	change.Batch                                     // the caller fills in Positions
+	Newest       map[change.StreamID]change.Position // newest position by stream
+	Bytes        int64
+
+	items      int // items that occupy capacity; a position alone does not, as each stream has at most one
+	weight     int64
+	created    time.Time
+	hasRecords bool // the batch has more than positions
+}
+
+// add puts an item into the last batch, or into a new one. It reports whether the first batch may be due sooner than before.
+func (a *accumulator) add(item *reflector.Item, weight int64) (maybeSooner bool) {
+	n := len(a.batches)
+	isNew := n == 0 || a.full(a.batches[n-1])
+	if isNew {
+		a.batches = append(a.batches, a.newBatch())
+	}
+	b := a.batches[len(a.batches)-1]
+	hadRecords := b.hasRecords
+	b.add(item, weight)
+	return isNew || b.hasRecords != hadRecords || a.full(b)
+}
+
+// newBatch returns an empty batch with capacity for as many changes as the last one had.
+func (a *accumulator) newBatch() *Batch {
+	b := &Batch{Newest: map[change.StreamID]change.Position{}, created: time.Now()}
+	if a.lastChanges > 1 {
+		b.Changes = make([]change.Change, 0, a.lastChanges)
+	}
+	return b
+}
+
+func (a *accumulator) full(b *Batch) bool {
+	return len(b.Changes) >= a.limits.MaxChanges || b.Bytes >= a.limits.MaxBytes
+}
+
+// pop removes the first batch if it is due or force is set; otherwise it returns how long to wait.
+func (a *accumulator) pop(now time.Time, force bool) (*Batch, time.Duration) {
+	due, wait := a.due(now)
+	if len(a.batches) == 0 || !due && !force {
+		return nil, wait
+	}
+	b := a.batches[0]
+	a.batches = slices.Delete(a.batches, 0, 1)
+	a.lastPop, a.lastChanges = now, len(b.Changes)
+	if !b.hasRecords {
+		a.lastPositions = now
+	}
+	return b, 0
+}
+
+// due reports whether the first batch is due; otherwise it returns how long to wait.
+func (a *accumulator) due(now time.Time) (bool, time.Duration) {
+	if len(a.batches) == 0 {
+		return false, time.Hour
+	}
+	b := a.batches[0]
+	if a.full(b) {
+		return true, 0
+	}
+	wait := a.lastPop.Add(a.limits.Linger).Sub(now)
+	if !b.hasRecords {
+		interval := a.limits.positionsInterval()
+		wait = max(b.created.Add(interval/10).Sub(now), a.lastPositions.Add(interval).Sub(now))
+	}
+	return wait <= 0, max(wait, time.Millisecond)
+}
+
+// positionOnly reports whether the item has a position and no record.
+func positionOnly(item *reflector.Item) bool {
+	return item.Change == nil && item.Control == nil && item.Raw == nil
+}
+
+func (b *Batch) add(item *reflector.Item, weight int64) {
+	if !positionOnly(item) {
+		b.items++
+		b.weight += weight
+		b.hasRecords = true
+	}
+	if item.Change != nil {
+		b.Changes = append(b.Changes, *item.Change)
+		b.Bytes += int64(item.Change.Size())
+	}
+	if item.Control != nil {
+		b.Controls = append(b.Controls, *item.Control)
+	}
+	if item.Raw != nil {
+		b.Malformed = append(b.Malformed, *item.Raw)
+		b.Bytes += int64(len(item.Raw.Bytes))
+	}
+	switch {
+	case item.Position != nil:
+		b.Newest[item.Stream] = *item.Position
+	case item.Version != "":
+		b.Newest[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
+	}
+}

@@ -1,0 +1,47 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
+	"kubecdc/sinks"
+)
+
+// isFenced reports whether another process has taken over the slot. Only the checkpoint knows that, by its epoch.
+func isFenced(err error) bool { return errors.Is(err, checkpoint.ErrFenced) }
+
+// verifyFencing asks the checkpoint who owns the slot, after the sink or the checkpoint has refused this session as fenced.
+// The sink may do that without another owner: Kafka ends a transaction that is open for longer than its timeout, and fences
+// its producer. And the newer epoch in the checkpoint may be this process's own: a request to acquire the slot that timed out
+// here may still arrive later. If the checkpoint can't be asked, the next session finds out when it acquires the slot.
+func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error {
+	if !errors.Is(err, sinks.ErrInvalidWriter) && !isFenced(err) {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), checkpointTimeout(s.config))
+	defer cancel()
+	if !isFenced(err) {
+		switch answer := s.parts.Store.Check(ctx, s.number, epoch, 0); {
+		case answer == nil:
+			return fmt.Errorf("%w; according to the checkpoint no other process has taken over slot %d", err, s.number)
+		case !isFenced(answer):
+			return fmt.Errorf("%w; the checkpoint does not say who owns slot %d: %w", err, s.number, answer)
+		default:
+			err = errors.Join(answer, err)
+		}
+	}
+	replicas, askErr := s.parts.Leases.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
+	if askErr == nil && replicas.Slots[s.number] == s.config.Owner {
+		return dependency.Tag(dependency.Checkpoint,
+			fmt.Errorf("%v; but this process itself has acquired slot %d again, by a delayed request", err, s.number))
+	}
+	return err
+}
+
+// checkpointTimeout limits a call to the checkpoint during which no lease is renewed. Without it, a connection that went
+// silent would block the call for as long as TCP retransmits: a quarter of an hour.
+func checkpointTimeout(c Config) time.Duration { return max(c.LeaseDuration, 10*time.Second) }

@@ -1,0 +1,103 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+)
+
+// unreachable is a store whose Check fails.
+type unreachable struct{ checkpoint.Store }
+
+func (unreachable) Check(context.Context, int, int64, uint64) error { return errors.New("no route") }
+
+// A process that is stopped while it rolls forward or rebuilds reports the stop, whatever error the database returns.
+func TestAnInterruptionIsReportedAsSuch(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	s := newSlot(0, Config{LeaseDuration: time.Minute}, Parts{Logger: slog.New(slog.DiscardHandler)}, nil)
+	err := s.whileRenewed(ctx, 1, func(context.Context) error {
+		stop()
+		return errors.New("sql: statement is closed")
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+// Only the checkpoint decides whether a session was fenced by another process.
+func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
+	refused := fmt.Errorf("write batch 3: %w", sinks.ErrInvalidWriter)
+	for _, test := range []struct {
+		name    string
+		arrange func(t *testing.T, s *slot)
+		err     error
+		fenced  bool
+		text    string
+	}{
+		{"Kafka ended a transaction", func(*testing.T, *slot) {}, refused, false, "no other process has taken over slot 0"},
+		{"another owner", func(t *testing.T, s *slot) { acquireAs(t, s, "b") }, refused, true, "another process owns the slot"},
+		{"another owner, found by the checkpoint", func(t *testing.T, s *slot) { acquireAs(t, s, "b") }, checkpoint.ErrFenced, true, ""},
+		{"a delayed request of this process", func(t *testing.T, s *slot) { acquireAs(t, s, "a") }, refused, false, "by a delayed request"},
+		{"a delayed request, found by the checkpoint", func(t *testing.T, s *slot) { acquireAs(t, s, "a") }, checkpoint.ErrFenced, false, "by a delayed request"},
+		{"the checkpoint is unreachable", func(_ *testing.T, s *slot) { s.parts.Store = unreachable{s.parts.Store} }, refused, false, "no route"},
+		{"something else", func(*testing.T, *slot) {}, errors.New("boom"), false, "boom"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			store := storeAt(t, 1)
+			s := &slot{config: Config{Owner: "a", LeaseDuration: time.Minute}, parts: Parts{Store: store, Leases: store}}
+			test.arrange(t, s)
+			err := s.verifyFencing(t.Context(), 1, test.err)
+			if isFenced(err) != test.fenced || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("error is %v", err)
+			}
+		})
+	}
+}
+
+// acquireAs releases the slot, and acquires it as the given owner.
+func acquireAs(t *testing.T, s *slot, owner string) {
+	t.Helper()
+	if err := s.parts.Leases.Release(t.Context(), 0, 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.parts.Leases.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// silent never answers the first call, as on a connection whose other end has vanished.
+type silent struct {
+	checkpoint.Leases
+	calls int
+}
+
+func (l *silent) Acquire(ctx context.Context, slot int, _ string, _ time.Duration) (checkpoint.SlotState, error) {
+	if l.calls++; l.calls == 1 {
+		<-ctx.Done()
+		return checkpoint.SlotState{}, ctx.Err()
+	}
+	return checkpoint.SlotState{}, &checkpoint.HeldError{Slot: slot}
+}
+
+func (quiet) Problem(int, error) {}
+
+// A call to a checkpoint that never answers times out, and the next session calls again.
+func TestACallToASilentCheckpointTimesOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		leases := &silent{}
+		s := newSlot(0, Config{LeaseDuration: time.Second}, Parts{Leases: leases, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)}, nil)
+		if err := s.run(ctx); err != nil || leases.calls != 2 {
+			t.Errorf("%d calls, error %v", leases.calls, err)
+		}
+	})
+}

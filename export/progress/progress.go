@@ -1,0 +1,24 @@
+// Package progress paces the reports of work that may take minutes: rolling a checkpoint forward, and rebuilding it.
+package progress
+
+import (
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// Pacer limits how often progress is reported.
+type Pacer struct{ observe, log rate.Sometimes }
+
+// NewPacer starts the work's time: the first log line is due only when the work has taken a while.
+func NewPacer() *Pacer {
+	p := &Pacer{observe: rate.Sometimes{Interval: 100 * time.Millisecond}, log: rate.Sometimes{Interval: 5 * time.Second}}
+	p.log.Do(func() {})
+	return p
+}
+
+// Report calls observe, for /readyz, at most ten times a second, and log at most every five seconds.
+func (p *Pacer) Report(observe, log func()) {
+	p.observe.Do(observe)
+	p.log.Do(log)
+}

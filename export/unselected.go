@@ -1,0 +1,167 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/export/dependency"
+	"kubecdc/source/discovery"
+	"kubecdc/source/reflector"
+)
+
+// Unselected streams are in the checkpoint and not in the selection. Either their resource was removed while no session was
+// running, or during one that was killed; or the settings do not select them any more. In the first case the stream ends as if
+// the removal had been seen. In the second, one record says that it has ended, and its position and objects are kept. As long
+// as it is unknown which of the two it is, nothing is done.
+
+// endUnselected ends each unselected stream whose fate is known.
+func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection, selected map[change.StreamID]bool) error {
+	if st.unselected == nil {
+		if err := st.loadUnselected(ctx); err != nil {
+			return err
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(st.unselected)) {
+		if st.slot.refusals.of(change.ResourceOf(id)) != nil {
+			continue // the sink would not accept the record of its end
+		}
+		if selected[id] || st.running[id] != nil {
+			delete(st.unselected, id)
+			continue
+		}
+		if err := st.endIfKnown(ctx, selection, st.unselected[id]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loadUnselected reads all of this slot's streams; endUnselected removes those that are selected.
+func (st *streams) loadUnselected(ctx context.Context) error {
+	all, err := st.reads.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	st.unselected = map[change.StreamID]change.Position{}
+	for _, p := range all {
+		if st.slot.owns(p.Stream) {
+			st.unselected[p.Stream] = p
+		}
+	}
+	return nil
+}
+
+func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection, p change.Position) error {
+	s := change.ParseStream(p.Stream)
+	fate, err := discovery.FateDeselected, error(nil)
+	if p.Ended == "" || selection.MayHave(s.Resource) { // otherwise the log already has the stream's end
+		fate, err = selection.Fate(ctx, s.Resource)
+	}
+	switch {
+	case fate == discovery.FateUnsure && ctx.Err() != nil:
+		return nil
+	case fate == discovery.FateUnsure:
+		st.setRemovalUnknown(p.Stream, err)
+		return nil
+	case fate == discovery.FateRemoved:
+		err = st.endRemoved(ctx, s)
+	case p.Ended == "":
+		err = st.endDeselected(ctx, p)
+	}
+	if err == nil {
+		delete(st.unselected, p.Stream)
+		st.setRemovalUnknown(p.Stream, nil)
+	}
+	return err
+}
+
+// endDeselected writes the end of a stream that is no longer selected.
+func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
+	cause := "no longer selected: " + st.slot.config.selectors()
+	st.slot.logger.Warn("a stream has ended; the checkpoint keeps its position and objects until it is selected again, "+
+		"or until \"exporter forget\"", "stream", p.Stream, "reason", cause)
+	p.Ended = change.EndedDeselected
+	if p.Time.IsZero() {
+		p.Time = time.Now()
+	}
+	return st.queue.Send(ctx, reflector.Item{Stream: p.Stream, Position: &p,
+		Control: &change.Control{Type: change.ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}})
+}
+
+// endRemoved runs a stream whose resource was removed: it emits the deletion of each object in the inventory, and ends.
+func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
+	r, err := st.resourceAsStored(ctx, s)
+	if err != nil {
+		return err
+	}
+	running := st.add(s.As(r))
+	running.SetResource(nil)
+	st.start(ctx, running)
+	return nil
+}
+
+// resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
+func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (change.Resource, error) {
+	r, first, stop := s.Resource, "", errors.New("stop after the first object")
+	err := st.reads.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
+		first = key
+		return stop
+	})
+	if err != nil && !errors.Is(err, stop) {
+		return r, dependency.Tag(dependency.Checkpoint, err)
+	}
+	namespace, _ := change.SplitKey(first)
+	r.Namespaced = namespace != ""
+	bodies, err := st.reads.Bodies(ctx, s.ID(), []string{first})
+	if err != nil {
+		return r, dependency.Tag(dependency.Checkpoint, err)
+	}
+	var object struct{ APIVersion, Kind string }
+	if body := bodies[first]; body == nil || json.Unmarshal(body, &object) != nil {
+		return r, nil
+	}
+	if group, version, ok := strings.Cut(object.APIVersion, "/"); ok && group == r.Group {
+		r.Version, r.Kind = version, object.Kind
+	} else if !ok && r.Group == "" {
+		r.Version, r.Kind = object.APIVersion, object.Kind
+	}
+	return r, nil
+}
+
+// setRemovalUnknown reports why it is unknown whether a stream's resource was removed; nil when it is known.
+func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if st.removalUnknown[id] == text {
+		return
+	}
+	st.removalUnknown[id] = text
+	st.slot.parts.Observer.RemovalUnknown(id, err)
+	if err != nil {
+		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
+	}
+}
+
+// selectors describes what is selected, by the names of the settings.
+func (c *Config) selectors() string {
+	var patterns []string
+	for _, p := range c.Resources {
+		patterns = append(patterns, p.String())
+	}
+	text := "KUBECDC_RESOURCES is " + strings.Join(patterns, ",")
+	for _, s := range []struct{ name, value string }{{"KUBECDC_NAMESPACES", strings.Join(c.Namespaces, ",")},
+		{"KUBECDC_LABEL_SELECTOR", c.LabelSelector}, {"KUBECDC_FIELD_SELECTOR", c.FieldSelector}} {
+		if s.value != "" {
+			text += ", " + s.name + " is " + s.value
+		}
+	}
+	return text
+}
