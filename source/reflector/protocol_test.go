@@ -169,7 +169,7 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "400") })
 }
 
-// A list that can't be caught up with, since its watch expires or says nothing, begins again.
+// A list that can't be caught up with, since its watch expires or is empty, begins again.
 func TestAListThatCantBeCaughtUpWithBeginsAgain(t *testing.T) {
 	inconsistent := []step{
 		{want: "list limit=2", body: listed("100", "next", "a a 10")},
@@ -189,8 +189,8 @@ func TestAListThatCantBeCaughtUpWithBeginsAgain(t *testing.T) {
 		options reflector.Options
 		watched []step
 	}{
-		"410":    {fresh, []step{expired("200"), expired("200")}},
-		"silent": {plain(), []step{silentWatch("200"), {want: "list metadata limit=1", body: listed("310", "", "a a 10")}, silentWatch("200")}},
+		"410":   {fresh, []step{expired("200"), expired("200")}},
+		"empty": {plain(), []step{emptyWatch("200"), {want: "list metadata limit=1", body: listed("310", "", "a a 10")}, emptyWatch("200")}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resumed("50", "a a 10")

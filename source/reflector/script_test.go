@@ -38,7 +38,7 @@ type step struct {
 	after  string // Retry-After
 	body   string
 	lasts  time.Duration // the connection ends as it should, after so long
-	stay   bool          // the connection stays open and silent
+	stay   bool          // the connection stays open, without a byte
 	cut    bool          // the connection breaks after the body
 	err    error         // there is no answer at all
 	doing  func()

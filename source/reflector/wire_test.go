@@ -258,8 +258,8 @@ func TestABrokenNetworkCostsNoChange(t *testing.T) {
 		"cut and refused":       func(*testing.T) { proxy.Cut(); w.run(10); time.Sleep(time.Second) },
 		"reset":                 func(*testing.T) { w.run(5); proxy.Drop(); w.run(5) },
 		"cut in the middle":     func(*testing.T) { proxy.CutAfter(3000); w.run(20) },
-		"half open":             func(t *testing.T) { proxy.Freeze(); w.run(10); awaitSilence(t, o) },
-		"half open, new server": func(t *testing.T) { proxy.Freeze(); w.run(10); awaitSilence(t, o); proxy.Drop() },
+		"half open":             func(t *testing.T) { proxy.Freeze(); w.run(10); awaitRestart(t, o) },
+		"half open, new server": func(t *testing.T) { proxy.Freeze(); w.run(10); awaitRestart(t, o); proxy.Drop() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			fault(t)
@@ -288,7 +288,7 @@ func TestABrokenNetworkCostsNoChange(t *testing.T) {
 	}
 }
 
-func awaitSilence(t *testing.T, o *quietObserver) {
+func awaitRestart(t *testing.T, o *quietObserver) {
 	t.Helper()
 	o.mu.Lock()
 	n := o.restarts
@@ -301,7 +301,7 @@ func awaitSilence(t *testing.T, o *quietObserver) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatal("the silent connection was not found out")
+			t.Fatal("the half-open connection was not found out")
 		}
 	}
 }
