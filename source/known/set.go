@@ -1,20 +1,18 @@
-// Package known holds what a reflector last emitted of each live object (key, uid, resourceVersion, never a body), and
-// tells how an object that the server shows differs from that. The set runs ahead of the checkpoint: it holds what was
-// emitted, durable or not. After any failure of the sink it is thrown away and loaded again.
+// Package known holds what a reflector last emitted of each live object (key, uid, resourceVersion, never a body), and compares
+// objects of the server with that. The set is ahead of the checkpoint: it holds what was emitted, durable or not. After a
+// failure of the sink it is dropped and loaded again.
 package known
 
 import (
-	"cmp"
 	"hash/maphash"
 	"iter"
 
 	"kubecdc/change"
 )
 
-// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. It is the
-// only thing in memory that grows with the collection, so it is a hash table of its own: entries and keys lie in slabs
-// without pointers, which never move and which the garbage collector does not scan. An object takes about 50 bytes and
-// its key.
+// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. Nothing else in
+// memory grows with the collection, so Set is a hash table of its own: entries and keys are in slabs without pointers, which
+// never move and which the garbage collector does not scan. An object takes about 50 bytes and its key.
 //
 // Many goroutines may read a Set at once while none writes.
 type Set struct {
@@ -23,16 +21,16 @@ type Set struct {
 	slabs   [][]entry
 	keys    [][]byte
 	count   int
-	made    uint32            // entries in slabs, free ones too
+	made    uint32            // entries in slabs, with the free ones
 	free    []uint32          // entries of removed objects
-	waste   int               // bytes of keys that nothing refers to any more
-	bytes   int               // of keys in all
-	odd     map[uint32]Object // what does not fit into an entry
-	pass    uint32            // the number of the list that is running
+	waste   int               // bytes of keys of removed objects
+	bytes   int               // of all keys
+	odd     map[uint32]Object // objects that do not fit into an entry
+	pass    uint32            // the number of the running list
 	initial [8]uint32
 }
 
-// entry packs a uid (a UUID) and a version (an integer below 2^64); what does not fit is kept as text in odd.
+// entry packs a uid (a UUID) and a version (an integer below 2^64). A uid or version that does not fit is in Set.odd as text.
 type entry struct {
 	uid     [16]byte
 	version uint64
@@ -41,7 +39,7 @@ type entry struct {
 	length  uint16
 	odd     bool
 	live    bool
-	seen    uint32 // the last pass that listed it
+	seen    uint32 // the last pass in which a list had it
 }
 
 const (
@@ -87,24 +85,7 @@ func (s *Set) Get(key string) (Object, bool) {
 	return s.unpack(s.table[slot] - 1), true
 }
 
-// Compare returns how an object that the server shows differs from the one in the set. It does what Diff does without
-// making strings, since every event asks for it.
-func (s *Set) Compare(key, uid string, version change.ResourceVersion) Difference {
-	slot, found := s.find(key)
-	if !found {
-		return Absent
-	}
-	n := s.table[slot] - 1
-	e := s.entry(n)
-	v, err := version.Revision()
-	if e.odd || err != nil {
-		return Diff(s.unpack(n), true, uid, version)
-	}
-	var packed [16]byte
-	return differenceOf(packUUID(uid, &packed) && packed == e.uid, cmp.Compare(v, e.version))
-}
-
-// Put records what was emitted last of an object, and that the running list has it.
+// Put records what was last emitted of an object, and that the running list has it.
 func (s *Set) Put(key, uid string, version change.ResourceVersion) {
 	slot, found := s.find(key)
 	if !found {
@@ -152,7 +133,7 @@ func (s *Set) add(key string) (slot uint32) {
 func (s *Set) setKey(e *entry, key string) {
 	last := len(s.keys) - 1
 	if last < 0 || len(s.keys[last])+len(key) > cap(s.keys[last]) {
-		s.keys = append(s.keys, make([]byte, 0, max(min(s.bytes, slabBytes), smallestSlab, len(key)))) // as much as all before it
+		s.keys = append(s.keys, make([]byte, 0, max(min(s.bytes, slabBytes), smallestSlab, len(key)))) // as large as all slabs before it
 		last++
 	}
 	e.slab, e.offset, e.length = uint32(last), uint32(len(s.keys[last])), uint16(len(key)) // a key has at most 63+1+253 bytes
@@ -170,7 +151,7 @@ func (s *Set) grow() {
 	}
 }
 
-// insert puts an entry into the table that is in no slot yet.
+// insert puts an entry, which is in no slot yet, into the table.
 func (s *Set) insert(n uint32) {
 	mask := uint32(len(s.table) - 1)
 	slot := uint32(maphash.Bytes(s.seed, s.key(s.entry(n-1)))) & mask
@@ -206,7 +187,7 @@ func (s *Set) Remove(key string) {
 	s.count--
 	s.table[slot] = 0
 	mask := uint32(len(s.table) - 1)
-	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // those that were pushed on move back
+	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // close the gap that the entry leaves in its probe sequence
 		n := s.table[slot]
 		s.table[slot] = 0
 		s.insert(n)
