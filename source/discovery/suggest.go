@@ -8,7 +8,7 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Doubt says of each idle pattern of a setting that it does nothing, with the nearest names.
+// Doubt returns a line for each idle pattern of a setting, with the nearest names.
 func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
 	for _, p := range idle {
 		lines = append(lines, fmt.Sprintf("%s: %q has no effect, the API server serves no such resource; nearest: %s",
@@ -17,7 +17,7 @@ func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
 	return lines
 }
 
-// Nearest gives the known resources whose names are most like the pattern, for an error message.
+// Nearest returns the ids of the served resources that are nearest to the pattern, for an error message.
 func Nearest(p Pattern, served Served) []string {
 	type candidate struct {
 		id       string
@@ -47,12 +47,12 @@ func Nearest(p Pattern, served Served) []string {
 	return names
 }
 
-// UnknownError names the patterns that nothing matches, each with the nearest names.
+// UnknownError has the patterns that match nothing, each with the nearest names.
 type UnknownError struct{ lines []string }
 
 func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
 
-// Unknown makes the error.
+// Unknown returns the error of the patterns.
 func Unknown(unknown []Pattern, served Served) *UnknownError {
 	e := &UnknownError{}
 	for _, p := range unknown {
