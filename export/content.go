@@ -30,7 +30,7 @@ func (c *Config) metadataOnly(r change.Resource) bool {
 	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true
 	}
-	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Takes(c.Resources, r.ID()))
+	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Selects(c.Resources, r.ID()))
 }
 
 // redactor gives what the objects of a resource pass through; nil where all of them is told.
@@ -60,7 +60,7 @@ func (c *Config) Doubts(served discovery.Served) (lines []string) {
 		setting  string
 		patterns []discovery.Pattern
 	}{{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)}, {"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly}, {"KUBECDC_REDACT", hidden}} {
-		lines = append(lines, discovery.Doubt(s.setting, discovery.Idle(s.patterns, served), served)...)
+		lines = append(lines, discovery.ExplainUnmatched(s.setting, discovery.Unmatched(s.patterns, served), served)...)
 	}
 	return append(lines, c.outOfNamespaces(served)...)
 }

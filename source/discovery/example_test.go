@@ -11,7 +11,7 @@ func ExampleParsePatterns() {
 	patterns, err := discovery.ParsePatterns([]string{"*.apps", "!statefulsets.apps", "pods", "secrets"})
 	fmt.Println(patterns, err)
 	for _, id := range []string{"deployments.apps", "statefulsets.apps", "pods", "secrets", "configmaps"} {
-		fmt.Println(id, discovery.Takes(patterns, id))
+		fmt.Println(id, discovery.Selects(patterns, id))
 	}
 	// Output:
 	// [*.apps !statefulsets.apps pods secrets] <nil>

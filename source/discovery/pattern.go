@@ -79,8 +79,8 @@ func isVersion(s string) bool {
 // wild reports whether the pattern may match resources that do not exist yet.
 func (p Pattern) wild() bool { return p.resource == "*" }
 
-// takes reports whether the pattern selects the resource. Secrets are selected only by their name.
-func (p Pattern) takes(r change.Resource) bool {
+// selects reports whether the pattern selects the resource. Secrets are selected only by their name.
+func (p Pattern) selects(r change.Resource) bool {
 	if p.not || p.wild() && IsSecrets(r) {
 		return false
 	}
@@ -123,8 +123,8 @@ func leftOut(patterns []Pattern, r change.Resource) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.not && p.covers(r) })
 }
 
-// Takes reports whether the patterns would select the resource of this id if it were served.
-func Takes(patterns []Pattern, id string) bool {
+// Selects reports whether the patterns would select the resource of this id if it were served.
+func Selects(patterns []Pattern, id string) bool {
 	r := change.ResourceOf(change.StreamID(id))
-	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.takes(r) })
+	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.selects(r) })
 }

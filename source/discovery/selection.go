@@ -31,13 +31,13 @@ var aliases = [][2]string{
 }
 
 // Select returns the resources that the patterns select, each once, in the order of their ids. unknown are the patterns without
-// a wildcard that match nothing; those with ! are in the result of Idle instead.
+// a wildcard that match nothing; those with ! are in the result of Unmatched instead.
 func Select(patterns []Pattern, served Served) (selected []change.Resource, unknown []Pattern) {
 	picked := map[string]change.Resource{}
 	for _, p := range patterns {
 		found := p.not
 		for _, r := range served.all {
-			if !p.takes(r) || p.version == "" && !served.preferred(r) {
+			if !p.selects(r) || p.version == "" && !served.preferred(r) {
 				continue
 			}
 			found = true
@@ -64,14 +64,14 @@ func Select(patterns []Pattern, served Served) (selected []change.Resource, unkn
 	return selected, unknown
 }
 
-// Idle returns the patterns without a wildcard that match nothing that is served.
-func Idle(patterns []Pattern, served Served) (idle []Pattern) {
+// Unmatched returns the patterns without a wildcard that match nothing that is served.
+func Unmatched(patterns []Pattern, served Served) (unmatched []Pattern) {
 	for _, p := range patterns {
 		if !p.wild() && !served.failed[p.group] && !slices.ContainsFunc(served.all, p.names) {
-			idle = append(idle, p)
+			unmatched = append(unmatched, p)
 		}
 	}
-	return idle
+	return unmatched
 }
 
 // LeftOut returns the patterns with ! in front.

@@ -8,9 +8,9 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// Doubt returns a line for each idle pattern of a setting, with the nearest names.
-func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
-	for _, p := range idle {
+// ExplainUnmatched returns a line for each unmatched pattern of a setting, with the nearest names.
+func ExplainUnmatched(setting string, unmatched []Pattern, served Served) (lines []string) {
+	for _, p := range unmatched {
 		lines = append(lines, fmt.Sprintf("%s: %q has no effect, the API server serves no such resource; nearest: %s",
 			setting, p.text, strings.Join(Nearest(p, served), ", ")))
 	}

@@ -104,7 +104,7 @@ func (l *Limiter) admit(ctx context.Context) error {
 	}
 }
 
-// seat takes a seat, or says after how long to ask again if no answer frees one.
+// tryStart starts a request, or returns how long to wait if no answer comes earlier.
 func (l *Limiter) tryStart(now time.Time) (wait time.Duration, started bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
