@@ -177,8 +177,8 @@ func (r *Reflector) unsupported(err error) (pause time.Duration) {
 
 // resetBackoff lets the next pause be short, since the server delivers.
 func (r *Reflector) resetBackoff() {
-	r.retry.Reset()
 	if r.failures > 0 {
+		r.retry.Reset()
 		r.failures, r.warned = 0, warnings{}
 	}
 }
