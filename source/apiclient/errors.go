@@ -22,7 +22,8 @@ func IsGone(err error) bool { return apierrors.IsResourceExpired(err) || apierro
 // IsRefused reports that a collection can't be read (no permission, no such resource), and that a short wait will not change
 // that. The stream reports it and retries slowly; other streams go on.
 func IsRefused(err error) bool {
-	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) || apierrors.IsMethodNotSupported(err)
+	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsUnauthorized(err) ||
+		apierrors.IsMethodNotSupported(err)
 }
 
 // IsInvalid reports that the server does not understand the request, as an aggregated API server without exact reads.
@@ -65,7 +66,8 @@ func RetryAfter(err error) time.Duration {
 // goes on from its position; only an end that repeats is a failure.
 func IsConnectionEnd(err error) bool {
 	var netErr net.Error
-	return errors.Is(err, ErrIdle) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
+	return errors.Is(err, ErrIdle) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
 }
 
 // Reason returns a short reason for logs: the message of the server's Status if it sent one.

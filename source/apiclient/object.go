@@ -140,7 +140,8 @@ func (o *Object) Prepare(redactor *redact.Redactor, r *change.Resource) error {
 type lackingError struct{ name, uid, version string }
 
 func (e *lackingError) Error() string {
-	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %s)", e.name, e.uid, quoteVersion(e.version))
+	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %s)",
+		e.name, e.uid, quoteVersion(e.version))
 }
 
 // quoteVersion quotes a resourceVersion if it looks like one, since no other part of an object may get into an error.

@@ -31,7 +31,8 @@ type Watch struct {
 
 // Watch opens a watch that begins after the version. A server sends a bookmark about once a minute, so a connection that is
 // idle for longer than the client's timeout is half open.
-func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion, timeoutSeconds int) (*Watch, error) {
+func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
+	timeoutSeconds int) (*Watch, error) {
 	return c.openWatch(ctx, s, metadataOnly, watchParams(s, version, timeoutSeconds))
 }
 
@@ -114,7 +115,8 @@ func eventType(raw []byte) string {
 func (e Event) Status() error {
 	status := metav1.Status{}
 	if err := json.Unmarshal(e.Object.Raw, &status); err != nil {
-		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.Object.Raw), rawjson.ErrMalformed) // not quoted: it may be an object
+		// The bytes are not quoted: they may be an object.
+		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.Object.Raw), rawjson.ErrMalformed)
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }
@@ -130,6 +132,7 @@ func (e Event) Bookmark() (Bookmark, error) {
 	if !e.Object.Version.Valid() {
 		return Bookmark{}, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
-	end, _ := rawjson.Text(rawjson.Member(rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))
+	annotations := rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations")
+	end, _ := rawjson.Text(rawjson.Member(annotations, metav1.InitialEventsAnnotationKey))
 	return Bookmark{Version: e.Object.Version, InitialEnd: end == "true"}, nil
 }

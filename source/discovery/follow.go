@@ -54,7 +54,8 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 }
 
 // followTrigger sends to trigger at every event of one collection.
-func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resource, trigger chan<- struct{}, poll time.Duration, log *slog.Logger) {
+func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resource, trigger chan<- struct{}, poll time.Duration,
+	log *slog.Logger) {
 	stream := change.NewStream(r, "", "", "")
 	for ctx.Err() == nil {
 		if err := watchTrigger(ctx, client, stream, trigger); err != nil && apiclient.IsRefused(err) {
@@ -68,7 +69,8 @@ func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resou
 }
 
 func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, trigger chan<- struct{}) error {
-	p, err := client.List(ctx, stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
+	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+	p, err := client.List(ctx, stream, one, func(*apiclient.Page, []byte) error { return nil })
 	if err != nil {
 		return err
 	}

@@ -44,7 +44,8 @@ func ParsePattern(s string) (Pattern, error) {
 	}
 	p.group = strings.Join(rest, ".")
 	switch {
-	case p.resource == "" || s == "*" || strings.ContainsAny(s, "/ \t!") || strings.Contains(s, "..") || strings.Contains(s[1:], "*"):
+	case p.resource == "" || s == "*" || strings.ContainsAny(s, "/ \t!") ||
+		strings.Contains(s, "..") || strings.Contains(s[1:], "*"):
 		return p, fmt.Errorf("%q is no resource: write the plural and the group as kubectl does (pods, deployments.apps, "+
 			"deployments.v1.apps), *.GROUP for all of a group, *, or any of the first with ! in front to leave it out", given)
 	case not && p.version != "":

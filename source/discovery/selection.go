@@ -16,7 +16,7 @@ type Selection struct {
 	discovery *Server
 	patterns  []Pattern
 	served    Served
-	doubts    map[string]error // by id of resources that discovery does not show, and that are in Resources all the same (removal.go)
+	doubts    map[string]error // by id of resources in Resources that discovery does not show (removal.go)
 }
 
 // aliases are pairs of resources in two groups that have the same objects. If both are matched, the second is left out. Both

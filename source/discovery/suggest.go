@@ -56,7 +56,8 @@ func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
 func Unknown(unknown []Pattern, served Served) *UnknownError {
 	e := &UnknownError{}
 	for _, p := range unknown {
-		e.lines = append(e.lines, fmt.Sprintf("KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
+		e.lines = append(e.lines, fmt.Sprintf(
+			"KUBECDC_RESOURCES: the API server serves no %q that can be listed and watched; nearest: %s",
 			p.text, strings.Join(Nearest(p, served), ", ")))
 	}
 	return e

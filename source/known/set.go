@@ -133,7 +133,8 @@ func (s *Set) add(key string) (slot uint32) {
 func (s *Set) setKey(e *entry, key string) {
 	last := len(s.keys) - 1
 	if last < 0 || len(s.keys[last])+len(key) > cap(s.keys[last]) {
-		s.keys = append(s.keys, make([]byte, 0, max(min(s.bytes, slabBytes), smallestSlab, len(key)))) // as large as all slabs before it
+		size := max(min(s.bytes, slabBytes), smallestSlab, len(key)) // as large as all slabs before it
+		s.keys = append(s.keys, make([]byte, 0, size))
 		last++
 	}
 	e.slab, e.offset, e.length = uint32(last), uint32(len(s.keys[last])), uint16(len(key)) // a key has at most 63+1+253 bytes
@@ -187,7 +188,7 @@ func (s *Set) Remove(key string) {
 	s.count--
 	s.table[slot] = 0
 	mask := uint32(len(s.table) - 1)
-	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // close the gap that the entry leaves in its probe sequence
+	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // close the gap in the probe sequence
 		n := s.table[slot]
 		s.table[slot] = 0
 		s.insert(n)

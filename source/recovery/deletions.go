@@ -64,7 +64,8 @@ type identity struct{ key, uid string }
 // listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest
 // deletion to the oldest, several of them concurrently.
 func (s *search) listBeforeDeletions(ctx context.Context) error {
-	deletions := slices.DeleteFunc(s.sizes.openDeletions(s.oldestReadable(), s.To), func(r uint64) bool { return r-1 < s.oldestReadable() })
+	deletions := s.sizes.openDeletions(s.oldestReadable(), s.To)
+	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldestReadable() })
 	slices.Reverse(deletions)
 	var after map[identity]bool // what exists just before the next deletion; nil: the list
 	for len(deletions) > 0 {
@@ -216,7 +217,8 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 		if len(open) == 1 {
 			return open[0], nil
 		}
-		s.incomplete(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where", l.key, lo, hi))
+		s.incomplete(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
+			l.key, lo, hi))
 	}
 	return s.bisect(ctx, l, lo, hi)
 }

@@ -55,7 +55,8 @@ func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64
 	if h.aggregated {
 		return h.countNames(ctx, namespace, at)
 	}
-	p, err := h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}, func(apiclient.Object) error { n++; return nil })
+	one := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}
+	p, err := h.page(ctx, at, one, func(apiclient.Object) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
@@ -87,7 +88,8 @@ func (h *ExactReads) countNames(ctx context.Context, namespace string, at change
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
 	at := change.VersionOf(revision)
-	_, err = h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}, func(found apiclient.Object) error {
+	byName := apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}
+	_, err = h.page(ctx, at, byName, func(found apiclient.Object) error {
 		if found.Key() != key {
 			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
 		}
@@ -115,7 +117,8 @@ func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint6
 
 // page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
 // (5xx, a lost connection). visit sees no item twice, since it is called after the whole page was read.
-func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
+func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
+	visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items [][]byte
@@ -143,13 +146,15 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}
 	if p.Version.Compare(at) != 0 {
-		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
+		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores "+
+			"resourceVersionMatch=Exact",
 			ErrNotPossible, path, at, p.Version)
 	}
 	for _, raw := range items {
 		o, err := apiclient.ParseObject(raw)
 		if err == nil && o.Version.Compare(at) > 0 {
-			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
+			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores "+
+				"resourceVersionMatch=Exact",
 				ErrNotPossible, path, at, o.Key(), o.Version)
 		}
 		if err == nil {

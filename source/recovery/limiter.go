@@ -164,6 +164,7 @@ func (l *Limiter) lower(sent, now time.Time, to float64, reason string) {
 	l.rise, l.lowered = riseAfterFall*l.start, now
 	if now.Sub(l.logged) > time.Minute {
 		l.logged = now
-		l.log.Info("the API server is overloaded or slow: recovery makes fewer requests", "requests a second", int(to), "reason", reason)
+		l.log.Info("the API server is overloaded or slow: recovery makes fewer requests",
+			"requests a second", int(to), "reason", reason)
 	}
 }

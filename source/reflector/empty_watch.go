@@ -58,7 +58,8 @@ const (
 // endedEmpty decides what follows an empty watch. differed says that the list before the watch differed from the log.
 func (w *watching) endedEmpty(ctx context.Context, differed bool) (state, error) {
 	if differed {
-		return w.enter(&expired{w}, fmt.Sprintf("the watch from resourceVersion %s does not deliver changes that a list shows", w.cursor)), nil
+		reason := fmt.Sprintf("the watch from resourceVersion %s does not deliver changes that a list shows", w.cursor)
+		return w.enter(&expired{w}, reason), nil
 	}
 	w.client, w.bookmarks = w.shared, false
 	w.empty.watches++
@@ -108,7 +109,8 @@ func (w *watching) compare(ctx context.Context) error {
 	}
 	w.empty.listed, w.empty.listTook = time.Now(), time.Since(started)
 	switch {
-	case apiclient.IsUnreadable(err) && !errors.Is(err, apiclient.ErrUnsupported): // it is in the dead letter, not among the known objects
+	case apiclient.IsUnreadable(err) && !errors.Is(err, apiclient.ErrUnsupported):
+		// What can't be read is in the dead letter, and not among the known objects.
 		w.log.Warn("a quiet collection can't be compared with the log", "error", err)
 	case err != nil:
 		return err

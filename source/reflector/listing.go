@@ -132,7 +132,8 @@ func (l *listing) read(ctx context.Context) error {
 // expired answers a 410 on a page: the server has compacted the list's version.
 func (l *listing) expired(err error) error {
 	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" {
-		l.log.Warn("the list goes on with an inconsistent token", "reason", apiclient.Reason(err), "from", l.version, "objects", l.objects)
+		l.log.Warn("the list goes on with an inconsistent token", "reason", apiclient.Reason(err), "from", l.version,
+			"objects", l.objects)
 		l.token, l.until = next, l.version
 		return nil
 	}
@@ -280,7 +281,8 @@ func (l *listing) inferred(version change.ResourceVersion) change.Gap {
 	g := *l.gap
 	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"
 	if l.rewinds || l.rewound {
-		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, also where it is older"
+		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, " +
+			"also where it is older"
 	}
 	g.Created, g.Updated, g.Deleted = l.created, l.updated, l.deleted
 	g.Inferred = l.created + l.updated + l.deleted

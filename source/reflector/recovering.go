@@ -131,7 +131,8 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 	case back:
 		return fmt.Errorf("%w: the server has objects that are older than in the log: its history went back", recovery.ErrNotPossible)
 	case ahead:
-		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted", recovery.ErrNotPossible)
+		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted",
+			recovery.ErrNotPossible)
 	case to < from:
 		return fmt.Errorf("%w: the server's history went back from %d to %d", recovery.ErrNotPossible, from, to)
 	case to == from && len(gap.Changed)+len(gap.Missing) > 0:

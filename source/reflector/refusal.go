@@ -49,5 +49,6 @@ func (r *Reflector) endRefusal(ctx context.Context) error {
 }
 
 func (r *Reflector) sendRefusal(ctx context.Context, kind, cause string) error {
-	return r.sendControl(ctx, change.Control{Type: kind, ResourceVersion: r.position, Cause: cause, SinceMs: r.refusal.since.UnixMilli()})
+	return r.sendControl(ctx, change.Control{Type: kind, ResourceVersion: r.position, Cause: cause,
+		SinceMs: r.refusal.since.UnixMilli()})
 }

@@ -42,7 +42,8 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 			return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 		}
 		if unchanged := v.then.empty.unchanged; unchanged != "" {
-			return v.enter(v.then, fmt.Sprintf("nothing differs at resourceVersion %s; watching once more from %s", unchanged, v.cursor)), nil
+			reason := fmt.Sprintf("nothing differs at resourceVersion %s; watching once more from %s", unchanged, v.cursor)
+			return v.enter(v.then, reason), nil
 		}
 	}
 	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
