@@ -30,7 +30,7 @@ func (c *Config) metadataOnly(r change.Resource) bool {
 	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true
 	}
-	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Takes(c.Resources, r.ID()))
+	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Selects(c.Resources, r.ID()))
 }
 
 // redactor returns the redactor of a resource's objects; nil if they are exported in full.
@@ -64,7 +64,7 @@ func (c *Config) Warnings(served discovery.Served) (lines []string) {
 		{"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly},
 		{"KUBECDC_REDACT", redacted},
 	} {
-		lines = append(lines, discovery.Doubt(s.setting, discovery.Idle(s.patterns, served), served)...)
+		lines = append(lines, discovery.ExplainUnmatched(s.setting, discovery.Unmatched(s.patterns, served), served)...)
 	}
 	return append(lines, c.leftOutByNamespaces(served)...)
 }

@@ -1,6 +1,6 @@
-// Package apiclient speaks an API server's list and watch protocol: requests, pages, events, errors. It hands on the
-// server's own bytes and finds in each object only what the protocol needs (namespace, name, uid, resourceVersion). It
-// keeps no state of a stream and decides nothing: what an answer means for a stream is up to its callers.
+// Package apiclient implements the client side of an API server's list and watch protocol: requests, pages, events, errors. It
+// returns the server's own bytes and finds in each object only what the protocol needs (namespace, name, uid,
+// resourceVersion). It keeps no state of a stream: its callers decide how a stream answers a response.
 package apiclient
 
 import (
@@ -24,7 +24,7 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// DefaultIdle is the idle timeout of a new client: three of the bookmarks that a watch sends once a minute.
+// DefaultIdle is the idle timeout of a new client: the time of three bookmarks, which come once a minute.
 const DefaultIdle = 3 * time.Minute
 
 // Client makes the requests. client-go provides the connection, TLS and credentials, and renews them.
@@ -32,14 +32,14 @@ type Client struct {
 	http     *http.Client
 	config   *rest.Config
 	base     *url.URL
-	idle     time.Duration // a connection on which no byte comes for so long is half open
-	withhold bool          // errors quote no answer that is not a Status: it could be an object
+	idle     time.Duration // a connection without a byte for so long is half open
+	withhold bool          // errors quote a response only if it is a Status: else it could be an object
 }
 
 // New prepares a client. It makes no request.
 func New(config *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
-	config.DisableCompression = true // the list is read at memory speed on one network; gzip costs both sides CPU
+	config.DisableCompression = true // gzip costs both sides CPU, and the network is fast
 	if config.UserAgent == "" {
 		config.UserAgent = "kubecdc"
 	}
@@ -55,14 +55,14 @@ func New(config *rest.Config) (*Client, error) {
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle}, nil
 }
 
-// ProxyName names the proxy between, for messages; empty if there is none.
+// ProxyName returns the name of the proxy in between, for messages; empty if there is none.
 func (c *Client) ProxyName() string { return kubeapi.ProxyOf(c.config, c.base) }
 
 // Host returns the API server's address, for messages.
 func (c *Client) Host() string { return c.base.Host }
 
-// With returns the same client, on the same connections, with another idle timeout. withhold keeps what the server sends
-// out of errors: it could be an object that must be redacted.
+// With returns a client on the same connections with another idle timeout. withhold keeps responses out of errors, since they
+// could be objects that must be redacted.
 func (c *Client) With(idle time.Duration, withhold bool) *Client {
 	same := *c
 	same.idle, same.withhold = idle, withhold
@@ -113,7 +113,7 @@ func singleSlash(base, path string) string {
 	return base + path
 }
 
-// readStatus turns any answer but 200 into an error. A body that is not a Status (plain text, or a proxy's page) becomes its
+// readStatus returns the error of any response but 200. A body that is not a Status (plain text, or a proxy's page) becomes the
 // message.
 func readStatus(resp *http.Response, withhold bool) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
@@ -122,7 +122,8 @@ func readStatus(resp *http.Response, withhold bool) error {
 		message := snippet(body)
 		switch {
 		case withhold:
-			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted", len(body))
+			message = fmt.Sprintf("an answer of %d bytes that is no Status, not shown since objects of this stream are redacted",
+				len(body))
 		case strings.HasPrefix(message, "<"): // an API server's own are plain text
 			message = "an HTML page, as a proxy answers: " + message
 		}
@@ -151,7 +152,7 @@ func reasonOf(code int) metav1.StatusReason {
 	return metav1.StatusReasonInternalError
 }
 
-// snippet is the beginning of a body, on one line.
+// snippet returns the beginning of a body on one line.
 func snippet(body []byte) string {
 	return strings.Join(strings.Fields(string(body[:min(len(body), 300)])), " ")
 }
@@ -176,11 +177,11 @@ func VersionPath(group, version string) string {
 	return "/apis/" + group + "/" + version
 }
 
-// Fresh returns the same client on connections of its own: behind a load balancer they may lead to another API server.
+// Fresh returns a client with new connections: behind a load balancer they may lead to another API server.
 func (c *Client) Fresh() (*Client, error) {
 	config := rest.CopyConfig(c.config)
 	if config.Proxy == nil {
-		config.Proxy = http.ProxyFromEnvironment // the default, but said here it keeps client-go from sharing the transport
+		config.Proxy = http.ProxyFromEnvironment // the default; set explicitly, it keeps client-go from sharing the transport
 	}
 	fresh, err := New(config)
 	if err != nil {
@@ -191,7 +192,7 @@ func (c *Client) Fresh() (*Client, error) {
 	return fresh, nil
 }
 
-// Read reads one small document whole.
+// Read reads one small document.
 func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {
 	return c.readAs(ctx, path, acceptJSON)
 }
@@ -205,7 +206,7 @@ func (c *Client) readAs(ctx context.Context, path, accept string) ([]byte, error
 	return io.ReadAll(io.LimitReader(body, 64<<20))
 }
 
-// ReadJSON reads one document and decodes it. accept lists the forms that the caller understands; empty: plain JSON.
+// ReadJSON reads one document and decodes it. accept is the Accept header; empty: plain JSON.
 func (c *Client) ReadJSON(ctx context.Context, path, accept string, into any) error {
 	if accept == "" {
 		accept = acceptJSON

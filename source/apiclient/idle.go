@@ -8,7 +8,7 @@ import (
 )
 
 // ErrIdle reports a half-open connection: no byte came for the idle timeout, and the connection did not end.
-var ErrIdle = errors.New("the connection went silent: no byte, no end")
+var ErrIdle = errors.New("the connection is half open: no byte came, and it did not end")
 
 // idleBody ends a read of a body when no byte comes for the idle timeout. The timer runs only while the reader waits for the
 // server, not while the reader is busy.

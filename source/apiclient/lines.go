@@ -7,24 +7,24 @@ import (
 )
 
 const (
-	smallestLines = 4 << 10 // most watches of a cluster are quiet, and a few hundred of them add up
+	smallestLines = 4 << 10 // most of a few hundred watches are quiet
 	largestLines  = 64 << 10
 )
 
-// lines reads the lines of a watch. It reads into slabs that are never written again and hands out slices of them: a line
-// needs no copy, and the caller may keep it, which keeps its slab too.
+// lines reads the lines of a watch. It reads into slabs that are never written again and returns slices of them, so a line
+// needs no copy. A caller that keeps a line keeps its slab too.
 type lines struct {
 	from  io.Reader
-	slab  []byte // what was read
-	start int    // of the line that is not complete yet
-	seen  int    // up to here it has no end
+	slab  []byte // the bytes that were read
+	start int    // where the incomplete line starts
+	seen  int    // up to here the incomplete line has no newline
 	reads int    // into this slab
 	err   error  // of the last read
 }
 
 func newLines(from io.Reader) *lines { return &lines{from: from} }
 
-// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end within one.
+// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line.
 func (l *lines) next() ([]byte, error) {
 	for {
 		if n := bytes.IndexByte(l.slab[l.seen:], '\n'); n >= 0 {
@@ -57,15 +57,15 @@ func (l *lines) read() {
 	l.reads++
 }
 
-// shrink drops a slab that a burst or a large object made large, once all of its lines were handed out.
+// shrink drops a slab that a burst or a large object has enlarged, if all of its lines were returned.
 func (l *lines) shrink() {
 	if l.start == len(l.slab) && cap(l.slab) > smallestLines {
 		l.slab, l.start, l.seen, l.reads = nil, 0, 0, 0
 	}
 }
 
-// renew begins a slab with the line that is not complete. The slab is larger than the last one if few reads filled that or
-// if the line needs it, and smaller if many reads did.
+// renew begins a slab with the incomplete line. The slab is larger than the last one if a few reads have filled that one or if
+// the line needs it, and smaller if it took many reads.
 func (l *lines) renew() {
 	size := max(cap(l.slab), smallestLines)
 	switch {

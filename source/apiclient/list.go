@@ -12,7 +12,7 @@ import (
 	"kubecdc/internal/rawjson"
 )
 
-// Page is what one page of a list says besides its items.
+// Page is one page of a list without its items.
 type Page struct {
 	Version   change.ResourceVersion // of the whole list: the same on every page
 	Continue  string                 // empty on the last page
@@ -28,8 +28,8 @@ func (p *Page) check() error {
 	return fmt.Errorf("%w: the list's is %q", ErrUnsupported, p.Version)
 }
 
-// List reads one page and hands each item to visit as it comes off the wire: never the page as a whole. The visitor may
-// keep the item's bytes.
+// List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
+// visit may keep the item's bytes.
 func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit func(*Page, []byte) error) (Page, error) {
 	accept := acceptJSON
 	if o.MetadataOnly {
@@ -43,7 +43,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 	return readPage(body, visit)
 }
 
-// readPage takes a List object apart: {"kind":…,"metadata":{…},"items":[…]}, in any order.
+// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order.
 func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
 	d := jsontext.NewDecoder(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	p := Page{Remaining: -1}
@@ -83,7 +83,7 @@ func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
 	return nil
 }
 
-// unquoted returns an error of the JSON decoder without the text that it quotes.
+// unquoted returns an error of the JSON decoder without the text that it quotes, which may be of an object.
 func unquoted(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {

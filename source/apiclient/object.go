@@ -10,10 +10,10 @@ import (
 	"kubecdc/redact"
 )
 
-// Object is one object as the server sent it, with the four fields that the protocol needs found in it.
+// Object is one object as the server sent it, and the four of its fields that the watch protocol needs.
 type Object struct {
 	Raw       []byte
-	joined    string // namespace and name, as change.ObjectKey joins them; empty: not known
+	joined    string // the key, if namespace and name stand side by side in one string; else empty
 	Namespace string
 	Name      string
 	UID       string
@@ -29,8 +29,8 @@ func (o *Object) Key() string {
 	return change.ObjectKey(o.Namespace, o.Name)
 }
 
-// ParseObject finds the identity in raw and checks that raw is one JSON object and nothing else. Its bytes are spliced into
-// records as they are, so a broken object would break the record for every consumer.
+// ParseObject finds the identity in raw and checks that raw is one JSON object and nothing else. Its bytes go into records as
+// they are, so a malformed object would make the record malformed.
 func ParseObject(raw []byte) (Object, error) {
 	s := rawjson.New(raw)
 	o := Object{}
@@ -44,7 +44,7 @@ func ParseObject(raw []byte) (Object, error) {
 	return o, o.Check()
 }
 
-// scan reads the object that comes next. It looks into metadata only and skips over the rest.
+// scan reads the next object. It skips everything but metadata.
 func (o *Object) scan(s *rawjson.Scanner) {
 	start := s.Offset()
 	for name, more := s.First(); more; name, more = s.Next() {
@@ -83,7 +83,7 @@ func (o *Object) scanMetadata(s *rawjson.Scanner) {
 	o.identify(&found)
 }
 
-// rawIdentity holds the raw values that scanMetadata finds. A value that is not a string counts as missing.
+// rawIdentity has the raw values that scanMetadata finds. A value that is not a string counts as missing.
 type rawIdentity struct{ namespace, name, uid, version []byte }
 
 // identify copies the identity into one string, and slices key, namespace, name, uid and version out of it.
@@ -140,7 +140,8 @@ func (o *Object) Prepare(redactor *redact.Redactor, r *change.Resource) error {
 type lackingError struct{ name, uid, version string }
 
 func (e *lackingError) Error() string {
-	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %s)", e.name, e.uid, quoteVersion(e.version))
+	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %s)",
+		e.name, e.uid, quoteVersion(e.version))
 }
 
 // quoteVersion quotes a resourceVersion if it looks like one, since no other part of an object may get into an error.

@@ -16,7 +16,7 @@ const (
 	acceptWatchMeta = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 )
 
-// selectors returns what is the same in every request for a collection.
+// selectors returns the parameters that every request for a collection has.
 func selectors(s *change.Stream) url.Values {
 	q := url.Values{}
 	if s.LabelSelector != "" {
@@ -28,23 +28,23 @@ func selectors(s *change.Stream) url.Values {
 	return q
 }
 
-// ListOptions say what to list of a collection.
+// ListOptions selects what to list of a collection.
 type ListOptions struct {
 	MetadataOnly bool
 	Limit        int                    // objects a page; 0: all in one
 	Continue     string                 // the token of the page before
-	Exact        change.ResourceVersion // the past: the collection as it was at this resourceVersion and at no other
-	Namespace    string                 // only this one, of a collection of all namespaces
+	Exact        change.ResourceVersion // the collection as it was at this resourceVersion; empty: as it is now
+	Namespace    string                 // of a collection of all namespaces: only this one
 	Name         string                 // only the object of this name
 }
 
 // query builds the parameters of one page.
 //
-// The first page of a list of the present sets no resourceVersion: "most recent", a consistent read, so the list is never
-// older than a position that any earlier request of any server led to. resourceVersion=0 ("any") would be cheaper and could
-// go back in time; it is never used. A continue token carries the first page's version and must be sent without one.
+// The first page of a list of the present sets no resourceVersion ("most recent"). That is a consistent read, so the list is
+// never older than anything that a server has sent before. resourceVersion=0 ("any") is cheaper and may go back in time; it is
+// never used. A continue token has the first page's version in it and must be sent without a resourceVersion.
 //
-// A list of the past sets resourceVersionMatch=Exact. The server answers 410 when it has compacted that revision.
+// A list of the past sets resourceVersionMatch=Exact. The server answers 410 if it has compacted that revision.
 func (o ListOptions) query(s *change.Stream) url.Values {
 	q := selectors(s)
 	if o.Limit > 0 {
@@ -70,8 +70,8 @@ func joinSelectors(a, b string) string {
 	return a + "," + b
 }
 
-// watchParams asks for every event after the version, with bookmarks, until the server's timeout.
-// For a watch resourceVersion means "start exactly after it"; resourceVersionMatch must not be set.
+// watchParams asks for every event after the version, with bookmarks, until the server's timeout. In a watch, resourceVersion
+// means "start exactly after it", and resourceVersionMatch must not be set.
 func watchParams(s *change.Stream, version change.ResourceVersion, timeoutSeconds int) url.Values {
 	q := selectors(s)
 	q.Set("watch", "1")
@@ -81,8 +81,8 @@ func watchParams(s *change.Stream, version change.ResourceVersion, timeoutSecond
 	return q
 }
 
-// watchListParams asks for all objects and then for every event after them (KEP-3157). Without a resourceVersion it is
-// "most recent", a consistent read like the list's; resourceVersionMatch must be NotOlderThan.
+// watchListParams asks for all objects and then for every event after them (KEP-3157). Without a resourceVersion that is a
+// consistent read, as a list; resourceVersionMatch must be NotOlderThan.
 func watchListParams(s *change.Stream, timeoutSeconds int) url.Values {
 	q := selectors(s)
 	q.Set("watch", "1")

@@ -20,7 +20,7 @@ type Event struct {
 	Type   string // ADDED, MODIFIED, DELETED, BOOKMARK, ERROR, or one that is not known yet
 	Object Object
 	Line   []byte
-	Err    error // it can't be read; line is what came
+	Err    error // why the event can't be read; Line has it as it came
 }
 
 // Watch reads the events of one watch connection.
@@ -29,9 +29,10 @@ type Watch struct {
 	lines *lines
 }
 
-// Watch opens a watch after the version. A server sends a bookmark about once a minute, so a connection that is idle for
-// longer than the client's timeout is half open.
-func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion, timeoutSeconds int) (*Watch, error) {
+// Watch opens a watch that begins after the version. A server sends a bookmark about once a minute, so a connection that is
+// idle for longer than the client's timeout is half open.
+func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
+	timeoutSeconds int) (*Watch, error) {
 	return c.openWatch(ctx, s, metadataOnly, watchParams(s, version, timeoutSeconds))
 }
 
@@ -55,9 +56,9 @@ func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly b
 // Close ends the watch.
 func (w *Watch) Close() { _ = w.body.Close() }
 
-// Next reads one event. The caller may keep its bytes. io.EOF is the server's ordinary end; a line cut in its
-// middle is io.ErrUnexpectedEOF and is never delivered. kube-apiserver ends each event with a newline and writes none
-// inside (its JSON serializer's framer; pretty-printing is only on request).
+// Next reads one event. The caller may keep its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
+// returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its
+// JSON serializer's framer; it pretty-prints only on request).
 func (w *Watch) Next() (Event, error) {
 	for {
 		line, err := w.lines.next()
@@ -110,26 +111,28 @@ func eventType(raw []byte) string {
 	return kind
 }
 
-// Status returns the error that an ERROR event carries.
+// Status returns the error of an ERROR event.
 func (e Event) Status() error {
 	status := metav1.Status{}
 	if err := json.Unmarshal(e.Object.Raw, &status); err != nil {
-		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.Object.Raw), rawjson.ErrMalformed) // not quoted: it may be an object
+		// The bytes are not quoted: they may be an object.
+		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.Object.Raw), rawjson.ErrMalformed)
 	}
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Bookmark is what a BOOKMARK event says.
+// Bookmark is the content of a BOOKMARK event.
 type Bookmark struct {
 	Version    change.ResourceVersion
-	InitialEnd bool // all objects of a streaming list were sent
+	InitialEnd bool // the server has sent all objects of a streaming list
 }
 
-// Bookmark returns what a BOOKMARK event says.
+// Bookmark returns the content of a BOOKMARK event.
 func (e Event) Bookmark() (Bookmark, error) {
 	if !e.Object.Version.Valid() {
 		return Bookmark{}, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
-	end, _ := rawjson.Text(rawjson.Member(rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))
+	annotations := rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations")
+	end, _ := rawjson.Text(rawjson.Member(annotations, metav1.InitialEventsAnnotationKey))
 	return Bookmark{Version: e.Object.Version, InitialEnd: end == "true"}, nil
 }

@@ -10,27 +10,29 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// Of a resource that kube-apiserver keeps in etcd two things are known: a revision writes one key, and
-// remainingItemCount is the exact count of that revision. An aggregated API server has a store of its own, of which
-// neither is known. Its gaps are recovered without both: every revision is read, and objects are counted, not estimates
-// of them; else a gap record might say complete and not be.
+// For a resource that kube-apiserver keeps in etcd two things are known: a revision writes one key, and remainingItemCount is
+// exact at that revision. An aggregated API server has its own store, for which neither is known. Its gaps are recovered
+// without them: every revision is read, and objects are counted one by one. Else a gap record could say "complete" wrongly.
 
-// builtIn are the groups that kube-apiserver itself serves, for where its APIServices may not be read.
-var builtIn = []string{"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io",
-	"authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io", "events.k8s.io",
-	"flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "policy", "rbac.authorization.k8s.io",
-	"resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io"}
+// builtIn are the groups that kube-apiserver serves itself. They are used if APIServices may not be read.
+var builtIn = []string{
+	"", "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "apps", "authentication.k8s.io",
+	"authorization.k8s.io", "autoscaling", "batch", "certificates.k8s.io", "coordination.k8s.io", "discovery.k8s.io",
+	"events.k8s.io", "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io",
+	"policy", "rbac.authorization.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
+	"storagemigration.k8s.io",
+}
 
-// Aggregated reports whether an aggregated API server may serve the resource: an APIService says so, or nothing may be read
-// that says otherwise.
+// Aggregated reports whether an aggregated API server may serve the resource: because its APIService says so, or because
+// APIServices may not be read and the group is not built in.
 func Aggregated(ctx context.Context, client *apiclient.Client, r change.Resource) (bool, error) {
 	if r.Group == "" {
-		return false, nil // can't be delegated
+		return false, nil // the core group can't be aggregated
 	}
 	var service struct{ Spec struct{ Service *struct{} } }
 	err := client.ReadJSON(ctx, "/apis/apiregistration.k8s.io/v1/apiservices/"+r.Version+"."+r.Group, "", &service)
 	switch {
-	case apierrors.IsNotFound(err): // a server that does not aggregate
+	case apierrors.IsNotFound(err): // a server without aggregation
 		return false, nil
 	case apiclient.IsRefused(err):
 		return !slices.Contains(builtIn, r.Group), nil

@@ -13,18 +13,18 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// This file reads the documents in which an API server says what it serves. A server of 1.27 or later has two for everything
-// (KEP-3352), an older one has one for each version of each group.
+// This file reads an API server's discovery documents. A server of 1.27 or later has two for everything (KEP-3352), an older one
+// has one for each version of each group.
 //
-// client-go's discovery reads them as well, and brings along the types of every built-in resource: half of the
-// program, of which an exporter of raw objects uses nothing, and 20 MB of memory.
+// client-go's discovery client reads them too, but it links the types of every built-in resource: half of the program's size
+// and 20 MB of memory, for types that an exporter of raw objects does not use.
 
-// acceptDocuments asks for the aggregated form; v2beta1, before 1.30, looks the same. What else a server knows it
-// gives as it always did.
+// acceptDocuments asks for the aggregated form; v2beta1, before 1.30, has the same fields. A server that knows neither answers
+// with plain JSON.
 const acceptDocuments = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList," +
 	"application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,application/json"
 
-// apiDocument is any of the three that /api and /apis may answer with.
+// apiDocument is any of the three documents that /api and /apis answer with.
 type apiDocument struct {
 	Items    []apidiscovery.APIGroupDiscovery // APIGroupDiscoveryList
 	Groups   []metav1.APIGroup                // APIGroupList, of /apis
@@ -51,7 +51,7 @@ func (d *Server) documents(ctx context.Context) (Served, error) {
 	return s, nil
 }
 
-// groups returns the groups that the document names without their resources.
+// groups returns the groups that the document has without their resources.
 func (d *apiDocument) groups() []metav1.APIGroup {
 	core := metav1.APIGroup{}
 	for _, v := range d.Versions {
@@ -64,8 +64,8 @@ func (d *apiDocument) groups() []metav1.APIGroup {
 	return []metav1.APIGroup{core}
 }
 
-// addAggregated adds the groups of the aggregated form. The preferred version comes first. A version whose own API server
-// is away is marked as stale.
+// addAggregated adds the groups of the aggregated form. The preferred version comes first. If the API server of a version is
+// down, the version is marked as stale.
 func (s *Served) addAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	for _, g := range groups {
 		for _, v := range g.Versions {
@@ -86,7 +86,7 @@ func (s *Served) addAggregated(groups []apidiscovery.APIGroupDiscovery) {
 	}
 }
 
-// documentsAtOnce bounds the requests to a server that has no aggregated form.
+// documentsAtOnce bounds the concurrent requests to a server without the aggregated form.
 const documentsAtOnce = 8
 
 // addEach reads the document of each version of the groups. A document that can't be read marks its group as failed and is no

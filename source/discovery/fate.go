@@ -7,16 +7,16 @@ import (
 	"kubecdc/change"
 )
 
-// Fate is what became of a resource, or of a part of it, that is not selected now.
+// Fate is what happened to a resource that is not selected any more.
 type Fate int
 
 const (
-	FateUnsure     Fate = iota // it can't be told yet: the error says why
+	FateUnsure     Fate = iota // not known yet: the error says why
 	FateRemoved                // it was removed from the API
-	FateDeselected             // it is there, and the settings do not select it
+	FateDeselected             // the server has it, and the settings do not select it
 )
 
-// Fate says what became of the resource of a stream that the selection does not have.
+// Fate returns what happened to the resource of a stream that is not in the selection.
 func (s *Selection) Fate(ctx context.Context, r change.Resource) (Fate, error) {
 	id := r.ID()
 	switch {
@@ -39,10 +39,10 @@ func (s *Selection) Fate(ctx context.Context, r change.Resource) (Fate, error) {
 	return FateUnsure, err
 }
 
-// Doubt says why a resource is still taken for selected that discovery does not show; nil when it shows it.
+// Doubt returns why a resource that discovery does not show is still in the selection; nil if discovery shows it.
 func (s *Selection) Doubt(r change.Resource) error { return s.doubts[r.ID()] }
 
-// MayHave reports whether the patterns select the resource, were it served in whatever version they name.
+// MayHave reports whether the patterns would select the resource if it were served in the versions that they name.
 func (s *Selection) MayHave(r change.Resource) bool {
 	served := Served{versions: map[string]string{r.Group: ""}, byVersion: map[string]bool{}}
 	for _, p := range append([]Pattern{{}}, s.patterns...) {
@@ -53,7 +53,7 @@ func (s *Selection) MayHave(r change.Resource) bool {
 	return len(selected) > 0
 }
 
-// has reports whether the resource is served in any version.
+// has reports whether any version of the resource is served.
 func (s Served) has(id string) bool {
 	for _, r := range s.all {
 		if r.ID() == id {

@@ -9,33 +9,33 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// triggers are the collections whose changes mean that the server may serve other resources now.
+// triggers are the collections that change when the server begins or ends to serve a resource.
 var triggers = []change.Resource{
 	{Group: "apiextensions.k8s.io", Version: "v1", Plural: "customresourcedefinitions"},
 	{Group: "apiregistration.k8s.io", Version: "v1", Plural: "apiservices"},
 }
 
-// Follow calls changed with the selection now and then whenever it may have changed, until the context ends. It
-// watches CRDs and API services, and polls in any case (that alone, where watching them is forbidden). Discovery
-// documents lag behind the CRD, so after a trigger it asks a few times.
+// Follow calls changed with the selection at once, and then whenever it may have changed, until ctx ends. It watches CRDs and
+// API services, and polls as well, since watching them may be forbidden. Discovery documents lag behind a CRD, so after a
+// trigger they are read a few times.
 func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Duration, log *slog.Logger, changed func(Selection)) {
-	kick := make(chan struct{}, 1)
+	trigger := make(chan struct{}, 1)
 	for _, r := range triggers {
-		go followTrigger(ctx, d.client, r, kick, poll, log)
+		go followTrigger(ctx, d.client, r, trigger, poll, log)
 	}
-	settle := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
-	again := settle
+	afterTrigger := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
+	delays := afterTrigger
 	removals := newRemovals(d)
 	for {
 		delay := poll
-		if len(again) > 0 {
-			delay, again = again[0], again[1:]
+		if len(delays) > 0 {
+			delay, delays = delays[0], delays[1:]
 		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-kick:
-			again = settle
+		case <-trigger:
+			delays = afterTrigger
 			continue
 		case <-time.After(delay):
 		}
@@ -46,19 +46,20 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 		}
 		selected, _ := Select(patterns, served)
 		selected, doubts := removals.keep(ctx, selected)
-		if passing(doubts) && len(again) == 0 {
-			again = settle[len(settle)-1:]
+		if passing(doubts) && len(delays) == 0 {
+			delays = afterTrigger[len(afterTrigger)-1:]
 		}
 		changed(Selection{Resources: selected, Unsure: served.failed, discovery: d, patterns: patterns, served: served, doubts: doubts})
 	}
 }
 
-// followTrigger kicks at every event of one collection.
-func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resource, kick chan<- struct{}, poll time.Duration, log *slog.Logger) {
+// followTrigger sends to trigger at every event of one collection.
+func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resource, trigger chan<- struct{}, poll time.Duration,
+	log *slog.Logger) {
 	stream := change.NewStream(r, "", "", "")
 	for ctx.Err() == nil {
-		if err := watchTrigger(ctx, client, stream, kick); err != nil && apiclient.IsRefused(err) {
-			log.Debug("discovery polls: watching is refused", "resource", r.ID(), "every", poll, "error", err)
+		if err := watchTrigger(ctx, client, stream, trigger); err != nil && apiclient.IsRefused(err) {
+			log.Debug("discovery only polls: watching is refused", "resource", r.ID(), "every", poll, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -67,8 +68,9 @@ func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resou
 	}
 }
 
-func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, kick chan<- struct{}) error {
-	p, err := client.List(ctx, stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
+func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, trigger chan<- struct{}) error {
+	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+	p, err := client.List(ctx, stream, one, func(*apiclient.Page, []byte) error { return nil })
 	if err != nil {
 		return err
 	}
@@ -77,10 +79,10 @@ func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.
 		return err
 	}
 	defer w.Close()
-	for e := (apiclient.Event{}); ; { // at first too: what changed before the watch was open was not seen
+	for e := (apiclient.Event{}); ; { // once at the start too: the collection may have changed before the watch was open
 		if e.Type != "BOOKMARK" {
 			select {
-			case kick <- struct{}{}:
+			case trigger <- struct{}{}:
 			default:
 			}
 		}

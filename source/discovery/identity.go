@@ -18,10 +18,9 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// Identify asks the API server which cluster it is: the uid of namespace kube-system, and the fingerprint of the CA that
-// the client trusts. Only where the server itself says that the namespace may not be read (403), or that there is none
-// (404), is the uid left empty. Any other answer is an error; one of 429 or 5xx is an apierrors.APIStatus, so that the caller
-// can ask again.
+// Identify returns the identity of the cluster: the uid of namespace kube-system, and the fingerprint of the CA that the client
+// trusts. The uid is empty only if the API server itself answers that the namespace may not be read (403) or does not exist
+// (404). Any other answer is an error. An error of 429 or 5xx is an apierrors.APIStatus, so the caller can retry.
 func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 	var id change.ClusterIdentity
 	var err error
@@ -40,7 +39,7 @@ func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 
 const kubeSystem = "/api/v1/namespaces/kube-system"
 
-// clusterUID returns the uid, or why it can't be had, in the server's words.
+// clusterUID returns the uid, or the server's message why it can't be read.
 func (d *Server) clusterUID(ctx context.Context) (uid, hidden string, err error) {
 	raw, err := d.client.Read(ctx, kubeSystem)
 	var refusal apierrors.APIStatus
@@ -64,13 +63,13 @@ func namespaceUID(raw []byte) (string, error) {
 	return o.UID, nil
 }
 
-// isHidden reports that the API server does not let this user see the namespace, or has no such namespace. A proxy's page,
-// which is not a Status, decides nothing.
+// isHidden reports that this user may not read the namespace, or that the API server has no such namespace. A proxy's page is
+// not a Status, and proves neither.
 func isHidden(s metav1.Status) bool {
 	return s.Kind == "Status" && (s.Code == http.StatusForbidden || s.Code == http.StatusNotFound)
 }
 
-// unidentified says what to do about an answer that tells nothing of the cluster.
+// unidentified returns the error of an answer that does not identify the cluster, and what to do about it.
 func (d *Server) unidentified(s metav1.Status, err error) error {
 	switch {
 	case s.Kind != "Status":
@@ -83,7 +82,7 @@ func (d *Server) unidentified(s metav1.Status, err error) error {
 	return fmt.Errorf("the API server at %s answers %d to GET %s: %w", d.Host(), s.Code, kubeSystem, err)
 }
 
-// fingerprint is that of the certificates of the CA, however their file is laid out; empty where the kubeconfig has none.
+// fingerprint returns a hash of the CA's certificates, whatever else is in their file; empty if the kubeconfig has no CA.
 func fingerprint(config *rest.Config) (string, error) {
 	ca := config.CAData
 	if len(ca) == 0 && config.CAFile != "" {

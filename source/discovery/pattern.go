@@ -9,7 +9,7 @@ import (
 )
 
 // Pattern is one entry of KUBECDC_RESOURCES: "pods", "deployments.apps", "deployments.v1.apps",
-// "*.example.com", "*"; with a ! in front, what it names is left out.
+// "*.example.com", "*". A ! in front leaves out what it names.
 type Pattern struct {
 	text     string // without the !
 	not      bool
@@ -27,7 +27,7 @@ func (p Pattern) String() string {
 	return p.text
 }
 
-// ParsePattern reads one entry. A version is told from a group by its form (v1, v2beta1), as kubectl does.
+// ParsePattern parses one entry. A version differs from a group by its form (v1, v2beta1), as in kubectl.
 func ParsePattern(s string) (Pattern, error) {
 	given := s
 	s, not := strings.CutPrefix(s, "!")
@@ -44,15 +44,18 @@ func ParsePattern(s string) (Pattern, error) {
 	}
 	p.group = strings.Join(rest, ".")
 	switch {
-	case p.resource == "" || s == "*" || strings.ContainsAny(s, "/ \t!") || strings.Contains(s, "..") || strings.Contains(s[1:], "*"):
-		return p, fmt.Errorf("%q is no resource: write the plural and the group as kubectl does (pods, deployments.apps, deployments.v1.apps), *.GROUP for all of a group, *, or any of the first with ! in front to leave it out", given)
+	case p.resource == "" || s == "*" || strings.ContainsAny(s, "/ \t!") ||
+		strings.Contains(s, "..") || strings.Contains(s[1:], "*"):
+		return p, fmt.Errorf("%q is no resource: write the plural and the group as kubectl does (pods, deployments.apps, "+
+			"deployments.v1.apps), *.GROUP for all of a group, *, or any of the first with ! in front to leave it out", given)
 	case not && p.version != "":
-		return p, fmt.Errorf("%q names a version: what is left out is left out in every version, write !%s", given, change.Resource{Group: p.group, Plural: p.resource}.ID())
+		return p, fmt.Errorf("%q names a version: what is left out is left out in every version, write !%s", given,
+			change.Resource{Group: p.group, Plural: p.resource}.ID())
 	}
 	return p, nil
 }
 
-// ParsePatterns reads a list; all that is wrong is in the one error.
+// ParsePatterns parses a list. The error has everything that is wrong.
 func ParsePatterns(texts []string) ([]Pattern, error) {
 	var patterns []Pattern
 	var wrong []string
@@ -77,27 +80,27 @@ func isVersion(s string) bool {
 // wild reports whether the pattern may match resources that do not exist yet.
 func (p Pattern) wild() bool { return p.resource == "*" }
 
-// takes reports whether the pattern takes the resource in. Secrets are taken only by their name.
-func (p Pattern) takes(r change.Resource) bool {
+// selects reports whether the pattern selects the resource. Secrets are selected only by their name.
+func (p Pattern) selects(r change.Resource) bool {
 	if p.not || p.wild() && IsSecrets(r) {
 		return false
 	}
 	return p.names(r) && (p.version == "" || p.version == r.Version)
 }
 
-// names is for any version.
+// names reports whether the pattern names the resource, in any version.
 func (p Pattern) names(r change.Resource) bool {
 	return p.all || (p.resource == "*" || p.resource == r.Plural) && p.group == r.Group
 }
 
-// IsSecrets reports whether these are the Secrets of the core group.
+// IsSecrets reports whether the resource is the Secrets of the core group.
 func IsSecrets(r change.Resource) bool { return r.Group == "" && r.Plural == "secrets" }
 
-// Names reports whether the pattern names this one resource, in whatever version.
+// Names reports whether the pattern names exactly this resource, in any version.
 func (p Pattern) Names(r change.Resource) bool { return !p.not && !p.wild() && p.names(r) }
 
-// Covers reports whether what the patterns say of a resource holds for it, in whatever version it is read, and also where
-// they name the same objects in another group. A wildcard covers Secrets as well.
+// Covers reports whether the patterns apply to the resource, in any version, or to another resource that has the same objects
+// (aliases). A wildcard covers Secrets too.
 func Covers(patterns []Pattern, r change.Resource) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return !p.not && p.covers(r) }) && !leftOut(patterns, r)
 }
@@ -121,8 +124,8 @@ func leftOut(patterns []Pattern, r change.Resource) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return p.not && p.covers(r) })
 }
 
-// Takes reports whether the patterns take in the resource of this id, were it served.
-func Takes(patterns []Pattern, id string) bool {
+// Selects reports whether the patterns would select the resource of this id if it were served.
+func Selects(patterns []Pattern, id string) bool {
 	r := change.ResourceOf(change.StreamID(id))
-	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.takes(r) })
+	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.selects(r) })
 }

@@ -45,11 +45,11 @@ func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
 				t.Errorf("%s: want %s, selected %v, unknown %v", list, w, has, unknown)
 			}
 		}
-		if discovery.Takes(patterns(t, list), "secrets") != has["secrets"] {
-			t.Errorf("%s: Takes is not what Select does", list)
+		if discovery.Selects(patterns(t, list), "secrets") != has["secrets"] {
+			t.Errorf("%s: Selects is not what Select does", list)
 		}
 	}
-	doubts := discovery.Doubt("KUBECDC_REDACT", discovery.Idle(patterns(t, "configmap,*.none.example,!pods,!lease.coordination.k8s.io"), served), served)
+	doubts := discovery.ExplainUnmatched("KUBECDC_REDACT", discovery.Unmatched(patterns(t, "configmap,*.none.example,!pods,!lease.coordination.k8s.io"), served), served)
 	if text := strings.Join(doubts, "\n"); len(doubts) != 2 || !strings.Contains(text, `"configmap" has no effect`) || !strings.Contains(text, "nearest: configmaps") || !strings.Contains(text, "leases.coordination.k8s.io") {
 		t.Error(text)
 	}

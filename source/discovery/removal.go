@@ -14,38 +14,38 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// A resource that discovery does not show is not yet removed: an API server that has just started shows none of the
-// custom resources for a moment, and answers 404 to their requests. Taking that for a removal would record the deletion of
-// objects that live. So it is asked for what registers the resource: the CRD and the API services of its group, both
-// consistent reads of etcd. Where one of them can't be read nothing is concluded, however long that takes.
+// A resource that discovery does not show may not be removed: an API server that has just started does not show the custom
+// resources for a moment, and answers 404 to requests for them. If that counted as a removal, the deletion of live objects
+// would be recorded. So what registers the resource is read: its CRD, and the API services of its group, both by consistent
+// reads of etcd. While one of them can't be read, the resource counts as not removed.
 
-// registration says whether anything stands for a resource in the API server.
+// registration says whether a resource is registered in the API server.
 type registration int
 
 const (
-	unclear    registration = iota // it can't be told: the error says why, and what right would help
-	registered                     // a CRD does, or the resource can be listed
-	removed                        // nothing does
+	unclear    registration = iota // not known: the error says why, and which right is missing
+	registered                     // it has a CRD, or can be listed
+	removed                        // it is not registered
 )
 
-// UnsureError says why it can't be told whether a resource was removed.
+// UnsureError says why it is not known whether a resource was removed.
 type UnsureError struct {
 	Resource string
-	Right    string // that is missing, as "get customresourcedefinitions.apiextensions.k8s.io"; empty: none is
+	Right    string // that is missing, as "get customresourcedefinitions.apiextensions.k8s.io"; empty: none
 	Err      error
 }
 
 func (e *UnsureError) Error() string {
 	if e.Right != "" {
-		return fmt.Sprintf("the API server does not show %s; whether it was removed can't be told without the right to %s: grant it "+
+		return fmt.Sprintf("the API server does not show %s; whether it was removed is not known without the right to %s: grant it "+
 			"(deploy/ has a ClusterRole); until then no deletion is recorded", e.Resource, e.Right)
 	}
-	return fmt.Sprintf("the API server does not show %s, and that it was removed is not known: %v", e.Resource, e.Err)
+	return fmt.Sprintf("the API server does not show %s, and whether it was removed is not known: %v", e.Resource, e.Err)
 }
 
 func (e *UnsureError) Unwrap() error { return e.Err }
 
-// errNotShown: what registers the resource is there; the API server will show it in a moment, or has trouble with it.
+// errNotShown reports that the resource is registered, and not shown: the API server will show it soon, or has a problem with it.
 func errNotShown(resource string) error {
 	return &UnsureError{Resource: resource, Err: errors.New("it is registered")}
 }
@@ -57,13 +57,13 @@ func unsure(resource, right string, err error) (registration, error) {
 	return unclear, &UnsureError{resource, right, err}
 }
 
-// RemovalRights are the rights by which a removal is told from a server that does not show a resource for now.
+// RemovalRights are the rights that are needed to find out whether a resource was removed.
 var RemovalRights = []struct {
 	Verb     string
 	Resource change.Resource
 }{{"get", triggers[0]}, {"list", triggers[1]}}
 
-// registration asks for what stands for the resource; its version does not matter.
+// registration reads what registers the resource, in any version.
 func (d *Server) registration(ctx context.Context, r change.Resource) (registration, error) {
 	id := r.ID()
 	name := r.Plural + "." + r.Group
@@ -84,17 +84,18 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 	return d.listed(ctx, r, versions)
 }
 
-// names reports whether a 404 speaks of the object: a server that does not know the path yet, or a proxy, says less.
+// names reports whether a 404 names the object. That of a proxy, or of a server that does not know the path yet, does not.
 func names(err error, name string) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
 }
 
-// groupVersions are the versions of a group that an API service stands for. Each is named VERSION.GROUP.
+// groupVersions returns the versions of a group that have an API service, whose name is VERSION.GROUP.
 func (d *Server) groupVersions(ctx context.Context, group string) (versions []string, err error) {
 	all := change.NewStream(triggers[1], "", "", "")
 	for token := ""; ; {
-		p, err := d.client.List(ctx, all, apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
+		options := apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}
+		p, err := d.client.List(ctx, all, options, func(_ *apiclient.Page, raw []byte) error {
 			name, _ := rawjson.Text(rawjson.Member(rawjson.Member(raw, "metadata"), "name"))
 			version, of, _ := strings.Cut(name, ".")
 			if of == group {
@@ -109,12 +110,13 @@ func (d *Server) groupVersions(ctx context.Context, group string) (versions []st
 	}
 }
 
-// listed asks for the collection itself, in a group that is served, where no CRD stands for it: it is built in, or another
-// server's. Only a 404 in each version says that it is not there.
+// listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.
+// Only a 404 in each version shows that it does not exist.
 func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
 	for _, version := range versions {
 		r.Version = version
-		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
+		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), one, func(*apiclient.Page, []byte) error { return nil })
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil
@@ -125,7 +127,7 @@ func (d *Server) listed(ctx context.Context, r change.Resource, versions []strin
 	return removed, nil
 }
 
-// Missing leaves of the unknown patterns those of which it is not known that something registers them.
+// Missing returns those of the unknown patterns whose resource is not known to be registered.
 func (d *Server) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 	return slices.DeleteFunc(slices.Clone(unknown), func(p Pattern) bool {
 		found, _ := d.registration(ctx, change.Resource{Group: p.group, Plural: p.resource})
@@ -133,7 +135,7 @@ func (d *Server) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 	})
 }
 
-// removals remembers what was selected.
+// removals keeps resources in the selection until they are known to be removed.
 type removals struct {
 	discovery *Server
 	selected  map[string]change.Resource
@@ -143,8 +145,8 @@ func newRemovals(d *Server) *removals {
 	return &removals{discovery: d, selected: map[string]change.Resource{}}
 }
 
-// keep adds to the selection what was selected before and is not known to be removed; doubts says of each resource that
-// was kept, by its id, why.
+// keep adds to the selection what was selected before and is not known to be removed. doubts has, by resource id, why each of
+// these was kept.
 func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {
 	doubts = map[string]error{}
 	shown := map[string]bool{}
@@ -169,7 +171,7 @@ func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []
 	return selected, doubts
 }
 
-// passing reports whether one of the doubts may pass by itself: a missing right does not.
+// passing reports whether one of the doubts may end by itself: that of a missing right does not.
 func passing(doubts map[string]error) bool {
 	for _, err := range doubts {
 		var u *UnsureError

@@ -7,20 +7,20 @@ import (
 	"kubecdc/change"
 )
 
-// Selection is what the patterns select at one moment.
+// Selection is what the patterns select at one time.
 type Selection struct {
 	Resources []change.Resource
-	// Unsure are groups that could not be read: what was selected of them before still stands.
+	// Unsure are groups that could not be read: what was selected of them before stays selected.
 	Unsure map[string]bool
 
 	discovery *Server
 	patterns  []Pattern
 	served    Served
-	doubts    map[string]error // of resources that are in Resources though discovery does not show them (removal.go)
+	doubts    map[string]error // by id of resources in Resources that discovery does not show (removal.go)
 }
 
-// aliases are resources that show the same objects in two groups: the second is left out where both are matched.
-// Both are served from the same storage, so their uids and resourceVersions are the same.
+// aliases are pairs of resources in two groups that have the same objects. If both are matched, the second is left out. Both
+// are served from the same storage, so their uids and resourceVersions are the same.
 var aliases = [][2]string{
 	{"events", "events.events.k8s.io"},
 	{"ingresses.networking.k8s.io", "ingresses.extensions"},
@@ -30,14 +30,14 @@ var aliases = [][2]string{
 	{"replicasets.apps", "replicasets.extensions"},
 }
 
-// Select picks the resources that the patterns name, each once, in a fixed order. unknown are the patterns without
-// a wildcard that nothing matches; of those with !, Idle tells.
+// Select returns the resources that the patterns select, each once, in the order of their ids. unknown are the patterns without
+// a wildcard that match nothing; those with ! are in the result of Unmatched instead.
 func Select(patterns []Pattern, served Served) (selected []change.Resource, unknown []Pattern) {
 	picked := map[string]change.Resource{}
 	for _, p := range patterns {
 		found := p.not
 		for _, r := range served.all {
-			if !p.takes(r) || p.version == "" && !served.preferred(r) {
+			if !p.selects(r) || p.version == "" && !served.preferred(r) {
 				continue
 			}
 			found = true
@@ -64,17 +64,17 @@ func Select(patterns []Pattern, served Served) (selected []change.Resource, unkn
 	return selected, unknown
 }
 
-// Idle gives what names nothing that is served, of the patterns without a wildcard.
-func Idle(patterns []Pattern, served Served) (idle []Pattern) {
+// Unmatched returns the patterns without a wildcard that match nothing that is served.
+func Unmatched(patterns []Pattern, served Served) (unmatched []Pattern) {
 	for _, p := range patterns {
 		if !p.wild() && !served.failed[p.group] && !slices.ContainsFunc(served.all, p.names) {
-			idle = append(idle, p)
+			unmatched = append(unmatched, p)
 		}
 	}
-	return idle
+	return unmatched
 }
 
-// LeftOut gives the patterns with ! in front.
+// LeftOut returns the patterns with ! in front.
 func LeftOut(patterns []Pattern) (out []Pattern) {
 	for _, p := range patterns {
 		if p.not {

@@ -13,12 +13,12 @@ import (
 type Served struct {
 	all       []change.Resource // every version of every resource that can be listed and watched
 	versions  map[string]string // group → preferred version
-	byVersion map[string]bool   // ID + version of the resources in their group's preferred version
-	failed    map[string]bool   // groups that could not be read just now (an aggregated API server is down)
+	byVersion map[string]bool   // resource id → its group's preferred version has it
+	failed    map[string]bool   // groups that could not be read (an aggregated API server is down)
 }
 
-// preferred reports whether r has the version to read it by: the group's preferred version, or, if that lacks the resource,
-// the first version that has it.
+// preferred reports whether r has the version to read: the group's preferred version or, if that does not have the resource, the
+// first version that has it.
 func (s Served) preferred(r change.Resource) bool {
 	if r.Version == s.versions[r.Group] {
 		return true

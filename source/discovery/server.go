@@ -1,6 +1,6 @@
-// Package discovery finds out what to export from an API server: which cluster it is, what it serves, which of that the
-// patterns of KUBECDC_RESOURCES select, and whether a resource that is not shown any more was removed. It reads no
-// collections for export and knows nothing of positions.
+// Package discovery finds out what to export from an API server: the identity of its cluster, the resources that it serves,
+// which of these the patterns of KUBECDC_RESOURCES select, and whether a resource that it does not show any more was removed.
+// It reads no collections for export and knows nothing of positions.
 package discovery
 
 import (
@@ -19,7 +19,7 @@ type Server struct {
 	config *rest.Config
 }
 
-// Connect prepares the connection to an API server; it makes no request.
+// Connect prepares the connection to an API server. It makes no request.
 func Connect(config *rest.Config) (*Server, error) {
 	client, err := apiclient.New(config)
 	if err != nil {
@@ -28,17 +28,17 @@ func Connect(config *rest.Config) (*Server, error) {
 	return &Server{client, config}, nil
 }
 
-// Client returns the client that reads the API server, for those who list and watch.
+// Client returns the client of the API server, to list and watch with.
 func (d *Server) Client() *apiclient.Client { return d.client }
 
 // Host returns the API server's address, for messages.
 func (d *Server) Host() string { return d.client.Host() }
 
-// discoveryTimeout bounds the reading of all documents.
+// discoveryTimeout bounds the time in which all documents are read.
 const discoveryTimeout = 32 * time.Second
 
-// Served asks the server what it serves, and asks again if the server says to come back later. The result names groups that
-// fail; they are no error while others answer.
+// Served reads what the server serves, again after a Retry-After. Groups that can't be read are part of the result, and no error
+// while others can be read.
 func (d *Server) Served(ctx context.Context) (Served, error) {
 	ctx, cancel := context.WithTimeout(ctx, discoveryTimeout)
 	defer cancel()

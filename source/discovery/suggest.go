@@ -9,9 +9,9 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// Doubt says of each idle pattern of a setting that it does nothing, with the nearest names.
-func Doubt(setting string, idle []Pattern, served Served) (lines []string) {
-	for _, p := range idle {
+// ExplainUnmatched returns a line for each unmatched pattern of a setting, with the nearest names.
+func ExplainUnmatched(setting string, unmatched []Pattern, served Served) (lines []string) {
+	for _, p := range unmatched {
 		lines = append(lines, fmt.Sprintf("%s: %q has no effect, the API server serves no such resource; nearest: %s",
 			setting, p.text, strings.Join(nearest(p, served), ", ")))
 	}
@@ -36,12 +36,12 @@ func (p Pattern) distance(r change.Resource) int {
 	return min(suggest.Distance(p.text, r.ID()), suggest.Distance(p.resource, r.Plural)+1)
 }
 
-// UnknownError names the patterns that nothing matches, each with the nearest names.
+// UnknownError has the patterns that match nothing, each with the nearest names.
 type UnknownError struct{ lines []string }
 
 func (e *UnknownError) Error() string { return strings.Join(e.lines, "\n") }
 
-// Unknown makes the error.
+// Unknown returns the error of the patterns.
 func Unknown(unknown []Pattern, served Served) *UnknownError {
 	e := &UnknownError{}
 	for _, p := range unknown {

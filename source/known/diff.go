@@ -1,6 +1,7 @@
 package known
 
 import (
+	"cmp"
 	"strings"
 
 	"kubecdc/change"
@@ -12,7 +13,7 @@ type Object struct {
 	Version change.ResourceVersion
 }
 
-// LostMark before a version says that the log has lost its record of the object: the object must be written again.
+// LostMark in front of a version says that the log has lost its record of the object, which must be written again.
 const LostMark = "-"
 
 // Recorded returns the version without LostMark.
@@ -23,7 +24,7 @@ func (k Object) Recorded() change.ResourceVersion {
 // lost reports whether the log has lost its record of the object.
 func (k Object) lost() bool { return strings.HasPrefix(string(k.Version), LostMark) }
 
-// Difference is how an object that the server shows differs from the one that the log has under the same key.
+// Difference is how an object of the server differs from the one that the log has under its key.
 type Difference int
 
 const (
@@ -36,13 +37,13 @@ const (
 	Predecessor                   // another object, at a version that is not newer: a repeated event, or a history that went back
 )
 
-// Known reports whether the log has this very object, in whatever version.
+// Known reports whether the log has this very object, at any version.
 func (d Difference) Known() bool { return Same <= d && d <= Lost }
 
 // Replaces reports whether the log has another object under the key.
 func (d Difference) Replaces() bool { return d == Successor || d == Predecessor }
 
-// Diff returns how an object that the server shows differs from what the log has under its key.
+// Diff returns how an object of the server differs from old, which the log has under its key, if it exists.
 func Diff(old Object, exists bool, uid string, version change.ResourceVersion) Difference {
 	switch {
 	case !exists:
@@ -55,7 +56,23 @@ func Diff(old Object, exists bool, uid string, version change.ResourceVersion) D
 	return differenceOf(old.UID == uid, version.Compare(old.Version))
 }
 
-// differenceOf returns the difference of two objects from the order of their versions, positive if the server's is newer.
+// Compare returns what Diff returns for the object in the set. It makes no strings, since it is called for every event.
+func (s *Set) Compare(key, uid string, version change.ResourceVersion) Difference {
+	slot, found := s.find(key)
+	if !found {
+		return Absent
+	}
+	n := s.table[slot] - 1
+	e := s.entry(n)
+	v, err := version.Revision()
+	if e.odd || err != nil {
+		return Diff(s.unpack(n), true, uid, version)
+	}
+	var packed [16]byte
+	return differenceOf(packUUID(uid, &packed) && packed == e.uid, cmp.Compare(v, e.version))
+}
+
+// differenceOf returns the difference of two objects. order is positive if the server's version is newer.
 func differenceOf(sameUID bool, order int) Difference {
 	switch {
 	case sameUID && order == 0:

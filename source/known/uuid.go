@@ -2,7 +2,7 @@ package known
 
 import "encoding/hex"
 
-// hexDigit is the value of a lower-case hexadecimal digit, else 0xff.
+// hexDigit maps a lower-case hexadecimal digit to its value, and any other byte to 0xff.
 var hexDigit = func() (digit [256]byte) {
 	for c := range digit {
 		digit[c] = 0xff
@@ -13,7 +13,7 @@ var hexDigit = func() (digit [256]byte) {
 	return digit
 }()
 
-// packUUID packs the canonical lower-case form only, so that formatUUID gives the same text back.
+// packUUID packs only the canonical lower-case form, so that formatUUID returns the same text.
 func packUUID(s string, out *[16]byte) bool {
 	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false

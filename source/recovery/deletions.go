@@ -10,11 +10,11 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// This file finds out which objects were deleted. If the whole collection fits one page, its names just before each deletion
-// tell: the object listed just before deletion N but not just before deletion N+1 is the one deleted at N. In a larger
-// collection, the deletion of an object that the log has is found by bisecting the deletions that are still open, and a
-// transient object by listing names at the revision at which most unknown objects exist at once, in the namespace that has
-// too many.
+// This file finds out which objects were deleted. A collection that fits one page is listed just before each deletion: the
+// object that is listed just before deletion N but not just before deletion N+1 was deleted at N. In a larger collection the
+// deletion of an object that the log has is found by bisecting the open deletions, those whose object is not found yet. A
+// transient object is found by listing names at the revision at which most unknown objects exist, in the namespace that has
+// more objects than are known.
 
 // onePage is how many names one request reads.
 const onePage = 2000
@@ -38,8 +38,8 @@ func (s *search) findDeletions(ctx context.Context) error {
 			return nil
 		}
 		open := len(s.sizes.openDeletions(s.oldestReadable(), s.To))
-		if open == last { // each round must explain a deletion, or it would go on for ever
-			s.incomplete(fmt.Sprintf("%d deletions are of objects that the server does not name", open))
+		if open == last { // each round must explain a deletion, or the loop would not end
+			s.incomplete(fmt.Sprintf("%d deletions are of objects that no list of the server has", open))
 			return nil
 		}
 		last = open
@@ -61,10 +61,11 @@ func (s *search) fitsOnePage() bool {
 
 type identity struct{ key, uid string }
 
-// listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest to
-// the oldest, several at once.
+// listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest
+// deletion to the oldest, several of them concurrently.
 func (s *search) listBeforeDeletions(ctx context.Context) error {
-	deletions := slices.DeleteFunc(s.sizes.openDeletions(s.oldestReadable(), s.To), func(r uint64) bool { return r-1 < s.oldestReadable() })
+	deletions := s.sizes.openDeletions(s.oldestReadable(), s.To)
+	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldestReadable() })
 	slices.Reverse(deletions)
 	var after map[identity]bool // what exists just before the next deletion; nil: the list
 	for len(deletions) > 0 {
@@ -85,7 +86,7 @@ func (s *search) listBeforeDeletions(ctx context.Context) error {
 			}
 			after = names[i]
 			if after == nil {
-				return s.each(ctx, deleted, s.walkDeleted) // compacted: findDeletion says that the older ones are lost
+				return s.each(ctx, deleted, s.walkDeleted) // compacted: findDeletion records that the older ones are lost
 			}
 		}
 		if err := s.each(ctx, deleted, s.walkDeleted); err != nil {
@@ -144,7 +145,7 @@ func (s *search) endedIncarnation(id identity, deletion uint64) *incarnation {
 	return s.transient(id.key, id.uid)
 }
 
-// transient adds an incarnation that came and went in the gap. Whatever the log has under its key is another one.
+// transient adds an incarnation that was created and deleted in the gap. What the log has under its key is another one.
 func (s *search) transient(key, uid string) *incarnation {
 	l := s.newIncarnation(key, uid)
 	for _, other := range s.incarnations[key] {
@@ -216,7 +217,8 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 		if len(open) == 1 {
 			return open[0], nil
 		}
-		s.incomplete(fmt.Sprintf("%s ended between revisions %d and %d, and the collection's size does not tell where", l.key, lo, hi))
+		s.incomplete(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
+			l.key, lo, hi))
 	}
 	return s.bisect(ctx, l, lo, hi)
 }

@@ -2,15 +2,14 @@ package recovery
 
 import "sync"
 
-// explained knows the revisions of a gap (from, to] at which the collection can't have changed in a way that is not known
-// yet. A revision writes one key, so a revision at which a change is known, of this collection or of another one of the same
-// resource (shared.go), holds no other change. It needs no read, and an object is at such a revision in the same state as at
-// the one before. This does not hold for Events, which expire several at a revision, and is not known of aggregated servers:
-// for both no revision is ever explained.
+// explained has the revisions of a gap (from, to] whose write is known. A revision writes one key, so if a change at a revision
+// is known, in this collection or in another one of the same resource (shared.go), nothing else changed there. No read is
+// needed at that revision: every other object is in the same state as at the revision before. This does not hold for Events,
+// since several of them expire at one revision, and is not known of aggregated servers: for both no revision is explained.
 type explained struct {
 	mu    sync.Mutex
 	from  uint64
-	below []uint32 // below[i]: of revision from+i, how far down to look next; itself while it is not explained
+	below []uint32 // below[i]: where to look next below revision from+i, if that is explained; else i
 	never bool     // a revision may write several keys
 }
 
@@ -43,7 +42,7 @@ func (x *explained) highest(revision uint64) uint64 {
 	for x.below[root] != root {
 		root = x.below[root]
 	}
-	for i := start; x.below[i] != root && i != root; { // shorten the way for the next call
+	for i := start; x.below[i] != root && i != root; { // path compression, as in a union-find
 		i, x.below[i] = x.below[i], root
 	}
 	return x.from + uint64(root)

@@ -13,10 +13,10 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads are resourceVersionMatch=Exact, which no cache may answer with another
-// revision (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). A server that does not know
-// the parameter ignores it in silence, so every answer is checked: the list must have the resourceVersion that was asked for, and no object
-// may be newer.
+// ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads
+// use resourceVersionMatch=Exact, which no cache may answer with another revision
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). A server that does not know the parameter
+// ignores it, so every response is checked: the list must have the requested resourceVersion, and no object may be newer.
 type ExactReads struct {
 	client       *apiclient.Client
 	stream       *change.Stream
@@ -29,30 +29,34 @@ type ExactReads struct {
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
 // server keeps the collection, whose remainingItemCount is an estimate.
-func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool, limiter *Limiter) *ExactReads {
-	return &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated, limiter: limiter}
+func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool,
+	limiter *Limiter) *ExactReads {
+	return &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,
+		limiter: limiter}
 }
 
 // Requests returns how many requests were made.
 func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
 
-// errNoSize reports that the server does not say how many objects the collection holds, and that it is too large to count.
-var errNoSize = errors.New("the server does not count the collection (it does not with selectors), and it is too large to be listed at every revision")
+// errNoSize reports that the server does not return the size of the collection, and that the collection is too large to count.
+var errNoSize = errors.New("the server does not return the size of the collection (with selectors it never does), " +
+	"and the collection is too large to be listed at every revision")
 
-// countPages bounds how many pages are read to count a collection that the server does not count.
+// countPages bounds how many pages are read to count a collection.
 const countPages = 4
 
 // pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
 const pageTries = 10
 
-// Size is the number of objects in the collection at the revision: one request of one object, whose
-// remainingItemCount tells the rest.
+// Size returns the number of objects in the collection at the revision, by a request of one object and its
+// remainingItemCount.
 func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
 	n, at := int64(0), change.VersionOf(revision)
 	if h.aggregated {
 		return h.countNames(ctx, namespace, at)
 	}
-	p, err := h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}, func(apiclient.Object) error { n++; return nil })
+	one := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}
+	p, err := h.page(ctx, at, one, func(apiclient.Object) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
@@ -80,11 +84,12 @@ func (h *ExactReads) countNames(ctx context.Context, namespace string, at change
 	return 0, errNoSize
 }
 
-// Object is one object as it stood at the revision: a read of one key.
+// Object reads one object as it was at the revision.
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
 	at := change.VersionOf(revision)
-	_, err = h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}, func(found apiclient.Object) error {
+	byName := apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}
+	_, err = h.page(ctx, at, byName, func(found apiclient.Object) error {
 		if found.Key() != key {
 			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
 		}
@@ -97,7 +102,7 @@ func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o
 	return o, exists, err
 }
 
-// Names calls visit for every object of the collection as it stood at the revision: identities only.
+// Names calls visit for the identity of every object that the collection had at the revision.
 func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
 	at := change.VersionOf(revision)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}
@@ -110,15 +115,16 @@ func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint6
 	}
 }
 
-// page makes one request for the past when the limiter admits it. It repeats a few times what may pass (5xx, a lost
-// connection). Nothing is visited twice by that, since a page is collected before it is visited.
-func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
+// page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
+// (5xx, a lost connection). visit sees no item twice, since it is called after the whole page was read.
+func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
+	visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items [][]byte
-	alike := o.Limit <= 1 // of one object: by its name, or any
+	singleRead := o.Limit <= 1 // of one object: by its name, or any
 	read := func() (p apiclient.Page, err error) {
-		err = h.limiter.Do(ctx, alike, func() error {
+		err = h.limiter.Do(ctx, singleRead, func() error {
 			h.requests.Add(1)
 			items = items[:0]
 			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, raw []byte) error {
@@ -140,13 +146,15 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}
 	if p.Version.Compare(at) != 0 {
-		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
+		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores "+
+			"resourceVersionMatch=Exact",
 			ErrNotPossible, path, at, p.Version)
 	}
 	for _, raw := range items {
 		o, err := apiclient.ParseObject(raw)
 		if err == nil && o.Version.Compare(at) > 0 {
-			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
+			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores "+
+				"resourceVersionMatch=Exact",
 				ErrNotPossible, path, at, o.Key(), o.Version)
 		}
 		if err == nil {

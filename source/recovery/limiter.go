@@ -12,46 +12,46 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// Limiter paces the requests of recoveries, over all streams of the process: a gap is most often the work of an API
-// server that has just been restarted, and all streams have it at once. A recovery begins at a low rate, which rises while
-// answers are fast (additive increase). Where the server says 429 or 5xx, or breaks off, it is halved, and it loses a quarter
-// at a slow answer, which may be a mere pause of the server (multiplicative decrease). How many requests run at once rises and
-// falls with it.
+// Limiter paces the requests of recoveries, for all streams of the process together: most gaps come from the restart of an API
+// server, and then all streams have one. A recovery begins at a low rate, which rises while answers are fast (additive
+// increase). A 429, a 5xx or a cut connection halves the rate, and a slow answer, which may be only a pause of the server,
+// takes a quarter of it (multiplicative decrease). The number of concurrent requests follows the rate.
 //
-// Where the server asks to be left alone for a while (Retry-After), all streams do so.
+// After a Retry-After no stream makes a request until that time is over.
 type Limiter struct {
 	start, most float64 // requests a second
 	log         *slog.Logger
 	bucket      *rate.Limiter
-	next        chan struct{} // held by whoever asks next: one at a time, so that a new rate holds from the next request on
+	next        chan struct{} // held while a request waits to be admitted, so that a new rate holds from the next one on
 	freed       chan struct{} // an answer came
 
-	mu       sync.Mutex
-	running  int           // requests that wait for their answer
-	rise     float64       // by how much the rate grows in a second, in requests a second
-	fastest  time.Duration // answer of this recovery; 0: none yet
-	until    time.Time     // nothing is asked before
-	answered time.Time     // the last time
-	fell     time.Time     // the last time
-	told     time.Time     // the log, that the rate fell
+	mu        sync.Mutex
+	running   int           // requests without an answer
+	rise      float64       // by how much the rate grows in a second, in requests a second
+	fastest   time.Duration // fastest answer of this recovery; 0: none yet
+	notBefore time.Time     // no request is made before (Retry-After)
+	answered  time.Time     // the last answer
+	lowered   time.Time     // the last time that the rate was lowered
+	logged    time.Time     // the last log line of that
 }
 
 const (
-	// perSeat requests a second are made one at a time, twice as many two at a time, and so on: where answers take more than
-	// 20 ms it is this that bounds the rate.
-	perSeat = 50
-	// carefully is the part of the first rate by which the rate grows each second once it has fallen. Before, it grows by all.
-	carefully = 0.2
-	// lowest is the part of the first rate below which the rate never falls. One request at a time hurts no server.
+	// One concurrent request is admitted for each ratePerRequest requests a second. If answers take more than 20 ms, this bounds
+	// the rate.
+	ratePerRequest = 50
+	// riseAfterFall is the part of the first rate by which the rate grows each second after it was lowered. Before, it grows by the
+	// whole first rate.
+	riseAfterFall = 0.2
+	// lowest is the part of the first rate below which the rate never falls.
 	lowest = 0.1
-	// The rate grows while answers take no more than this, and five times the fastest.
+	// The rate grows while answers take no longer than fastAnswer, or fastMultiple times the fastest one.
 	fastAnswer, fastMultiple = 50 * time.Millisecond, 5
-	// An answer that takes as many times longer is slow.
+	// An answer that takes slowMultiple times longer than that is slow.
 	slowMultiple = 5
-	// What is left of the rate after a refusal, and after a slow answer.
-	afterRefusal, afterSlow = 0.5, 0.75
-	// afterwards the next request belongs to another recovery.
-	afterwards = 10 * time.Second
+	// The part of the rate that is left after an overload, and after a slow answer.
+	afterOverload, afterSlow = 0.5, 0.75
+	// A request that comes so long after the last answer begins another recovery.
+	newRecovery = 10 * time.Second
 )
 
 // NewLimiter begins each recovery with start requests a second, and goes up to most.
@@ -60,10 +60,9 @@ func NewLimiter(start, most float64, log *slog.Logger) *Limiter {
 		next: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 }
 
-// Do makes a request when its turn has come, and again where the answer is 429, for as long as ctx lasts. Reads of one
-// object are alike, so how long they take tells how the server is; lists (alike: false) take as long as they are large.
-// Without a limiter nobody waits.
-func (l *Limiter) Do(ctx context.Context, alike bool, request func() error) error {
+// Do makes a request when the limiter admits it, and again after a 429, until ctx ends. singleRead says that the request reads
+// one object: only the times of these are compared, since a list takes longer the larger it is. A nil limiter admits all.
+func (l *Limiter) Do(ctx context.Context, singleRead bool, request func() error) error {
 	if l == nil {
 		return request()
 	}
@@ -73,7 +72,7 @@ func (l *Limiter) Do(ctx context.Context, alike bool, request func() error) erro
 		}
 		sent := time.Now()
 		err := request()
-		l.learn(sent, time.Now(), alike, err)
+		l.adjust(sent, time.Now(), singleRead, err)
 		if !apierrors.IsTooManyRequests(err) {
 			return err
 		}
@@ -92,8 +91,8 @@ func (l *Limiter) admit(ctx context.Context) error {
 		return err
 	}
 	for {
-		wait, seated := l.seat(time.Now())
-		if seated {
+		wait, started := l.tryStart(time.Now())
+		if started {
 			return nil
 		}
 		select {
@@ -105,26 +104,26 @@ func (l *Limiter) admit(ctx context.Context) error {
 	}
 }
 
-// seat takes a seat, or says after how long to ask again if no answer frees one.
-func (l *Limiter) seat(now time.Time) (wait time.Duration, taken bool) {
+// tryStart starts a request, or returns how long to wait if no answer comes earlier.
+func (l *Limiter) tryStart(now time.Time) (wait time.Duration, started bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.running == 0 && now.Sub(l.answered) > afterwards && now.Sub(l.until) > afterwards {
+	if l.running == 0 && now.Sub(l.answered) > newRecovery && now.Sub(l.notBefore) > newRecovery {
 		l.rise, l.fastest, l.answered = l.start, 0, now
 		l.bucket.SetLimit(rate.Limit(l.start))
 	}
-	if wait = l.until.Sub(now); wait > 0 {
+	if wait = l.notBefore.Sub(now); wait > 0 {
 		return wait, false
 	}
-	if l.running >= max(1, int(l.bucket.Limit()/perSeat)) {
+	if l.running >= max(1, int(l.bucket.Limit()/ratePerRequest)) {
 		return time.Minute, false
 	}
 	l.running++
 	return 0, true
 }
 
-// learn sets the rate by how a request went.
-func (l *Limiter) learn(sent, now time.Time, alike bool, err error) {
+// adjust adjusts the rate to the result of a request.
+func (l *Limiter) adjust(sent, now time.Time, singleRead bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.running--
@@ -138,33 +137,34 @@ func (l *Limiter) learn(sent, now time.Time, alike bool, err error) {
 	if apierrors.IsTooManyRequests(err) {
 		after = max(after, time.Second)
 	}
-	if until := now.Add(after); after > 0 && until.After(l.until) {
-		l.until = until
+	if until := now.Add(after); after > 0 && until.After(l.notBefore) {
+		l.notBefore = until
 	}
-	if alike = alike && err == nil; alike && (l.fastest == 0 || took < l.fastest) {
+	if singleRead = singleRead && err == nil; singleRead && (l.fastest == 0 || took < l.fastest) {
 		l.fastest = took
 	}
 	fast := max(fastAnswer, fastMultiple*l.fastest)
 	switch current := float64(l.bucket.Limit()); {
 	case apiclient.IsOverload(err):
-		l.fall(sent, now, current*afterRefusal, err.Error())
-	case alike && took > slowMultiple*fast:
-		l.fall(sent, now, current*afterSlow, "an answer took "+took.Round(time.Millisecond).String())
-	case alike && took <= fast:
+		l.lower(sent, now, current*afterOverload, err.Error())
+	case singleRead && took > slowMultiple*fast:
+		l.lower(sent, now, current*afterSlow, "an answer took "+took.Round(time.Millisecond).String())
+	case singleRead && took <= fast:
 		l.bucket.SetLimit(rate.Limit(min(l.most, current+l.rise*elapsed.Seconds())))
 	}
 }
 
-// fall lowers the rate; once for all that was sent before it last fell.
-func (l *Limiter) fall(sent, now time.Time, to float64, reason string) {
-	if sent.Before(l.fell) {
+// lower lowers the rate: once for all requests that were sent before it was last lowered.
+func (l *Limiter) lower(sent, now time.Time, to float64, reason string) {
+	if sent.Before(l.lowered) {
 		return
 	}
 	to = max(1, lowest*l.start, to)
 	l.bucket.SetLimit(rate.Limit(to))
-	l.rise, l.fell = carefully*l.start, now
-	if now.Sub(l.told) > time.Minute {
-		l.told = now
-		l.log.Info("the API server has little time: recovery asks less of it", "requests a second", int(to), "reason", reason)
+	l.rise, l.lowered = riseAfterFall*l.start, now
+	if now.Sub(l.logged) > time.Minute {
+		l.logged = now
+		l.log.Info("the API server is overloaded or slow: recovery makes fewer requests",
+			"requests a second", int(to), "reason", reason)
 	}
 }

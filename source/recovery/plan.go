@@ -16,7 +16,7 @@ type Change struct {
 	Op       change.Op
 	Version  uint64 // 0: a deletion whose revision is not known
 	Body     []byte // nil: a deletion, or a state that must be read again
-	Inferred bool   // it is not the change itself, only what follows from the states before and after
+	Inferred bool   // only the states before and after are known, not the change itself
 }
 
 // plan puts the changes of all incarnations in the order of their revisions. Deletions whose revision is not known come
@@ -40,14 +40,14 @@ func (l *incarnation) plan(p Plan) Plan {
 		return append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true})
 	}
 	if !l.logged && len(l.revisions) == 0 {
-		return p // nothing of it can be read any more: for the log it never was
+		return p // nothing of it can be read any more
 	}
 	for i := len(l.revisions) - 1; i >= 0; i-- {
 		r := l.revisions[i]
 		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body}
 		if oldest := i == len(l.revisions)-1; oldest && !l.logged {
 			c.Op = change.Create
-			c.Inferred = l.created == 0 // it is not the creation itself, only the oldest state that can still be read
+			c.Inferred = l.created == 0 // only the oldest state that can be read is known, not the creation itself
 		}
 		p = append(p, c)
 	}
@@ -57,7 +57,7 @@ func (l *incarnation) plan(p Plan) Plan {
 	return p
 }
 
-// Count fills in how many changes of which kind the gap's record tells of.
+// Count sets the numbers of changes in the gap's record.
 func (p Plan) Count(g *change.Gap) {
 	g.Created, g.Updated, g.Deleted, g.Inferred, g.Recovered = 0, 0, 0, 0, 0
 	for _, c := range p {

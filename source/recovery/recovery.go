@@ -1,6 +1,7 @@
-// Package recovery finds out what a watch missed. It asks the server how the collection stood at single revisions of the
-// gap, until etcd is compacted, and returns the changes in the order in which they happened, or says why some of them can't
-// be known any more. It sends nothing and keeps nothing: the reflector lists the collection before and emits the plan after.
+// Package recovery finds out what a watch missed. It reads the collection as it was at single revisions of the gap, which the
+// server allows until it compacts them, and returns the changes in the order in which they happened, with a reason if some of
+// them can't be known any more. It emits nothing and keeps nothing: the reflector lists the collection before and emits the
+// plan after.
 //
 // # An example
 //
@@ -26,7 +27,7 @@
 //     the list: it is a transient object (transient.go), and is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
-// The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision.
+// The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
 
 import (
@@ -62,23 +63,23 @@ type Known interface {
 	All() iter.Seq[string]
 }
 
-// Gap is what a list told about the revisions that a watch could not deliver.
+// Gap is what a list shows of the revisions that a watch could not deliver.
 type Gap struct {
 	From, To uint64             // the log is complete up to From; the list is of To
 	Listed   int64              // objects in the list
 	Changed  []apiclient.Object // those that the log does not have, or has at an older version
-	Missing  []string           // keys that the log has and the list has not
+	Missing  []string           // keys that the log has and the list does not have
 
 	Namespaced bool // the collection spans several namespaces
 	Leased     bool // objects expire, several at one revision
 	Aggregated bool // another API server keeps the objects: a revision may write several keys, and sizes are estimates
 
-	Parallel int     // requests at once
-	Shared   *Shared // what other streams of the resource know of the revisions; nil: nothing
+	Parallel int     // concurrent requests
+	Shared   *Shared // revisions that other streams of the resource have explained; nil: none
 }
 
-// Recover finds every change of the collection after gap.From and up to gap.To. An incompleteReason that is not empty says
-// what the plan lacks. After ErrNotPossible, or an error that satisfies apiclient.IsGone, the plan is of no use.
+// Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
+// empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies apiclient.IsGone, among others.
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
 	s := &search{Gap: gap, history: history, log: log, incarnations: map[string][]*incarnation{},
 		explained: newExplained(gap.From, gap.To, gap.Aggregated || gap.Leased)}
@@ -94,15 +95,15 @@ type search struct {
 	Gap
 	history   History
 	log       Known
-	oldest    uint64 // the oldest revision that can still be read: From, unless the server has compacted it
+	oldest    uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
 
-	oldestMu     sync.Mutex // held by the one who looks for a new oldest revision
+	oldestMu     sync.Mutex // held while a new oldest revision is searched
 	mu           sync.Mutex
 	incarnations map[string][]*incarnation // by key
-	ended        []*incarnation            // those that end at a revision of the gap that is not known yet
-	sizes        *sizes                    // nil before step 2, or if the server does not tell sizes
-	reason       string                    // why the plan is not complete; empty while it may be
+	ended        []*incarnation            // those whose end is in the gap, at a revision that is not known yet
+	sizes        *sizes                    // nil before step 2, or if the sizes can't be read
+	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
 }
 
@@ -123,13 +124,13 @@ type incarnation struct {
 
 type revision struct {
 	version uint64
-	body    []byte // nil if it must be read again, since too many are held
+	body    []byte // nil if it must be read again, since too many bodies are held
 }
 
-// bodiesKept bounds the bytes of bodies that a search holds. Beyond it they are read again when they are emitted.
+// bodiesKept bounds the bytes of bodies that a search holds. Bodies beyond it are read again when they are emitted.
 const bodiesKept = 24 << 20
 
-// run takes the four steps. No step guesses: explained.go says why some revisions need no read.
+// run takes the four steps.
 func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
 		return err
@@ -161,7 +162,8 @@ func (s *search) findOldest(ctx context.Context) error {
 	case errors.Is(err, errNoSize):
 		s.oldest, err = s.From, nil
 	case err == nil && size != int64(s.log.Len()):
-		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was broken off", ErrNotPossible, s.log.Len(), size)
+		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was interrupted",
+			ErrNotPossible, s.log.Len(), size)
 	default:
 		s.oldest = s.From
 	}
@@ -193,13 +195,13 @@ func (s *search) incomplete(reason string) {
 	}
 }
 
-// compacted takes note that the server has compacted a revision, and all before it, since the search began. If that is all
-// of the gap, only a new list can help.
+// compacted records that the server has compacted a revision, and all before it, since the search began. If that is the whole
+// gap, the recovery is not possible.
 func (s *search) compacted(ctx context.Context, revision uint64) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
 	if revision < s.oldestReadable() {
-		return nil // another reader has found out
+		return nil // another goroutine has recorded it
 	}
 	if revision >= s.To {
 		return fmt.Errorf("%w: the server compacted all of it while it was read", ErrNotPossible)
@@ -221,7 +223,7 @@ func (s *search) oldestReadable() uint64 {
 	return s.oldest
 }
 
-// each runs f for all incarnations, several at once.
+// each runs f for all incarnations, several of them concurrently.
 func (s *search) each(ctx context.Context, all []*incarnation, f func(context.Context, *incarnation) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)

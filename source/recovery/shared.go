@@ -9,10 +9,10 @@ import (
 // SharedRevisions holds revisions at which the recovery of some stream found a change. A revision of etcd writes one key (but
 // for the expiry of a lease, which only Events have), so no other stream of the same etcd changed at such a revision.
 //
-// A client can't know which resources are in one etcd: an API server may keep some in another one
-// (--etcd-servers-overrides; events often are), and aggregated servers have stores of their own, with other revisions in
-// the same range of numbers. It does know that all objects of one resource are in one place. So only streams of one
-// resource share revisions; KUBECDC_NAMESPACES makes several of these.
+// A client can't know which resources are in one etcd: an API server may keep some of them in another etcd, as events often are
+// (--etcd-servers-overrides), and aggregated servers have their own stores, with other revisions in the same range of
+// numbers. All objects of one resource are in one store. So only streams of one resource share revisions: those of several
+// namespaces (KUBECDC_NAMESPACES).
 type SharedRevisions struct {
 	mu    sync.Mutex
 	n     int
@@ -26,7 +26,7 @@ type byResource map[string]map[uint64]change.StreamID
 // sharedKept bounds the memory: at least so many revisions are remembered, and at most twice as many.
 const sharedKept = 200_000
 
-// Forget drops all revisions. It must be called when the server's history went back, since revisions are then given out again.
+// Forget drops all revisions. It must be called after the server's history went back, since revisions are then used again.
 func (c *SharedRevisions) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,14 +36,13 @@ func (c *SharedRevisions) Forget() {
 // Of returns the revisions as one stream shares them.
 func (c *SharedRevisions) Of(s *change.Stream) *Shared { return &Shared{c, s} }
 
-// Shared is what one stream tells the others of its resource about revisions, and learns from them. A nil *Shared knows
-// nothing.
+// Shared is one stream's view of the revisions that the streams of its resource share. A nil *Shared shares nothing.
 type Shared struct {
 	all    *SharedRevisions
 	stream *change.Stream
 }
 
-// add records a change of the stream's objects. It ignores a stream of all namespaces: that has no other to share with.
+// add records a change of the stream's objects. A stream of all namespaces has no other stream to share with, and is ignored.
 func (x *Shared) add(revision uint64) {
 	if x == nil || x.stream.Namespace == "" {
 		return

@@ -24,8 +24,8 @@ type sizes struct {
 	order     []uint64 // the revisions of deletions, in order
 }
 
-// creation reports whether an object that is not found yet was created at the revision. A revision writes one key, so it is
-// the object that changed there, and counts as found from now on.
+// creation reports whether an object that is not found yet was created at the revision, and counts it as found. A revision
+// writes one key, so the object is the one that changed there.
 func (c *sizes) creation(revision uint64) bool {
 	if c == nil {
 		return false
@@ -61,8 +61,8 @@ func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
-// readSizes asks for the sizes. Without them (of a large collection, seen through selectors) transient objects can't be found,
-// and the recovery is not complete.
+// readSizes reads the sizes. Without them (of a large collection with selectors) transient objects can't be found, and the
+// recovery is not complete.
 func (s *search) readSizes(ctx context.Context) error {
 	c := &sizes{counts: map[uint64]int64{s.To: s.Listed}, deletions: map[uint64]int64{}, creations: map[uint64]int64{}}
 	group, inner := errgroup.WithContext(ctx)
@@ -131,7 +131,7 @@ func (s *search) findUnexplained(c *sizes) {
 	}
 }
 
-// step is what an incarnation does to the size.
+// step is a change of the size by one incarnation.
 type step struct {
 	at    uint64
 	delta int64
@@ -147,7 +147,7 @@ func (s *search) steps() (steps []step, atFloor int64) {
 				atFloor--
 			case l.logged || l.undated:
 			case l.created == 0 || l.truncated:
-				atFloor++ // created somewhere below the oldest revision
+				atFloor++ // created before the oldest revision
 			default:
 				steps = append(steps, step{l.created, 1})
 			}
@@ -160,7 +160,7 @@ func (s *search) steps() (steps []step, atFloor int64) {
 	return steps, atFloor
 }
 
-// checkSizes compares every size with what the incarnations found add up to. Only if all agree nothing is missing.
+// checkSizes compares every size with the incarnations found. If all sizes agree, nothing is missing.
 func (s *search) checkSizes() {
 	if s.sizes == nil {
 		return

@@ -23,13 +23,12 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 		return true, s.compacted(ctx, at) // the next round looks elsewhere
 	}
 	if err == nil && !found {
-		s.incomplete(fmt.Sprintf("at revision %d an unknown object exists, and the names do not tell which", at))
+		s.incomplete(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
 	}
 	return found, err
 }
 
-// mostTransient returns the revision just before an open deletion at which most unknown objects exist at once; 0 if there is
-// none.
+// mostTransient returns the revision just before an open deletion at which most unknown objects exist; 0 if there is none.
 func (s *search) mostTransient() (at uint64) {
 	existing, most := int64(0), int64(0)
 	before := map[uint64]int64{} // unknown objects just before a revision
@@ -98,7 +97,7 @@ func (s *search) suspectNamespace(ctx context.Context, at uint64) (string, error
 		expected[namespace] += exists
 	}
 	if len(expected) > 50 {
-		return "", nil // asking each for its size costs more than the names
+		return "", nil // reading the size of each costs more than listing the names
 	}
 	for namespace, n := range expected {
 		size, err := s.history.Size(ctx, namespace, at)

@@ -21,11 +21,11 @@ func (s *search) walkChanged(ctx context.Context) error {
 	return s.each(ctx, all, func(ctx context.Context, l *incarnation) error { return s.walkBack(ctx, l, l.lastSeen, s.To) })
 }
 
-// walkBack finds the revisions of an incarnation, from the newest one back. Nothing happened to the object between the
-// revisions at and last, so if at is compacted it may be read at any revision up to last.
+// walkBack finds the revisions of an incarnation, from the newest one back. The object did not change between the revisions at
+// and last, so if at is compacted the object may be read at any revision up to last.
 //
-// After a revision was found, the next read is at the newest one before it that is not explained: those between are writes
-// of other keys. A walk ends without a read if all revisions below are explained.
+// After a revision of the object was found, the next read is at the newest revision before it that is not explained: those
+// between are writes of other keys. If all revisions before it are explained, the walk ends without another read.
 func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) error {
 	for {
 		if oldest := s.oldestReadable(); at < oldest && at > s.From {
@@ -33,7 +33,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 				l.truncated = true
 				return nil
 			}
-			at = oldest // there it is in the state that it had at at
+			at = oldest // the object is in the same state there
 		}
 		if at <= s.From || l.logged && at <= l.version {
 			break

@@ -5,44 +5,44 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// A revision writes one key, with one exception: a lease that expires deletes all keys that hang on it, at one revision.
-// Only Events have leases, and the API server gives many of them the same, so Events end in groups.
+// A revision of etcd writes one key, with one exception: when a lease expires, all of its keys are deleted at one revision.
+// Only Events have leases, and the API server gives many of them the same lease, so Events are deleted in groups.
 //
-// A position at a revision says that all of the revision is told. Of Events that is known only when something newer comes:
-// until then a deletion leaves the position where it was, and a crash between two deletions of a revision loses none. What
-// the watch then tells again the index has already.
+// A position at a revision says that the log has all of that revision. For Events that is known only when something newer
+// comes. Until then a deletion does not move the position, so a crash between two deletions of a revision loses none. The
+// watch repeats them after the crash; the known objects show which ones the log has.
 
 // leased reports whether objects of the resource expire.
 func leased(r change.Resource) bool {
 	return r.Plural == "events" && (r.Group == "" || r.Group == "events.k8s.io")
 }
 
-// passed is the position that a change leads to; empty: it stays.
-func (s *Reflector) passed(op change.Op, version change.ResourceVersion) change.ResourceVersion {
-	if op != change.Delete || !leased(s.stream.Resource) {
+// positionAfter returns the position that a change leads to; empty: it stays.
+func (r *Reflector) positionAfter(op change.Op, version change.ResourceVersion) change.ResourceVersion {
+	if op != change.Delete || !leased(r.stream.Resource) {
 		return version
 	}
-	if version == s.held {
+	if version == r.heldBack {
 		return ""
 	}
-	before := s.held
-	s.held = version
+	before := r.heldBack
+	r.heldBack = version
 	return before
 }
 
-// told is the newest revision of which something is in the log.
-func (s *Reflector) told() change.ResourceVersion {
-	if s.held.Compare(s.position) > 0 {
-		return s.held
+// newestEmitted returns the newest revision of which something is in the log.
+func (r *Reflector) newestEmitted() change.ResourceVersion {
+	if r.heldBack.Compare(r.position) > 0 {
+		return r.heldBack
 	}
-	return s.position
+	return r.position
 }
 
-// repeats reports whether the Event tells once more of a deletion at the revision that is held back.
-func (s *Reflector) repeats(e *apiclient.Event) bool {
-	if s.held == "" || e.Type != "DELETED" || e.Err != nil || e.Object.Version.Compare(s.held) > 0 {
+// isRepeatedDelete reports whether the event repeats a deletion at the revision that is held back.
+func (r *Reflector) isRepeatedDelete(e *apiclient.Event) bool {
+	if r.heldBack == "" || e.Type != "DELETED" || e.Err != nil || e.Object.Version.Compare(r.heldBack) > 0 {
 		return false
 	}
-	_, exists := s.known.Get(e.Object.Key())
+	_, exists := r.known.Get(e.Object.Key())
 	return !exists
 }

@@ -140,7 +140,7 @@ func (q *quietObserver) StreamState(stream change.StreamID, state reflector.Stat
 	case reflector.StateLoading:
 		q.last[stream] = state
 	default:
-		take(last, state)
+		recordTransition(last, state)
 		q.last[stream] = state
 	}
 	if err != nil {

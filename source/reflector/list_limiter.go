@@ -7,36 +7,35 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// ListLimiter bound how many streams of a process list at once. When a few hundred begin together, each list waits for the
-// log nearly all of the time, with an answer open on the server and buffers in memory; in turns they are done as soon.
+// ListLimiter bounds how many streams of a process list at once. If a few hundred streams list together, each of them waits
+// for the log nearly all of the time, with a response open on the server and buffers in memory. One after another they end
+// as early.
 //
-// A turn lasts while a list is read, over all its pages, not over the pause after an error. Turns are given in the
-// order of asking, so a stream that lists after a 410 is not passed by others; and who holds one waits for nothing but
-// the server and the log, which need no turn. A turn is a courtesy: after a while a stream goes on without, since a
-// server that hangs on some collections must not keep the others waiting. What is in a hurry does not ask for one: the
-// reading of the past, which the server may compact (recovering.go).
+// A stream holds a place while it reads the pages of a list, and not while it pauses after an error. Places are given first
+// come, first served. A stream that has waited for listTimeout lists without a place, since a server that hangs on some
+// collections must not hold up the others. Recovery needs no place: the server may compact what it reads (recovering.go).
 type ListLimiter struct {
-	free     *semaphore.Weighted
-	patience time.Duration
+	places  *semaphore.Weighted
+	timeout time.Duration
 }
 
-// listPatience is how long a stream waits for its turn at most.
-const listPatience = time.Minute
+// listTimeout is how long a stream waits for a place at most.
+const listTimeout = time.Minute
 
-// NewListLimiter lets so many list at once.
+// NewListLimiter lets n streams list at once.
 func NewListLimiter(n int) *ListLimiter {
-	return &ListLimiter{semaphore.NewWeighted(int64(n)), listPatience}
+	return &ListLimiter{semaphore.NewWeighted(int64(n)), listTimeout}
 }
 
-// acquire waits for a turn; done ends it. Without turns nobody waits.
-func (t *ListLimiter) acquire(ctx context.Context) (done func(), err error) {
-	if t == nil {
+// acquire waits for a place; done gives it back. A nil limiter has a place for everyone.
+func (l *ListLimiter) acquire(ctx context.Context) (done func(), err error) {
+	if l == nil {
 		return func() {}, nil
 	}
-	waiting, cancel := context.WithTimeout(ctx, t.patience)
+	waiting, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
-	if t.free.Acquire(waiting, 1) != nil {
+	if l.places.Acquire(waiting, 1) != nil {
 		return func() {}, ctx.Err()
 	}
-	return func() { t.free.Release(1) }, nil
+	return func() { l.places.Release(1) }, nil
 }

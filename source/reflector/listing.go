@@ -13,36 +13,36 @@ import (
 )
 
 // listing reads the whole collection and emits what differs from the known objects: everything, the first time; after a 410,
-// what the watch missed. Known objects that the list does not have are deleted. Nothing but the known objects is held in
-// memory. After an error the list goes on at the page that failed, so one value lasts until the list is complete, and its
-// tallies count all that was emitted.
+// what the watch missed. Known objects that the list does not have are deleted. Only the known objects are held in memory.
+// After an error the list goes on at the page that failed, so one value lasts until the list is complete, and it counts
+// everything that was emitted.
 //
-// A list of pages is one state of the collection, at the version of its first page, unless the server forgets that version
-// before the last page is read. Then the list is restarted. If that happens again, the list is too big to ever end that way,
-// and goes on with the inconsistent token that the server offers: the rest of it is newer than its beginning. Such a list is
-// complete only when a watch from its first page's version has passed the version of its last page: the stream catches up
-// (watching.go). Until then the position stays, and no deletion is inferred. What the watch tells on the way are the changes
-// themselves, deletions too; what the pages told already is dropped. A key that is then still unseen was deleted before the
-// first page. A crash on the way starts again from the old position.
+// A list of pages is one state of the collection, at the version of its first page, unless the server compacts that version
+// before the last page is read. Then the list is restarted. If that happens again, the collection is too large for a
+// consistent list, and the list goes on with the inconsistent token that the server offers: the remaining pages are newer.
+// Such a list is complete only when a watch from the version of the first page has passed the version of the last page: the
+// stream catches up (watching.go). Until then the position stays, and no deletion is inferred. The watch delivers the changes
+// themselves, deletions too; those that the pages have shown are dropped. A key that is still unseen at the end was deleted
+// before the first page. After a crash the list starts again from the old position.
 type listing struct {
 	*Reflector
-	gap      *change.Gap // that the list closes; nil: it is the first snapshot
-	rewinds  bool        // the list may take the log back in time
+	gap      *change.Gap // the gap that the list closes; nil: this is the first snapshot
+	rewinds  bool        // the server's history went back: older versions are emitted too
 	begun    bool
-	token    string                 // of the next page
-	version  change.ResourceVersion // the list's: of the first page
-	until    change.ResourceVersion // of an inconsistent list: what the watch must pass
+	token    string                 // continue token of the next page
+	version  change.ResourceVersion // of the first page, and so of the list
+	until    change.ResourceVersion // of the last page of an inconsistent list; else empty
 	restarts int
 	objects  int // on complete pages
 
 	created, updated, deleted int
-	rewound                   bool // an object is older than the log has it
-	failed                    int  // attempts to read it as a stream
-	older                     bool // the stream has older objects than the log
+	rewound                   bool // an object is older than in the log
+	failed                    int  // failed streaming lists
+	older                     bool // the streaming list has objects that are older than in the log
 }
 
-// list begins a list, which closes the gap; nil: the first snapshot.
-func (s *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: s, gap: gap} }
+// list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.
+func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: r, gap: gap} }
 
 func (l *listing) name() State { return StateListing }
 
@@ -79,7 +79,7 @@ func (l *listing) step(ctx context.Context) (state, error) {
 // snapshot reports whether this is the stream's first list.
 func (l *listing) snapshot() bool { return l.gap == nil }
 
-// gapID names the gap that the list closes; empty for a snapshot.
+// gapID returns the id of the gap that the list closes; empty for a snapshot.
 func (l *listing) gapID() string {
 	if l == nil || l.gap == nil {
 		return ""
@@ -87,11 +87,11 @@ func (l *listing) gapID() string {
 	return l.gap.ID
 }
 
-// restart begins again at the first page; the tallies stay, since what was emitted is known.
+// restart begins again at the first page. The counts of changes stay, since those were emitted.
 func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects = "", "", "", 0
 	l.restarts++
-	l.Reflector.known.StartPass()
+	l.known.StartPass()
 }
 
 func (l *listing) begin(ctx context.Context) error {
@@ -111,12 +111,12 @@ func (l *listing) begin(ctx context.Context) error {
 func (l *listing) read(ctx context.Context) error {
 	if l.streams(ctx) {
 		err := l.streamed(ctx)
-		if !errors.Is(err, errNotStreamed) || l.Reflector.options.StreamingLists == StreamingOn {
+		if !errors.Is(err, errNotStreamed) || l.options.StreamingLists == StreamingOn {
 			return err
 		}
-		l.Reflector.log.Info("reading the list in pages", "reason", err)
+		l.log.Info("reading the list in pages", "reason", err)
 		l.failed, l.version, l.objects = 2, "", 0
-		l.Reflector.known.StartPass()
+		l.known.StartPass()
 	}
 	for {
 		err := l.page(ctx)
@@ -132,10 +132,11 @@ func (l *listing) read(ctx context.Context) error {
 	}
 }
 
-// expired answers a 410 on a page: the list's version is compacted.
+// expired answers a 410 on a page: the server has compacted the list's version.
 func (l *listing) expired(err error) error {
 	if next := inconsistentToken(err); next != "" && l.restarts > 0 && l.version != "" {
-		l.Reflector.log.Warn("the list goes on at a newer version", "reason", apiclient.Reason(err), "from", l.version, "objects", l.objects)
+		l.log.Warn("the list goes on with an inconsistent token", "reason", apiclient.Reason(err), "from", l.version,
+			"objects", l.objects)
 		l.token, l.until = next, l.version
 		return nil
 	}
@@ -143,7 +144,7 @@ func (l *listing) expired(err error) error {
 	return fmt.Errorf("the list expired between two pages, and begins again: %w", err)
 }
 
-// inconsistentToken is what a 410 on a continue token offers: to go on after the last key, at the newest version
+// inconsistentToken returns the token in a 410, which continues the list after the last key at the newest version
 // (https://kubernetes.io/docs/reference/using-api/api-concepts/#retrieving-large-results-sets-in-chunks).
 func inconsistentToken(err error) string {
 	var status apierrors.APIStatus
@@ -155,21 +156,22 @@ func inconsistentToken(err error) string {
 
 // page reads one page.
 func (l *listing) page(ctx context.Context) error {
-	s, n := l.Reflector, 0
-	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.options.PageSize, Continue: l.token}, func(p *apiclient.Page, raw []byte) error {
-		if err := l.fresh(p.Version); err != nil {
+	n := 0
+	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.options.PageSize, Continue: l.token}
+	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, raw []byte) error {
+		if err := l.checkFresh(p.Version); err != nil {
 			return err
 		}
 		n++
 		return l.item(ctx, raw)
 	})
 	if err == nil {
-		err = l.fresh(p.Version)
+		err = l.checkFresh(p.Version)
 	}
 	if err != nil {
 		return err
 	}
-	s.alive()
+	l.resetBackoff()
 	l.objects += n
 	if l.version == "" {
 		l.version = p.Version
@@ -178,116 +180,112 @@ func (l *listing) page(ctx context.Context) error {
 		l.until = p.Version
 	}
 	l.token = p.Continue
-	s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects)+max(p.Remaining, 0))
+	l.observer.ListProgress(l.ID(), int64(l.objects), int64(l.objects)+max(p.Remaining, 0))
 	return nil
 }
 
-// errStale: a list is older than the log. Nothing may be sent from it until it is known why (verifying.go).
+// errStale reports that a list is older than the log. Nothing of it may be emitted until verifying.go knows why.
 var errStale = errors.New("the list is older than the log")
 
-// fresh makes sure that no list takes the log back in time. The server sends the version before the items; were it
-// to come after them, the check would come after the page.
-func (l *listing) fresh(version change.ResourceVersion) error {
-	s := l.Reflector
-	if version == "" || l.rewinds || version.Compare(s.position) >= 0 {
+// checkFresh returns errStale if the list is older than the log. The server sends the version before the items; if it came after
+// them, the check would come after the page.
+func (l *listing) checkFresh(version change.ResourceVersion) error {
+	if version == "" || l.rewinds || version.Compare(l.position) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, s.position)
+	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, l.position)
 }
 
-// item emits what one listed object means.
+// item emits the change of one item of a page, if there is one.
 func (l *listing) item(ctx context.Context, raw []byte) error {
 	o, err := apiclient.ParseObject(raw)
 	if errors.Is(err, apiclient.ErrUnsupported) {
-		return err // the list has all of them so, and what it can't tell must not be taken for deleted
+		return err // all items are like that, and none of them must be taken for deleted
 	}
 	if err != nil {
-		return l.Reflector.sendMalformed(ctx, raw, err)
+		return l.sendMalformed(ctx, raw, err)
 	}
 	return l.object(ctx, &o)
 }
 
-// object compares with the index. In one history a list never has an older version of an object than the log, so
-// another version of the same object is always a change: a newer one, or, after etcd was restored from a backup, an
-// older one. (Two histories may give the same resourceVersion to different states of one object. That can't be seen
-// here, and takes a write to the same object at the same revision in both.)
+// object emits the change of a listed object, if there is one. In one history a list never has an older version of an object
+// than the log. So another version of the same object is always a change: to a newer version or, after etcd was restored
+// from a backup, to an older one. (Two histories can give one resourceVersion to two states of an object, if both wrote that
+// object at that revision. That can't be seen here.)
 func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
-	s := l.Reflector
-	d := s.known.Compare(o.Key(), o.UID, o.Version)
+	d := l.known.Compare(o.Key(), o.UID, o.Version)
 	if d == known.Same || d == known.Older && l.until != "" {
-		s.known.Mark(o.Key())
+		l.known.Mark(o.Key())
 		return nil
 	}
 	l.rewound = l.rewound || d == known.Older
-	if err := o.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
-		return s.sendMalformed(ctx, o.Raw, err)
+	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
+		return l.sendMalformed(ctx, o.Raw, err)
 	}
 	if l.snapshot() && (d == known.Absent || d == known.Lost) {
-		return s.send(ctx, s.change(change.Read, o), stays)
+		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}
-	return l.missed(ctx, o, d)
+	return l.sendMissed(ctx, o, d)
 }
 
-// missed emits what the watch did not tell: a creation, an update, or another object under a known name.
-func (l *listing) missed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
-	s := l.Reflector
+// sendMissed emits what the watch missed: a creation, an update, or another object under a known key.
+func (l *listing) sendMissed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
 	if d.Replaces() {
-		if err := s.sendDelete(ctx, o.Key(), l.gapID()); err != nil {
+		if err := l.sendDelete(ctx, o.Key(), l.gapID()); err != nil {
 			return err
 		}
 		l.deleted++
 	}
-	op, tally := change.Create, &l.created
+	op, count := change.Create, &l.created
 	if d.Known() {
-		op, tally = change.Update, &l.updated
+		op, count = change.Update, &l.updated
 	}
-	c := s.change(op, o)
+	c := l.newChange(op, o)
 	c.Inferred, c.Gap = true, l.gapID()
-	if err := s.send(ctx, c, stays); err != nil {
+	if err := l.send(ctx, c, stays); err != nil {
 		return err
 	}
-	*tally++
+	*count++
 	return nil
 }
 
-// finish emits the deletions and the record of the list, and moves the position.
+// finish emits the deletions and the control record of the list, and moves the position.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
-	s := l.Reflector
-	for _, key := range s.known.Unseen() {
-		if err := s.sendDelete(ctx, key, l.gapID()); err != nil {
+	for _, key := range l.known.Unseen() {
+		if err := l.sendDelete(ctx, key, l.gapID()); err != nil {
 			return err
 		}
 		l.deleted++
 	}
-	return s.emit(ctx, Item{Control: l.end(version)}, to(version))
+	return l.emit(ctx, Item{Control: l.end(version)}, to(version))
 }
 
-// end returns the record of the list; none, if the list is the very state that the log has.
+// end returns the control record of the list; nil if the list is the state that the log has.
 func (l *listing) end(version change.ResourceVersion) *change.Control {
-	s := l.Reflector
 	switch {
 	case l.snapshot():
-		return &change.Control{Type: change.ControlSnapshotEnd, Stream: s.ID(), ResourceVersion: version, Objects: &l.objects}
+		return &change.Control{Type: change.ControlSnapshotEnd, Stream: l.ID(), ResourceVersion: version, Objects: &l.objects}
 	case l.nothingMissed(version):
-		s.log.Info("nothing was missed", "position", version)
+		l.log.Info("nothing was missed", "position", version)
 		return nil
 	}
 	g := l.inferred(version)
-	s.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
-	return &change.Control{Type: change.ControlGap, Stream: s.ID(), ResourceVersion: version, Cause: s.reason, Gap: &g}
+	l.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
+	return &change.Control{Type: change.ControlGap, Stream: l.ID(), ResourceVersion: version, Cause: l.reason, Gap: &g}
 }
 
-// nothingMissed reports whether the gap is empty: the server is where the log is, and nothing is different.
+// nothingMissed reports whether the gap is empty: the server is at the log's position, and nothing differs.
 func (l *listing) nothingMissed(version change.ResourceVersion) bool {
 	return version == l.gap.From && l.created+l.updated+l.deleted == 0 && !l.rewinds
 }
 
-// inferred returns the record of a gap that could only be closed by comparison.
+// inferred returns the record of a gap that was closed by comparison alone.
 func (l *listing) inferred(version change.ResourceVersion) change.Gap {
 	g := *l.gap
 	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"
 	if l.rewinds || l.rewound {
-		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, also where it is older"
+		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, " +
+			"also where it is older"
 	}
 	g.Created, g.Updated, g.Deleted = l.created, l.updated, l.deleted
 	g.Inferred = l.created + l.updated + l.deleted

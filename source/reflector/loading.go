@@ -8,36 +8,36 @@ import (
 	"kubecdc/source/known"
 )
 
-// loading reads where the last owner stopped.
+// loading reads position and known objects from the checkpoint.
 type loading struct{ *Reflector }
 
-func (s *loading) name() State { return StateLoading }
+func (l *loading) name() State { return StateLoading }
 
-func (s *loading) step(ctx context.Context) (state, error) {
-	p, ok, err := s.inventory.Position(ctx, s.ID())
+func (l *loading) step(ctx context.Context) (state, error) {
+	p, ok, err := l.inventory.Position(ctx, l.ID())
 	if err != nil {
-		return s, fmt.Errorf("load the position of %s: %w", s.ID(), err)
+		return l, fmt.Errorf("load the position of %s: %w", l.ID(), err)
 	}
-	x := known.New()
-	err = s.inventory.Objects(ctx, s.ID(), func(key, uid string, version change.ResourceVersion) error {
-		x.Put(key, uid, version)
+	objects := known.New()
+	err = l.inventory.Objects(ctx, l.ID(), func(key, uid string, version change.ResourceVersion) error {
+		objects.Put(key, uid, version)
 		return nil
 	})
 	if err != nil {
-		return s, fmt.Errorf("load the inventory of %s: %w", s.ID(), err)
+		return l, fmt.Errorf("load the inventory of %s: %w", l.ID(), err)
 	}
-	s.known = x
+	l.known = objects
 	if p.Ended != "" {
-		s.ended = &p
+		l.ended = &p
 	}
 	if p.ResourceVersion == change.UnknownVersion {
-		return s.enter(s.list(s.gapFrom(change.UnknownVersion)), "relist: the log does not tell any more how far it is complete"), nil
+		return l.enter(l.list(l.gapFrom(change.UnknownVersion)), "relist: it is not known how far the log is complete"), nil
 	}
 	version := p.ResourceVersion
-	s.position, s.cursor = version, version
+	l.position, l.cursor = version, version
 	if !ok || version == "" {
-		return s.enter(s.list(nil), "first snapshot"), nil
+		return l.enter(l.list(nil), "first snapshot"), nil
 	}
-	s.log.Info("resuming", "position", version, "objects", x.Len())
-	return s.enter(s.verify(s.watch(nil)), "resume at resourceVersion "+string(version)), nil
+	l.log.Info("resuming", "position", version, "objects", objects.Len())
+	return l.enter(l.verify(l.watch(nil)), "resume at resourceVersion "+string(version)), nil
 }

@@ -14,140 +14,147 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// Recovery says how missed revisions are recovered. All streams of a process share the limiter and what they learn.
+// Recovery has the settings of recoveries, and what all streams of a process share: the limiter and explained revisions.
 type Recovery struct {
-	Parallel     int    // requests at once, of one stream
-	MaxRevisions uint64 // a longer gap is only compared
+	Parallel     int    // concurrent requests of one stream
+	MaxRevisions uint64 // a gap of more revisions is closed by comparing a list
 	limiter      *recovery.Limiter
 	shared       recovery.SharedRevisions
 }
 
-// NewRecovery begins each recovery with start requests a second, and goes up to most.
+// NewRecovery paces recoveries: each begins with start requests a second, and may reach most.
 func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 	return &Recovery{limiter: recovery.NewLimiter(start, most, log)}
 }
 
-// recovering recovers what the watch missed, change by change, or leaves it to the list (listing.go) if the server can't
-// tell. It emits nothing before it has found everything. From then on the position moves with every change, so a crash in
-// the middle leaves a shorter gap and emits nothing twice.
+// recovering recovers what the watch missed, change by change; if that is not possible, a list closes the gap (listing.go).
+// It emits nothing before it has found everything. From then on the position moves with every change, so after a crash the
+// gap is shorter and nothing is emitted twice.
 type recovering struct {
 	*Reflector
 	gap *change.Gap
 }
 
-func (s *recovering) name() State { return StateBackfilling }
+func (r *recovering) name() State { return StateBackfilling }
 
-func (s *recovering) step(ctx context.Context) (state, error) {
+func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
-	gap, version, err := s.survey(ctx)
+	gap, version, err := r.findGap(ctx)
 	if err == nil && gap == nil {
-		return s.enter(s.watch(nil), "nothing was missed: the server is at the log's position"), s.confirm(ctx, to(version))
+		return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(version))
 	}
 	var history *recovery.ExactReads
 	var plan recovery.Plan
 	incomplete := ""
 	if err == nil {
-		history = s.history(gap.Aggregated)
-		plan, incomplete, err = recovery.Recover(ctx, history, s.known, *gap)
+		history = r.history(gap.Aggregated)
+		plan, incomplete, err = recovery.Recover(ctx, history, r.known, *gap)
 		if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
 			err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
 		}
 	}
 	switch {
 	case errors.Is(err, recovery.ErrNotPossible):
-		return s.enter(s.list(s.gap), "relist: "+err.Error()), nil
+		return r.enter(r.list(r.gap), "relist: "+err.Error()), nil
 	case apiclient.IsGone(err):
-		return s.enter(s, "the list expired between two pages: "+apiclient.Reason(err)), nil
+		return r.enter(r, "the list expired between two pages: "+apiclient.Reason(err)), nil
 	case err != nil:
-		return s, fmt.Errorf("recover %s from resourceVersion %s: %w", s.ID(), s.position, err)
+		return r, fmt.Errorf("recover %s from resourceVersion %s: %w", r.ID(), r.position, err)
 	}
-	g := *s.gap
+	g := *r.gap
 	g.To, g.Complete, g.Reason = version, incomplete == "", incomplete
 	plan.Count(&g)
 	g.Requests, g.ElapsedMs = history.Requests(), time.Since(started).Milliseconds()
-	s.log.Info("recovered a gap", "from", g.From, "to", g.To, "complete", g.Complete, "reason", g.Reason,
+	r.log.Info("recovered a gap", "from", g.From, "to", g.To, "complete", g.Complete, "reason", g.Reason,
 		"recovered", g.Recovered, "inferred", g.Inferred, "requests", g.Requests, "took", time.Since(started).Round(time.Millisecond))
-	if err := s.replay(ctx, history, plan, g); err != nil {
-		return s, err
+	if err := r.replay(ctx, history, plan, g); err != nil {
+		return r, err
 	}
-	if err := s.advance(ctx, to(version)); err != nil {
-		return s, err
+	if err := r.advance(ctx, to(version)); err != nil {
+		return r, err
 	}
-	return s.enter(s.watch(nil), "recovered up to resourceVersion "+string(version)), nil
+	return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(version)), nil
 }
 
-// history reads the past of the stream's collection.
-func (s *Reflector) history(aggregated bool) *recovery.ExactReads {
-	return recovery.NewExactReads(s.client, s.stream, s.options.MetadataOnly, s.options.Redactor, aggregated, s.options.Recovery.limiter)
+// history returns the past of the stream's collection.
+func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
+	o := &r.options
+	return recovery.NewExactReads(r.client, r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)
 }
 
-// survey lists identities and returns the gap between the log and the list, which is of version; nil if there is none.
-func (s *Reflector) survey(ctx context.Context) (gap *recovery.Gap, version change.ResourceVersion, err error) {
-	gap = &recovery.Gap{Leased: leased(s.stream.Resource), Namespaced: s.stream.Resource.Namespaced && s.stream.Namespace == "",
-		Parallel: s.options.Recovery.Parallel, Shared: s.options.Recovery.shared.Of(s.stream)}
+// findGap lists identities and returns the gap between the log and the list, and the list's version. The gap is nil if nothing
+// was written since the log's position.
+func (r *Reflector) findGap(ctx context.Context) (gap *recovery.Gap, version change.ResourceVersion, err error) {
+	gap = &recovery.Gap{Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
+		Parallel: r.options.Recovery.Parallel, Shared: r.options.Recovery.shared.Of(r.stream)}
 	ahead, back := false, false
-	s.known.StartPass()
-	version, err = s.listIdentities(ctx, s.options.Recovery.limiter, func(o apiclient.Object) {
+	r.known.StartPass()
+	version, err = r.listIdentities(ctx, r.options.Recovery.limiter, func(o apiclient.Object) {
 		gap.Listed++
-		old, exists := s.known.Get(o.Key())
-		ahead = ahead || exists && old.Version.Compare(s.told()) > 0
+		old, exists := r.known.Get(o.Key())
+		ahead = ahead || exists && old.Version.Compare(r.newestEmitted()) > 0
 		d := known.Diff(old, exists, o.UID, o.Version)
 		back = back || d == known.Older || d == known.Lost
 		if d.Known() {
-			s.known.Mark(o.Key())
+			r.known.Mark(o.Key())
 		}
 		if d != known.Same && d != known.Older {
 			o.Raw = nil
 			gap.Changed = append(gap.Changed, o)
 		}
 	})
-	if apiclient.IsUnreadable(err) { // a list hands it to the dead letter, or says why it can't
+	if apiclient.IsUnreadable(err) { // listing.go sends it to the dead letter, or reports why it can't
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, err)
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	gap.Missing = s.known.Unseen()
-	if err = s.bound(gap, version, back, ahead); err != nil {
+	gap.Missing = r.known.Unseen()
+	if err = r.setBounds(gap, version, back, ahead); err != nil {
 		return nil, "", err
 	}
 	if gap.From == gap.To {
 		return nil, version, nil // nothing was written since
 	}
-	gap.Aggregated, err = discovery.Aggregated(ctx, s.client, s.stream.Resource)
+	gap.Aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource)
 	return gap, version, err
 }
 
-// bound sets the ends of the gap, and returns an error if it can't be recovered.
-func (s *Reflector) bound(gap *recovery.Gap, version change.ResourceVersion, back, ahead bool) error {
-	from, err1 := s.told().Revision()
+// setBounds sets the revisions between which the gap is, or returns an error if the gap can't be recovered. back says that the
+// list has an object older than in the log, ahead that the log has an object newer than its position.
+func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion, back, ahead bool) error {
+	from, err1 := r.newestEmitted().Revision()
 	to, err2 := version.Revision()
 	switch {
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("%w: its resourceVersions are no revisions", recovery.ErrNotPossible)
 	case back:
-		return fmt.Errorf("%w: the server has objects that are older than the log has them: its history went back", recovery.ErrNotPossible)
+		return fmt.Errorf("%w: the server has objects that are older than in the log: its history went back", recovery.ErrNotPossible)
 	case ahead:
-		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was broken off", recovery.ErrNotPossible)
+		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted",
+			recovery.ErrNotPossible)
 	case to < from:
 		return fmt.Errorf("%w: the server's history went back from %d to %d", recovery.ErrNotPossible, from, to)
 	case to == from && len(gap.Changed)+len(gap.Missing) > 0:
 		return fmt.Errorf("%w: the server has another state at the log's own position %d", recovery.ErrNotPossible, from)
-	case to-from > s.options.Recovery.MaxRevisions:
-		return fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", recovery.ErrNotPossible, to-from, s.options.Recovery.MaxRevisions)
+	case to-from > r.options.Recovery.MaxRevisions:
+		return fmt.Errorf("%w: the gap has %d revisions, more than KUBECDC_BACKFILL_MAX_REVISIONS=%d", recovery.ErrNotPossible, to-from,
+			r.options.Recovery.MaxRevisions)
 	}
 	gap.From, gap.To = from, to
 	return nil
 }
 
-// listIdentities reads the collection, without bodies, as it is now. With a limiter, each request waits until that admits it.
-func (s *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter, visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
+// listIdentities lists the metadata of the collection. Each request waits for the limiter; nil: it does not wait.
+func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
+	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
 	token := ""
 	for {
 		last := version
 		var p apiclient.Page
 		err := limiter.Do(ctx, false, func() (err error) {
-			p, err = s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: s.options.PageSize, Continue: token}, func(_ *apiclient.Page, raw []byte) error {
+			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
+			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, raw []byte) error {
 				o, err := apiclient.ParseObject(raw)
 				if err == nil {
 					visit(o)
@@ -162,45 +169,45 @@ func (s *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 		if version = p.Version; last != "" && version != last {
 			return "", fmt.Errorf("%w: the pages of one list have the resourceVersions %s and %s", recovery.ErrNotPossible, last, version)
 		}
-		s.alive()
+		r.resetBackoff()
 		if token = p.Continue; token == "" {
 			return version, nil
 		}
 	}
 }
 
-// replay sends the gap record and then the changes, as if they had been seen live. The record comes first, so no position
-// ever moves across a gap that the log does not tell of.
-func (s *recovering) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
-	err := s.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: s.reason, Gap: &g})
+// replay emits the gap record and then the changes, as if a watch had delivered them. The record comes first, so no position
+// moves past a gap before the log has its record.
+func (r *recovering) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
+	err := r.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: r.reason, Gap: &g})
 	for i := range p {
 		if err != nil {
 			return err
 		}
-		err = s.replayOne(ctx, history, &p[i])
+		err = r.replayOne(ctx, history, &p[i])
 		p[i].Body = nil
 	}
 	return err
 }
 
-func (s *recovering) replayOne(ctx context.Context, history recovery.History, r *recovery.Change) error {
-	if r.Op == change.Delete && r.Inferred {
-		return s.sendDelete(ctx, r.Key, s.gap.ID)
+func (r *recovering) replayOne(ctx context.Context, history recovery.History, c *recovery.Change) error {
+	if c.Op == change.Delete && c.Inferred {
+		return r.sendDelete(ctx, c.Key, r.gap.ID)
 	}
-	version := change.VersionOf(r.Version)
-	namespace, name := change.SplitKey(r.Key)
-	o := apiclient.Object{Namespace: namespace, Name: name, UID: r.UID, Version: version, Raw: r.Body}
-	if r.Op != change.Delete && r.Body == nil {
-		read, exists, err := history.Object(ctx, r.Key, r.Version)
+	version := change.VersionOf(c.Version)
+	namespace, name := change.SplitKey(c.Key)
+	o := apiclient.Object{Namespace: namespace, Name: name, UID: c.UID, Version: version, Raw: c.Body}
+	if c.Op != change.Delete && c.Body == nil {
+		read, exists, err := history.Object(ctx, c.Key, c.Version)
 		if err != nil {
 			return err
 		}
 		if !exists {
-			return fmt.Errorf("read %s again at revision %s: it is not there", r.Key, version)
+			return fmt.Errorf("read %s again at revision %s: it is not there", c.Key, version)
 		}
 		o.Raw = read.Raw
 	}
-	c := s.change(r.Op, &o)
-	c.Inferred, c.Gap = r.Inferred, s.gap.ID
-	return s.send(ctx, c, to(s.passed(r.Op, version)))
+	emitted := r.newChange(c.Op, &o)
+	emitted.Inferred, emitted.Gap = c.Inferred, r.gap.ID
+	return r.send(ctx, emitted, to(r.positionAfter(c.Op, version)))
 }

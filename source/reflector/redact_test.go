@@ -25,37 +25,37 @@ import (
 
 var secrets = change.Resource{Version: "v1", Plural: "secrets", Kind: "Secret", Namespaced: true}
 
-// canary is nowhere in what is told of redacted objects.
+// canary must be in nothing that a stream of redacted objects emits, logs or reports.
 const canary = "canary0123456789"
 
 func redactor(mode redact.Mode) *redact.Redactor {
 	return redact.New(redact.Rules{Cluster: "prod", Resource: "secrets", Mode: mode, Key: redact.Key("a key for tests only")})
 }
 
-// told is all that a stream said, in whatever way.
-type told struct {
+// recorder has everything that a stream emits, logs and reports.
+type recorder struct {
 	quietObserver
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-func (o *told) Write(p []byte) (int, error) {
+func (o *recorder) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-func (o *told) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
+func (o *recorder) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
 	fmt.Fprintln(o, stream, state, reason, err)
 }
 
-func (o *told) SnapshotStarted(stream change.StreamID) { fmt.Fprintln(o, stream) }
+func (o *recorder) SnapshotStarted(stream change.StreamID) { fmt.Fprintln(o, stream) }
 
-func (o *told) Relisted(stream change.StreamID, reason reflector.RelistReason) {
+func (o *recorder) Relisted(stream change.StreamID, reason reflector.RelistReason) {
 	fmt.Fprintln(o, stream, reason)
 }
 
-func (o *told) all(l *ledger) string {
+func (o *recorder) all(l *ledger) string {
 	text := o.text.String()
 	for _, c := range l.changes {
 		text += string(c.Before) + string(c.After)
@@ -87,7 +87,7 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 		{want: "watch rv=100", stay: true, body: `{"type":"ADDED","object":` + secret + "}\n"},
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l, s, o := newLedger(), &script{steps: steps}, &told{}
+		l, s, o := newLedger(), &script{steps: steps}, &recorder{}
 		options := plain()
 		options.Redactor = redactor(redact.Hash)
 		client := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
@@ -129,7 +129,7 @@ func TestRedactedOnEveryWay(t *testing.T) {
 
 func redactedOnEveryWay(t *testing.T, k *servers.Kubernetes, mode redact.Mode, streaming string) {
 	ns := servers.Namespace(t)
-	api, g, l, o := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Secrets(ns), newGateway(t, k.Config), newLedger(), &told{}
+	api, g, l, o := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Secrets(ns), newGateway(t, k.Config), newLedger(), &recorder{}
 	put := func(name, value string) {
 		t.Helper()
 		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{"a": "b",

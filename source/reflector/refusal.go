@@ -9,44 +9,46 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// refusal is a span of time in which the API server refuses the stream: 401, 403, 404 or 405 (isRefused). One refusal may pass: a
-// server that has just started answers 404 for a custom resource, and 403 before it has read its roles. From the second on
-// the log says so, once; and once more when a watch is open again. A list that succeeds says nothing: the right to watch
-// may be missing. A resource that can't be exported (ErrUnsupported) is told at once: that does not pass.
+// refusal is a time in which the API server refuses the stream: 401, 403, 404 or 405 (apiclient.IsRefused). A single refusal may
+// mean nothing: a server that has just started answers 404 for a custom resource, and 403 before it has read its roles. So
+// the second refusal emits a control record, and the next watch that opens emits another one. A list that succeeds does not
+// end the refusal, since the right to watch may be missing. For a resource that can't be exported (ErrUnsupported) the first
+// error emits the record.
 type refusal struct {
-	since time.Time
-	told  bool
+	since    time.Time
+	recorded bool // by a control record
 }
 
-// noteRefusal takes note of a refusal, and tells the log when it lasts. It gives the error back, or that of the output.
-func (s *Reflector) noteRefusal(ctx context.Context, err error) error {
-	lasts := s.refusal != nil || errors.Is(err, apiclient.ErrUnsupported)
-	if s.refusal == nil {
-		s.refusal = &refusal{since: time.Now()}
+// noteRefusal records a refusal, and emits a control record if the refusal lasts. It returns err, or an error of the output.
+func (r *Reflector) noteRefusal(ctx context.Context, err error) error {
+	lasts := r.refusal != nil || errors.Is(err, apiclient.ErrUnsupported)
+	if r.refusal == nil {
+		r.refusal = &refusal{since: time.Now()}
 	}
-	if lasts && !s.refusal.told {
-		if err := s.tellRefusal(ctx, change.ControlStreamError, apiclient.Reason(err)); err != nil {
+	if lasts && !r.refusal.recorded {
+		if err := r.sendRefusal(ctx, change.ControlStreamError, apiclient.Reason(err)); err != nil {
 			return err
 		}
-		s.refusal.told = true
+		r.refusal.recorded = true
 	}
 	return err
 }
 
-// answered ends the refusal.
-func (s *Reflector) answered(ctx context.Context) error {
-	if s.refusal == nil {
+// endRefusal ends the refusal, if there is one: the server answers.
+func (r *Reflector) endRefusal(ctx context.Context) error {
+	if r.refusal == nil {
 		return nil
 	}
-	if s.refusal.told {
-		if err := s.tellRefusal(ctx, change.ControlStreamRecovered, "the API server answers again"); err != nil {
+	if r.refusal.recorded {
+		if err := r.sendRefusal(ctx, change.ControlStreamRecovered, "the API server answers again"); err != nil {
 			return err
 		}
 	}
-	s.refusal = nil
+	r.refusal = nil
 	return nil
 }
 
-func (s *Reflector) tellRefusal(ctx context.Context, kind, cause string) error {
-	return s.sendControl(ctx, change.Control{Type: kind, ResourceVersion: s.position, Cause: cause, SinceMs: s.refusal.since.UnixMilli()})
+func (r *Reflector) sendRefusal(ctx context.Context, kind, cause string) error {
+	return r.sendControl(ctx, change.Control{Type: kind, ResourceVersion: r.position, Cause: cause,
+		SinceMs: r.refusal.since.UnixMilli()})
 }

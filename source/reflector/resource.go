@@ -8,98 +8,98 @@ import (
 	"kubecdc/change"
 )
 
-// This file says what a stream does when the API server serves its resource in another way, or not at all any more.
+// This file handles a resource that the API server serves under another version, or does not serve any more.
 
-var errResourceChanged = errors.New("the API server serves the resource in another way now")
+var errResourceChanged = errors.New("the API server serves the resource under another version, or does not serve it")
 
-// SetResource tells what discovery says of the resource now: another version to read it by, or nil when the API
-// server does not serve it any more.
-func (s *Reflector) SetResource(r *change.Resource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.want == r || s.want != nil && r != nil && *s.want == *r {
+// SetResource sets the resource as discovery has it now: under another version, or nil if the API server does not serve it
+// any more.
+func (r *Reflector) SetResource(resource *change.Resource) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.want == resource || r.want != nil && resource != nil && *r.want == *resource {
 		return
 	}
-	s.want = r
-	if s.interrupt != nil {
-		s.interrupt(errResourceChanged)
+	r.want = resource
+	if r.interrupt != nil {
+		r.interrupt(errResourceChanged)
 	}
 }
 
-// adopt makes the stream read what discovery says: under another version, or not at all.
-func (s *Reflector) adopt(ctx context.Context, want *change.Resource) error {
-	if s.state.name() == StateLoading {
+// applyResource applies what SetResource has set.
+func (r *Reflector) applyResource(ctx context.Context, want *change.Resource) error {
+	if r.state.name() == StateLoading {
 		return nil
 	}
 	switch {
-	case want == nil && s.state.name() != StateAbsent:
-		return s.depart(ctx)
-	case want != nil && s.state.name() == StateAbsent:
-		s.stream = s.stream.As(*want)
-		s.state = s.enter(s.list(nil), "the resource is served again")
-	case want != nil && s.stream.Resource != *want:
-		s.log.Info("reading another version", "from", s.stream.Resource.APIVersion(), "to", want.APIVersion())
-		s.stream = s.stream.As(*want)
+	case want == nil && r.state.name() != StateAbsent:
+		return r.endRemoved(ctx)
+	case want != nil && r.state.name() == StateAbsent:
+		r.stream = r.stream.As(*want)
+		r.state = r.enter(r.list(nil), "the resource is served again")
+	case want != nil && r.stream.Resource != *want:
+		r.log.Info("reading another version", "from", r.stream.Resource.APIVersion(), "to", want.APIVersion())
+		r.stream = r.stream.As(*want)
 	}
-	if s.ended != nil && want != nil {
-		return s.resume(ctx)
+	if r.ended != nil && want != nil {
+		return r.resume(ctx)
 	}
 	return nil
 }
 
-// resume says that a stream that was deselected goes on.
-func (s *Reflector) resume(ctx context.Context) error {
-	at := *s.ended
+// resume emits that a stream that was deselected goes on.
+func (r *Reflector) resume(ctx context.Context) error {
+	at := *r.ended
 	at.Ended = ""
-	if err := s.sendEnd(ctx, change.Control{Type: change.ControlStreamResume, Cause: "it is selected again"}, at); err != nil {
+	if err := r.sendEnd(ctx, change.Control{Type: change.ControlStreamResume, Cause: "it is selected again"}, at); err != nil {
 		return err
 	}
-	s.ended = nil
+	r.ended = nil
 	return nil
 }
 
-// depart ends the log of a resource that was removed from the API: its objects went with it. After a crash in the middle
-// the next owner finds the rest of the objects in the inventory, and departs from those.
-func (s *Reflector) depart(ctx context.Context) error {
-	s.held = ""
-	s.known.StartPass()
-	for _, key := range s.known.Unseen() {
-		if err := s.sendDelete(ctx, key, ""); err != nil {
+// endRemoved ends the stream of a resource that was removed from the API: its objects were deleted with it. After a crash
+// the next owner finds the remaining objects in the inventory, and deletes those.
+func (r *Reflector) endRemoved(ctx context.Context) error {
+	r.heldBack = ""
+	r.known.StartPass()
+	for _, key := range r.known.Unseen() {
+		if err := r.sendDelete(ctx, key, ""); err != nil {
 			return err
 		}
 	}
 	const cause = "the resource was removed from the API"
-	end := change.Position{Stream: s.ID(), Time: time.Now(), Ended: change.EndedRemoved}
-	if err := s.sendEnd(ctx, change.Control{Type: change.ControlStreamEnd, Cause: cause}, end); err != nil {
+	end := change.Position{Stream: r.ID(), Time: time.Now(), Ended: change.EndedRemoved}
+	if err := r.sendEnd(ctx, change.Control{Type: change.ControlStreamEnd, Cause: cause}, end); err != nil {
 		return err
 	}
-	s.position, s.cursor, s.ended, s.refusal = "", "", nil, nil
-	s.state = s.enter(&absent{s}, cause)
-	s.log.Info("the resource was removed from the API; its objects are recorded as deleted")
+	r.position, r.cursor, r.ended, r.refusal = "", "", nil, nil
+	r.state = r.enter(&absent{r}, cause)
+	r.log.Info("the resource was removed from the API; its objects are recorded as deleted")
 	return nil
 }
 
-// absent waits until the API server serves the resource again (adopt).
+// absent waits until the API server serves the resource again (applyResource).
 type absent struct{ *Reflector }
 
-func (s *absent) name() State { return StateAbsent }
+func (a *absent) name() State { return StateAbsent }
 
-func (s *absent) step(ctx context.Context) (state, error) {
+func (a *absent) step(ctx context.Context) (state, error) {
 	<-ctx.Done()
-	return s, nil
+	return a, nil
 }
 
-// sendEnd hands on the record of a stream's end, or of its return, with the position that says the same.
-func (s *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
-	c.Stream, c.ResourceVersion = s.ID(), at.ResourceVersion
-	return s.emit(ctx, Item{Control: &c, Position: &at}, stays)
+// sendEnd emits the control record of a stream's end, or of its return, with its position.
+func (r *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
+	c.Stream, c.ResourceVersion = r.ID(), at.ResourceVersion
+	return r.emit(ctx, Item{Control: &c, Position: &at}, stays)
 }
 
-// resourceChanged is closed when SetResource interrupts a pause.
-func (s *Reflector) resourceChanged() <-chan struct{} {
+// resourceChanged returns a channel that SetResource closes.
+func (r *Reflector) resourceChanged() <-chan struct{} {
 	ctx, cancel := context.WithCancelCause(context.Background())
-	s.mu.Lock()
-	s.interrupt = cancel
-	s.mu.Unlock()
+	r.mu.Lock()
+	r.interrupt = cancel
+	r.mu.Unlock()
 	return ctx.Done()
 }

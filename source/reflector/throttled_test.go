@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
@@ -23,95 +24,36 @@ import (
 // A recovery of 60 streams leaves room for others where the API server takes three requests at a time: few requests are
 // answered with 429, its own or another client's.
 func TestARecoveryLeavesRoomForOthers(t *testing.T) {
-	const streams = 60
-	k := ownKubernetes(t, servers.KubernetesOptions{
-		APIServerFlags: []string{"--enable-priority-and-fairness=false", "--max-requests-inflight=3", "--max-mutating-requests-inflight=3"},
-		// The admin is in system:masters, whom no limit holds back.
-		Users: []servers.User{{Name: "exporter", Token: "exporter-token", Groups: []string{"limited"}}, {Name: "other", Token: "other-token", Groups: []string{"limited"}}},
-	})
-	admin := kubernetes.NewForConfigOrDie(k.Config)
-	must[*rbacv1.ClusterRoleBinding](t)(admin.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "limited"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: "rbac.authorization.k8s.io", Name: "limited"}}}, metav1.CreateOptions{}))
+	k := throttledKubernetes(t)
 	alone := otherClient(t, k)
-	time.Sleep(time.Second)
+	time.Sleep(time.Second) // how long the other client is measured without the exporter
 	without := alone.stop()
-	namespaces := make([]string, streams)
-	each := func(f func(ctx context.Context, i int) error) {
-		t.Helper()
-		group, ctx := errgroup.WithContext(t.Context())
-		group.SetLimit(8)
-		for i := range namespaces {
-			group.Go(func() error { return f(ctx, i) })
-		}
-		ok(t, group.Wait())
-	}
-	ledgers := make([]*ledger, streams)
-	each(func(ctx context.Context, i int) error {
-		namespaces[i], ledgers[i] = fmt.Sprintf("ns-%02d", i), newLedger()
-		_, err := admin.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespaces[i]}}, metav1.CreateOptions{})
-		if err == nil {
-			_, err = admin.CoreV1().ConfigMaps(namespaces[i]).Create(ctx, configMap("a", nil), metav1.CreateOptions{})
-		}
-		return err
-	})
-	each(func(ctx context.Context, i int) error { // what the log has
-		list, err := admin.CoreV1().ConfigMaps(namespaces[i]).List(ctx, metav1.ListOptions{})
-		if err != nil {
-			return err
-		}
-		for _, o := range list.Items {
-			ledgers[i].objects[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
-		}
-		ledgers[i].position = change.ResourceVersion(list.ResourceVersion)
-		return nil
-	})
-	each(func(ctx context.Context, i int) error { // what it missed
-		api := admin.CoreV1().ConfigMaps(namespaces[i])
-		if i%12 > 0 {
-			return nil
-		}
-		_, err := api.Create(ctx, configMap("b", nil), metav1.CreateOptions{})
-		if err == nil {
-			_, err = api.Update(ctx, configMap("a", map[string]string{"v": "2"}), metav1.UpdateOptions{})
-		}
-		if err == nil {
-			err = api.Delete(ctx, "b", metav1.DeleteOptions{})
-		}
-		return err
-	})
+	missed := makeGaps(t, k, 60)
 	ok(t, k.RestartAPIServer(t.Context()))
 
 	beside := otherClient(t, k)
-	o := testOptions()
-	o.FreshTries, o.Recovery = 2, recoverAt(100, 500)
 	counted := k.UserConfig(k.Address, "exporter-token")
 	reads, rest := &statuses{}, &statuses{}
-	counted.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		sizes, others := reads.wrap(next), rest.wrap(next)
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			if q := r.URL.Query(); q.Get("resourceVersionMatch") == "Exact" && q.Get("fieldSelector") == "" {
-				return sizes.RoundTrip(r)
-			}
-			return others.RoundTrip(r)
-		})
-	})
+	counted.Wrap(splitReads(reads, rest))
+	o := testOptions()
+	o.FreshTries, o.Recovery = 2, recoverAt(100, 500)
 	started := time.Now()
-	for i, namespace := range namespaces {
-		startStream(t, counted, change.NewStream(configMaps, namespace, "", ""), o, ledgers[i], &quietObserver{})
+	for _, l := range missed {
+		startStream(t, counted, change.NewStream(configMaps, l.namespace, "", ""), o, l.ledger, &quietObserver{})
 	}
-	requests, slowest := 0, int64(0)
-	for _, l := range ledgers {
+	requests := 0
+	for _, l := range missed {
 		l.await(t, "the gap", func() bool { return len(gaps(l.controls)) > 0 && len(l.changes)%3 == 0 })
 		g := gaps(l.controls)[0]
 		if !g.Complete {
 			t.Errorf("%+v, want a complete gap of three changes", g)
 		}
-		requests, slowest = requests+g.Requests, max(slowest, g.ElapsedMs)
+		requests += g.Requests
 	}
 	took := time.Since(started)
 	with := beside.stop()
-	t.Logf("%d streams recovered in %s by %d reads of the past (%.0f a second)", streams, took.Round(time.Millisecond), requests, float64(requests)/took.Seconds())
+	t.Logf("%d streams recovered in %s by %d reads of the past (%.0f a second)", len(missed), took.Round(time.Millisecond), requests,
+		float64(requests)/took.Seconds())
 	t.Logf("reads of a size: %s; all else at the start, which is not paced: %s", reads, rest)
 	t.Logf("the other client without the exporter: %s", without)
 	t.Logf("the other client beside it: %s", with)
@@ -120,6 +62,96 @@ func TestARecoveryLeavesRoomForOthers(t *testing.T) {
 	}
 	if share := beside.share(); share > 0.05 {
 		t.Errorf("%.1f%% of the other client's requests were answered with 429", 100*share)
+	}
+}
+
+// throttledKubernetes starts an API server that takes three requests at a time from the users exporter and other.
+func throttledKubernetes(t *testing.T) *servers.Kubernetes {
+	limited := []string{"limited"} // the admin is in system:masters, whom no limit holds back
+	k := ownKubernetes(t, servers.KubernetesOptions{
+		APIServerFlags: []string{"--enable-priority-and-fairness=false", "--max-requests-inflight=3", "--max-mutating-requests-inflight=3"},
+		Users:          []servers.User{{Name: "exporter", Token: "exporter-token", Groups: limited}, {Name: "other", Token: "other-token", Groups: limited}},
+	})
+	must[*rbacv1.ClusterRoleBinding](t)(kubernetes.NewForConfigOrDie(k.Config).RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "limited"}, RoleRef: rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: "rbac.authorization.k8s.io", Name: "limited"}}}, metav1.CreateOptions{}))
+	return k
+}
+
+// gapped is a namespace with the log of its ConfigMaps.
+type gapped struct {
+	*ledger
+	namespace string
+	api       corev1client.ConfigMapInterface
+	missing   bool // the log misses three changes
+}
+
+// makeGaps makes n namespaces with one ConfigMap each, which their logs have. In every twelfth namespace the log misses three
+// changes.
+func makeGaps(t *testing.T, k *servers.Kubernetes, n int) []*gapped {
+	t.Helper()
+	core := kubernetes.NewForConfigOrDie(k.Config).CoreV1()
+	var all []*gapped
+	for i := range n {
+		namespace := fmt.Sprintf("ns-%02d", i)
+		all = append(all, &gapped{newLedger(), namespace, core.ConfigMaps(namespace), i%12 == 0})
+	}
+	create := func(ctx context.Context, g *gapped) error {
+		_, err := core.Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: g.namespace}}, metav1.CreateOptions{})
+		if err == nil {
+			_, err = g.api.Create(ctx, configMap("a", nil), metav1.CreateOptions{})
+		}
+		return err
+	}
+	for _, step := range []func(context.Context, *gapped) error{create, fillLog, makeChanges} {
+		group, ctx := errgroup.WithContext(t.Context())
+		group.SetLimit(8)
+		for _, g := range all {
+			group.Go(func() error { return step(ctx, g) })
+		}
+		ok(t, group.Wait())
+	}
+	return all
+}
+
+// fillLog makes the log complete.
+func fillLog(ctx context.Context, g *gapped) error {
+	list, err := g.api.List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, o := range list.Items {
+		g.objects[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
+	}
+	g.position = change.ResourceVersion(list.ResourceVersion)
+	return nil
+}
+
+// makeChanges makes what the log misses.
+func makeChanges(ctx context.Context, g *gapped) error {
+	if !g.missing {
+		return nil
+	}
+	_, err := g.api.Create(ctx, configMap("b", nil), metav1.CreateOptions{})
+	if err == nil {
+		_, err = g.api.Update(ctx, configMap("a", map[string]string{"v": "2"}), metav1.UpdateOptions{})
+	}
+	if err == nil {
+		err = g.api.Delete(ctx, "b", metav1.DeleteOptions{})
+	}
+	return err
+}
+
+// splitReads counts a recovery's reads of sizes and names apart from all other requests.
+func splitReads(reads, rest *statuses) func(http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
+		sizes, others := reads.wrap(next), rest.wrap(next)
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if q := r.URL.Query(); q.Get("resourceVersionMatch") == "Exact" && q.Get("fieldSelector") == "" {
+				return sizes.RoundTrip(r)
+			}
+			return others.RoundTrip(r)
+		})
 	}
 }
 

@@ -11,40 +11,40 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// taken are the transitions that the streams of all tests took.
-var taken struct {
+// seen are the transitions of all streams of the tests.
+var seen struct {
 	sync.Mutex
 	all map[[2]reflector.State]bool
 }
 
 // take records a transition.
-func take(from, to reflector.State) {
-	taken.Lock()
-	defer taken.Unlock()
-	if taken.all == nil {
-		taken.all = map[[2]reflector.State]bool{}
+func recordTransition(from, to reflector.State) {
+	seen.Lock()
+	defer seen.Unlock()
+	if seen.all == nil {
+		seen.all = map[[2]reflector.State]bool{}
 	}
-	taken.all[[2]reflector.State{from, to}] = true
+	seen.all[[2]reflector.State{from, to}] = true
 }
 
-// judged runs the tests and then compares the table of transitions with those that were taken.
+// judged runs the tests and then compares the table of transitions with those that were seen.
 type judged struct{ *testing.M }
 
 func (j judged) Run() int {
 	code := j.M.Run()
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
-	taken.Lock()
-	defer taken.Unlock()
+	seen.Lock()
+	defer seen.Unlock()
 	rows := map[[2]reflector.State]bool{}
 	for _, row := range reflector.Transitions {
 		step := [2]reflector.State{row.From, row.To}
 		rows[step] = true
-		if whole && code == 0 && !taken.all[step] {
+		if whole && code == 0 && !seen.all[step] {
 			fmt.Printf("no test takes the transition from %s to %s\n", row.From, row.To)
 			code = 1
 		}
 	}
-	for step := range taken.all {
+	for step := range seen.all {
 		if !rows[step] && step[1] != reflector.StateAbsent {
 			fmt.Printf("the transition from %s to %s is not in the table\n", step[0], step[1])
 			code = 1

@@ -9,104 +9,106 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// verifying asks whether the server still holds the log's history.
+// verifying checks that the server still has the log's history.
 //
-// A watch from a resourceVersion that the server has not reached yet is no error: the API server keeps it open and
-// silent, without bookmarks, until it gets there, and skips what happened before (seen on 1.36.3). After a restore
-// of etcd from a backup, the log's position is such a version; and a server that has grown past it meanwhile would
-// even deliver, as if nothing had happened. So whenever a connection ended otherwise than by the watch's own
-// timeout, and at every start, the history is verified before the watch goes on:
+// A watch from a resourceVersion that the server has not reached yet is no error: the API server keeps the watch open, sends
+// neither events nor bookmarks until it has reached the version, and skips what happened before (seen on 1.36.3). After a
+// restore of etcd from a backup, the log's position is such a version. Once the server has grown past that version, it even
+// delivers events, as if nothing had happened. So at every start, and whenever a connection ended otherwise than by the
+// watch's timeout, the history is verified before the watch goes on:
 //
-//  1. A list of one object, without resourceVersion: a consistent read, so it can't be older than anything that a
-//     server of this history ever sent. If its version is lower than the position, the history went back. Since a
-//     broken proxy may also say so, it is asked twice, the second time on a fresh connection, after a pause.
-//  2. The newest object that the log has is read at its own version. If it was another one then, this is another
-//     history. (Where that version is compacted nothing can be told, and the position is then too old to be watched
-//     from, unless by chance.)
+//  1. A list of one object without resourceVersion is a consistent read, so it can't be older than anything that a server of
+//     this history ever sent. If its version is lower than the position, the history went back. A broken proxy may give such
+//     an answer too, so a second read is made after a pause, on a fresh connection.
+//  2. The newest known object is read at its own version. If the server has another object there, it has another history. (If
+//     that version is compacted, nothing is known; the position is then too old for a watch too, most of the time.)
 //
-// Where watches end in silence all objects are compared instead (silence.go), which tells more.
+// After empty watches all objects are compared instead (empty_watch.go), which shows more.
 type verifying struct {
 	*Reflector
-	then   *watching   // what goes on if the server holds the history
-	gap    *change.Gap // of the list that was left; nil: none was
-	doubts int         // how often in a row the server seemed to be behind the log
+	then       *watching   // the next state if the server has the history
+	gap        *change.Gap // of the list that was stale; nil: there was none
+	mismatches int         // how often in a row the server seemed to be behind the log
 }
 
-// verify looks at the server's history before the watch goes on.
-func (s *Reflector) verify(then *watching) *verifying { return &verifying{Reflector: s, then: then} }
+// verify returns the state that checks the server's history before the watch goes on.
+func (r *Reflector) verify(then *watching) *verifying { return &verifying{Reflector: r, then: then} }
 
-func (s *verifying) name() State { return StateVerifying }
+func (v *verifying) name() State { return StateVerifying }
 
-func (s *verifying) step(ctx context.Context) (state, error) {
-	if s.then.silence.due() {
-		if err := s.then.compare(ctx); err != nil {
-			return s, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
+func (v *verifying) step(ctx context.Context) (state, error) {
+	if v.then.empty.listDue() {
+		if err := v.then.compare(ctx); err != nil {
+			return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 		}
-		if quietTo := s.then.silence.quietTo; quietTo != "" {
-			return s.enter(s.then, fmt.Sprintf("nothing is different at resourceVersion %s; watching once more from %s", quietTo, s.cursor)), nil
+		if unchanged := v.then.empty.unchanged; unchanged != "" {
+			reason := fmt.Sprintf("nothing differs at resourceVersion %s; watching once more from %s", unchanged, v.cursor)
+			return v.enter(v.then, reason), nil
 		}
 	}
-	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
+	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+	p, err := v.client.List(ctx, v.stream, one, func(*apiclient.Page, []byte) error { return nil })
 	if err != nil {
-		return s, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
+		return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 	}
 	reason := ""
-	if p.Version.Compare(s.cursor) < 0 {
-		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, s.cursor)
+	if p.Version.Compare(v.cursor) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, v.cursor)
 	} else {
-		reason = s.otherHistory(ctx)
+		reason = v.otherHistory(ctx)
 	}
 	if reason == "" {
-		return s.enter(s.then, "the server holds the log's history; watching from "+string(s.cursor)), nil
+		return v.enter(v.then, "the server has the log's history; watching from "+string(v.cursor)), nil
 	}
-	if s.doubts++; s.doubts < 2 {
-		s.renewClient()
-		return s, fmt.Errorf("%w: %s", errBehind, reason)
+	if v.mismatches++; v.mismatches < 2 {
+		v.renewClient()
+		return v, fmt.Errorf("%w: %s", errBehind, reason)
 	}
-	return s.rewind(reason), nil
+	return v.rewind(reason), nil
 }
 
-// errBehind: the server seems to be older than the log. It is asked again before anything is concluded.
+// errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
 var errBehind = errors.New("the server seems to be behind the log")
 
-// rewind begins a list that may take the log back in time.
-func (s *verifying) rewind(reason string) state {
-	s.held = ""
-	if r := s.options.Recovery; r != nil {
+// rewind begins a list that emits older versions too, since the server's history went back.
+func (v *verifying) rewind(reason string) state {
+	v.heldBack = ""
+	if r := v.options.Recovery; r != nil {
 		r.shared.Forget()
 	}
-	gap := s.gap
-	if gap == nil && s.then.catchUp != nil {
-		gap = s.then.catchUp.gap
+	gap := v.gap
+	if gap == nil && v.then.catchUp != nil {
+		gap = v.then.catchUp.gap
 	}
-	if gap == nil && s.position != "" {
-		gap = s.gapFrom(s.position)
+	if gap == nil && v.position != "" {
+		gap = v.gapFrom(v.position)
 	}
-	s.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
-	s.observer.Relisted(s.ID(), RelistHistoryWentBack)
-	l := s.list(gap)
+	v.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
+	v.observer.Relisted(v.ID(), RelistHistoryWentBack)
+	l := v.list(gap)
 	l.rewinds = true
-	return s.enter(l, "history went backwards: "+reason)
+	return v.enter(l, "history went backwards: "+reason)
 }
 
-// otherHistory reads the newest known object at its own version. It returns why the server's history is another one than the
-// log's; empty if it is not, or if that can't be told.
-func (s *Reflector) otherHistory(ctx context.Context) string {
-	key, w, ok := s.known.Newest()
-	if !ok || w.Version.Compare(s.cursor) > 0 {
+// otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that
+// says so; else, or if that is not known, it returns an empty text.
+func (r *Reflector) otherHistory(ctx context.Context) string {
+	key, newest, ok := r.known.Newest()
+	if !ok || newest.Version.Compare(r.cursor) > 0 {
 		return ""
 	}
 	namespace, name := change.SplitKey(key)
 	same, others := false, false
-	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Exact: w.Version, Namespace: namespace, Name: name}, func(_ *apiclient.Page, raw []byte) error {
+	options := apiclient.ListOptions{MetadataOnly: true, Exact: newest.Version, Namespace: namespace, Name: name}
+	p, err := r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, raw []byte) error {
 		o, err := apiclient.ParseObject(raw)
-		same = same || err == nil && o.Key() == key && o.UID == w.UID && o.Version == w.Version
+		same = same || err == nil && o.Key() == key && o.UID == newest.UID && o.Version == newest.Version
 		others = others || err != nil || o.Key() != key
 		return nil
 	})
-	// A server that did not understand the question (an aggregated one) answers another: no evidence.
-	if err != nil || same || others || p.Version != w.Version {
+	// A server that ignores the parameters (an aggregated one) answers with something else, which proves nothing.
+	if err != nil || same || others || p.Version != newest.Version {
 		return ""
 	}
-	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, w.Version)
+	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, newest.Version)
 }

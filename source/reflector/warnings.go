@@ -11,30 +11,30 @@ import (
 // warnEvery is how often a failure that goes on for the same reason is logged again.
 const warnEvery = 5 * time.Minute
 
-// warnings picks the failures of a stream that are worth a line in the log: the first, each with another reason, and one
-// every warnEvery. The stream's state has all of them.
+// warnings limits the log lines about the failures of a stream: each new reason is logged at once, and again after warnEvery.
+// The stream's state shows every failure.
 type warnings struct {
-	last  map[string]time.Time // by reason
-	muted int                  // since the last that was logged
+	last    map[string]time.Time // by reason
+	skipped int                  // failures since the last one that was logged
 }
 
-// mostReasons bounds how many are remembered.
+// mostReasons bounds how many reasons are remembered.
 const mostReasons = 16
 
-// due reports whether a failure is to be logged, and how many were not since the last that was. Reasons that differ in
-// numbers alone (ports, resourceVersions, times) are the same.
-func (w *warnings) due(err error) (due bool, muted int) {
+// due reports whether to log a failure, and how many failures were skipped since the last one that was logged. Reasons that
+// differ only in numbers (ports, resourceVersions, times) count as one.
+func (w *warnings) due(err error) (due bool, skipped int) {
 	reason := withoutDigits(apiclient.Reason(err))
 	if last, ok := w.last[reason]; ok && time.Since(last) < warnEvery {
-		w.muted++
+		w.skipped++
 		return false, 0
 	}
 	if w.last == nil || len(w.last) >= mostReasons {
 		w.last = map[string]time.Time{}
 	}
 	w.last[reason] = time.Now()
-	muted, w.muted = w.muted, 0
-	return true, muted
+	skipped, w.skipped = w.skipped, 0
+	return true, skipped
 }
 
 func withoutDigits(text string) string {

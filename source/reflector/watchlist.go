@@ -18,30 +18,27 @@ const (
 	StreamingOff  = "off"
 )
 
-// streams decides whether a list is read as a stream (KEP-3157): a watch that begins with all objects, in any order,
-// and says with a bookmark where the list ends. It spares the server the pages; the answer is as consistent as a
-// list's. Servers older than 1.32 may not know sendInitialEvents, and would send any old state without an end, so
-// in auto they are not asked.
+// streams reports whether to read the list as a streaming list (KEP-3157): a watch that begins with all objects, in any
+// order, and ends the list with a bookmark. It saves the server the pages, and is as consistent as a list. Servers before
+// 1.32 may ignore sendInitialEvents and send any old state without that bookmark, so auto does not use it with them.
 func (l *listing) streams(ctx context.Context) bool {
-	s := l.Reflector
-	switch s.options.StreamingLists {
+	switch l.options.StreamingLists {
 	case StreamingOn:
 		return true
 	case StreamingAuto:
-		return l.token == "" && l.until == "" && l.failed < 2 && s.client.AtLeast(ctx, 1, 32)
+		return l.token == "" && l.until == "" && l.failed < 2 && l.client.AtLeast(ctx, 1, 32)
 	}
 	return false
 }
 
-// errNotStreamed: the list must be read in pages.
+// errNotStreamed reports that the list must be read in pages.
 var errNotStreamed = errors.New("the list can't be streamed")
 
-// streamed reads the list as a stream. After an error it begins anew; what was emitted is known.
+// streamed reads a streaming list. After an error the list begins anew; what was emitted is among the known objects.
 func (l *listing) streamed(ctx context.Context) error {
-	s := l.Reflector
-	s.known.StartPass()
+	l.known.StartPass()
 	l.objects = 0
-	w, err := s.client.WatchList(ctx, s.stream, s.options.MetadataOnly, listSeconds)
+	w, err := l.client.WatchList(ctx, l.stream, l.options.MetadataOnly, listSeconds)
 	if err == nil {
 		defer w.Close()
 		for done := false; err == nil && !done; {
@@ -53,7 +50,7 @@ func (l *listing) streamed(ctx context.Context) error {
 	}
 	switch {
 	case err == nil && l.older && !l.rewinds:
-		err = fmt.Errorf("%w: it has objects that are older than the log has them", errNotStreamed)
+		err = fmt.Errorf("%w: it has objects that are older than in the log", errNotStreamed)
 	case err != nil && (apiclient.IsInvalid(err) || apiclient.IsGone(err)):
 		err = fmt.Errorf("%w: %s", errNotStreamed, apiclient.Reason(err))
 	case errors.Is(err, io.EOF):
@@ -68,11 +65,10 @@ func (l *listing) streamed(ctx context.Context) error {
 // listSeconds bounds how long a streaming list may take.
 const listSeconds = 3600
 
-// initial takes one Event of a streaming list; done is true at the bookmark that ends it.
+// initial handles one event of a streaming list; done is true at the bookmark that ends the list.
 func (l *listing) initial(ctx context.Context, e apiclient.Event) (done bool, err error) {
-	s := l.Reflector
 	if e.Err != nil {
-		return false, s.sendMalformed(ctx, e.Line, e.Err)
+		return false, l.sendMalformed(ctx, e.Line, e.Err)
 	}
 	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":
@@ -83,9 +79,9 @@ func (l *listing) initial(ctx context.Context, e apiclient.Event) (done bool, er
 			return false, err
 		}
 		l.version = b.Version
-		s.alive()
-		s.observer.ListProgress(s.ID(), int64(l.objects), int64(l.objects))
-		return true, l.fresh(b.Version)
+		l.resetBackoff()
+		l.observer.ListProgress(l.ID(), int64(l.objects), int64(l.objects))
+		return true, l.checkFresh(b.Version)
 	case "ERROR":
 		return false, e.Status()
 	}
@@ -93,17 +89,16 @@ func (l *listing) initial(ctx context.Context, e apiclient.Event) (done bool, er
 }
 
 func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
-	s := l.Reflector
 	o := e.Object
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) {
 		return err
 	} else if err != nil {
-		return s.sendMalformed(ctx, e.Line, err)
+		return l.sendMalformed(ctx, e.Line, err)
 	}
-	d := s.known.Compare(o.Key(), o.UID, o.Version)
+	d := l.known.Compare(o.Key(), o.UID, o.Version)
 	if e.Type == "DELETED" {
 		if d.Known() {
-			return s.send(ctx, s.change(change.Delete, &o), stays)
+			return l.send(ctx, l.newChange(change.Delete, &o), stays)
 		}
 		return nil
 	}
@@ -111,14 +106,14 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 		l.objects++
 	}
 	if d == known.Older && !l.rewinds {
-		l.older = true // another history, or a server that gave a stale answer: the pages will tell
+		l.older = true // another history, or a stale answer: the list in pages shows which
 		return nil
 	}
 	if d != known.Same {
 		o.Raw = append([]byte(nil), o.Raw...)
 	}
 	if l.objects%1000 == 0 {
-		s.observer.ListProgress(s.ID(), int64(l.objects), int64(max(l.objects, s.known.Len())))
+		l.observer.ListProgress(l.ID(), int64(l.objects), int64(max(l.objects, l.known.Len())))
 	}
 	return l.object(ctx, &o)
 }

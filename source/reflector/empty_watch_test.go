@@ -60,21 +60,21 @@ func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 
 const aWatch = 70 * time.Second // longer than one without bookmarks is asked for
 
-func silentWatch(version string) step { return step{want: "watch rv=" + version, lasts: aWatch} }
+func emptyWatch(version string) step { return step{want: "watch rv=" + version, lasts: aWatch} }
 
-// quietly is what comes before a list has to tell: two watches in silence, with the history verified around them.
+// quietly is what comes before a list: two empty watches, with the history verified around them.
 func quietly(version string, newest string) []step {
-	return steps(holds(version, newest), one(silentWatch(version)), holds(version, newest), one(silentWatch(version)))
+	return steps(holds(version, newest), one(emptyWatch(version)), holds(version, newest), one(emptyWatch(version)))
 }
 
-func TestSilenceMovesThePositionOnlyOnceAWatchHasConfirmedIt(t *testing.T) {
+func TestAnEmptyWatchMovesThePositionOnlyOnceAnotherOneConfirmsIt(t *testing.T) {
 	a, b := "a a 90", "b b 99"
 	l := resumed("100", a, b)
 	play(t, l, plain(), steps(quietly("100", b), []step{
 		{want: "list metadata limit=2", body: listed("200", "", a, b), doing: func() { expectPosition(t, l, "100") }},
-		silentWatch("100"),
+		emptyWatch("100"),
 		{want: "list metadata limit=2", body: listed("300", "", a, b), doing: func() { expectPosition(t, l, "200") }},
-		silentWatch("200"),
+		emptyWatch("200"),
 		{want: "list metadata limit=2", body: listed("400", "", a, b)},
 		{want: "watch rv=300", stay: true},
 	}), func(t *testing.T, _ *script) {
@@ -92,9 +92,9 @@ func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	stays := func(version string) step { return step{want: "list metadata limit=2", body: listed(version, "", a)} }
 	l := resumed("100", a)
 	playEvents(t, l, steps(holds("100", a), []step{
-		silentWatch("100"), stays("200"),
+		emptyWatch("100"), stays("200"),
 		{want: "watch rv=200", lasts: aWatch, doing: func() { expectPosition(t, l, "200") }}, stays("300"),
-		{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and is silent from then on
+		{want: "watch rv=300", body: added("x x 310"), lasts: aWatch}, // and nothing more
 		{want: "list metadata limit=2", body: listed("400", "", a, "x x 310")},
 		{want: "watch rv=400", body: deleted("x x 420"), stay: true},
 	}), func(t *testing.T, _ *script) {
@@ -105,12 +105,12 @@ func TestEventsAreComparedWhileTheirWatchIsOpen(t *testing.T) {
 	})
 }
 
-// What the list shows the watch has a whole time more to tell; then its silence is a gap.
-func TestAnOpenWatchOfEventsThatIsSilentOfWhatAListShows(t *testing.T) {
+// The watch has its whole time once more to deliver what the list shows; if it does not, there is a gap.
+func TestAnOpenWatchOfEventsThatDoesNotDeliverWhatAListShows(t *testing.T) {
 	a := "a a 90"
 	differs := step{want: "list metadata limit=2", body: listed("200", "", a, "b b 150")}
 	l := resumed("100", a)
-	playEvents(t, l, steps(holds("100", a), []step{silentWatch("100"), differs, silentWatch("100"),
+	playEvents(t, l, steps(holds("100", a), []step{emptyWatch("100"), differs, emptyWatch("100"),
 		{want: "list limit=2", body: listed("300", "", a, "b b 150")},
 		{want: "watch rv=300", stay: true},
 	}), func(t *testing.T, _ *script) {
@@ -130,7 +130,7 @@ func expectPosition(t *testing.T, l *ledger, want change.ResourceVersion) {
 }
 
 // What lived and died before the list is not in it: the watch after it must still tell of it.
-func TestWhatCameAndWentBeforeTheListOfASilenceIsTold(t *testing.T) {
+func TestWhatCameAndWentBeforeTheListIsEmitted(t *testing.T) {
 	a, b := "a a 90", "b b 99"
 	l := resumed("100", a, b)
 	play(t, l, plain(), steps(quietly("100", b), []step{
@@ -139,8 +139,8 @@ func TestWhatCameAndWentBeforeTheListOfASilenceIsTold(t *testing.T) {
 	}), func(t *testing.T, _ *script) { expect(t, l, "c x@150 d x@160", "160") })
 }
 
-// A list shows what the watch does not tell: the watch gets one more chance, then its silence is a gap.
-func TestAWatchThatIsSilentOfWhatAListShowsIsAGap(t *testing.T) {
+// A list shows what the watch does not deliver. The watch gets one more chance, then there is a gap.
+func TestAWatchThatDoesNotDeliverWhatAListShowsIsAGap(t *testing.T) {
 	a, b := "a a 90", "b b 99"
 	for name, c := range map[string]struct {
 		answer step
@@ -149,7 +149,7 @@ func TestAWatchThatIsSilentOfWhatAListShowsIsAGap(t *testing.T) {
 		gap    bool
 	}{
 		"it tells": {step{want: "watch rv=100", body: added("c c 150"), stay: true}, nil, "c c@150", false},
-		"it is silent again": {silentWatch("100"), []step{
+		"it is empty again": {emptyWatch("100"), []step{
 			{want: "list limit=2", body: listed("300", "next", a, "b b 170")},
 			{want: "list continue=next limit=2", body: listed("300", "", "c c 150")},
 			{want: "watch rv=300", stay: true}}, "u b@170? c c@150?", true},
@@ -170,12 +170,12 @@ func TestAWatchThatIsSilentOfWhatAListShowsIsAGap(t *testing.T) {
 }
 
 // Where bookmarks come, nothing is ever listed, and watches are as long as they are set.
-func TestBookmarksSpareTheListOfASilence(t *testing.T) {
+func TestBookmarksSpareTheList(t *testing.T) {
 	l := resumed("100", "a a 99")
 	o := plain()
 	o.Quiet = time.Hour
 	play(t, l, o, steps(holds("100", "a a 99"), []step{
-		silentWatch("100")}, holds("120", "a a 99"), []step{ // wakes the watch cache
+		emptyWatch("100")}, holds("120", "a a 99"), []step{ // wakes the watch cache
 		{want: "watch rv=100", body: bookmark("130"), lasts: aWatch},
 		{want: "watch rv=130", body: bookmark("140"), lasts: 2 * o.WatchTimeout},
 		{want: "watch rv=140", stay: true},

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport says which folders a folder imports, besides itself and internal/ (docs/design.md, "File map"). cmd/ joins them all.
+var mayImport = map[string][]string{
+	"change":     nil,
+	"redact":     nil,
+	"source":     {"change", "redact"},
+	"sinks":      {"change"},
+	"checkpoint": {"change"},
+	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
+	"config":     {"redact"},
+	"observe":    {"change", "config", "export", "sinks", "source"},
+}
+
+// Of source/ the other folders see two packages alone: the streams, and what there is to export.
+var openPackages = []string{"kubecdc/source/discovery", "kubecdc/source/reflector"}
+
+func TestPackagesImportOnlyWhatTheyMay(t *testing.T) {
+	list := exec.Command("go", "list", "-f", `{{$p := .ImportPath}}{{range .Imports}}{{$p}} {{.}}{{"\n"}}{{end}}`, "kubecdc/...")
+	out, err := list.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	checked := 0
+	for line := range strings.Lines(string(out)) {
+		from, to, _ := strings.Cut(strings.TrimSpace(line), " ")
+		folder, imported := folderOf(from), folderOf(to)
+		allowed, limited := mayImport[folder]
+		if imported == "" || folder == imported || imported == "internal" {
+			continue
+		}
+		if limited {
+			checked++
+			if !slices.Contains(allowed, imported) {
+				t.Errorf("%s imports %s: %s/ imports only %v", from, to, folder, allowed)
+			}
+		}
+		if imported == "source" && folder != "test" && folder != "bench" && !slices.Contains(openPackages, to) {
+			t.Errorf("%s imports %s: outside of source/ only %v may be imported", from, to, openPackages)
+		}
+	}
+	if checked == 0 {
+		t.Error("go list shows no import")
+	}
+}
+
+// folderOf returns the first folder of one of the module's packages; empty for any other package.
+func folderOf(path string) string {
+	path, ours := strings.CutPrefix(path, "kubecdc/")
+	folder, _, _ := strings.Cut(path, "/")
+	if !ours {
+		return ""
+	}
+	return folder
+}

@@ -1,0 +1,95 @@
+package reflector
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// comparison compares a collection with the known objects during a watch that is open and empty, shortly before the watch's
+// timeout. If the list, at L, has what the log has, and the watch then ends empty, nothing happened up to L: the position
+// moves to L. L is a few seconds old when the next watch begins there, so it does not matter how often the server compacts. A
+// list between two watches (empty_watch.go) is confirmed only by a third watch, which begins at a position that is one or two
+// watches old.
+//
+// It is made for Events, which never have bookmarks, and for resources whose position was compacted after an empty watch.
+//
+// The comparison and the watch use the stream in turns: an event cancels a comparison that is running.
+type comparison struct {
+	watch  *watching
+	at     time.Time // when it begins
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu        sync.Mutex // held by whoever uses the stream
+	lastEvent time.Time
+}
+
+// comparisonLead is how long before the watch's timeout the list begins. The list takes part of that time; in the rest the
+// watch must deliver what happened before the list. After an event in that time no list is made: the position is new.
+const comparisonLead = 5 * time.Second
+
+// scheduleComparison starts a comparison for a watch that lasts for so long; nil if none is needed.
+func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration) *comparison {
+	x := &w.empty
+	if !leased(w.stream.Resource) && !w.compacted || w.bookmarks || w.catchUp != nil || x.differs || x.resting() {
+		return nil
+	}
+	lead := min(comparisonLead, timeout/2)
+	c := &comparison{watch: w, at: time.Now().Add(timeout - lead), done: make(chan struct{})}
+	ctx, c.cancel = context.WithCancel(ctx)
+	go func() {
+		defer close(c.done)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(c.at)):
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if ctx.Err() == nil && !w.bookmarks && time.Since(c.lastEvent) >= lead {
+			// It must end while the watch is surely open: what came and went between the watch's end and the list would be lost.
+			ctx, cancel := context.WithDeadline(ctx, c.at.Add(lead/2))
+			defer cancel()
+			c.compare(ctx)
+		}
+	}()
+	return c
+}
+
+// interrupt gives the stream to the watch, until resume. If the comparison has begun, it is canceled.
+func (c *comparison) interrupt() {
+	if c == nil {
+		return
+	}
+	now := time.Now()
+	if !now.Before(c.at) {
+		c.cancel()
+	}
+	c.mu.Lock()
+	c.lastEvent = now
+}
+
+// resume lets the comparison use the stream.
+func (c *comparison) resume() {
+	if c != nil {
+		c.mu.Unlock()
+	}
+}
+
+// stop cancels the comparison and waits until it has ended.
+func (c *comparison) stop() {
+	if c != nil {
+		c.cancel()
+		<-c.done
+	}
+}
+
+func (c *comparison) compare(ctx context.Context) {
+	w := c.watch
+	before := w.empty.unchanged
+	if err := w.compare(ctx); err != nil {
+		w.log.Debug("a quiet collection can't be compared with the log now; it is tried again after the watch", "error", err)
+	}
+	w.empty.compared = w.empty.differs || w.empty.unchanged != before
+}

@@ -1,0 +1,186 @@
+package reflector_test
+
+import (
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+)
+
+func TestFirstListIsReadPageByPageAndWatchedFromItsVersion(t *testing.T) {
+	l := newLedger()
+	play(t, l, plain(), []step{
+		{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")},
+		{want: "list continue=next limit=2", body: listed("100", "", "c c 30")},
+		{want: "watch rv=100", body: modified("a a 101") + bookmark("150"), stay: true},
+	}, func(t *testing.T, _ *script) {
+		expect(t, l, "r a@10 r b@20 r c@30 u a@101", "150")
+		if c := l.controls; len(c) != 2 || c[0].Type != change.ControlSnapshotBegin || c[1].Type != change.ControlSnapshotEnd || *c[1].Objects != 3 {
+			t.Errorf("control records %+v, want the snapshot's begin and its end with 3 objects", c)
+		}
+	})
+}
+
+func TestListThatExpiresOnceBeginsAgain(t *testing.T) {
+	for _, token := range []string{"", "inconsistent"} {
+		l := newLedger()
+		play(t, l, plain(), []step{
+			{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")},
+			{want: "list continue=next limit=2", status: 410, body: gone(token)},
+			{want: "list limit=2", body: listed("200", "more", "b b 120", "c c 30")},
+			{want: "list continue=more limit=2", body: listed("200", "", "d d 40")},
+			{want: "watch rv=200", stay: true},
+		}, func(t *testing.T, _ *script) {
+			expect(t, l, "r a@10 r b@20 u b@120? r c@30 r d@40 d a@10?", "200")
+			if n := *l.controls[len(l.controls)-1].Objects; n != 3 {
+				t.Errorf("the snapshot held %d objects, want 3", n)
+			}
+		})
+	}
+}
+
+func TestListThatExpires410WithoutATokenBeginsAgainForever(t *testing.T) {
+	l := newLedger()
+	play(t, l, plain(), []step{
+		{want: "list limit=2", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("100", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("200", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("300", "", "a a 10")},
+		{want: "watch rv=300", stay: true},
+	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
+}
+
+// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages
+// told is not told twice, deletions are the watch's own where it tells of them, and nothing rises from the dead.
+func TestInconsistentListIsCaughtUpWith(t *testing.T) {
+	l := resumed("50", "a a 10", "b b 20", "x x 21", "y y 22", "z z 23")
+	play(t, l, plain(), steps(holds("100", "z z 23"), []step{
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("100", "next", "a a 60")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t1")},
+		{want: "list limit=2", body: listed("200", "next", "a a 60", "b b 20")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
+		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260", "n n 290")}, // x, y, z are gone by 300
+		// Catching up: m was made at 210 and changed at 260; x is changed and deleted; o lives and dies; y was
+		// deleted before 200, so nobody tells of it any more; z is made anew. The connection ends on the way.
+		{want: "watch rv=200", body: added("m m 210") + modified("x x 220") + added("o o 230") + bookmark("235"), cut: true},
+		{want: "list metadata limit=1", body: listed("310", "", "a a 60")},
+		{want: "watch rv=235", body: deleted("x x 240") + deleted("o o 250") + modified("m m 260") + deleted("z z 270") +
+			added("z q 280") + deleted("z q 285") + added("n n 290") + bookmark("300") + modified("n n 320"), stay: true},
+	}), func(t *testing.T, _ *script) {
+		expect(t, l, "u a@60? c m@260? c n@290? u x@220 c o@230 d x@240 d o@250 d z@270 c z@280 d z@285 d y@22? u n@320", "320")
+		g := onlyGap(t, l)
+		if g.From != "50" || g.To != "300" || g.Created != 2 || g.Updated != 1 || g.Deleted != 1 {
+			t.Errorf("gap record %+v", g)
+		}
+	})
+}
+
+// While an inconsistent list is caught up with, the log must not go on from there: a crash begins again from the old
+// position, and tells nothing twice.
+func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
+	l := resumed("50", "a a 10", "x x 21")
+	play(t, l, plain(), steps(holds("100", "x x 21"), []step{
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("100", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t1")},
+		{want: "list limit=2", body: listed("200", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
+		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260")},
+		{want: "watch rv=200", body: modified("x x 220") + deleted("x x 240") + bookmark("250"), stay: true},
+	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "50") })
+	play(t, l, plain(), steps([]step{
+		{want: "list metadata limit=1", body: listed("310", "", "a a 60")}, // the newest object is newer than the position: no witness
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
+		{want: "watch rv=400", stay: true},
+	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "400") })
+}
+
+// A list that can't be caught up with, since its watch expires or is empty, begins again.
+func TestAListThatCantBeCaughtUpWithBeginsAgain(t *testing.T) {
+	inconsistent := []step{
+		{want: "list limit=2", body: listed("100", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t1")},
+		{want: "list limit=2", body: listed("200", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
+		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260")},
+	}
+	again := []step{
+		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
+		{want: "watch rv=400", stay: true},
+	}
+	expired := func(version string) step { return step{want: "watch rv=" + version, status: 410, body: gone("")} }
+	fresh := plain()
+	fresh.FreshTries = 1
+	for name, c := range map[string]struct {
+		options reflector.Options
+		watched []step
+	}{
+		"410":   {fresh, []step{expired("200"), expired("200")}},
+		"empty": {plain(), []step{emptyWatch("200"), {want: "list metadata limit=1", body: listed("310", "", "a a 10")}, emptyWatch("200")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := resumed("50", "a a 10")
+			first := []step{expired("50")}
+			if c.options.FreshTries > 0 {
+				first = append(first, expired("50"))
+			}
+			play(t, l, c.options, steps(holds("100", "a a 10"), first, inconsistent, c.watched, again),
+				func(t *testing.T, _ *script) { expect(t, l, "c m@260?", "400") })
+		})
+	}
+}
+
+func TestAPageThatFailsIsReadAgain(t *testing.T) {
+	l := newLedger()
+	play(t, l, plain(), []step{
+		{want: "list limit=2", body: listed("100", "next", "a a 10", "b b 20")},
+		{want: "list continue=next limit=2", body: listed("100", "more", "c c 30", "d d 40")[:300], cut: true},
+		{want: "list continue=next limit=2", status: 429, after: "2", body: failure(429, "TooManyRequests")},
+		{want: "list continue=next limit=2", body: listed("100", "", "c c 30", "d d 40")},
+		{want: "watch rv=100", stay: true},
+	}, func(t *testing.T, s *script) {
+		expect(t, l, "r a@10 r b@20 r c@30 r d@40", "100")
+		if s.wait(3) < 2*time.Second {
+			t.Errorf("the server asked for 2 s of peace and got %s", s.wait(3))
+		}
+	})
+}
+
+// A streaming list comes in any order, with changes in between, and ends at its bookmark.
+func TestStreamingList(t *testing.T) {
+	o := plain()
+	o.StreamingLists = reflector.StreamingAuto
+	initial := "watch match=NotOlderThan initial=true"
+	version := func(minor string) step { return step{want: "version", body: `{"major":"1","minor":"` + minor + `"}`} }
+	t.Run("of a first snapshot", func(t *testing.T) {
+		l := newLedger()
+		play(t, l, o, []step{version("36+"), {want: initial, body: added("c c 30") + added("a a 10") + bookmark("150") +
+			modified("a a 160") + added("d d 170") + deleted("d d 180") + initialEnd, stay: true},
+			{want: "watch rv=200", stay: true}}, func(t *testing.T, _ *script) {
+			expect(t, l, "r c@30 r a@10 u a@160? r d@170 d d@180", "200")
+		})
+	})
+	t.Run("after a 410", func(t *testing.T) {
+		l := resumed("100", "a a 10", "b b 20", "c c 99")
+		play(t, l, o, steps(holds("100", "c c 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("32"),
+			{want: initial, body: added("c c 150") + added("a a 10") + initialEnd, stay: true},
+			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u c@150? d b@20?", "200") })
+	})
+	t.Run("cut, and then refused: pages", func(t *testing.T) {
+		l := newLedger()
+		play(t, l, o, []step{version("36"), {want: initial, body: added("a a 10"), cut: true},
+			version("36"), {want: initial, status: 422, body: failure(422, "Invalid")},
+			{want: "list limit=2", body: listed("200", "", "a a 10", "b b 20")},
+			{want: "watch rv=200", stay: true}}, func(t *testing.T, _ *script) { expect(t, l, "r a@10 r b@20", "200") })
+	})
+	t.Run("of an old server: pages", func(t *testing.T) {
+		l := newLedger()
+		play(t, l, o, []step{version("31"), {want: "list limit=2", body: listed("200", "", "a a 10")}, {want: "watch rv=200", stay: true}},
+			func(t *testing.T, _ *script) { expect(t, l, "r a@10", "200") })
+	})
+}

@@ -1,0 +1,198 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// readConfigMaps is a role that may; the built-in ones are filled by a controller, and none runs here.
+func readConfigMaps(t *testing.T, client kubernetes.Interface) rbacv1.RoleRef {
+	t.Helper()
+	_, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "read-configmaps"},
+		Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get", "list", "watch"}}}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	return rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "read-configmaps"}
+}
+
+func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
+	k := ownKubernetes(t, servers.KubernetesOptions{Users: []servers.User{{Name: "reader", Token: "reader-token"}}})
+	client := kubernetes.NewForConfigOrDie(k.Config)
+	grant := func() {
+		t.Helper()
+		must[*rbacv1.ClusterRoleBinding](t)(client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: readConfigMaps(t, client),
+			Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}}, metav1.CreateOptions{}))
+	}
+	proxy := newProxy(t, k.Address)
+	w := newWriter(t, k.Config, 9, []string{"default"})
+	l, o := newLedger(), &quietObserver{}
+	options := testOptions()
+	options.MaxBackoff = time.Second
+	startOn(t, k.UserConfig(proxy.Address, "reader-token"), options, l, o)
+	o.awaitError(t, apierrors.IsForbidden)
+	l.awaitRefusals(t, change.ControlStreamError)
+	grant()
+	l.awaitStarted(t)
+	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered)
+	from := position(l)
+	w.run(5)
+	ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
+	o.forget()
+	for i := 0; i < 50 && !o.saw(apierrors.IsForbidden); i++ { // the API server takes a moment to notice
+		proxy.Drop()
+		time.Sleep(300 * time.Millisecond)
+	}
+	w.run(10)
+	o.awaitError(t, apierrors.IsForbidden)
+	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError)
+	told := l.refusals()[2]
+	if !strings.Contains(told.Cause, "forbidden") || string(told.ResourceVersion) != fmt.Sprint(position(l)) || told.SinceMs == 0 {
+		t.Errorf("the refusal is told as %+v", told)
+	}
+	o.forget()
+	for range 3 { // more of them are not told
+		o.awaitError(t, apierrors.IsForbidden)
+		o.forget()
+	}
+	grant()
+	want := etcdSays(t, k, from)
+	l.awaitPosition(t, want[len(want)-1][strings.Index(want[len(want)-1], "@")+1:])
+	equalLogs(t, logSays(l.changes), want)
+	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError, change.ControlStreamRecovered)
+}
+
+// refusals are the records that tell of refusals.
+func (l *ledger) refusals() (told []change.Control) {
+	_, controls := l.snapshot()
+	for _, c := range controls {
+		if c.Type == change.ControlStreamError || c.Type == change.ControlStreamRecovered {
+			told = append(told, c)
+		}
+	}
+	return told
+}
+
+// awaitRefusals waits for as many, and demands that they are these.
+func (l *ledger) awaitRefusals(t *testing.T, want ...string) {
+	t.Helper()
+	deadline := time.Now().Add(40 * time.Second)
+	var got []string
+	for len(got) < len(want) && time.Now().Before(deadline) {
+		l.mu.Lock()
+		moved := l.moved
+		l.mu.Unlock()
+		got = nil
+		for _, c := range l.refusals() {
+			got = append(got, c.Type)
+		}
+		if len(got) >= len(want) {
+			break
+		}
+		select {
+		case <-moved:
+		case <-time.After(time.Until(deadline)):
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("of refusals the log says %q, want %q", got, want)
+	}
+}
+
+func (q *quietObserver) saw(is func(error) bool) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, err := range q.errs {
+		if is(err) {
+			return true
+		}
+	}
+	return false
+}
+
+func (q *quietObserver) forget() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.errs = nil
+}
+
+func (q *quietObserver) awaitError(t *testing.T, is func(error) bool) {
+	t.Helper()
+	for range 600 {
+		if q.saw(is) {
+			return
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	t.Fatal("the error was not reported")
+}
+
+// A token becomes invalid; a new one is written to the file (or given by the plugin): the stream goes on.
+func TestCredentialsThatExpireAreReadAnew(t *testing.T) {
+	k, ns := servers.Kube(t), servers.Namespace(t)
+	client := kubernetes.NewForConfigOrDie(k.Config)
+	account := func(t *testing.T, name string) string {
+		t.Helper()
+		must[*corev1.ServiceAccount](t)(client.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}))
+		token := must[*authv1.TokenRequest](t)(client.CoreV1().ServiceAccounts(ns).CreateToken(t.Context(), name, &authv1.TokenRequest{}, metav1.CreateOptions{}))
+		return token.Status.Token
+	}
+	must[*rbacv1.RoleBinding](t)(client.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "readers"},
+		RoleRef:  readConfigMaps(t, client),
+		Subjects: []rbacv1.Subject{{Kind: "Group", APIGroup: "rbac.authorization.k8s.io", Name: "system:serviceaccounts:" + ns}}}, metav1.CreateOptions{}))
+	for _, kind := range []string{"file", "plugin"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			file := filepath.Join(t.TempDir(), "token")
+			write := func(token string) {
+				text := token
+				if kind == "plugin" {
+					text = fmt.Sprintf(`{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":%q}}`, token)
+				}
+				ok(t, os.WriteFile(file, []byte(text), 0o600))
+			}
+			write(account(t, kind+"-old"))
+			proxy := newProxy(t, k.Address)
+			config := k.UserConfig(proxy.Address, "")
+			if config.BearerTokenFile = file; kind == "plugin" {
+				config.BearerTokenFile = ""
+				config.ExecProvider = &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "cat", Args: []string{file},
+					InteractiveMode: clientcmdapi.NeverExecInteractiveMode}
+			}
+			l, o := newLedger(), &quietObserver{}
+			options := testOptions()
+			options.MaxBackoff = time.Second
+			startStream(t, config, change.NewStream(configMaps, ns, "", ""), options, l, o)
+			l.awaitStarted(t)
+			ok(t, client.CoreV1().ServiceAccounts(ns).Delete(t.Context(), kind+"-old", metav1.DeleteOptions{}))
+			for i := 0; i < 100 && !o.saw(apierrors.IsUnauthorized); i++ { // the API server remembers tokens for ten seconds
+				proxy.Drop()
+				time.Sleep(300 * time.Millisecond)
+			}
+			if !o.saw(apierrors.IsUnauthorized) {
+				t.Fatal("the old token is still taken")
+			}
+			must[*corev1.ConfigMap](t)(client.CoreV1().ConfigMaps(ns).Create(context.Background(), configMap(kind, nil), metav1.CreateOptions{}))
+			write(account(t, kind+"-new"))
+			l.await(t, "the change", func() bool { _, found := l.objects[ns+"/"+kind]; return found })
+		})
+	}
+}
