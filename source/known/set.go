@@ -15,7 +15,7 @@ import (
 // Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. It is the
 // only thing in memory that grows with the collection, so it is a hash table of its own: entries and keys lie in slabs
 // without pointers, which never move and which the garbage collector does not scan. An object takes about 50 bytes and
-// its key.
+// its key. A Go map takes a quarter to three quarters more; docs/performance.md has the figures of BenchmarkSet.
 //
 // Many goroutines may read a Set at once while none writes.
 type Set struct {
@@ -153,7 +153,7 @@ func (x *Set) add(key string) (slot uint32) {
 func (x *Set) setKey(e *entry, key string) {
 	last := len(x.keys) - 1
 	if last < 0 || len(x.keys[last])+len(key) > cap(x.keys[last]) {
-		x.keys = append(x.keys, make([]byte, 0, max(min(x.bytes, slabBytes), smallestSlab, len(key)))) // as much as all before it
+		x.keys = append(x.keys, make([]byte, 0, max(min(x.bytes/2, slabBytes), smallestSlab, len(key)))) // half of all before it
 		last++
 	}
 	e.slab, e.offset, e.length = uint32(last), uint32(len(x.keys[last])), uint16(len(key)) // a key has at most 63+1+253 bytes
