@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"kubecdc/change"
 )
 
 // textMap and packedMap are what a Set could be instead: a Go map that holds uid and version as text, or as a Set packs them.
@@ -26,30 +28,30 @@ type (
 	}
 )
 
-func (m textMap) Put(key, uid, version string) { m[key] = textEntry{Object: Object{uid, version}} }
+func (m textMap) Put(key, uid string, version change.ResourceVersion) { m[key] = textEntry{Object: Object{uid, version}} }
 
-func (m textMap) Compare(key, uid, version string) Difference {
+func (m textMap) Compare(key, uid string, version change.ResourceVersion) Difference {
 	e, found := m[key]
 	return Diff(e.Object, found, uid, version)
 }
 
-func (m packedMap) Put(key, uid, version string) {
+func (m packedMap) Put(key, uid string, version change.ResourceVersion) {
 	if _, found := m[key]; !found {
 		key = strings.Clone(key) // else the map would hold all that the key is a part of
 	}
 	var e packedEntry
 	e.odd = !packUUID(uid, &e.uid)
-	e.version, _ = strconv.ParseUint(version, 10, 64)
+	e.version, _ = strconv.ParseUint(string(version), 10, 64)
 	m[key] = e
 }
 
-func (m packedMap) Compare(key, uid, version string) Difference {
+func (m packedMap) Compare(key, uid string, version change.ResourceVersion) Difference {
 	e, found := m[key]
 	if !found {
 		return Absent
 	}
 	var packed [16]byte
-	v, _ := strconv.ParseUint(version, 10, 64)
+	v, _ := strconv.ParseUint(string(version), 10, 64)
 	if packUUID(uid, &packed) && packed == e.uid && v > e.version {
 		return Newer
 	}
@@ -59,8 +61,8 @@ func (m packedMap) Compare(key, uid, version string) Difference {
 // BenchmarkSet tells what an object takes in memory, and how long Put and Compare take, beside the maps.
 func BenchmarkSet(b *testing.B) {
 	type set interface {
-		Put(key, uid, version string)
-		Compare(key, uid, version string) Difference
+		Put(key, uid string, version change.ResourceVersion)
+		Compare(key, uid string, version change.ResourceVersion) Difference
 	}
 	for _, n := range []int{100, 100_000, 1_000_000} {
 		for name, empty := range map[string]func() set{
@@ -75,7 +77,7 @@ func BenchmarkSet(b *testing.B) {
 					s, objects := empty(), makeObjects(n)
 					start := time.Now()
 					for _, o := range objects {
-						s.Put(o[0], o[1], o[2])
+						s.Put(o[0], o[1], change.ResourceVersion(o[2]))
 					}
 					put += time.Since(start)
 					objects = makeObjects(n)
