@@ -28,7 +28,9 @@ type (
 	}
 )
 
-func (m textMap) Put(key, uid string, version change.ResourceVersion) { m[key] = textEntry{Object: Object{uid, version}} }
+func (m textMap) Put(key, uid string, version change.ResourceVersion) {
+	m[key] = textEntry{Object: Object{uid, version}}
+}
 
 func (m textMap) Compare(key, uid string, version change.ResourceVersion) Difference {
 	e, found := m[key]
