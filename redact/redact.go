@@ -94,9 +94,7 @@ func (r *Redactor) apply(object string, raw []byte, again bool) ([]byte, error) 
 		return raw, nil
 	}
 	w := newWalk(r, object, raw, again)
-	if err := w.object(r.roots); err != nil {
-		return nil, ErrMalformed
-	}
+	w.object(r.roots)
 	return w.end()
 }
 

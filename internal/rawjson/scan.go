@@ -43,9 +43,14 @@ func (s *Scanner) Since(offset int) []byte {
 func (s *Scanner) OK() bool { return s.i >= 0 }
 
 // AtObject reports whether an object comes next.
-func (s *Scanner) AtObject() bool {
+func (s *Scanner) AtObject() bool { return s.at('{') }
+
+// AtArray reports whether an array comes next.
+func (s *Scanner) AtArray() bool { return s.at('[') }
+
+func (s *Scanner) at(c byte) bool {
 	s.space()
-	return s.OK() && s.i < len(s.b) && s.b[s.i] == '{'
+	return s.OK() && s.i < len(s.b) && s.b[s.i] == c
 }
 
 // AtEnd reports whether nothing but space is left.
@@ -58,17 +63,48 @@ func (s *Scanner) AtEnd() bool {
 // value comes next: the caller must pass it, by Skip or by First, before it calls Next. At the end of the object, and in
 // malformed text, more is false.
 func (s *Scanner) First() (name []byte, more bool) {
-	if !s.AtObject() {
+	if !s.AtObject() || !s.enter() {
 		return s.Fail()
 	}
-	if s.depth++; s.depth > maxDepth {
-		return s.Fail()
-	}
-	s.i = SkipSpace(s.b, s.i+1)
 	if s.i < len(s.b) && s.b[s.i] == '}' {
 		return s.leave()
 	}
 	return s.name()
+}
+
+// enter goes into the object or array that comes next, unless it is nested too deep.
+func (s *Scanner) enter() bool {
+	s.depth++
+	s.i = SkipSpace(s.b, s.i+1)
+	return s.depth <= maxDepth
+}
+
+// FirstElement enters the array that comes next and reports whether it has an element. The element comes next, as a member's
+// value does after First.
+func (s *Scanner) FirstElement() (more bool) {
+	if !s.AtArray() || !s.enter() {
+		_, more = s.Fail()
+		return more
+	}
+	if s.at(']') {
+		_, more = s.leave()
+		return more
+	}
+	return true
+}
+
+// NextElement reports whether the array has another element, which then comes next.
+func (s *Scanner) NextElement() (more bool) {
+	switch {
+	case s.at(','):
+		s.i++
+		return true
+	case s.at(']'):
+		_, more = s.leave()
+	default:
+		_, more = s.Fail()
+	}
+	return more
 }
 
 // Next returns the name of the object's next member.
@@ -342,6 +378,15 @@ func PlainText(raw []byte) (text []byte, ok bool) {
 	}
 	raw = raw[1 : len(raw)-1]
 	return raw, bytes.IndexByte(raw, '\\') < 0
+}
+
+// Name returns the raw name of a member, as First and Next return it, as a Go string.
+func Name(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	name, _ := Text(append(append([]byte{'"'}, raw...), '"'))
+	return name
 }
 
 // Text returns a raw JSON string as a Go string; ok is false for any other value.
