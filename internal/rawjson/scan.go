@@ -18,7 +18,13 @@ var ErrMalformed = errors.New("malformed JSON")
 // maxDepth is how deep values may be nested; encoding/json has the same limit.
 const maxDepth = 10000
 
-// Scanner walks JSON from front to back. Once it meets malformed text, i is -1 and it finds nothing more.
+// What a function returns in place of an index.
+const (
+	malformed = -1 // the text is not JSON, whatever follows
+	cut       = -2 // the text ends too early
+)
+
+// Scanner walks JSON from front to back. Once it meets malformed text, i is negative and it finds nothing more.
 type Scanner struct {
 	b     []byte
 	i     int
@@ -144,7 +150,7 @@ func (s *Scanner) leave() (name []byte, more bool) {
 }
 
 func (s *Scanner) Fail() (name []byte, more bool) {
-	s.i = -1
+	s.i = malformed
 	return nil, false
 }
 
@@ -174,32 +180,32 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index after the JSON value that starts at i, or -1. It keeps the kinds of what it is inside of
+// skipValue returns the index after the JSON value that starts at i, or malformed or cut. It keeps the kinds of what it is inside of
 // as bits, innermost lowest; what is nested deeper than they reach it asks itself for.
 func skipValue(b []byte, i, depth int) int {
 	const levels = 64
 	inside, kinds := 0, uint64(0) // a bit is 1 for an object
 value:
 	if i = SkipSpace(b, i); i >= len(b) {
-		return -1
+		return cut
 	}
 	switch c := b[i]; c {
 	case '"':
 		if i = skipString(b, i); i < 0 {
-			return -1
+			return i
 		}
 	case '{', '[':
 		if depth+inside >= maxDepth {
-			return -1
+			return malformed
 		}
 		if inside == levels {
 			if i = skipValue(b, i, depth+levels); i < 0 {
-				return -1
+				return i
 			}
 			break
 		}
 		if i = SkipSpace(b, i+1); i >= len(b) {
-			return -1
+			return cut
 		}
 		if b[i] == c+2 { // } or ]: it is empty
 			i++
@@ -213,7 +219,7 @@ value:
 		goto name
 	default:
 		if i = skipScalar(b, i); i < 0 {
-			return -1
+			return i
 		}
 	}
 after: // a value
@@ -221,7 +227,7 @@ after: // a value
 		return i
 	}
 	if i = SkipSpace(b, i); i >= len(b) {
-		return -1
+		return cut
 	}
 	switch c, object := b[i], kinds&1 == 1; {
 	case c == ',' && object:
@@ -236,13 +242,16 @@ after: // a value
 		kinds >>= 1
 		goto after
 	}
-	return -1
+	return malformed
 name:
 	if i = skipString(b, i); i < 0 {
-		return -1
+		return i
 	}
-	if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
-		return -1
+	if i = SkipSpace(b, i); i >= len(b) {
+		return cut
+	}
+	if b[i] != ':' {
+		return malformed
 	}
 	i++
 	goto value
@@ -262,17 +271,23 @@ func skipScalar(b []byte, i int) int {
 }
 
 func skipLiteral(b []byte, i int, literal string) int {
-	if end := i + len(literal); end <= len(b) && string(b[i:end]) == literal {
-		return end
+	switch rest := b[i:min(len(b), i+len(literal))]; {
+	case string(rest) == literal:
+		return i + len(literal)
+	case string(rest) == literal[:len(rest)]:
+		return cut
 	}
-	return -1
+	return malformed
 }
 
-// skipString returns the index after the string that starts at i, or -1. It looks at eight bytes at a time for one
+// skipString returns the index after the string that starts at i, or malformed or cut. It looks at eight bytes at a time for one
 // that ends the string, escapes, or must not stand in it.
 func skipString(b []byte, i int) int {
-	if i >= len(b) || b[i] != '"' {
-		return -1
+	if i >= len(b) {
+		return cut
+	}
+	if b[i] != '"' {
+		return malformed
 	}
 	i++
 	for i+8 <= len(b) {
@@ -286,7 +301,7 @@ func skipString(b []byte, i int) int {
 			return i + 1
 		}
 		if i = skipEscape(b, i); i < 0 {
-			return -1
+			return i
 		}
 	}
 	for i < len(b) {
@@ -295,13 +310,13 @@ func skipString(b []byte, i int) int {
 			return i + 1
 		case b[i] == '\\' || b[i] < ' ':
 			if i = skipEscape(b, i); i < 0 {
-				return -1
+				return i
 			}
 		default:
 			i++
 		}
 	}
-	return -1
+	return cut
 }
 
 // specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
@@ -313,26 +328,29 @@ func specialBytes(w uint64) uint64 {
 	return ((low-ones*0x21)&^low | (backslash-ones)&^backslash) & highs
 }
 
-// skipEscape returns the index after the escape at i, or -1; also where there is a control character in its place.
+// skipEscape returns the index after the escape at i, or malformed or cut. A control character in its place is malformed.
 func skipEscape(b []byte, i int) int {
-	if b[i] != '\\' || i+1 >= len(b) {
-		return -1
+	if b[i] != '\\' {
+		return malformed
+	}
+	if i+1 >= len(b) {
+		return cut
 	}
 	switch b[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
 		if i+6 > len(b) {
-			return -1
+			return cut
 		}
 		for _, c := range b[i+2 : i+6] {
 			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
-				return -1
+				return malformed
 			}
 		}
 		return i + 6
 	}
-	return -1
+	return malformed
 }
 
 // skipNumber: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
@@ -343,11 +361,11 @@ func skipNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '0' {
 		i++
 	} else if i = skipDigits(b, i); i < 0 {
-		return -1
+		return i
 	}
 	if i < len(b) && b[i] == '.' {
 		if i = skipDigits(b, i+1); i < 0 {
-			return -1
+			return i
 		}
 	}
 	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
@@ -365,10 +383,13 @@ func skipDigits(b []byte, i int) int {
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
 		i++
 	}
-	if i == start {
-		return -1
+	switch {
+	case i > start:
+		return i
+	case i == len(b):
+		return cut
 	}
-	return i
+	return malformed
 }
 
 // PlainText returns the inside of a raw JSON string; nil for any other value. ok is false if the string has escapes.
