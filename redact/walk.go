@@ -17,7 +17,7 @@ type walk struct {
 	raw      []byte
 	path     []string
 	out      []byte
-	copied   int // of raw: what comes before is in out, or left out
+	copied   int // all of raw before this index is in out, or was left out
 }
 
 func newWalk(r *Redactor, name string, raw []byte, again bool) *walk {
@@ -25,7 +25,7 @@ func newWalk(r *Redactor, name string, raw []byte, again bool) *walk {
 		out: make([]byte, 0, len(raw)+len(raw)/8+128)}
 }
 
-// flush copies up to the index.
+// flush copies raw up to the index.
 func (w *walk) flush(to int) {
 	if to > w.copied {
 		w.out = append(w.out, w.raw[w.copied:to]...)
@@ -45,7 +45,7 @@ func (w *walk) end() ([]byte, error) {
 // object copies the object that comes next.
 func (w *walk) object(nodes []*node) {
 	w.AtObject()
-	end, kept, dropped := w.Offset()+1, false, false // end: of the brace, or of the last member that was kept
+	end, kept, dropped := w.Offset()+1, false, false // end is where the brace ends, or the last member that was kept
 	for raw, more := w.First(); more; raw, more = w.Next() {
 		name := rawjson.Name(raw)
 		do, next := members(nodes, name)

@@ -1,7 +1,7 @@
-// Package rawjson reads JSON without decoding it. The hot path looks at each of the server's bytes once: it finds the few
-// fields that the watch protocol needs, checks that all of the text is JSON, and passes the bytes on as they came. The
-// scanner accepts exactly what encoding/json accepts; the fuzz tests compare the two. The package knows nothing of
-// Kubernetes.
+// Package rawjson reads JSON without decoding it: it finds members and elements, checks that all of the text is JSON, and
+// returns the bytes as they came. A Scanner reads text in memory and looks at each byte once; a Reader reads a large object
+// or array off the wire. Both accept exactly what encoding/json accepts; the fuzz tests compare them. The package knows
+// nothing of Kubernetes.
 package rawjson
 
 import (
@@ -149,6 +149,7 @@ func (s *Scanner) leave() (name []byte, more bool) {
 	return nil, false
 }
 
+// Fail makes the scanner treat the text as malformed.
 func (s *Scanner) Fail() (name []byte, more bool) {
 	s.i = malformed
 	return nil, false
@@ -173,6 +174,7 @@ func (s *Scanner) Skip() []byte {
 	return s.b[start:s.i]
 }
 
+// SkipSpace returns the index of the first byte from i on that is not JSON's white space.
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -180,8 +182,8 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index after the JSON value that starts at i, or malformed or cut. It keeps the kinds of what it is inside of
-// as bits, innermost lowest; what is nested deeper than they reach it asks itself for.
+// skipValue returns the index after the JSON value that starts at i, or malformed or cut. Of the arrays and objects that it
+// is inside of, it keeps the kinds as bits, the innermost lowest; for deeper nesting than there are bits it calls itself.
 func skipValue(b []byte, i, depth int) int {
 	const levels = 64
 	inside, kinds := 0, uint64(0) // a bit is 1 for an object
@@ -257,7 +259,7 @@ name:
 	goto value
 }
 
-// skipScalar passes a literal or a number.
+// skipScalar returns the index after the literal or number at i, or malformed or cut.
 func skipScalar(b []byte, i int) int {
 	switch b[i] {
 	case 't':
@@ -281,7 +283,7 @@ func skipLiteral(b []byte, i int, literal string) int {
 }
 
 // skipString returns the index after the string that starts at i, or malformed or cut. It looks at eight bytes at a time for one
-// that ends the string, escapes, or must not stand in it.
+// that ends the string, starts an escape, or is not allowed in it.
 func skipString(b []byte, i int) int {
 	if i >= len(b) {
 		return cut
@@ -321,7 +323,7 @@ func skipString(b []byte, i int) int {
 
 // specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
 // perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte, (x-n…)&^x&0x80… one below n; see Warren, Hacker's
-// Delight, 6-1. With the bit 0x02 turned over a quote is just above the control characters: one search finds both.
+// Delight, 6-1. Flipping the bit 0x02 moves the quote to just above the control characters, so that one search finds both.
 func specialBytes(w uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	low, backslash := w^ones*0x02, w^ones*'\\'
