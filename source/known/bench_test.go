@@ -17,13 +17,13 @@ type (
 	textMap   map[string]textEntry
 	textEntry struct {
 		Object
-		seen uint32
+		_ uint32 // the last pass that listed it
 	}
 	packedMap   map[string]packedEntry
 	packedEntry struct {
 		uid     [16]byte
 		version uint64
-		seen    uint32
+		_       uint32
 		odd     bool
 	}
 )
