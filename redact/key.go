@@ -10,13 +10,13 @@ import (
 	"log/slog"
 )
 
-// MinKey is how many bytes a key must have.
+// MinKey is the least number of bytes in a key.
 const MinKey = 16
 
-// Key is what the hashes are made with. However it is formatted, it is not shown.
+// Key is the HMAC key of the hashes. No format verb shows it.
 type Key []byte
 
-// NewKey draws a key.
+// NewKey returns a random key.
 func NewKey() Key {
 	k := make(Key, sha256.Size)
 	_, _ = rand.Read(k) // never fails
@@ -27,10 +27,10 @@ func (k Key) String() string             { return "***" }
 func (k Key) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("***")) }
 func (k Key) LogValue() slog.Value       { return slog.StringValue("***") }
 
-// id tells keys apart.
+// id identifies the key without showing it.
 func (k Key) id() string { return hex.EncodeToString(mac(k, []byte("key")))[:16] }
 
-// prefix of every hash.
+// prefix is how every hash starts.
 const prefix = "hmac-sha256:"
 
 // kind keeps the hashes of different kinds of values apart.
@@ -40,11 +40,11 @@ const (
 	kindValue     kind = "value"     // of a Secret, decoded; the same in data and in stringData
 	kindText      kind = "text"      // a JSON string, decoded
 	kindJSON      kind = "json"      // any other JSON, as it stands
-	kindMalformed kind = "malformed" // no JSON
+	kindMalformed kind = "malformed" // text that is not JSON
 )
 
-// sum is the hash of a value: HMAC-SHA256 over cluster, resource, object, the path in it, and the value, each after its
-// length. So the same value is recognised in one place over time, and in no other place.
+// sum returns the hash of a value: HMAC-SHA256 over cluster, resource, object, the path in it, and the value, each after its
+// length. So consumers can tell whether a value changed in its place, but not whether two places have the same value.
 func (r *Redactor) sum(object string, path []string, k kind, value []byte) string {
 	parts := [][]byte{[]byte(r.rules.Cluster), []byte(r.rules.Resource), []byte(object), []byte(k)}
 	for _, name := range path {
@@ -64,7 +64,7 @@ func mac(key Key, parts ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// isHash reports whether text looks like what sum gives.
+// isHash reports whether text looks like a hash that sum returns.
 func isHash(text string) bool {
 	if len(text) != len(prefix)+2*sha256.Size || text[:len(prefix)] != prefix {
 		return false

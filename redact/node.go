@@ -1,13 +1,13 @@
 package redact
 
-// node says what becomes of a value and of what is in it.
+// node is a rule for a value and for what the value contains.
 type node struct {
-	do      action           // with the value as a whole
-	named   map[string]*node // members
-	each    *node            // every member and element
-	rest    action           // with members that named lacks
-	through bool             // a list in its place is passed through: it is meant for each of the elements
-	other   action           // with a value that is no object, where members are to be looked into
+	do      action           // for the value as a whole
+	named   map[string]*node // for the members of these names
+	each    *node            // for every member and element
+	rest    action           // for members that named lacks
+	through bool             // if the value is an array, the node applies to each of its elements
+	other   action           // for a value that is not an object, though the node has rules for members
 }
 
 type action int
@@ -15,8 +15,8 @@ type action int
 const (
 	keep       action = iota
 	hashJSON          // replace by the hash of the value
-	hashBase64        // of what it holds in base64
-	hashText          // of its text
+	hashBase64        // replace by the hash of what it holds in base64
+	hashText          // replace by the hash of its text
 	drop              // leave the member out
 )
 
@@ -29,7 +29,7 @@ var (
 	lastApplied = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"annotations": {named: map[string]*node{lastAppliedAnnotation: {do: drop}}}}}}}
 
-	// What is not known of a Secret is hidden too.
+	// Fields that Kubernetes may add to Secrets are hidden too.
 	secret = &node{rest: hashJSON, named: map[string]*node{
 		"apiVersion": kept, "kind": kept, "metadata": kept, "type": kept, "immutable": kept,
 		"data":       {other: hashJSON, each: &node{do: hashBase64}},
@@ -39,7 +39,7 @@ var (
 	metadataOnly = &node{rest: drop, named: map[string]*node{"apiVersion": kept, "kind": kept, "metadata": kept}}
 )
 
-// fields joins paths into one tree.
+// fields returns one tree of nodes for all paths.
 func fields(paths []Path) *node {
 	root := &node{}
 	for _, p := range paths {

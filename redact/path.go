@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Path names fields of an object: "data.password", "spec.template.spec.containers.*.env.*.value". A dot that belongs to a
-// name is written \., as kubectl's JSONPath has it; * is every member or element. Lists need not be mentioned: a name is
-// looked for in each of their elements.
+// Path names fields of an object: "data.password", "spec.template.spec.containers.*.env.*.value". A dot within a name is
+// escaped as \., as in kubectl's JSONPath; * stands for every member or element. An array needs no step: the next name is
+// looked up in each of its elements.
 type Path struct {
 	text  string
 	steps []step
@@ -61,11 +61,11 @@ func ParsePath(text string) (Path, error) {
 
 func (p Path) String() string { return p.text }
 
-// identity is what a record is about, and tells in its own fields as well.
+// identity lists the fields that identify an object; each record has them in fields of its own too.
 var identity = [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"metadata", "namespace"}, {"metadata", "uid"},
 	{"metadata", "resourceVersion"}}
 
-// allowed refuses to hide what a record can't do without.
+// allowed returns an error if the path would hide a field that identifies the object.
 func (p Path) allowed() error {
 	for _, field := range identity {
 		if p.covers(field) {

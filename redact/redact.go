@@ -1,5 +1,5 @@
-// Package redact hides what of an object may not be told: the contents of Secrets, and fields that the settings name. It
-// turns an object's bytes into others, and knows neither where they come from nor where they go.
+// Package redact hides the parts of an object that must not be exported: the contents of Secrets, and the fields that the
+// settings name. It rewrites an object's bytes, and knows neither where they come from nor where they go.
 package redact
 
 import (
@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// Mode says how much of an object is told.
+// Mode is how much of an object is exported.
 type Mode string
 
-// The modes. In all but Plain the annotation that kubectl apply keeps the whole object in is left out.
+// The modes. All but Plain leave out the annotation in which kubectl apply keeps the whole object.
 const (
-	Plain    Mode = "plain"    // as it came
-	Fields   Mode = "fields"   // all but the fields named
-	Hash     Mode = "hash"     // a Secret, its values as hashes
+	Plain    Mode = "plain"    // all of it
+	Fields   Mode = "fields"   // all, with the named fields as hashes
+	Hash     Mode = "hash"     // a Secret with its values as hashes
 	Metadata Mode = "metadata" // kind, apiVersion and metadata
 )
 
-// Rules are what holds for the objects of one resource.
+// Rules are the settings for the objects of one resource.
 type Rules struct {
 	Cluster  string
 	Resource string // as change.Resource.ID gives it
 	Mode     Mode
-	Fields   []Path // hidden besides
+	Fields   []Path // hidden in addition
 	Key      Key
 }
 
@@ -35,7 +35,7 @@ type Redactor struct {
 	roots []*node
 }
 
-// New makes a redactor; nil where nothing is to be hidden.
+// New returns a redactor, or nil if the rules hide nothing.
 func New(rules Rules) *Redactor {
 	if rules.Mode == Plain && len(rules.Fields) > 0 {
 		rules.Mode = Fields
@@ -58,8 +58,8 @@ func New(rules Rules) *Redactor {
 	return r
 }
 
-// String tells the rules, without the key: two redactors that tell the same hide the same, by the same hashes. It is empty
-// for nil.
+// String describes the rules without showing the key: redactors with equal descriptions hide the same parts by the same
+// hashes. It is empty for nil.
 func (r *Redactor) String() string {
 	if r == nil {
 		return ""
@@ -74,17 +74,17 @@ func (r *Redactor) String() string {
 	return text
 }
 
-// ErrMalformed: the object is no JSON. The error quotes nothing of it.
+// ErrMalformed reports text that is not a JSON object. It quotes nothing of the text.
 var ErrMalformed = errors.New("not a JSON object")
 
-// Apply gives the object as it may be told; all that is not hidden stays byte for byte. object is the object's namespace
-// and name, as change.ObjectKey joins them. A nil redactor gives raw itself.
+// Apply returns the object without what the rules hide; all else stays byte for byte. object is the object's namespace and
+// name, as change.ObjectKey joins them. A nil redactor returns raw itself.
 func (r *Redactor) Apply(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, false)
 }
 
-// Again is Apply for what may have been through a redactor before: what looks like a hash of ours stays as it is. In the
-// data of a Secret nothing else can look like one; a field that the settings name could.
+// Again is Apply for an object that may have passed a redactor before: what looks like one of its hashes stays as it is. In
+// the data of a Secret nothing else can look like one; a field that the settings name could.
 func (r *Redactor) Again(object string, raw []byte) ([]byte, error) {
 	return r.apply(object, raw, true)
 }
@@ -94,13 +94,11 @@ func (r *Redactor) apply(object string, raw []byte, again bool) ([]byte, error) 
 		return raw, nil
 	}
 	w := newWalk(r, object, raw, again)
-	if err := w.object(r.roots); err != nil {
-		return nil, ErrMalformed
-	}
+	w.object(r.roots)
 	return w.end()
 }
 
-// Describe tells of bytes that can't be read without showing them.
+// Describe describes bytes that can't be parsed, by size and hash.
 func (r *Redactor) Describe(raw []byte) string {
 	return fmt.Sprintf(`{"withheld":true,"bytes":%d,"hash":%q}`, len(raw), r.sum("", nil, kindMalformed, raw))
 }

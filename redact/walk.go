@@ -1,37 +1,31 @@
 package redact
 
 import (
-	"bytes"
 	"encoding/base64"
-	"encoding/json"
-	"errors"
-	"io"
 	"strconv"
 
-	"github.com/go-json-experiment/json/jsontext"
+	"kubecdc/internal/rawjson"
 )
 
-// walk goes through one object once, and copies what is not hidden.
+// walk reads one object from front to back and copies what is not hidden. Once the scanner meets malformed text it finds
+// nothing more, so only end returns an error.
 type walk struct {
+	rawjson.Scanner
 	redactor *Redactor
 	name     string // of the object
 	again    bool
 	raw      []byte
-	decoder  *jsontext.Decoder
 	path     []string
 	out      []byte
-	copied   int // of raw: what comes before is in out, or left out
+	copied   int // all of raw before this index is in out, or was left out
 }
 
 func newWalk(r *Redactor, name string, raw []byte, again bool) *walk {
-	return &walk{redactor: r, name: name, again: again, raw: raw, out: make([]byte, 0, len(raw)+len(raw)/8+128),
-		decoder: jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	return &walk{Scanner: rawjson.New(raw), redactor: r, name: name, again: again, raw: raw,
+		out: make([]byte, 0, len(raw)+len(raw)/8+128)}
 }
 
-// at is how far raw was read.
-func (w *walk) at() int { return int(w.decoder.InputOffset()) }
-
-// flush copies up to the index.
+// flush copies raw up to the index.
 func (w *walk) flush(to int) {
 	if to > w.copied {
 		w.out = append(w.out, w.raw[w.copied:to]...)
@@ -39,63 +33,44 @@ func (w *walk) flush(to int) {
 	}
 }
 
-// end gives what was copied, if nothing but space is left.
+// end returns what was copied, if raw was one JSON object and nothing else.
 func (w *walk) end() ([]byte, error) {
-	if _, err := w.decoder.ReadToken(); !errors.Is(err, io.EOF) {
+	if !w.AtEnd() {
 		return nil, ErrMalformed
 	}
 	w.flush(len(w.raw))
 	return w.out, nil
 }
 
-// object takes the object that comes next.
-func (w *walk) object(nodes []*node) error {
-	if w.decoder.PeekKind() != '{' {
-		return ErrMalformed
-	}
-	if _, err := w.decoder.ReadToken(); err != nil {
-		return err
-	}
-	end, kept, dropped := w.at(), false, false // end: of the last member that is not left out
-	for w.decoder.PeekKind() != '}' {
-		raw, err := w.decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		start := w.at() - len(raw)
-		name, err := unquote(raw)
-		if err != nil {
-			return err
-		}
+// object copies the object that comes next.
+func (w *walk) object(nodes []*node) {
+	w.AtObject()
+	end, kept, dropped := w.Offset()+1, false, false // end is where the brace ends, or the last member that was kept
+	for raw, more := w.First(); more; raw, more = w.Next() {
+		name := rawjson.Name(raw)
 		do, next := members(nodes, name)
 		if do == drop {
 			w.flush(end)
-			if err := w.decoder.SkipValue(); err != nil {
-				return err
-			}
-			w.copied, dropped = w.at(), true
+			w.Skip()
+			w.copied, dropped = w.Offset(), true
 			continue
 		}
 		if dropped && !kept {
-			w.copied = start // without the comma
+			w.copied = rawjson.SkipSpace(w.raw, rawjson.SkipSpace(w.raw, w.copied)+1) // without the comma
 		}
-		if err := w.member(name, do, next); err != nil {
-			return err
-		}
-		end, kept = w.at(), true
+		w.member(name, do, next)
+		end, kept = w.Offset(), true
 	}
-	_, err := w.decoder.ReadToken()
-	return err
 }
 
-func (w *walk) member(name string, do action, next []*node) error {
+func (w *walk) member(name string, do action, next []*node) {
 	w.path = append(w.path, name)
-	defer func() { w.path = w.path[:len(w.path)-1] }()
-	return w.value(do, next)
+	w.value(do, next)
+	w.path = w.path[:len(w.path)-1]
 }
 
-// members says what becomes of a member: what is to be done with it as a whole, or what to look for in it. The strictest
-// wins.
+// members returns what becomes of a member: what is done with it as a whole, or which nodes its own members follow. The
+// strictest action wins.
 func members(nodes []*node, name string) (do action, next []*node) {
 	for _, n := range nodes {
 		found := n.named[name]
@@ -112,94 +87,76 @@ func members(nodes []*node, name string) (do action, next []*node) {
 	return do, next
 }
 
-// value takes the value that comes next.
-func (w *walk) value(do action, nodes []*node) error {
-	kind := w.decoder.PeekKind()
-	switch {
-	case do != keep:
-		return w.replace(do)
-	case len(nodes) == 0:
-		return w.decoder.SkipValue()
-	case kind == '{':
-		return w.object(nodes)
-	}
-	for _, n := range nodes {
-		do = max(do, n.other)
+// value copies the value that comes next, or what its action leaves of it.
+func (w *walk) value(do action, nodes []*node) {
+	if do == keep && len(nodes) > 0 && !w.AtObject() {
+		for _, n := range nodes {
+			do = max(do, n.other)
+		}
 	}
 	switch {
 	case do != keep:
-		return w.replace(do)
-	case kind == '[':
-		return w.list(nodes)
+		w.replace(do)
+	case len(nodes) > 0 && w.AtObject():
+		w.object(nodes)
+	case len(nodes) > 0 && w.AtArray():
+		w.array(nodes)
+	default:
+		w.Skip()
 	}
-	return w.decoder.SkipValue()
 }
 
-// list takes the list that comes next. In the path of a hash all elements are alike, so that it stays the same when
-// another one is put before it.
-func (w *walk) list(nodes []*node) error {
-	if _, err := w.decoder.ReadToken(); err != nil {
-		return err
-	}
-	for i := 0; w.decoder.PeekKind() != ']'; i++ {
+// array copies the array that comes next. In the path of a hash all elements are alike, so that a hash stays the same when
+// another element is put before its own.
+func (w *walk) array(nodes []*node) {
+	more := w.FirstElement()
+	for i := 0; more; i++ {
 		do, next := members(nodes, strconv.Itoa(i))
 		for _, n := range nodes {
 			if n.through {
 				next = append(next, n)
 			}
 		}
-		if err := w.member("", do, next); err != nil {
-			return err
-		}
+		w.member("", do, next)
+		more = w.NextElement()
 	}
-	_, err := w.decoder.ReadToken()
-	return err
 }
 
-// replace puts a hash in the place of the value that comes next.
-func (w *walk) replace(do action) error {
-	raw, err := w.decoder.ReadValue()
-	if err != nil {
-		return err
+// replace puts a hash in the place of the value that comes next, unless the value is one already.
+func (w *walk) replace(do action) {
+	raw := w.Skip()
+	if raw == nil {
+		return
 	}
-	end := w.at()
-	hash, err := w.hash(do, raw)
-	if err != nil || hash == "" {
-		return err
+	hash := w.hash(do, raw)
+	if hash == "" {
+		return
 	}
+	end := w.Offset()
 	w.flush(end - len(raw))
 	w.out = append(append(append(w.out, '"'), hash...), '"')
 	w.copied = end
-	return nil
 }
 
-// hash gives the hash of a value; none where the value is one already.
-func (w *walk) hash(do action, raw []byte) (string, error) {
-	if raw[0] != '"' {
-		return w.redactor.sum(w.name, w.path, kindJSON, raw), nil
+// hash returns the hash of a value; an empty string if the value is a hash already.
+func (w *walk) hash(do action, raw []byte) string {
+	text, isText := rawjson.Text(raw)
+	if !isText {
+		return w.redactor.sum(w.name, w.path, kindJSON, raw)
 	}
-	text, err := unquote(raw)
-	if err != nil || w.again && isHash(text) {
-		return "", err
+	if w.again && isHash(text) {
+		return ""
 	}
 	if do == hashJSON {
-		return w.redactor.sum(w.name, w.path, kindText, []byte(text)), nil
+		return w.redactor.sum(w.name, w.path, kindText, []byte(text))
 	}
 	key := w.path[len(w.path)-1:] // without data or stringData
 	if do == hashBase64 {
-		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
-			return w.redactor.sum(w.name, key, kindValue, decoded), nil
+		decoded, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			return w.redactor.sum(w.name, w.path, kindText, []byte(text))
 		}
-		return w.redactor.sum(w.name, w.path, kindText, []byte(text)), nil
+		return w.redactor.sum(w.name, key, kindValue, decoded)
 	}
-	return w.redactor.sum(w.name, key, kindValue, []byte(text)), nil
-}
-
-// unquote is the text of a raw JSON string that was read before.
-func unquote(raw []byte) (text string, err error) {
-	if raw[0] == '"' && bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1]), nil
-	}
-	err = json.Unmarshal(raw, &text)
-	return text, err
+	return w.redactor.sum(w.name, key, kindValue, []byte(text))
 }

@@ -34,7 +34,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	go giveBack(ctx)
+	go returnMemory(ctx)
 	progress := observe.NewProgress(progressTerminal(settings))
 	log := newLog(settings, progress)
 	for _, w := range warnings {

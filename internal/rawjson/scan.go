@@ -1,7 +1,7 @@
-// Package rawjson reads JSON without decoding it. The hot path looks at each of the server's bytes once: it finds the few
-// fields that the watch protocol needs, checks that all of the text is JSON, and passes the bytes on as they came. The
-// scanner accepts exactly what encoding/json accepts; the fuzz tests compare the two. The package knows nothing of
-// Kubernetes.
+// Package rawjson reads JSON without decoding it: it finds members and elements, checks that all of the text is JSON, and
+// returns the bytes as they came. A Scanner reads text in memory and looks at each byte once; a Reader reads a large object
+// or array off the wire. Both accept exactly what encoding/json accepts; the fuzz tests compare them. The package knows
+// nothing of Kubernetes.
 package rawjson
 
 import (
@@ -18,7 +18,13 @@ var ErrMalformed = errors.New("malformed JSON")
 // maxDepth is how deep values may be nested; encoding/json has the same limit.
 const maxDepth = 10000
 
-// Scanner walks JSON from front to back. Once it meets malformed text, i is -1 and it finds nothing more.
+// What a function returns in place of an index.
+const (
+	malformed = -1 // the text is not JSON, whatever follows
+	cut       = -2 // the text ends too early
+)
+
+// Scanner walks JSON from front to back. Once it meets malformed text, i is negative and it finds nothing more.
 type Scanner struct {
 	b     []byte
 	i     int
@@ -43,9 +49,14 @@ func (s *Scanner) Since(offset int) []byte {
 func (s *Scanner) OK() bool { return s.i >= 0 }
 
 // AtObject reports whether an object comes next.
-func (s *Scanner) AtObject() bool {
+func (s *Scanner) AtObject() bool { return s.at('{') }
+
+// AtArray reports whether an array comes next.
+func (s *Scanner) AtArray() bool { return s.at('[') }
+
+func (s *Scanner) at(c byte) bool {
 	s.space()
-	return s.OK() && s.i < len(s.b) && s.b[s.i] == '{'
+	return s.OK() && s.i < len(s.b) && s.b[s.i] == c
 }
 
 // AtEnd reports whether nothing but space is left.
@@ -58,17 +69,48 @@ func (s *Scanner) AtEnd() bool {
 // value comes next: the caller must pass it, by Skip or by First, before it calls Next. At the end of the object, and in
 // malformed text, more is false.
 func (s *Scanner) First() (name []byte, more bool) {
-	if !s.AtObject() {
+	if !s.AtObject() || !s.enter() {
 		return s.Fail()
 	}
-	if s.depth++; s.depth > maxDepth {
-		return s.Fail()
-	}
-	s.i = SkipSpace(s.b, s.i+1)
 	if s.i < len(s.b) && s.b[s.i] == '}' {
 		return s.leave()
 	}
 	return s.name()
+}
+
+// enter goes into the object or array that comes next, unless it is nested too deep.
+func (s *Scanner) enter() bool {
+	s.depth++
+	s.i = SkipSpace(s.b, s.i+1)
+	return s.depth <= maxDepth
+}
+
+// FirstElement enters the array that comes next and reports whether it has an element. The element comes next, as a member's
+// value does after First.
+func (s *Scanner) FirstElement() (more bool) {
+	if !s.AtArray() || !s.enter() {
+		_, more = s.Fail()
+		return more
+	}
+	if s.at(']') {
+		_, more = s.leave()
+		return more
+	}
+	return true
+}
+
+// NextElement reports whether the array has another element, which then comes next.
+func (s *Scanner) NextElement() (more bool) {
+	switch {
+	case s.at(','):
+		s.i++
+		return true
+	case s.at(']'):
+		_, more = s.leave()
+	default:
+		_, more = s.Fail()
+	}
+	return more
 }
 
 // Next returns the name of the object's next member.
@@ -107,8 +149,9 @@ func (s *Scanner) leave() (name []byte, more bool) {
 	return nil, false
 }
 
+// Fail makes the scanner treat the text as malformed.
 func (s *Scanner) Fail() (name []byte, more bool) {
-	s.i = -1
+	s.i = malformed
 	return nil, false
 }
 
@@ -131,6 +174,7 @@ func (s *Scanner) Skip() []byte {
 	return s.b[start:s.i]
 }
 
+// SkipSpace returns the index of the first byte from i on that is not JSON's white space.
 func SkipSpace(b []byte, i int) int {
 	for i < len(b) && b[i] <= ' ' && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -138,32 +182,32 @@ func SkipSpace(b []byte, i int) int {
 	return i
 }
 
-// skipValue returns the index after the JSON value that starts at i, or -1. It keeps the kinds of what it is inside of
-// as bits, innermost lowest; what is nested deeper than they reach it asks itself for.
+// skipValue returns the index after the JSON value that starts at i, or malformed or cut. Of the arrays and objects that it
+// is inside of, it keeps the kinds as bits, the innermost lowest; for deeper nesting than there are bits it calls itself.
 func skipValue(b []byte, i, depth int) int {
 	const levels = 64
 	inside, kinds := 0, uint64(0) // a bit is 1 for an object
 value:
 	if i = SkipSpace(b, i); i >= len(b) {
-		return -1
+		return cut
 	}
 	switch c := b[i]; c {
 	case '"':
 		if i = skipString(b, i); i < 0 {
-			return -1
+			return i
 		}
 	case '{', '[':
 		if depth+inside >= maxDepth {
-			return -1
+			return malformed
 		}
 		if inside == levels {
 			if i = skipValue(b, i, depth+levels); i < 0 {
-				return -1
+				return i
 			}
 			break
 		}
 		if i = SkipSpace(b, i+1); i >= len(b) {
-			return -1
+			return cut
 		}
 		if b[i] == c+2 { // } or ]: it is empty
 			i++
@@ -177,7 +221,7 @@ value:
 		goto name
 	default:
 		if i = skipScalar(b, i); i < 0 {
-			return -1
+			return i
 		}
 	}
 after: // a value
@@ -185,7 +229,7 @@ after: // a value
 		return i
 	}
 	if i = SkipSpace(b, i); i >= len(b) {
-		return -1
+		return cut
 	}
 	switch c, object := b[i], kinds&1 == 1; {
 	case c == ',' && object:
@@ -200,19 +244,22 @@ after: // a value
 		kinds >>= 1
 		goto after
 	}
-	return -1
+	return malformed
 name:
 	if i = skipString(b, i); i < 0 {
-		return -1
+		return i
 	}
-	if i = SkipSpace(b, i); i >= len(b) || b[i] != ':' {
-		return -1
+	if i = SkipSpace(b, i); i >= len(b) {
+		return cut
+	}
+	if b[i] != ':' {
+		return malformed
 	}
 	i++
 	goto value
 }
 
-// skipScalar passes a literal or a number.
+// skipScalar returns the index after the literal or number at i, or malformed or cut.
 func skipScalar(b []byte, i int) int {
 	switch b[i] {
 	case 't':
@@ -226,17 +273,23 @@ func skipScalar(b []byte, i int) int {
 }
 
 func skipLiteral(b []byte, i int, literal string) int {
-	if end := i + len(literal); end <= len(b) && string(b[i:end]) == literal {
-		return end
+	switch rest := b[i:min(len(b), i+len(literal))]; {
+	case string(rest) == literal:
+		return i + len(literal)
+	case string(rest) == literal[:len(rest)]:
+		return cut
 	}
-	return -1
+	return malformed
 }
 
-// skipString returns the index after the string that starts at i, or -1. It looks at eight bytes at a time for one
-// that ends the string, escapes, or must not stand in it.
+// skipString returns the index after the string that starts at i, or malformed or cut. It looks at eight bytes at a time for one
+// that ends the string, starts an escape, or is not allowed in it.
 func skipString(b []byte, i int) int {
-	if i >= len(b) || b[i] != '"' {
-		return -1
+	if i >= len(b) {
+		return cut
+	}
+	if b[i] != '"' {
+		return malformed
 	}
 	i++
 	for i+8 <= len(b) {
@@ -250,7 +303,7 @@ func skipString(b []byte, i int) int {
 			return i + 1
 		}
 		if i = skipEscape(b, i); i < 0 {
-			return -1
+			return i
 		}
 	}
 	for i < len(b) {
@@ -259,44 +312,47 @@ func skipString(b []byte, i int) int {
 			return i + 1
 		case b[i] == '\\' || b[i] < ' ':
 			if i = skipEscape(b, i); i < 0 {
-				return -1
+				return i
 			}
 		default:
 			i++
 		}
 	}
-	return -1
+	return cut
 }
 
 // specialBytes has the high bit set of the first byte of w that is a quote, a backslash or a control character, and
 // perhaps of bytes after it. (x-0x01…)&^x&0x80… finds a zero byte, (x-n…)&^x&0x80… one below n; see Warren, Hacker's
-// Delight, 6-1. With the bit 0x02 turned over a quote is just above the control characters: one search finds both.
+// Delight, 6-1. Flipping the bit 0x02 moves the quote to just above the control characters, so that one search finds both.
 func specialBytes(w uint64) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	low, backslash := w^ones*0x02, w^ones*'\\'
 	return ((low-ones*0x21)&^low | (backslash-ones)&^backslash) & highs
 }
 
-// skipEscape returns the index after the escape at i, or -1; also where there is a control character in its place.
+// skipEscape returns the index after the escape at i, or malformed or cut. A control character in its place is malformed.
 func skipEscape(b []byte, i int) int {
-	if b[i] != '\\' || i+1 >= len(b) {
-		return -1
+	if b[i] != '\\' {
+		return malformed
+	}
+	if i+1 >= len(b) {
+		return cut
 	}
 	switch b[i+1] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
 		return i + 2
 	case 'u':
 		if i+6 > len(b) {
-			return -1
+			return cut
 		}
 		for _, c := range b[i+2 : i+6] {
 			if !(c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F') {
-				return -1
+				return malformed
 			}
 		}
 		return i + 6
 	}
-	return -1
+	return malformed
 }
 
 // skipNumber: -? (0 | [1-9][0-9]*) (. [0-9]+)? ([eE] [+-]? [0-9]+)?
@@ -307,11 +363,11 @@ func skipNumber(b []byte, i int) int {
 	if i < len(b) && b[i] == '0' {
 		i++
 	} else if i = skipDigits(b, i); i < 0 {
-		return -1
+		return i
 	}
 	if i < len(b) && b[i] == '.' {
 		if i = skipDigits(b, i+1); i < 0 {
-			return -1
+			return i
 		}
 	}
 	if i < len(b) && (b[i] == 'e' || b[i] == 'E') {
@@ -329,10 +385,13 @@ func skipDigits(b []byte, i int) int {
 	for i < len(b) && b[i] >= '0' && b[i] <= '9' {
 		i++
 	}
-	if i == start {
-		return -1
+	switch {
+	case i > start:
+		return i
+	case i == len(b):
+		return cut
 	}
-	return i
+	return malformed
 }
 
 // PlainText returns the inside of a raw JSON string; nil for any other value. ok is false if the string has escapes.
@@ -342,6 +401,15 @@ func PlainText(raw []byte) (text []byte, ok bool) {
 	}
 	raw = raw[1 : len(raw)-1]
 	return raw, bytes.IndexByte(raw, '\\') < 0
+}
+
+// Name returns the raw name of a member, as First and Next return it, as a Go string.
+func Name(raw []byte) string {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw)
+	}
+	name, _ := Text(append(append([]byte{'"'}, raw...), '"'))
+	return name
 }
 
 // Text returns a raw JSON string as a Go string; ok is false for any other value.

@@ -3,6 +3,7 @@ package rawjson
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -19,11 +20,7 @@ func FuzzMembers(f *testing.F) {
 		members := map[string][]byte{}
 		it := Scanner{b: b}
 		for key, more := it.First(); more; key, more = it.Next() {
-			value := it.Skip()
-			name, isText := Text(append(append([]byte{'"'}, key...), '"'))
-			if isText {
-				members[name] = value
-			}
+			members[Name(key)] = it.Skip()
 		}
 		var want map[string]json.RawMessage
 		if !utf8.Valid(b) || json.Unmarshal(b, &want) != nil || want == nil {
@@ -36,6 +33,28 @@ func FuzzMembers(f *testing.F) {
 			if !bytes.Equal(members[name], value) {
 				t.Fatalf("%q: %q is %q, want %q", b, name, members[name], value)
 			}
+		}
+	})
+}
+
+// Of a valid JSON array the scanner finds the same elements as encoding/json, and it accepts what that accepts.
+func FuzzElements(f *testing.F) {
+	for _, s := range []string{`[]`, ` [1 ,{"a":[2]},[ ] , "x"] `, `[1,]`, `[,1]`, `[1 2]`, `[1`, `[`, `{}`, `]`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var elements [][]byte
+		it := New(b)
+		for more := it.FirstElement(); more; more = it.NextElement() {
+			elements = append(elements, it.Skip())
+		}
+		var want []json.RawMessage
+		valid := json.Unmarshal(b, &want) == nil && want != nil
+		if it.AtEnd() != valid {
+			t.Fatalf("%q: accepted: %t", b, it.AtEnd())
+		}
+		if valid && !slices.EqualFunc(elements, want, func(a []byte, b json.RawMessage) bool { return bytes.Equal(a, b) }) {
+			t.Fatalf("%q: %q, want %q", b, elements, want)
 		}
 	})
 }

@@ -28,6 +28,8 @@ const (
 	// metadataTTL is long because the transport asks for every topic of the cluster; we ask anew when a
 	// request tells that the view is old.
 	metadataTTL = 30 * time.Second
+	// idleTimeout is short because kafka-go holds a view that was thrown away until then. Probes keep connections open.
+	idleTimeout = 20 * time.Second
 	// forgetEvery keeps many slots from throwing away each other's fresh view.
 	forgetEvery = 200 * time.Millisecond
 )
@@ -40,7 +42,7 @@ func newClient(cfg *Config) (*client, error) {
 	c := &client{cfg: cfg, addr: kafka.TCP(cfg.Brokers...), stuck: map[*retrier]bool{}}
 	c.transport = &kafka.Transport{
 		ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism,
-		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute,
+		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: idleTimeout,
 	}
 	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport}
 	return c, nil

@@ -1,6 +1,7 @@
 package kafka_test
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -158,6 +159,25 @@ func TestLimitIsLearned(t *testing.T) {
 	}
 	_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
 	wantBodies(t, recovered, b)
+}
+
+// The leader of a new topic may not know yet that it leads, which says that the topic may be read: a write does not wait for it
+// to be readable, nor is the cluster's metadata read again and again meanwhile.
+func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
+	c := fakeCluster(t)
+	cfg := newConfig(t, c.ListenAddrs())
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	fetches := c.Fault(fault(kmsg.Fetch, kerr.NotLeaderForPartition, -1))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	b := lives(1, 3, 2)
+	_, err := log.Write(ctx, b)
+	mustDo(t, err)
+	if fetches.Hits() != 1 {
+		t.Errorf("%d fetches were answered with the error, want 1", fetches.Hits())
+	}
+	fetches.Remove()
+	wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), b)
 }
 
 // A broker that may not make topics says so at once.

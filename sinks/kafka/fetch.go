@@ -131,11 +131,12 @@ func (c *client) scanNothing(ctx context.Context, s *scanner, end int64) error {
 }
 
 // readable makes sure that the user may read a topic, before anything is written to it: what can't be read back is of no
-// use to the next owner. It asks for an offset that no log has, so that nothing is sent.
+// use to the next owner. It asks for an offset that no log has, so that nothing is sent. A broker looks at the right first, so
+// one that does not lead the partition, as the leader of a topic that was just created does not for a moment, answers as well.
 func (c *client) readable(ctx context.Context, topic string) error {
 	return c.try(ctx, "read topic "+topic, func(ctx context.Context) error {
 		_, err := c.fetch(ctx, &scanner{topic: topic, size: 1}, math.MaxInt64)
-		if errors.Is(err, kafka.OffsetOutOfRange) {
+		if errors.Is(err, kafka.OffsetOutOfRange) || errors.Is(err, kafka.NotLeaderForPartition) {
 			return nil
 		}
 		return err

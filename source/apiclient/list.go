@@ -1,12 +1,10 @@
 package apiclient
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -45,58 +43,26 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 
 // readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order.
 func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
-	d := jsontext.NewDecoder(body, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	r := rawjson.NewReader(body)
 	p := Page{Remaining: -1}
-	if err := expect(d, '{'); err != nil {
-		return p, err
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
-			return p, fmt.Errorf("read a list: %w", unquoted(err))
-		}
-		switch name.String() {
+	err := r.Object(func(name string) error {
+		switch name {
 		case "metadata":
-			if err = p.readMetadata(d); err == nil {
-				err = p.check()
-			}
+			return p.readMetadata(r)
 		case "items":
-			err = eachItem(d, func(raw []byte) error { return visit(&p, raw) })
-		default:
-			err = d.SkipValue()
+			return eachItem(r, func(raw []byte) error { return visit(&p, raw) })
 		}
-		if err != nil {
-			return p, fmt.Errorf("read a list: %w", unquoted(err))
-		}
+		_, err := r.Value()
+		return err
+	})
+	if err != nil {
+		return p, fmt.Errorf("read a list: %w", err)
 	}
 	return p, p.check()
 }
 
-func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
-	t, err := d.ReadToken()
-	if err == nil && t.Kind() != kind {
-		err = rawjson.ErrMalformed
-	}
-	if err != nil {
-		return fmt.Errorf("read a list: %w", unquoted(err))
-	}
-	return nil
-}
-
-// unquoted returns an error of the JSON decoder without the text that it quotes, which may be of an object.
-func unquoted(err error) error {
-	var syntax *jsontext.SyntacticError
-	switch {
-	case !errors.As(err, &syntax):
-		return err
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return io.ErrUnexpectedEOF
-	}
-	return fmt.Errorf("%w at byte %d", rawjson.ErrMalformed, syntax.ByteOffset)
-}
-
-func (p *Page) readMetadata(d *jsontext.Decoder) error {
-	raw, err := d.ReadValue()
+func (p *Page) readMetadata(r *rawjson.Reader) error {
+	raw, err := r.Value()
 	if err != nil {
 		return err
 	}
@@ -118,25 +84,19 @@ func (p *Page) readMetadata(d *jsontext.Decoder) error {
 	if !s.OK() {
 		return rawjson.ErrMalformed
 	}
-	return nil
+	return p.check()
 }
 
-func eachItem(d *jsontext.Decoder, visit func([]byte) error) error {
-	if d.PeekKind() == 'n' { // "items": null
-		return d.SkipValue()
-	}
-	if err := expect(d, '['); err != nil {
+func eachItem(r *rawjson.Reader, visit func([]byte) error) error {
+	if next, err := r.Peek(); err == nil && next == 'n' { // "items": null
+		_, err = r.Value()
 		return err
 	}
-	for d.PeekKind() != ']' {
-		raw, err := d.ReadValue()
+	return r.Array(func() error {
+		raw, err := r.Value()
 		if err != nil {
 			return err
 		}
-		if err := visit(append([]byte(nil), raw...)); err != nil {
-			return err
-		}
-	}
-	_, err := d.ReadToken()
-	return err
+		return visit(bytes.Clone(raw))
+	})
 }

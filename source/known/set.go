@@ -10,9 +10,10 @@ import (
 	"kubecdc/change"
 )
 
-// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. Nothing else in
-// memory grows with the collection, so Set is a hash table of its own: entries and keys are in slabs without pointers, which
-// never move and which the garbage collector does not scan. An object takes about 50 bytes and its key.
+// Set holds the key, uid and resourceVersion of each live object of a collection, as they were last emitted. It is the
+// only thing in memory that grows with the collection, so it is a hash table of its own: entries and keys lie in slabs
+// without pointers, which never move and which the garbage collector does not scan. An object takes about 50 bytes and
+// its key. A Go map takes a quarter to three quarters more; docs/performance.md has the figures of BenchmarkSet.
 //
 // Many goroutines may read a Set at once while none writes.
 type Set struct {
@@ -133,8 +134,7 @@ func (s *Set) add(key string) (slot uint32) {
 func (s *Set) setKey(e *entry, key string) {
 	last := len(s.keys) - 1
 	if last < 0 || len(s.keys[last])+len(key) > cap(s.keys[last]) {
-		size := max(min(s.bytes, slabBytes), smallestSlab, len(key)) // as large as all slabs before it
-		s.keys = append(s.keys, make([]byte, 0, size))
+		s.keys = append(s.keys, make([]byte, 0, max(min(s.bytes/2, slabBytes), smallestSlab, len(key)))) // half of all before it
 		last++
 	}
 	e.slab, e.offset, e.length = uint32(last), uint32(len(s.keys[last])), uint16(len(key)) // a key has at most 63+1+253 bytes

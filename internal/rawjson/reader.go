@@ -1,0 +1,141 @@
+package rawjson
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// readerBytes is the size of a Reader's buffer, unless a value is larger.
+const readerBytes = 32 << 10
+
+// Reader reads an object or array that is too large to be held in memory, as it comes off the wire.
+type Reader struct {
+	from io.Reader
+	b    []byte // what was read; up to i it was passed
+	i    int
+	gone int64 // bytes that were passed and are not in b any more
+	err  error // of the last read
+}
+
+// NewReader returns a reader at the start of a stream.
+func NewReader(from io.Reader) *Reader { return &Reader{from: from} }
+
+// Object passes the next object. It calls member with each name, which must pass the member's value.
+func (r *Reader) Object(member func(name string) error) error {
+	return r.each('{', '}', func() error {
+		raw, err := r.Value()
+		if err != nil {
+			return err
+		}
+		name, isText := Text(raw)
+		if !isText {
+			return r.malformed()
+		}
+		if err := r.pass(':'); err != nil {
+			return err
+		}
+		return member(name)
+	})
+}
+
+// Array passes the next array. It calls element before each element, which must pass it.
+func (r *Reader) Array(element func() error) error { return r.each('[', ']', element) }
+
+func (r *Reader) each(first, last byte, do func() error) error {
+	if err := r.pass(first); err != nil {
+		return err
+	}
+	c, err := r.Peek()
+	if err != nil {
+		return err
+	}
+	if c == last {
+		return r.pass(last)
+	}
+	for {
+		if err := do(); err != nil {
+			return err
+		}
+		if c, err = r.Peek(); err != nil {
+			return err
+		}
+		if c != ',' {
+			return r.pass(last)
+		}
+		r.i++
+	}
+}
+
+// Value passes the next value and returns its bytes, which are valid until the next call. The value must be part of an object
+// or array: at the end of the stream a number could go on.
+func (r *Reader) Value() ([]byte, error) {
+	if _, err := r.Peek(); err != nil {
+		return nil, err
+	}
+	for {
+		end := skipValue(r.b, r.i, 0)
+		if end == malformed {
+			return nil, r.malformed()
+		}
+		if 0 <= end && end < len(r.b) {
+			value := r.b[r.i:end]
+			r.i = end
+			return value, nil
+		}
+		if err := r.read(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Peek returns the byte that comes next, after space.
+func (r *Reader) Peek() (byte, error) {
+	for {
+		if r.i = SkipSpace(r.b, r.i); r.i < len(r.b) {
+			return r.b[r.i], nil
+		}
+		if err := r.read(); err != nil {
+			return 0, err
+		}
+	}
+}
+
+func (r *Reader) pass(c byte) error {
+	next, err := r.Peek()
+	if err != nil {
+		return err
+	}
+	if next != c {
+		return r.malformed()
+	}
+	r.i++
+	return nil
+}
+
+func (r *Reader) malformed() error {
+	return fmt.Errorf("%w in what begins at byte %d", ErrMalformed, r.gone+int64(r.i))
+}
+
+// read fills the buffer, and doubles it first if what was not passed takes more than half of it. It fills it whole, since a
+// value that is cut is scanned again.
+func (r *Reader) read() error {
+	if errors.Is(r.err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	if r.err != nil {
+		return r.err
+	}
+	rest, room := r.b[r.i:], r.b[:0]
+	if len(rest) >= cap(room)/2 {
+		room = make([]byte, 0, max(2*cap(room), readerBytes))
+	}
+	r.gone += int64(r.i)
+	r.b, r.i = append(room, rest...), 0
+	n, err := io.ReadFull(r.from, r.b[len(r.b):cap(r.b)])
+	if errors.Is(err, io.ErrUnexpectedEOF) && n > 0 {
+		err = io.EOF
+	}
+	r.b, r.err = r.b[:len(r.b)+n], err
+	return nil
+}

@@ -1,0 +1,70 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// What begins as JSON may go on as JSON: no beginning of a value is taken for malformed.
+func TestBeginningsAreNotMalformed(t *testing.T) {
+	raw := []byte(` {"a\"b\u00e9" : [ -1.5e+10 , true,false , null ,"",{} , [ ],0 ] ,"c":{"d":"long enough for eight bytes"} } `)
+	for n := range len(raw) - 1 {
+		if end := skipValue(raw[:n], 0, 0); end != cut {
+			t.Errorf("%s: %d, want %d", raw[:n], end, cut)
+		}
+	}
+}
+
+// A Reader gives every element of an array larger than its buffer, some of which are larger too, and holds only the buffer.
+func TestReader(t *testing.T) {
+	var want []string
+	for i := range 2000 {
+		want = append(want, fmt.Sprintf(`{"name":"n%d","text":%q}`, i, strings.Repeat("x\n", i%300)))
+	}
+	want[1000] = `"` + strings.Repeat("large ", readerBytes) + `"`
+	text := ` {"kind" : "List", "items": [` + strings.Join(want, " , ") + `] }`
+	r, got := NewReader(strings.NewReader(text)), []string(nil)
+	err := r.Object(func(name string) error {
+		if name != "items" {
+			_, err := r.Value()
+			return err
+		}
+		return r.Array(func() error {
+			raw, err := r.Value()
+			got = append(got, string(raw))
+			return err
+		})
+	})
+	if err != nil || strings.Join(got, "") != strings.Join(want, "") {
+		t.Errorf("error %v, %d elements, want %d as they were written", err, len(got), len(want))
+	}
+	if r.gone+int64(len(r.b)) < int64(len(text)) || len(r.b) > len(want[1000])*3 {
+		t.Errorf("%d bytes were passed, and %d held", r.gone, len(r.b))
+	}
+}
+
+// A Reader takes what encoding/json takes; a text that ends too early is told from one that is malformed.
+func FuzzReader(f *testing.F) {
+	for _, s := range []string{`{"a":[1,{"b":null}]}`, `{}`, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{"a":`, `[]`, ``, `{"a":tru}`, `{"a":1]`} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r := NewReader(bytes.NewReader(b))
+		err := r.Object(func(string) error {
+			_, err := r.Value()
+			return err
+		})
+		if err == nil {
+			b = b[:r.gone+int64(r.i)]
+		}
+		isObject := json.Valid(b) && bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("{"))
+		if (err == nil) != isObject || err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("%q: %v", b, err)
+		}
+	})
+}
