@@ -21,9 +21,9 @@ type State interface {
 
 	// Commit moves everything at once, or fails and moves nothing. A position that is change.EndedRemoved is forgotten.
 	Commit(ctx context.Context, c Commit) error
-	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
-	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced and ErrBehind as for Commit.
-	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
+	// MarkLost notes that the log has lost what it held of the streams: their positions become empty, as before the first
+	// list, and their objects are marked as lost. ErrFenced and ErrBehind as for Commit.
+	MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error
 	// Forget drops the position and the objects of a stream that has ended; *NotEndedError for any other. ErrFenced as for
 	// Commit.
 	Forget(ctx context.Context, slot int, epoch int64, stream string) error
@@ -72,6 +72,7 @@ type Object struct {
 	UID             string
 	ResourceVersion string
 	Body            []byte // nil where before-images are off
+	Lost            bool   // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
 }
 
 // Commit is one batch, as the store keeps it.

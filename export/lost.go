@@ -82,7 +82,7 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 			Gap: &change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion), From: change.UnknownVersion, To: p.ResourceVersion,
 				Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}})
 	}
-	note := func() error { return s.parts.Store.Rewrite(ctx, s.number, state.Epoch, streams) }
+	note := func() error { return s.parts.Store.MarkLost(ctx, s.number, state.Epoch, streams) }
 	if lost.All {
 		if err := note(); err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)

@@ -110,7 +110,7 @@ func (x *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 // asRead is the resource as it was read: a stream's id tells neither version nor kind, but the objects do.
 func (x *streams) asRead(ctx context.Context, s *change.Stream) (change.Resource, error) {
 	r, first, enough := s.Resource, "", errors.New("one is enough")
-	err := x.reads.Objects(ctx, s.ID(), func(key, _, _ string) error {
+	err := x.reads.Objects(ctx, s.ID(), func(key, _, _ string, _ bool) error {
 		first = key
 		return enough
 	})

@@ -41,10 +41,10 @@ func (r *reads) Streams(ctx context.Context) ([]change.Position, error) {
 	return all, dependency.Tag(dependency.Checkpoint, err)
 }
 
-func (r *reads) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {
+func (r *reads) Objects(ctx context.Context, stream string, visit func(key, uid, version string, lost bool) error) error {
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.note()
-		return visit(o.Key, o.UID, o.ResourceVersion)
+		return visit(o.Key, o.UID, o.ResourceVersion, o.Lost)
 	})
 	r.note()
 	return err

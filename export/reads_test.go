@@ -72,7 +72,7 @@ func (quiet) Committed(Committed) {}
 func TestNothingIsWrittenThatFollowsFromAForgetfulStore(t *testing.T) {
 	const committed = 3
 	inventory := func(t *testing.T, c *committer) {
-		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, string) error { return nil }); err != nil {
+		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, string, bool) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -56,7 +56,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a heartbeat tells who owns the slots", owners},
 		{"the number of slots changes only for who owns all of them", layouts},
 		{"the slots of clusters are apart from each other", otherLayout},
-		{"streams to be written again keep their objects", rewrite},
+		{"objects that the log has lost are marked until they are written again", markLost},
 		{"the first key of hashes is kept", hashKey},
 		{"what may not be kept any more is rewritten or forgotten", redactBodies},
 		{"only the owner rewrites what is kept", redactFenced},
@@ -325,7 +325,7 @@ func forgotten(t *testing.T, s *suite) {
 		s.wantError(s.store.Check(s.ctx, slot, mine, 0), checkpoint.ErrBehind)
 		s.wantError(s.store.Renew(s.ctx, slot, mine, ttl), checkpoint.ErrBehind)
 		s.wantError(s.store.Release(s.ctx, slot, mine), checkpoint.ErrBehind)
-		s.wantError(s.store.Rewrite(s.ctx, slot, mine, []string{"pods"}), checkpoint.ErrBehind)
+		s.wantError(s.store.MarkLost(s.ctx, slot, mine, []string{"pods"}), checkpoint.ErrBehind)
 	}
 	s.wantInventory("pods", object("a", "u", "1"))
 }

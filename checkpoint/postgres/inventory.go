@@ -38,13 +38,13 @@ func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpo
 
 // No key is empty, so every key comes after "".
 func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
+	const look = `select key, uid, resource_version, lost from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.AppendRows(page, rows, func(row pgx.CollectableRow) (o checkpoint.Object, err error) {
-		err = row.Scan(&o.Key, &o.UID, &o.ResourceVersion)
+		err = row.Scan(&o.Key, &o.UID, &o.ResourceVersion, &o.Lost)
 		return o, err
 	})
 }

@@ -168,7 +168,7 @@ func (t *commit) delete(s checkpoint.StreamCommit) error {
 func (t *commit) upsert(s checkpoint.StreamCommit) error {
 	const set = `insert into inventory (stream, key, uid, resource_version, body) values (?, ?, ?, ?, ?)
 		on conflict (stream, key) do update
-		set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body`
+		set uid = excluded.uid, resource_version = excluded.resource_version, lost = false, body = excluded.body`
 	return t.each(set, s.Stream, len(s.Upserts), func(i int) []any {
 		o := &s.Upserts[i]
 		if o.Body == nil {

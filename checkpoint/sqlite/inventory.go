@@ -33,7 +33,7 @@ func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpo
 
 // No key is empty, so every key comes after "".
 func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version from inventory
+	const look = `select key, uid, resource_version, lost from inventory
 		where stream = (select id from streams where cluster = ? and name = ?) and key > ? order by key limit ?`
 	if err := s.bound(); err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []
 	defer rows.Close()
 	for rows.Next() {
 		var o checkpoint.Object
-		if err := rows.Scan(&o.Key, &o.UID, &o.ResourceVersion); err != nil {
+		if err := rows.Scan(&o.Key, &o.UID, &o.ResourceVersion, &o.Lost); err != nil {
 			return nil, err
 		}
 		page = append(page, o)

@@ -1,19 +1,12 @@
 package known
 
-import (
-	"strings"
-
-	"kubecdc/change"
-)
+import "kubecdc/change"
 
 // Object is what was last emitted of a live object.
-type Object struct{ UID, Version string }
-
-// LostMark before a version says that the log has lost its record of the object: the object must be written again.
-const LostMark = "-"
-
-// lost reports whether the log has lost its record of the object.
-func (k Object) lost() bool { return strings.HasPrefix(k.Version, LostMark) }
+type Object struct {
+	UID, Version string
+	Lost         bool // the log has lost its record of the object: it must be written again
+}
 
 // Difference is how an object that the server shows differs from the one that the log has under the same key.
 type Difference int
@@ -39,9 +32,9 @@ func Diff(old Object, exists bool, uid, version string) Difference {
 	switch {
 	case !exists:
 		return Absent
-	case old.lost() && old.UID == uid:
+	case old.Lost && old.UID == uid:
 		return Lost
-	case old.lost():
+	case old.Lost:
 		return Successor
 	}
 	return differenceOf(old.UID == uid, change.CompareVersions(version, old.Version))

@@ -28,12 +28,13 @@ type Set struct {
 	free    []uint32          // entries of removed objects
 	waste   int               // bytes of keys that nothing refers to any more
 	bytes   int               // of keys in all
-	odd     map[uint32]Object // what does not fit into an entry
+	odd     map[uint32]Object // what an entry can't hold
 	pass    uint32            // the number of the list that is running
 	initial [8]uint32
 }
 
-// entry packs a uid (a UUID) and a version (an integer below 2^64); what does not fit is kept as text in odd.
+// entry packs a uid (a UUID) and a version (an integer below 2^64). An object that does not fit, or that the log has lost, is
+// kept in odd.
 type entry struct {
 	uid     [16]byte
 	version uint64
@@ -106,7 +107,10 @@ func (x *Set) Compare(key, uid, version string) Difference {
 }
 
 // Put records what was emitted last of an object, and that the running list has it.
-func (x *Set) Put(key, uid, version string) {
+func (x *Set) Put(key, uid, version string) { x.Load(key, Object{UID: uid, Version: version}) }
+
+// Load does what Put does for an object that the log may have lost.
+func (x *Set) Load(key string, o Object) {
 	slot, found := x.find(key)
 	if !found {
 		slot = x.add(key)
@@ -117,9 +121,9 @@ func (x *Set) Put(key, uid, version string) {
 	if e.odd {
 		delete(x.odd, n)
 	}
-	v, err := strconv.ParseUint(version, 10, 64)
-	if e.odd = !packUUID(uid, &e.uid) || err != nil || version[0] == '0'; e.odd {
-		x.odd[n] = Object{UID: uid, Version: version}
+	v, err := strconv.ParseUint(o.Version, 10, 64)
+	if e.odd = !packUUID(o.UID, &e.uid) || err != nil || o.Version[0] == '0' || o.Lost; e.odd {
+		x.odd[n] = o
 		return
 	}
 	e.version = v
@@ -245,7 +249,7 @@ func (x *Set) All() iter.Seq[string] {
 	}
 }
 
-// Newest returns the object with the highest version.
+// Newest returns the object with the highest version, of those that the log has not lost if there are any.
 func (x *Set) Newest() (key string, k Object, ok bool) {
 	top := uint32(0)
 	for n := range x.made {
@@ -264,8 +268,11 @@ func (x *Set) newer(n, than uint32) bool {
 	if !a.odd && !b.odd {
 		return a.version > b.version
 	}
-	older, version := x.unpack(than), x.unpack(n).Version
-	return older.lost() || change.CompareVersions(version, older.Version) > 0
+	o, older := x.unpack(n), x.unpack(than)
+	if o.Lost != older.Lost {
+		return older.Lost
+	}
+	return change.CompareVersions(o.Version, older.Version) > 0
 }
 
 func (x *Set) unpack(n uint32) Object {

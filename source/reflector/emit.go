@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -103,7 +102,7 @@ func (s *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 		return nil
 	}
 	namespace, name := change.SplitKey(key)
-	c := s.change(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: strings.TrimPrefix(old.Version, known.LostMark)})
+	c := s.change(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
 	return s.send(ctx, c, stays)
 }

@@ -74,11 +74,11 @@ func (l *ledger) Position(context.Context, string) (change.Position, bool, error
 	return change.Position{ResourceVersion: l.position}, l.position != "", nil
 }
 
-func (l *ledger) Objects(_ context.Context, _ string, visit func(key, uid, version string) error) error {
+func (l *ledger) Objects(_ context.Context, _ string, visit func(key, uid, version string, lost bool) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, o := range l.objects {
-		if err := visit(key, o[0], o[1]); err != nil {
+		if err := visit(key, o[0], o[1], false); err != nil {
 			return err
 		}
 	}

@@ -19,8 +19,8 @@ func (s *loading) step(ctx context.Context) (state, error) {
 		return s, fmt.Errorf("load the position of %s: %w", s.ID(), err)
 	}
 	x := known.New()
-	err = s.inventory.Objects(ctx, s.ID(), func(key, uid, version string) error {
-		x.Put(key, uid, version)
+	err = s.inventory.Objects(ctx, s.ID(), func(key, uid, version string, lost bool) error {
+		x.Load(key, known.Object{UID: uid, Version: version, Lost: lost})
 		return nil
 	})
 	if err != nil {

@@ -30,8 +30,8 @@ type Output interface {
 type Inventory interface {
 	// Position is the stream's last durable position; ok is false for a new stream.
 	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
-	// Objects calls visit for every live object.
-	Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error
+	// Objects calls visit for every live object; lost: the log has lost its record of it.
+	Objects(ctx context.Context, stream string, visit func(key, uid, version string, lost bool) error) error
 }
 
 // State is what a stream is doing, for people and metrics.

@@ -46,6 +46,7 @@ create table inventory (
   key              text collate "C" not null, -- in the order of etcd's lists: bytewise
   uid              text not null,
   resource_version text not null,
+  lost             boolean not null default false, -- the log has lost its record of the object
   body             bytea,                     -- packed; null where before-images are off
   primary key (stream, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
@@ -154,7 +155,7 @@ begin
     insert into inventory as i (stream, key, uid, resource_version, body)
       select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
       on conflict (stream, key) do update
-        set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+        set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body, lost = false;
   end if;
   return 'ok';
 end
@@ -184,7 +185,7 @@ begin
   insert into inventory as i (stream, key, uid, resource_version, body)
     select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
     on conflict (stream, key) do update
-      set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+      set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body, lost = false;
   return 'ok';
 end
 $$;
@@ -192,12 +193,12 @@ $$;
 -- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
 -- would read and sort all the rest for each page.
 create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
-returns table (key text, uid text, resource_version text)
+returns table (key text, uid text, resource_version text, lost boolean)
 language sql stable
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
-  select i.key, i.uid, i.resource_version from inventory i
+  select i.key, i.uid, i.resource_version, i.lost from inventory i
     where i.stream = (select s.id from streams s where s.cluster = in_cluster and s.name = in_stream) and i.key > in_after
     order by i.key limit in_limit
 $$;

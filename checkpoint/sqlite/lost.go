@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// Rewrite notes that the log has lost the streams.
-func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
-	op := fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot)
+// MarkLost notes that the log has lost the streams.
+func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error {
+	op := fmt.Sprintf("note that the log has lost %d streams of slot %d", len(streams), slot)
 	ids, err := s.streamsThat(ctx, func(stream string) bool { return slices.Contains(streams, stream) })
 	if err != nil {
 		return s.fail(op, err)
@@ -24,16 +24,16 @@ func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []st
 	})
 	for _, id := range ids {
 		if err == nil {
-			err = s.distrustObjects(ctx, op, slot, epoch, id)
+			err = s.markObjectsLost(ctx, op, slot, epoch, id)
 		}
 	}
 	return err
 }
 
-// distrustObjects puts a minus before the versions of a stream's objects, in steps: leases are renewed over the same connection.
-func (s *Store) distrustObjects(ctx context.Context, op string, slot int, epoch, stream int64) error {
+// markObjectsLost marks a stream's objects in steps: leases are renewed over the same connection.
+func (s *Store) markObjectsLost(ctx context.Context, op string, slot int, epoch, stream int64) error {
 	const look = `select max(key) from (select key from inventory where stream = ? and key > ? order by key limit 5000)`
-	const step = `update inventory set resource_version = '-' || ltrim(resource_version, '-') where stream = ? and key > ? and key <= ?`
+	const step = `update inventory set lost = true where stream = ? and key > ? and key <= ?`
 	var last sql.NullString
 	for after := ""; ; after = last.String {
 		err := s.ownedBy(ctx, op, slot, epoch, func(t *commit) error {

@@ -7,9 +7,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Rewrite notes that the log has lost the streams.
-func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
-	op := fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot)
+// MarkLost notes that the log has lost the streams.
+func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error {
+	op := fmt.Sprintf("note that the log has lost %d streams of slot %d", len(streams), slot)
 	var ids []int32
 	owned, err := s.own(ctx, slot, epoch, func(tx pgx.Tx) error {
 		const look = `select id from kubecdc.streams where cluster = $1 and name = any ($2)`
@@ -23,7 +23,7 @@ func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []st
 		return err
 	})
 	if err == nil && owned {
-		owned, err = s.inSteps(ctx, slot, epoch, ids, `update kubecdc.inventory set resource_version = '-' || ltrim(resource_version, '-')`)
+		owned, err = s.inSteps(ctx, slot, epoch, ids, `update kubecdc.inventory set lost = true`)
 	}
 	if err == nil && !owned {
 		return s.notOwned(ctx, slot, epoch)
