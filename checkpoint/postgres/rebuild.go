@@ -6,10 +6,10 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/internal/pgdb"
 )
 
 // RaiseEpoch gives the slot a higher epoch.
@@ -69,34 +69,14 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 	return ids, err
 }
 
-const putPage = `select kubecdc.put_page($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`
-
-var pageTypes = []uint32{
-	pgtype.Int4OID, pgtype.Int4OID, pgtype.Int8OID, pgtype.Int4OID,
-	pgtype.Int4ArrayOID, pgtype.TextArrayOID,
-	pgtype.Int4ArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID,
-}
-
 // PutPage sends the page in one statement, as Commit does.
 func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
 	op := fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot)
-	answer, err := s.putPage(ctx, slot, epoch, page, streams)
-	return s.answered(op, answer, err)
-}
-
-func (s *Store) putPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) (answer string, err error) {
-	if err := s.bound(); err != nil {
-		return "", err
-	}
 	c := checkpoint.Commit{Slot: slot, Epoch: epoch, Streams: streams}
-	ids, err := s.streamIDs(ctx, streamNames(c))
-	if err != nil {
-		return "", err
-	}
-	p := commitPool.Get().(*commitParams)
-	defer commitPool.Put(p)
-	p.fill(s.cluster.Load(), c, ids)
-	return s.db.Call(ctx, putPage, p.pageValues(page), pageTypes)
+	answer, err := s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
+		return s.db.Call(ctx, "kubecdc.put_page", r.inventory(append(s.owner(slot, epoch), pgdb.Int4("in_page", int32(page))))...)
+	})
+	return s.answered(op, answer, err)
 }
 
 // Rebuilt ends a rebuild.

@@ -27,7 +27,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err := s.makeRoom(ctx); err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
+	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
 	switch {
 	case from.New:

@@ -197,7 +197,8 @@ create function write_batch(
   change_resource text[], change_namespace text[], change_name text[], change_uid text[], change_version text[],
   change_inferred boolean[], change_gap text[], change_stream text[], change_before json[], change_after json[],
   change_last boolean[],
-  control_time timestamptz[], control_type text[], control_stream text[], control_record json[]
+  control_time timestamptz[], control_type text[], control_stream text[], control_record json[],
+  letter_stream text[], letter_reason text[], letter_body bytea[]
 ) returns text
 language plpgsql
 set work_mem = '64MB'       -- the arrays, as rows
@@ -222,6 +223,10 @@ begin
     select in_cluster, in_slot, in_epoch, in_seq, n, time, type, stream, record, now_
     from unnest(control_time, control_type, control_stream, control_record)
       with ordinality as c (time, type, stream, record, n);
+
+  insert into dead_letters
+    select in_cluster, in_slot, in_epoch, in_seq, n, now_, stream, reason, body
+    from unnest(letter_stream, letter_reason, letter_body) with ordinality as l (stream, reason, body, n);
 
   if cardinality(change_op) = 0 then
     return 'ok';
