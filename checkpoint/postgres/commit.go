@@ -12,9 +12,6 @@ import (
 // Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	answer, err := s.commit(ctx, c)
-	if err == nil && answer == "ok" {
-		return nil
-	}
 	return s.answered(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), answer, err)
 }
 
@@ -22,13 +19,12 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 func (s *Store) answered(op, answer string, err error) error {
 	switch {
 	case err != nil:
-		return s.db.Fail(op, err)
 	case answer == "fenced":
-		return fmt.Errorf("%s: %w", op, checkpoint.ErrFenced)
+		err = checkpoint.ErrFenced
 	case answer == "behind":
-		return fmt.Errorf("%s: %w", op, checkpoint.ErrBehind)
+		err = checkpoint.ErrBehind
 	}
-	return nil
+	return s.db.Fail(op, err)
 }
 
 func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string, err error) {

@@ -3,30 +3,22 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // MarkLost notes that the log has lost the streams.
 func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error {
-	op := fmt.Sprintf("note that the log has lost %d streams of slot %d", len(streams), slot)
-	var ids []int32
-	owned, err := s.own(ctx, slot, epoch, func(tx pgx.Tx) error {
-		const look = `select id from kubecdc.streams where cluster = $1 and name = any ($2)`
-		rows, err := tx.Query(ctx, look, s.cluster.Load(), streams)
-		if err == nil {
-			ids, err = pgx.CollectRows(rows, pgx.RowTo[int32])
-		}
-		if err == nil {
-			_, err = tx.Exec(ctx, `update kubecdc.positions set resource_version = '' where stream = any ($1)`, ids)
-		}
-		return err
-	})
-	if err == nil && owned {
-		owned, err = s.inSteps(ctx, slot, epoch, ids, `update kubecdc.inventory set lost = true`)
+	ids, err := s.streamsThat(ctx, func(stream string) bool { return slices.Contains(streams, stream) })
+	if err == nil {
+		err = s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `update kubecdc.positions set resource_version = '' where stream = any ($1)`, ids)
+			return err
+		})
 	}
-	if err == nil && !owned {
-		return s.notOwned(ctx, slot, epoch)
+	if err == nil {
+		err = s.inSteps(ctx, slot, epoch, ids, `update kubecdc.inventory set lost = true`)
 	}
-	return s.db.Fail(op, err)
+	return s.db.Fail(fmt.Sprintf("note that the log has lost %d streams of slot %d", len(streams), slot), err)
 }

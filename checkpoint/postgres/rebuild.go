@@ -19,35 +19,25 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = s.notOwned(ctx, slot, epoch)
 	}
-	if err != nil {
-		return 0, fmt.Errorf("raise the epoch of slot %d above %d: %w", slot, above, err)
-	}
-	return raised, nil
+	return raised, s.db.Fail(fmt.Sprintf("raise the epoch of slot %d above %d", slot, above), err)
 }
 
 // Clear begins a rebuild.
 func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error {
-	op := fmt.Sprintf("forget the streams of slot %d", slot)
 	ids, err := s.streamsThat(ctx, mine)
-	if err != nil {
-		return s.db.Fail(op, err)
-	}
-	owned := true
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, `update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2 and epoch = $3`, s.cluster.Load(), slot, epoch)
-		if owned = err != nil || tag.RowsAffected() > 0; err != nil || !owned {
+	if err == nil {
+		err = s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, `update kubecdc.slots set pages = 0 where cluster = $1 and slot = $2`, s.cluster.Load(), slot)
+			if err == nil {
+				_, err = tx.Exec(ctx, `delete from kubecdc.positions where stream = any ($1)`, ids)
+			}
 			return err
-		}
-		_, err = tx.Exec(ctx, `delete from kubecdc.positions where stream = any ($1)`, ids)
-		return err
-	})
-	if err == nil && owned {
-		owned, err = s.inSteps(ctx, slot, epoch, ids, `delete from kubecdc.inventory`)
+		})
 	}
-	if err == nil && !owned {
-		err = s.notOwned(ctx, slot, epoch)
+	if err == nil {
+		err = s.inSteps(ctx, slot, epoch, ids, `delete from kubecdc.inventory`)
 	}
-	return s.db.Fail(op, err)
+	return s.db.Fail(fmt.Sprintf("forget the streams of slot %d", slot), err)
 }
 
 func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) (ids []int32, err error) {
@@ -89,23 +79,20 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 	if err != nil {
 		return s.db.Fail(op, err)
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.rebuilt(ctx, tx, pages, c, ids) })
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = s.notOwned(ctx, c.Slot, c.Epoch)
-	}
+	err = s.owned(ctx, c.Slot, c.Epoch, func(tx pgx.Tx) error { return s.rebuilt(ctx, tx, pages, c, ids) })
 	return s.db.Fail(op, err)
 }
 
-// rebuilt gives pgx.ErrNoRows where the slot has not the epoch, or not all pages.
+// rebuilt gives checkpoint.ErrBehind where the slot has not all pages.
 func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[string]int32) error {
 	cluster := s.cluster.Load()
-	const move = `update kubecdc.slots set seq = $4, offsets = $5, pages = null where cluster = $1 and slot = $2 and epoch = $3 and pages = $6`
-	tag, err := tx.Exec(ctx, move, cluster, c.Slot, c.Epoch, int64(c.Seq), flatten(c.Offsets), pages)
+	const move = `update kubecdc.slots set seq = $3, offsets = $4, pages = null where cluster = $1 and slot = $2 and pages = $5`
+	tag, err := tx.Exec(ctx, move, cluster, c.Slot, int64(c.Seq), flatten(c.Offsets), pages)
 	if err != nil {
 		return err
 	}
 	if tag.RowsAffected() == 0 {
-		return pgx.ErrNoRows
+		return checkpoint.ErrBehind
 	}
 	const note = `insert into kubecdc.checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
 		select $1, $2, greatest(date_trunc('second', now()), max(second)), now(), $3, $4, $5, $6, true

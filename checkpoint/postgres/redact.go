@@ -42,12 +42,7 @@ func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
 // Redact rewrites page by page.
 func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []checkpoint.Redaction) error {
 	for _, r := range streams {
-		t := &redaction{store: s, slot: slot, epoch: epoch, Redaction: r}
-		err := t.run(ctx)
-		if t.fenced {
-			return checkpoint.ErrFenced
-		}
-		if err != nil {
+		if err := (&redaction{Redaction: r, store: s, slot: slot, epoch: epoch}).run(ctx); err != nil {
 			return s.db.Fail("rewrite what is kept of stream "+r.Stream, err)
 		}
 	}
@@ -56,11 +51,10 @@ func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []che
 
 type redaction struct {
 	checkpoint.Redaction
-	store  *Store
-	slot   int
-	epoch  int64
-	id     int32
-	fenced bool
+	store *Store
+	slot  int
+	epoch int64
+	id    int32 // of the stream
 }
 
 func (r *redaction) run(ctx context.Context) error {
@@ -72,26 +66,19 @@ func (r *redaction) run(ctx context.Context) error {
 		return err
 	}
 	r.id = ids[r.Stream]
-	for after, more := "", r.Rewrite != nil; more && err == nil && !r.fenced; {
-		err = r.own(ctx, func(tx pgx.Tx) error {
+	for after, more := "", r.Rewrite != nil; more; {
+		err := r.store.owned(ctx, r.slot, r.epoch, func(tx pgx.Tx) (err error) {
 			after, more, err = r.page(ctx, tx, after)
 			return err
 		})
+		if err != nil {
+			return err
+		}
 	}
-	if err != nil || r.fenced {
-		return err
-	}
-	return r.own(ctx, func(tx pgx.Tx) error {
+	return r.store.owned(ctx, r.slot, r.epoch, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, `update kubecdc.streams set redacted = $2 where id = $1`, r.id, r.Rules)
 		return err
 	})
-}
-
-// own runs a transaction in which the slot has no other owner.
-func (r *redaction) own(ctx context.Context, do func(pgx.Tx) error) error {
-	owned, err := r.store.own(ctx, r.slot, r.epoch, do)
-	r.fenced = err == nil && !owned
-	return err
 }
 
 // redactPage is how many bodies are held at a time.

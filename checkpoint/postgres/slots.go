@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,32 +48,6 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 	return e
 }
 
-// Check says whether the slot is still owned, and has the batch.
-func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
-	op := fmt.Sprintf("look for batch %d of slot %d", seq, slot)
-	haveEpoch, haveSeq, err := s.look(ctx, slot)
-	if err != nil {
-		return s.db.Fail(op, err)
-	}
-	if err = checkpoint.CompareEpochs(haveEpoch, epoch); err == nil && haveSeq < seq {
-		err = checkpoint.ErrBehind
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return nil
-}
-
-// look gives what the store has of a slot: zeros where it does not know it.
-func (s *Store) look(ctx context.Context, slot int) (epoch int64, seq uint64, err error) {
-	const look = `select epoch, seq from kubecdc.slots where cluster = $1 and slot = $2`
-	err = s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&epoch, &seq)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return epoch, seq, err
-}
-
 // Renew extends the lease from now on.
 func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	return s.lease(ctx, "renew the lease of", slot, epoch, ttl)
@@ -88,20 +61,8 @@ func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, ttl time.Duration) error {
 	const set = `update kubecdc.slots set lease_until = clock_timestamp() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
 	tag, err := s.db.Exec(ctx, set, s.cluster.Load(), slot, epoch, ttl)
-	if err != nil {
-		return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = s.notOwned(ctx, slot, epoch)
 	}
-	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("%s slot %d: %w", verb, slot, s.notOwned(ctx, slot, epoch))
-	}
-	return nil
-}
-
-// notOwned says why a slot does not have the epoch.
-func (s *Store) notOwned(ctx context.Context, slot int, epoch int64) error {
-	have, _, err := s.look(ctx, slot)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(checkpoint.CompareEpochs(have, epoch), checkpoint.ErrBehind)
+	return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
 }

@@ -12,7 +12,7 @@ import (
 func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterIdentity) (b checkpoint.Binding, err error) {
 	var id int64
 	var same bool
-	err = s.inTx(ctx, func(tx *sql.Tx) (err error) {
+	err = s.begin(ctx, func(tx *sql.Tx) (err error) {
 		id, b, same, err = bind(ctx, tx, cluster, found)
 		return err
 	})

@@ -64,13 +64,44 @@ func scanRow(rows *sql.Rows) (c checkpoint.Checkpoint, wanted bool, err error) {
 	return c, wanted, json.Unmarshal(offsets, &c.Offsets)
 }
 
-// Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
-func (s *Store) Prune(ctx context.Context, age time.Duration) error {
-	err := s.bound()
-	if err == nil {
-		err = s.inTx(ctx, func(tx *sql.Tx) error {
-			return (&pruning{tx: tx, ctx: ctx, cluster: s.cluster.Load(), until: time.Now().Add(-age)}).run()
-		})
+// note writes the history: what moved goes to the row of this second, or begins one, which is complete when it is the
+// first of its hour. Streams have no null positions, so that json_patch merges as ||.
+func (t *transaction) note(c checkpoint.Commit, moved, after []byte) error {
+	const last = `select coalesce(max(second), 0) from checkpoints where cluster = ? and slot = ?`
+	const add = `update checkpoints set time = ?4, epoch = ?5, seq = ?6, positions = json_patch(positions, ?7), offsets = json_patch(offsets, ?8)
+		where cluster = ?1 and slot = ?2 and second = ?3`
+	now := time.Now()
+	var second int64
+	if err := t.QueryRowContext(t.ctx, last, t.cluster, c.Slot).Scan(&second); err != nil {
+		return err
 	}
-	return s.fail("prune the history", err)
+	if second < now.Unix() {
+		if firstOfHour := second/3600 < now.Unix()/3600; firstOfHour {
+			return t.noteRow(c, now.Unix(), now, after, true)
+		}
+		return t.noteRow(c, now.Unix(), now, moved, false)
+	}
+	_, err := t.exec(add, t.cluster, c.Slot, second, now.UnixMicro(), c.Epoch, int64(c.Seq),
+		string(positions.Encode(c.Positions)), string(moved))
+	return err
+}
+
+// noteRow writes a row, in the place of one of the same second.
+func (t *transaction) noteRow(c checkpoint.Commit, second int64, now time.Time, offsets []byte, complete bool) error {
+	const note = `insert or replace into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	_, err := t.exec(note, t.cluster, c.Slot, second, now.UnixMicro(), c.Epoch, int64(c.Seq),
+		string(positions.Encode(c.Positions)), string(offsets), complete)
+	return err
+}
+
+// noteWhole writes a row that stands for itself.
+func (t *transaction) noteWhole(c checkpoint.Commit, offsets []byte) error {
+	const last = `select max(coalesce(max(second), 0), ?) from checkpoints where cluster = ? and slot = ?`
+	now := time.Now()
+	var second int64
+	if err := t.QueryRowContext(t.ctx, last, now.Unix(), t.cluster, c.Slot).Scan(&second); err != nil {
+		return err
+	}
+	return t.noteRow(c, second, now, offsets, true)
 }

@@ -2,49 +2,25 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
 	"slices"
 )
 
 // MarkLost notes that the log has lost the streams.
 func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error {
-	op := fmt.Sprintf("note that the log has lost %d streams of slot %d", len(streams), slot)
 	ids, err := s.streamsThat(ctx, func(stream string) bool { return slices.Contains(streams, stream) })
-	if err != nil {
-		return s.fail(op, err)
-	}
-	err = s.ownedBy(ctx, op, slot, epoch, func(t *commit) (err error) {
-		for _, id := range ids {
-			if err == nil {
-				_, err = t.tx.ExecContext(ctx, `update positions set resource_version = '' where stream = ?`, id)
-			}
-		}
-		return err
-	})
-	for _, id := range ids {
-		if err == nil {
-			err = s.markObjectsLost(ctx, op, slot, epoch, id)
-		}
-	}
-	return err
-}
-
-// markObjectsLost marks a stream's objects in steps: leases are renewed over the same connection.
-func (s *Store) markObjectsLost(ctx context.Context, op string, slot int, epoch, stream int64) error {
-	const look = `select max(key) from (select key from inventory where stream = ? and key > ? order by key limit 5000)`
-	const step = `update inventory set lost = true where stream = ? and key > ? and key <= ?`
-	var last sql.NullString
-	for after := ""; ; after = last.String {
-		err := s.ownedBy(ctx, op, slot, epoch, func(t *commit) error {
-			err := t.tx.QueryRowContext(ctx, look, stream, after).Scan(&last)
-			if err == nil && last.Valid {
-				_, err = t.tx.ExecContext(ctx, step, stream, after, last.String)
+	if err == nil {
+		err = s.owned(ctx, slot, epoch, func(t *transaction) (err error) {
+			for _, id := range ids {
+				if err == nil {
+					_, err = t.exec(`update positions set resource_version = '' where stream = ?`, id)
+				}
 			}
 			return err
 		})
-		if err != nil || !last.Valid {
-			return err
-		}
 	}
+	if err == nil {
+		err = s.inSteps(ctx, slot, epoch, ids, `update inventory set lost = true`)
+	}
+	return s.fail(fmt.Sprintf("note that the log has lost %d streams of slot %d", len(streams), slot), err)
 }

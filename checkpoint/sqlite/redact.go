@@ -2,8 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/pack"
@@ -48,12 +46,7 @@ func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
 // beside it: so the file is written anew where there were bodies.
 func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []checkpoint.Redaction) error {
 	for _, r := range streams {
-		t := &redaction{Redaction: r, store: s, slot: slot, epoch: epoch}
-		err := t.run(ctx)
-		if errors.Is(err, checkpoint.ErrFenced) {
-			return err
-		}
-		if err != nil {
+		if err := (&redaction{Redaction: r, store: s, slot: slot, epoch: epoch}).run(ctx); err != nil {
 			return s.fail("rewrite what is kept of stream "+r.Stream, err)
 		}
 	}
@@ -89,44 +82,31 @@ type redaction struct {
 }
 
 func (r *redaction) run(ctx context.Context) error {
-	if err := r.store.bound(); err != nil {
-		return err
-	}
 	for after, more := "", r.Rewrite != nil; more; {
-		err := r.own(ctx, func(tx *sql.Tx) (err error) {
-			after, more, err = r.page(ctx, tx, after)
+		err := r.store.owned(ctx, r.slot, r.epoch, func(t *transaction) (err error) {
+			after, more, err = r.page(t, after)
 			return err
 		})
 		if err != nil {
 			return err
 		}
 	}
-	return r.own(ctx, func(tx *sql.Tx) error {
+	return r.store.owned(ctx, r.slot, r.epoch, func(t *transaction) error {
 		const note = `insert into streams (cluster, name, redacted) values (?, ?, ?) on conflict do update set redacted = excluded.redacted`
-		_, err := tx.ExecContext(ctx, note, r.store.cluster.Load(), r.Stream, r.Rules)
+		_, err := t.exec(note, t.cluster, r.Stream, r.Rules)
 		return err
-	})
-}
-
-// own runs a transaction in which the slot has no other owner.
-func (r *redaction) own(ctx context.Context, do func(*sql.Tx) error) error {
-	return r.store.inTx(ctx, func(tx *sql.Tx) error {
-		if err := own(ctx, tx, r.store.cluster.Load(), r.slot, r.epoch, 0); err != nil {
-			return err
-		}
-		return do(tx)
 	})
 }
 
 // redactPage is how many bodies are held at a time.
 const redactPage = 100
 
-func (r *redaction) page(ctx context.Context, tx *sql.Tx, after string) (last string, more bool, err error) {
-	objects, err := r.read(ctx, tx, after)
+func (r *redaction) page(t *transaction, after string) (last string, more bool, err error) {
+	objects, err := r.read(t, after)
 	if err != nil || len(objects) == 0 {
 		return "", false, err
 	}
-	if _, err := tx.ExecContext(ctx, setUnclean); err != nil {
+	if _, err := t.exec(setUnclean); err != nil {
 		return "", false, err
 	}
 	const set = `update inventory set body = ? where key = ? and stream = (select id from streams where cluster = ? and name = ?)`
@@ -135,7 +115,7 @@ func (r *redaction) page(ctx context.Context, tx *sql.Tx, after string) (last st
 		if body := r.rewritten(o); body != nil {
 			now = body
 		}
-		if _, err := tx.ExecContext(ctx, set, now, o.Key, r.store.cluster.Load(), r.Stream); err != nil {
+		if _, err := t.exec(set, now, o.Key, t.cluster, r.Stream); err != nil {
 			return "", false, err
 		}
 	}
@@ -143,10 +123,10 @@ func (r *redaction) page(ctx context.Context, tx *sql.Tx, after string) (last st
 }
 
 // read gives the objects of one page, their bodies packed.
-func (r *redaction) read(ctx context.Context, tx *sql.Tx, after string) (page []checkpoint.Object, err error) {
+func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object, err error) {
 	const look = `select key, body from inventory where stream = (select id from streams where cluster = ? and name = ?)
 		and key > ? and body is not null order by key limit ?`
-	rows, err := tx.QueryContext(ctx, look, r.store.cluster.Load(), r.Stream, after, redactPage)
+	rows, err := t.QueryContext(t.ctx, look, t.cluster, r.Stream, after, redactPage)
 	if err != nil {
 		return nil, err
 	}

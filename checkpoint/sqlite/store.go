@@ -123,18 +123,6 @@ func (s *Store) migrate(ctx context.Context) error {
 // Close closes the file, and lets other processes have it.
 func (s *Store) Close() { _ = s.db.Close() }
 
-func (s *Store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // after a commit it does nothing
-	if err := do(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
 var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
 
 func (s *Store) bound() error {
