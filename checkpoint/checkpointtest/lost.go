@@ -3,6 +3,7 @@ package checkpointtest
 import (
 	"testing"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -13,11 +14,11 @@ func markLost(t *testing.T, s *suite) {
 	b := checkpoint.Object{Key: "b", UID: "u2", ResourceVersion: "2", Body: []byte("{}")}
 	s.put(0, old, 2, "pods", b, object("c", "u4", "4"))
 	epoch := s.acquire(0, "a").Epoch
-	s.wantError(s.store.MarkLost(s.ctx, 0, old, []string{"pods"}), checkpoint.ErrFenced)
+	s.wantError(s.store.MarkLost(s.ctx, 0, old, []change.StreamID{"pods"}), checkpoint.ErrFenced)
 	s.wantPosition("pods", "101")
 	s.wantInventory("pods", object("b", "u2", "2"), object("c", "u4", "4"))
 	for range 2 {
-		s.must(s.store.MarkLost(s.ctx, 0, epoch, []string{"pods", "never seen"}))
+		s.must(s.store.MarkLost(s.ctx, 0, epoch, []change.StreamID{"pods", "never seen"}))
 		s.wantInventory("pods", lost("b", "u2", "2"), lost("c", "u4", "4"))
 	}
 	s.wantInventory("nodes", object("n", "u3", "3"))
@@ -32,8 +33,8 @@ func markLost(t *testing.T, s *suite) {
 	s.wantInventory("pods", object("b", "u2", "2"), lost("c", "u4", "4"), object("d", "u5", "5"))
 
 	// A rebuild reads from the log what it has.
-	s.must(s.store.MarkLost(s.ctx, 0, epoch, []string{"pods"}))
-	none := func(string) bool { return false }
+	s.must(s.store.MarkLost(s.ctx, 0, epoch, []change.StreamID{"pods"}))
+	none := func(change.StreamID) bool { return false }
 	s.must(s.store.Clear(s.ctx, 0, epoch, none))
 	page := []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{b}}}
 	s.must(s.store.PutPage(s.ctx, 0, epoch, 0, page))
@@ -41,7 +42,7 @@ func markLost(t *testing.T, s *suite) {
 }
 
 // lost is an object of which the log has lost its record.
-func lost(key, uid, version string) checkpoint.Object {
+func lost(key, uid string, version change.ResourceVersion) checkpoint.Object {
 	o := object(key, uid, version)
 	o.Lost = true
 	return o

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/positions"
 	"kubecdc/internal/pgdb"
@@ -55,8 +56,8 @@ func (s *Store) callWithRows(ctx context.Context, c checkpoint.Commit, call func
 	return call(r)
 }
 
-func streamNames(c checkpoint.Commit) []string {
-	names := make([]string, 0, len(c.Positions)+len(c.Streams))
+func streamNames(c checkpoint.Commit) []change.StreamID {
+	names := make([]change.StreamID, 0, len(c.Positions)+len(c.Streams))
 	for _, p := range c.Positions {
 		names = append(names, p.Stream)
 	}

@@ -6,11 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
 // Forget drops what is known of a stream that has ended.
-func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string) error {
+func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
 		const end = `delete from kubecdc.positions where ended <> '' and stream = (select id from kubecdc.streams where cluster = $1 and name = $2)
 			returning stream`
@@ -24,5 +25,5 @@ func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string
 	if errors.Is(err, pgx.ErrNoRows) {
 		return &checkpoint.NotEndedError{Stream: stream}
 	}
-	return s.db.Fail("forget stream "+stream, err)
+	return s.db.Fail("forget stream "+string(stream), err)
 }

@@ -6,11 +6,13 @@ import (
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
 )
 
 // MarkLost notes that the log has lost the streams.
-func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error {
-	ids, err := s.streamsThat(ctx, func(stream string) bool { return slices.Contains(streams, stream) })
+func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
+	ids, err := s.streamsThat(ctx, func(stream change.StreamID) bool { return slices.Contains(streams, stream) })
 	if err == nil {
 		err = s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `update kubecdc.positions set resource_version = '' where stream = any ($1)`, ids)

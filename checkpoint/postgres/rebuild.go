@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/positions"
 	"kubecdc/internal/pgdb"
@@ -23,7 +24,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 }
 
 // Clear begins a rebuild.
-func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error {
+func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error {
 	ids, err := s.streamsThat(ctx, mine)
 	if err == nil {
 		err = s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
@@ -40,7 +41,7 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 	return s.db.Fail(fmt.Sprintf("forget the streams of slot %d", slot), err)
 }
 
-func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) (ids []int32, err error) {
+func (s *Store) streamsThat(ctx context.Context, mine func(stream change.StreamID) bool) (ids []int32, err error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 		return nil, err
 	}
 	var id int32
-	var name string
+	var name change.StreamID
 	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
 		if mine(name) {
 			ids = append(ids, id)
@@ -84,7 +85,7 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 }
 
 // rebuilt gives checkpoint.ErrBehind where the slot has not all pages.
-func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[string]int32) error {
+func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[change.StreamID]int32) error {
 	cluster := s.cluster.Load()
 	const move = `update kubecdc.slots set seq = $3, offsets = $4, pages = null where cluster = $1 and slot = $2 and pages = $5`
 	tag, err := tx.Exec(ctx, move, cluster, c.Slot, int64(c.Seq), flatten(c.Offsets), pages)

@@ -28,7 +28,7 @@ type (
 
 var positionColumns = []pgdb.Column[positionRow]{
 	pgdb.Int4Column("position_streams", func(r positionRow) int32 { return r.stream }),
-	pgdb.TextColumn("position_versions", func(r positionRow) string { return r.ResourceVersion }),
+	pgdb.TextColumn("position_versions", func(r positionRow) string { return string(r.ResourceVersion) }),
 	pgdb.TimeColumn("position_times", func(r positionRow) time.Time { return r.Time }),
 	pgdb.TextColumn("position_ends", func(r positionRow) string { return string(r.Ended) }),
 }
@@ -42,7 +42,7 @@ var upsertColumns = []pgdb.Column[upsertRow]{
 	pgdb.Int4Column("upsert_streams", func(r upsertRow) int32 { return r.stream }),
 	pgdb.TextColumn("upsert_keys", func(r upsertRow) string { return r.Key }),
 	pgdb.TextColumn("upsert_uids", func(r upsertRow) string { return r.UID }),
-	pgdb.TextColumn("upsert_versions", func(r upsertRow) string { return r.ResourceVersion }),
+	pgdb.TextColumn("upsert_versions", func(r upsertRow) string { return string(r.ResourceVersion) }),
 	pgdb.ByteaColumn("upsert_bodies", func(r upsertRow) bool { return r.Body != nil },
 		func(dst []byte, r upsertRow) []byte { return pack.Append(dst, r.Body) }),
 }
@@ -58,7 +58,7 @@ var commitPool = sync.Pool{New: func() any {
 	return &commitRows{pgdb.NewRows(positionColumns), pgdb.NewRows(deleteColumns), pgdb.NewRows(upsertColumns)}
 }}
 
-func (r *commitRows) fill(c checkpoint.Commit, ids map[string]int32) {
+func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 	r.positions.Reset()
 	r.deletes.Reset()
 	r.upserts.Reset()

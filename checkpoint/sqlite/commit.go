@@ -97,7 +97,7 @@ func (t *transaction) upsert(s checkpoint.StreamCommit) error {
 }
 
 // each runs one prepared statement n times; its first parameter is the stream.
-func (t *transaction) each(query, stream string, n int, args func(i int) []any) error {
+func (t *transaction) each(query string, stream change.StreamID, n int, args func(i int) []any) error {
 	if n == 0 {
 		return nil
 	}

@@ -5,11 +5,12 @@ import (
 	"database/sql"
 	"errors"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
 // Forget drops what is known of a stream that has ended.
-func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string) error {
+func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := s.owned(ctx, slot, epoch, func(t *transaction) error {
 		const end = `delete from positions where ended <> '' and stream = (select id from streams where cluster = ? and name = ?)
 			returning stream`
@@ -23,5 +24,5 @@ func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string
 	if errors.Is(err, sql.ErrNoRows) {
 		return &checkpoint.NotEndedError{Stream: stream}
 	}
-	return s.fail("forget stream "+stream, err)
+	return s.fail("forget stream "+string(stream), err)
 }

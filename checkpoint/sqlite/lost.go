@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"kubecdc/change"
 )
 
 // MarkLost notes that the log has lost the streams.
-func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []string) error {
-	ids, err := s.streamsThat(ctx, func(stream string) bool { return slices.Contains(streams, stream) })
+func (s *Store) MarkLost(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
+	ids, err := s.streamsThat(ctx, func(stream change.StreamID) bool { return slices.Contains(streams, stream) })
 	if err == nil {
 		err = s.owned(ctx, slot, epoch, func(t *transaction) (err error) {
 			for _, id := range ids {

@@ -23,7 +23,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 }
 
 // Clear begins a rebuild.
-func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error {
+func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error {
 	ids, err := s.streamsThat(ctx, mine)
 	if err == nil {
 		err = s.owned(ctx, slot, epoch, func(t *transaction) error {
@@ -42,7 +42,7 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 	return s.fail(fmt.Sprintf("forget the streams of slot %d", slot), err)
 }
 
-func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) (ids []int64, err error) {
+func (s *Store) streamsThat(ctx context.Context, mine func(stream change.StreamID) bool) (ids []int64, err error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
-		var name string
+		var name change.StreamID
 		if err := rows.Scan(&id, &name); err != nil {
 			return nil, err
 		}

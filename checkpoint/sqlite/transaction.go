@@ -3,6 +3,8 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+
+	"kubecdc/change"
 )
 
 // transaction is one on the rows of the cluster that the store is bound to.
@@ -10,8 +12,8 @@ type transaction struct {
 	*sql.Tx
 	ctx     context.Context
 	cluster int64
-	ids     map[string]int64 // of streams
-	packed  []byte           // used again for each body: the driver copies it
+	ids     map[change.StreamID]int64 // of streams
+	packed  []byte                    // used again for each body: the driver copies it
 }
 
 func (s *Store) inTx(ctx context.Context, do func(*transaction) error) error {
@@ -19,7 +21,7 @@ func (s *Store) inTx(ctx context.Context, do func(*transaction) error) error {
 		return err
 	}
 	return s.begin(ctx, func(tx *sql.Tx) error {
-		return do(&transaction{Tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[string]int64{}})
+		return do(&transaction{Tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[change.StreamID]int64{}})
 	})
 }
 
@@ -47,7 +49,7 @@ func (t *transaction) exec(query string, args ...any) (changed bool, err error) 
 }
 
 // stream gives the stream's row, which is made when it is missing.
-func (t *transaction) stream(name string) (int64, error) {
+func (t *transaction) stream(name change.StreamID) (int64, error) {
 	if id, ok := t.ids[name]; ok {
 		return id, nil
 	}

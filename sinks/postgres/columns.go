@@ -25,10 +25,10 @@ var changeColumns = []pgdb.Column[changeRow]{
 	pgdb.TextColumn("change_namespace", func(r changeRow) string { return r.Namespace }),
 	pgdb.TextColumn("change_name", func(r changeRow) string { return r.Name }),
 	pgdb.TextColumn("change_uid", func(r changeRow) string { return r.UID }),
-	pgdb.TextColumn("change_version", func(r changeRow) string { return r.ResourceVersion }),
+	pgdb.TextColumn("change_version", func(r changeRow) string { return string(r.ResourceVersion) }),
 	pgdb.BoolColumn("change_inferred", func(r changeRow) bool { return r.Inferred }),
 	pgdb.TextOrNullColumn("change_gap", func(r changeRow) string { return r.Gap }),
-	pgdb.TextColumn("change_stream", func(r changeRow) string { return r.Stream.ID() }),
+	pgdb.TextColumn("change_stream", func(r changeRow) string { return string(r.Stream.ID()) }),
 	pgdb.JSONColumn("change_before", func(r changeRow) []byte { return r.Before }),
 	pgdb.JSONColumn("change_after", func(r changeRow) []byte { return r.After }),
 	pgdb.BoolColumn("change_last", func(r changeRow) bool { return r.last }),
@@ -43,12 +43,12 @@ type controlRow struct {
 var controlColumns = []pgdb.Column[controlRow]{
 	pgdb.TimeColumn("control_time", func(r controlRow) time.Time { return time.UnixMilli(r.TimeMs) }),
 	pgdb.TextColumn("control_type", func(r controlRow) string { return r.Type }),
-	pgdb.TextOrNullColumn("control_stream", func(r controlRow) string { return r.Stream }),
+	pgdb.TextOrNullColumn("control_stream", func(r controlRow) string { return string(r.Stream) }),
 	pgdb.JSONColumn("control_record", func(r controlRow) []byte { return r.record }),
 }
 
 var deadLetterColumns = []pgdb.Column[*change.Malformed]{
-	pgdb.TextColumn("letter_stream", func(m *change.Malformed) string { return m.Stream }),
+	pgdb.TextColumn("letter_stream", func(m *change.Malformed) string { return string(m.Stream) }),
 	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return plainText(m.Reason) }), // it may quote what can't be read
 	pgdb.ByteaColumn("letter_body", func(*change.Malformed) bool { return true },
 		func(dst []byte, m *change.Malformed) []byte { return append(dst, m.Bytes...) }),

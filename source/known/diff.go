@@ -4,8 +4,9 @@ import "kubecdc/change"
 
 // Object is what was last emitted of a live object.
 type Object struct {
-	UID, Version string
-	Lost         bool // the log has lost its record of the object: it must be written again
+	UID     string
+	Version change.ResourceVersion
+	Lost    bool // the log has lost its record of the object: it must be written again
 }
 
 // Difference is how an object that the server shows differs from the one that the log has under the same key.
@@ -28,7 +29,7 @@ func (d Difference) Known() bool { return Same <= d && d <= Lost }
 func (d Difference) Replaces() bool { return d == Successor || d == Predecessor }
 
 // Diff returns how an object that the server shows differs from what the log has under its key.
-func Diff(old Object, exists bool, uid, version string) Difference {
+func Diff(old Object, exists bool, uid string, version change.ResourceVersion) Difference {
 	switch {
 	case !exists:
 		return Absent
@@ -37,7 +38,7 @@ func Diff(old Object, exists bool, uid, version string) Difference {
 	case old.Lost:
 		return Successor
 	}
-	return differenceOf(old.UID == uid, change.CompareVersions(version, old.Version))
+	return differenceOf(old.UID == uid, version.Compare(old.Version))
 }
 
 // differenceOf returns the difference of two objects from the order of their versions, positive if the server's is newer.

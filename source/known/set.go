@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"hash/maphash"
 	"iter"
-	"strconv"
 
 	"kubecdc/change"
 )
@@ -91,14 +90,14 @@ func (x *Set) Get(key string) (Object, bool) {
 
 // Compare returns how an object that the server shows differs from the one in the set. It does what Diff does without
 // making strings, since every event asks for it.
-func (x *Set) Compare(key, uid, version string) Difference {
+func (x *Set) Compare(key, uid string, version change.ResourceVersion) Difference {
 	slot, found := x.find(key)
 	if !found {
 		return Absent
 	}
 	n := x.table[slot] - 1
 	e := x.entry(n)
-	v, err := strconv.ParseUint(version, 10, 64)
+	v, err := version.Revision()
 	if e.odd || err != nil {
 		return Diff(x.unpack(n), true, uid, version)
 	}
@@ -107,7 +106,9 @@ func (x *Set) Compare(key, uid, version string) Difference {
 }
 
 // Put records what was emitted last of an object, and that the running list has it.
-func (x *Set) Put(key, uid, version string) { x.Load(key, Object{UID: uid, Version: version}) }
+func (x *Set) Put(key, uid string, version change.ResourceVersion) {
+	x.Load(key, Object{UID: uid, Version: version})
+}
 
 // Load does what Put does for an object that the log may have lost.
 func (x *Set) Load(key string, o Object) {
@@ -121,7 +122,7 @@ func (x *Set) Load(key string, o Object) {
 	if e.odd {
 		delete(x.odd, n)
 	}
-	v, err := strconv.ParseUint(o.Version, 10, 64)
+	v, err := o.Version.Revision()
 	if e.odd = !packUUID(o.UID, &e.uid) || err != nil || o.Version[0] == '0' || o.Lost; e.odd {
 		x.odd[n] = o
 		return
@@ -272,7 +273,7 @@ func (x *Set) newer(n, than uint32) bool {
 	if o.Lost != older.Lost {
 		return older.Lost
 	}
-	return change.CompareVersions(o.Version, older.Version) > 0
+	return o.Version.Compare(older.Version) > 0
 }
 
 func (x *Set) unpack(n uint32) Object {
@@ -280,5 +281,5 @@ func (x *Set) unpack(n uint32) Object {
 	if e.odd {
 		return x.odd[n]
 	}
-	return Object{UID: formatUUID(e.uid), Version: strconv.FormatUint(e.version, 10)}
+	return Object{UID: formatUUID(e.uid), Version: change.VersionOf(e.version)}
 }
