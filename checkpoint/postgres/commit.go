@@ -6,7 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/checkpoint/internal/history"
 	"kubecdc/internal/pgdb"
 )
 
@@ -31,7 +31,7 @@ func (s *Store) answered(op, answer string, err error) error {
 func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string, err error) {
 	return s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
 		params := append(s.owner(c.Slot, c.Epoch), pgdb.Int8("in_seq", int64(c.Seq)), pgdb.Bool("in_relaxed", s.relaxed),
-			pgdb.JSONB("in_offsets", flatten(c.Offsets).json()), pgdb.JSONB("in_positions", positions.Encode(c.Positions)))
+			pgdb.JSONB("in_offsets", flatten(c.Offsets).json()), pgdb.JSONB("in_positions", history.EncodePositions(c.Positions)))
 		return s.db.Call(ctx, "kubecdc.commit_batch", r.inventory(r.positions.AppendParams(params))...)
 	})
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/fold"
-	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/checkpoint/internal/history"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -36,7 +35,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	if err != nil {
 		return nil, err
 	}
-	var all fold.Fold
+	var all history.Builder
 	c := checkpoint.Checkpoint{Slot: slot}
 	var moved []byte
 	var offsets flatOffsets
@@ -44,7 +43,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	_, err = pgx.ForEachRow(rows, []any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() (err error) {
 		c.Time = c.Time.UTC()
 		if c.Offsets, err = offsets.nested(); err == nil && wanted {
-			c.Positions, err = positions.Decode(moved)
+			c.Positions, err = history.DecodePositions(moved)
 		}
 		all.Add(c, wanted)
 		offsets = nil // a map that is scanned into keeps what it has

@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -73,9 +73,9 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 		return err
 	}
 	var key string
-	var packed pgtype.DriverBytes // shared with the connection: valid until the next row
-	_, err = pgx.ForEachRow(rows, []any{&key, &packed}, func() (err error) {
-		into[key], err = pack.Unpack(packed)
+	var compressed pgtype.DriverBytes // shared with the connection: valid until the next row
+	_, err = pgx.ForEachRow(rows, []any{&key, &compressed}, func() (err error) {
+		into[key], err = compress.Decode(compressed)
 		return err
 	})
 	return err

@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/checkpoint/internal/history"
 	"kubecdc/internal/pgdb"
 )
 
@@ -100,7 +100,7 @@ func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.
 		from kubecdc.checkpoints where cluster = $1 and slot = $2
 		on conflict (cluster, slot, second) do update set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
 		positions = excluded.positions, offsets = excluded.offsets, complete = true`
-	if _, err := tx.Exec(ctx, note, cluster, c.Slot, c.Epoch, int64(c.Seq), positions.Encode(c.Positions), flatten(c.Offsets)); err != nil {
+	if _, err := tx.Exec(ctx, note, cluster, c.Slot, c.Epoch, int64(c.Seq), history.EncodePositions(c.Positions), flatten(c.Offsets)); err != nil {
 		return err
 	}
 	const set = `insert into kubecdc.positions (stream, resource_version, time, ended) values ($1, $2, $3, $4)

@@ -8,17 +8,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
-
-// HashKey keeps the first key.
-func (s *Store) HashKey(ctx context.Context, offered []byte) (key []byte, err error) {
-	const note = `update kubecdc.clusters set hash_key = coalesce(hash_key, $2) where id = $1 returning hash_key`
-	if err = s.bound(); err == nil {
-		err = s.db.QueryRow(ctx, note, s.cluster.Load(), offered).Scan(&key)
-	}
-	return key, s.db.Fail("read the key of hashes", err)
-}
 
 // Redacted gives the rules noted.
 func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
@@ -95,10 +86,10 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 	n := 0
 	var keys []string
 	var bodies [][]byte
-	var packed []byte
-	_, err = pgx.ForEachRow(rows, []any{&last, &packed}, func() error {
+	var compressed []byte
+	_, err = pgx.ForEachRow(rows, []any{&last, &compressed}, func() error {
 		n++
-		body, err := pack.Unpack(packed)
+		body, err := compress.Decode(compressed)
 		var now []byte
 		if err == nil { // else it can't be rewritten, only forgotten
 			now = r.Rewrite(last, body)
@@ -107,7 +98,7 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 		case now == nil:
 			keys, bodies = append(keys, last), append(bodies, nil)
 		case !bytes.Equal(now, body):
-			keys, bodies = append(keys, last), append(bodies, pack.Append(nil, now))
+			keys, bodies = append(keys, last), append(bodies, compress.Append(nil, now))
 		}
 		return nil
 	})

@@ -11,9 +11,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// take is one statement, so that of two owners who come at once only one gets the slot: see take_slot in the
+// acquireSlot is one statement, so that of two owners who come at once only one gets the slot: see acquire_slot in the
 // migrations.
-const take = `select epoch, seq, offsets, is_new from kubecdc.take_slot($1, $2, $3, $4, $5)`
+const acquireSlot = `select epoch, seq, offsets, is_new from kubecdc.acquire_slot($1, $2, $3, $4, $5)`
 
 // Acquire takes the slot under a new epoch, unless another owner's lease runs.
 func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
@@ -24,7 +24,7 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	var state checkpoint.SlotState
 	var offsets flatOffsets
 	s.streams.Clear() // a database that was restored may number them otherwise
-	err := s.db.QueryRow(ctx, take, s.cluster.Load(), slot, owner, ttl, s.slots.Load()).Scan(&state.Epoch, &state.Seq, &offsets, &state.New)
+	err := s.db.QueryRow(ctx, acquireSlot, s.cluster.Load(), slot, owner, ttl, s.slots.Load()).Scan(&state.Epoch, &state.Seq, &offsets, &state.New)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkpoint.SlotState{}, s.refused(ctx, slot)
 	}

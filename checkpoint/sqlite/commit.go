@@ -9,7 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
 
 // Commit is one transaction: the slot first, which tells whether the rest may go on.
@@ -91,8 +91,8 @@ func (t *transaction) upsert(s checkpoint.StreamCommit) error {
 		if o.Body == nil {
 			return []any{o.Key, o.UID, o.ResourceVersion, nil}
 		}
-		t.packed = pack.Append(t.packed[:0], o.Body)
-		return []any{o.Key, o.UID, o.ResourceVersion, t.packed}
+		t.compressed = compress.Append(t.compressed[:0], o.Body)
+		return []any{o.Key, o.UID, o.ResourceVersion, t.compressed}
 	})
 }
 

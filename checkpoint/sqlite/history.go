@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/fold"
-	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/checkpoint/internal/history"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -37,7 +36,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 		return nil, err
 	}
 	defer rows.Close()
-	var all fold.Fold
+	var all history.Builder
 	for rows.Next() {
 		c, wanted, err := scanRow(rows)
 		if err != nil {
@@ -57,7 +56,7 @@ func scanRow(rows *sql.Rows) (c checkpoint.Checkpoint, wanted bool, err error) {
 	}
 	c.Time = time.UnixMicro(micros).UTC()
 	if wanted {
-		if c.Positions, err = positions.Decode(moved); err != nil {
+		if c.Positions, err = history.DecodePositions(moved); err != nil {
 			return c, wanted, err
 		}
 	}
@@ -82,7 +81,7 @@ func (t *transaction) note(c checkpoint.Commit, moved, after []byte) error {
 		return t.noteRow(c, now.Unix(), now, moved, false)
 	}
 	_, err := t.exec(add, t.cluster, c.Slot, second, now.UnixMicro(), c.Epoch, int64(c.Seq),
-		string(positions.Encode(c.Positions)), string(moved))
+		string(history.EncodePositions(c.Positions)), string(moved))
 	return err
 }
 
@@ -91,7 +90,7 @@ func (t *transaction) noteRow(c checkpoint.Commit, second int64, now time.Time, 
 	const note = `insert or replace into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
 	_, err := t.exec(note, t.cluster, c.Slot, second, now.UnixMicro(), c.Epoch, int64(c.Seq),
-		string(positions.Encode(c.Positions)), string(offsets), complete)
+		string(history.EncodePositions(c.Positions)), string(offsets), complete)
 	return err
 }
 

@@ -7,7 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -83,11 +83,11 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 	defer rows.Close()
 	for rows.Next() {
 		var key string
-		var packed sql.RawBytes // valid until the next row
-		if err := rows.Scan(&key, &packed); err != nil {
+		var compressed sql.RawBytes // valid until the next row
+		if err := rows.Scan(&key, &compressed); err != nil {
 			return err
 		}
-		if into[key], err = pack.Unpack(packed); err != nil {
+		if into[key], err = compress.Decode(compressed); err != nil {
 			return err
 		}
 	}

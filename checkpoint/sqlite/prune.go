@@ -7,7 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/fold"
+	"kubecdc/checkpoint/internal/history"
 )
 
 // Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names. It makes the
@@ -70,7 +70,7 @@ func (t *transaction) offsetsAfter(slot int, second int64) (change.Offsets, erro
 		return nil, err
 	}
 	defer rows.Close()
-	var all fold.Fold
+	var all history.Builder
 	for rows.Next() {
 		var row checkpoint.Checkpoint
 		var offsets []byte

@@ -5,17 +5,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
-
-// HashKey keeps the first key.
-func (s *Store) HashKey(ctx context.Context, offered []byte) (key []byte, err error) {
-	const note = `update clusters set hash_key = coalesce(hash_key, ?2) where id = ?1 returning hash_key`
-	if err = s.bound(); err == nil {
-		err = s.db.QueryRowContext(ctx, note, s.cluster.Load(), offered).Scan(&key)
-	}
-	return key, s.fail("read the key of hashes", err)
-}
 
 // Redacted gives the rules noted.
 func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
@@ -124,7 +115,7 @@ func (r *redaction) page(t *transaction, after string) (last string, more bool, 
 	return objects[len(objects)-1].Key, len(objects) == redactPage, nil
 }
 
-// read gives the objects of one page, their bodies packed.
+// read gives the objects of one page, their bodies compressed.
 func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object, err error) {
 	const look = `select key, body from inventory where stream = (select id from streams where cluster = ? and name = ?)
 		and key > ? and body is not null order by key limit ?`
@@ -143,9 +134,9 @@ func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object
 	return page, rows.Err()
 }
 
-// rewritten is the packed body that is to stand there; nil, which is a null, where there is to be none.
+// rewritten is the compressed body that is to stand there; nil, which is a null, where there is to be none.
 func (r *redaction) rewritten(o checkpoint.Object) []byte {
-	body, err := pack.Unpack(o.Body)
+	body, err := compress.Decode(o.Body)
 	if err != nil {
 		return nil // it can't be rewritten, only forgotten
 	}
@@ -153,5 +144,5 @@ func (r *redaction) rewritten(o checkpoint.Object) []byte {
 	if now == nil {
 		return nil
 	}
-	return pack.Append(nil, now)
+	return compress.Append(nil, now)
 }

@@ -11,7 +11,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-const take = `
+const acquireSlot = `
 insert into slots as s (cluster, slot, epoch, owner, lease_until) values (?1, ?2, 1, ?3, ?4)
 on conflict (cluster, slot) do update set epoch = s.epoch + 1, owner = excluded.owner, lease_until = excluded.lease_until
   where s.owner = excluded.owner or s.lease_until <= ?5
@@ -36,7 +36,7 @@ func (s *Store) acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	}
 	now := time.Now()
 	var offsets []byte
-	row := s.db.QueryRowContext(ctx, take, s.cluster.Load(), slot, owner, now.Add(ttl).UnixMicro(), now.UnixMicro())
+	row := s.db.QueryRowContext(ctx, acquireSlot, s.cluster.Load(), slot, owner, now.Add(ttl).UnixMicro(), now.UnixMicro())
 	if err = row.Scan(&state.Epoch, &state.Seq, &offsets, &state.New); err == nil {
 		err = json.Unmarshal(offsets, &state.Offsets)
 	}

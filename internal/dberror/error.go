@@ -17,9 +17,9 @@ type Error struct {
 	Err   error
 	Hint  string // what the user can do; empty when there is nothing to say
 	Gone  bool   // it is an ErrGone: the exporter opens both ends anew
-	// Passing: it may be over without anybody doing anything: the database can't be reached, is starting, or is overloaded. A
+	// Transient: it may be over without anybody doing anything: the database can't be reached, is starting, or is overloaded. A
 	// start waits for it.
-	Passing bool
+	Transient bool
 }
 
 func (e *Error) Error() string {

@@ -52,7 +52,7 @@ func (db *DB) Call(ctx context.Context, function string, params ...Param) (answe
 	for _, p := range params {
 		size += len(p.Value)
 	}
-	err = db.Soon(ctx, size, func(ctx context.Context) error {
+	err = db.WithDeadline(ctx, size, func(ctx context.Context) error {
 		answer, err = db.call(ctx, function, params)
 		return err
 	})

@@ -19,7 +19,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Passing: passing(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Transient: transient(err)}
 }
 
 // hints: https://www.postgresql.org/docs/current/errcodes-appendix.html. An entry of two letters stands for all
@@ -76,18 +76,18 @@ func hint(err error) string {
 	return ""
 }
 
-// passingCodes are of a database that has no time or no room now, or is being started, stopped or failed over.
+// transientCodes are of a database that has no time or no room now, or is being started, stopped or failed over.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
-var passingCodes = []string{"08000", "08001", "08003", "08006", "25006", "40001", "40P01", "53", "55P03", "57P01", "57P02", "57P03", "58"}
+var transientCodes = []string{"08000", "08001", "08003", "08006", "25006", "40001", "40P01", "53", "55P03", "57P01", "57P02", "57P03", "58"}
 
 // poolerWaits are what a PgBouncer says whose Postgres is away or busy, by a part of the text: it has one code for all.
 var poolerWaits = []string{"server_login_retry", "server login has been failing", "cannot connect to server", "query_wait_timeout"}
 
-// passing: waiting may mend it. A refused login or certificate, or a database that does not exist, does not pass.
-func passing(err error) bool {
+// transient: waiting may mend it. A refused login or certificate, or a database that does not exist, does not pass.
+func transient(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return slices.ContainsFunc(passingCodes, func(code string) bool { return strings.HasPrefix(pg.Code, code) }) ||
+		return slices.ContainsFunc(transientCodes, func(code string) bool { return strings.HasPrefix(pg.Code, code) }) ||
 			slices.ContainsFunc(poolerWaits, func(text string) bool { return strings.Contains(pg.Message, text) })
 	}
 	var broken *net.OpError

@@ -57,8 +57,8 @@ var (
 // errSilent: there was no answer in time.
 var errSilent = errors.New("no answer")
 
-// Soon runs a statement that sends so many bytes and is answered soon.
-func (db *DB) Soon(ctx context.Context, bytes int, run func(context.Context) error) error {
+// WithDeadline runs a statement that sends so many bytes and is answered soon.
+func (db *DB) WithDeadline(ctx context.Context, bytes int, run func(context.Context) error) error {
 	limit := answerTime + time.Duration(bytes/answeredBytes)*time.Second
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -27,7 +27,7 @@ func Passing(err error) bool {
 	var request *url.Error
 	switch {
 	case errors.As(err, &db):
-		return db.Passing // its own package knows
+		return db.Transient // its own package knows
 	case errors.As(err, &proxy):
 		return proxy.Code >= http.StatusInternalServerError // a proxy that can't reach the server; 403 and 407 are its rules
 	case errors.As(err, &status):

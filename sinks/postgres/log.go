@@ -16,23 +16,23 @@ type slotLog struct {
 	sink    *Sink
 	slot    int
 	epoch   int64
-	restart bool // the tail was lost: the first batch starts numbers over
-	at      tail // where it stood when this owner came
+	restart bool // the tail was lost: the first batch follows the checkpoint's, not the log's
+	at      tail // where the slot's log stood when this owner opened it
 	rows    *batchRows
-	end     context.CancelFunc // of what keeps its tables up
+	end     context.CancelFunc // ends maintain
 }
 
-// begin starts to keep the log's tables up.
-func (l *slotLog) begin() {
+// startMaintenance runs maintain until Close.
+func (l *slotLog) startMaintenance() {
 	ctx, end := context.WithCancel(l.sink.open)
 	l.end = end
-	go l.keepUp(ctx)
+	go l.maintain(ctx)
 }
 
 var errStale = errors.New("the log has this batch, or a later one, already")
 
-// Write sends the whole batch in one statement and one round trip: see write_batch in the migrations.
-// It has no offsets to tell.
+// Write sends the whole batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets: the
+// tables have none.
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	answer, err := l.write(ctx, b)
 	switch {
@@ -62,7 +62,7 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (answer string, er
 	})...)
 }
 
-// Close ends what keeps the tables up; between batches the log holds nothing.
+// Close ends the maintenance of the tables. Between batches the log holds nothing else.
 func (l *slotLog) Close() error {
 	l.end()
 	return nil

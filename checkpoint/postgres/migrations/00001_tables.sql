@@ -47,7 +47,7 @@ create table inventory (
   uid              text not null,
   resource_version text not null,
   lost             boolean not null default false, -- the log has lost its record of the object
-  body             bytea,                     -- packed; null where before-images are off
+  body             bytea,                     -- compressed; null where before-images are off
   primary key (stream, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
         toast.autovacuum_vacuum_scale_factor = 0.05);
@@ -203,9 +203,9 @@ as $$
     order by i.key limit in_limit
 $$;
 
--- take_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
+-- acquire_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
 -- has none. clock_timestamp() and not now(): it may have waited for another one.
-create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
+create function acquire_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
 returns table (epoch bigint, seq bigint, offsets jsonb, is_new boolean)
 language plpgsql as $$
 begin

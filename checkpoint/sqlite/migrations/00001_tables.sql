@@ -45,7 +45,7 @@ create table inventory (
   uid              text not null,
   resource_version text not null,
   lost             integer not null default false, -- the log has lost its record of the object
-  body             blob, -- packed; null where before-images are off
+  body             blob, -- compressed; null where before-images are off
   primary key (stream, key)
 ) strict;
 

@@ -14,13 +14,13 @@ create table clusters (
 );
 
 create table slots (
-  cluster    text not null,
-  slot       int not null,
-  epoch      bigint not null,            -- of the newest owner; older ones can write no more
-  seq        bigint not null default 0,  -- of the last batch
-  tail_epoch bigint not null default 0,  -- batches of older epochs were given up: see LostTailError
-  known      bigint not null default 0,  -- the last batch that the checkpoint is known to have: later ones may be read back
-  opened_at  timestamptz not null default now(),
+  cluster      text not null,
+  slot         int not null,
+  epoch        bigint not null,           -- of the newest owner; older ones can write no more
+  seq          bigint not null default 0, -- of the last batch
+  tail_epoch   bigint not null default 0, -- batches of older epochs were given up: see LostTailError
+  checkpointed bigint not null default 0, -- the last batch that the checkpoint is known to have: later ones may be read back
+  opened_at    timestamptz not null default now(),
   primary key (cluster, slot)
 ) with (fillfactor = 50);
 
@@ -209,7 +209,7 @@ declare
   now_ constant timestamptz := clock();
 begin
   -- A batch is written when the checkpoint has the one before it.
-  update slots set seq = in_seq, known = in_seq - 1, tail_epoch = case when in_restart then in_epoch else tail_epoch end
+  update slots set seq = in_seq, checkpointed = in_seq - 1, tail_epoch = case when in_restart then in_epoch else tail_epoch end
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and (seq < in_seq or in_restart);
   if not found then
     perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
