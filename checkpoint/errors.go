@@ -17,7 +17,8 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 // that it had acknowledged: it crashed, failed over to a standby that was behind, or was restored from a backup. What it forgot
 // has to be read back from the log: acquire the slot anew. A Commit whose number the slot has passed is refused with it too:
 // no Commit is tried twice, so the database forgot an epoch, and gave it to another owner.
-var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
+var ErrBehind = errors.New("the checkpoint has forgotten batches " +
+	"(the database crashed, failed over to a standby that was behind, or was restored)")
 
 // ErrGone means that the store's tables were dropped or emptied since it was opened. It has to be opened and bound anew.
 var ErrGone = dberror.ErrGone

@@ -1,6 +1,6 @@
-// Package kubelease keeps leases and membership in Lease objects of the cluster (coordination.k8s.io), for those who
-// want no lease to depend on the checkpoint's database. What fences is still the checkpoint: every epoch comes from
-// its Store. It knows nothing of streams.
+// Package kubelease keeps leases and membership in Lease objects of the cluster (coordination.k8s.io), so that no lease depends
+// on the checkpoint's database. The checkpoint still fences: every epoch comes from its Store. The package knows nothing of
+// streams.
 package kubelease
 
 import (
@@ -22,8 +22,8 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Leases are checkpoint.Leases. A lease runs for as long as its object was changed, by this process's own clock, no
-// longer ago than its duration: clocks need not agree, as with client-go's leader election.
+// Leases implements checkpoint.Leases. A lease runs until its object was not changed for its duration, by this process's own
+// clock: clocks need not agree, as in client-go's leader election.
 type Leases struct {
 	store Store
 	api   api
@@ -34,7 +34,7 @@ type Leases struct {
 	mine     map[int]string         // slot → owner, of those acquired here
 }
 
-// Store is what is needed of the checkpoint: a slot's epoch grows there, and it knows the layout.
+// Store is the part of a checkpoint store that gives the epochs and knows the layout.
 type Store interface {
 	checkpoint.Leases
 	checkpoint.Epochs
@@ -116,7 +116,7 @@ func (l *Leases) Heartbeat(ctx context.Context, owner string, ttl time.Duration)
 	return r, nil
 }
 
-// Leave ends what Heartbeat said.
+// Leave withdraws the owner's heartbeat.
 func (l *Leases) Leave(ctx context.Context, owner string) error {
 	err := l.api.delete(ctx, l.names.member(owner), "")
 	if apierrors.IsNotFound(err) {
@@ -125,7 +125,7 @@ func (l *Leases) Leave(ctx context.Context, owner string) error {
 	return err
 }
 
-// look lists all leases of the cluster. Members that died are forgotten.
+// look lists all leases of the cluster, and deletes those of members that died.
 func (l *Leases) look(ctx context.Context, self string) (checkpoint.Replicas, error) {
 	r := checkpoint.Replicas{Slots: map[int]string{}}
 	list, err := l.api.list(ctx, l.names.selector())

@@ -16,7 +16,7 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	return s.answered(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), answer, err)
 }
 
-// answered is the error that the answer of a function in the migrations stands for.
+// answered gives the error that the answer of a function in the migrations stands for.
 func (s *Store) answered(op, answer string, err error) error {
 	switch {
 	case err != nil:
@@ -36,13 +36,14 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	})
 }
 
-// owner are the parameters that say who calls.
+// owner gives the parameters that say which owner of which slot calls.
 func (s *Store) owner(slot int, epoch int64) []pgdb.Param {
-	return append(make([]pgdb.Param, 0, 20), pgdb.Int4("in_cluster", s.cluster.Load()), pgdb.Int4("in_slot", int32(slot)), pgdb.Int8("in_epoch", epoch))
+	params := make([]pgdb.Param, 0, 20)
+	return append(params, pgdb.Int4("in_cluster", s.cluster.Load()), pgdb.Int4("in_slot", int32(slot)), pgdb.Int8("in_epoch", epoch))
 }
 
-// callWithRows makes the rows of a commit for a call.
-func (s *Store) callWithRows(ctx context.Context, c checkpoint.Commit, call func(*commitRows) (string, error)) (answer string, err error) {
+// callWithRows makes the rows of the commit, and lends them to call.
+func (s *Store) callWithRows(ctx context.Context, c checkpoint.Commit, call func(*commitRows) (string, error)) (string, error) {
 	if err := s.bound(); err != nil {
 		return "", err
 	}

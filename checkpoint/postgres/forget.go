@@ -10,11 +10,11 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Forget drops what is known of a stream that has ended.
+// Forget drops the position and the objects of a stream that has ended.
 func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
-		const end = `delete from kubecdc.positions where ended <> '' and stream = (select id from kubecdc.streams where cluster = $1 and name = $2)
-			returning stream`
+		const end = `delete from kubecdc.positions where ended <> ''
+			and stream = (select id from kubecdc.streams where cluster = $1 and name = $2) returning stream`
 		var id int32
 		if err := tx.QueryRow(ctx, end, s.cluster.Load(), stream).Scan(&id); err != nil {
 			return err

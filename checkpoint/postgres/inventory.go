@@ -38,7 +38,9 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 }
 
 // No key is empty, so every key comes after "".
-func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
+func (s *Store) inventoryPage(
+	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
+) ([]checkpoint.Object, error) {
 	const look = `select key, uid, resource_version, lost from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
 	if err != nil {

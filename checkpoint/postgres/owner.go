@@ -13,7 +13,7 @@ import (
 
 // Check says whether the slot is still owned, and has the batch.
 func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
-	haveEpoch, haveSeq, err := s.stands(ctx, slot)
+	haveEpoch, haveSeq, err := s.slotAt(ctx, slot)
 	if err == nil {
 		err = checkpoint.CompareEpochs(haveEpoch, epoch)
 	}
@@ -23,8 +23,8 @@ func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) er
 	return s.db.Fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), err)
 }
 
-// stands gives the slot's epoch and batch: zeros where the store does not know the slot.
-func (s *Store) stands(ctx context.Context, slot int) (epoch int64, seq uint64, err error) {
+// slotAt gives the slot's epoch and batch; zeros if the store does not know the slot.
+func (s *Store) slotAt(ctx context.Context, slot int) (epoch int64, seq uint64, err error) {
 	const look = `select epoch, seq from kubecdc.slots where cluster = $1 and slot = $2`
 	err = s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&epoch, &seq)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -33,9 +33,9 @@ func (s *Store) stands(ctx context.Context, slot int) (epoch int64, seq uint64, 
 	return epoch, seq, err
 }
 
-// notOwned is the error where a slot does not have the epoch, or not the batch or page that was expected.
+// notOwned gives the error for a slot that does not have the epoch, or not the batch or page that was expected.
 func (s *Store) notOwned(ctx context.Context, slot int, epoch int64) error {
-	have, _, err := s.stands(ctx, slot)
+	have, _, err := s.slotAt(ctx, slot)
 	if err != nil {
 		return err
 	}

@@ -30,7 +30,9 @@ func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterId
 }
 
 // bind locks the cluster's row: two replicas that see different clusters must not both be taken for the one bound.
-func bind(ctx context.Context, tx pgx.Tx, cluster string, found change.ClusterIdentity) (id int32, b checkpoint.Binding, same bool, err error) {
+func bind(
+	ctx context.Context, tx pgx.Tx, cluster string, found change.ClusterIdentity,
+) (id int32, b checkpoint.Binding, same bool, err error) {
 	const note = `insert into kubecdc.clusters (name, known_as, uid, ca) values ($1, $2, $3, $4)
 		on conflict (name) do update set name = excluded.name returning id, known_as, uid, ca`
 	err = tx.QueryRow(ctx, note, cluster, found.ID(), found.UID, found.CA).Scan(&id, &b.ID, &b.Known.UID, &b.Known.CA)

@@ -15,7 +15,8 @@ import (
 
 // RaiseEpoch gives the slot a higher epoch.
 func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (raised int64, err error) {
-	const raise = `update kubecdc.slots set epoch = greatest(epoch, $4) + 1 where cluster = $1 and slot = $2 and epoch = $3 returning epoch`
+	const raise = `update kubecdc.slots set epoch = greatest(epoch, $4) + 1
+		where cluster = $1 and slot = $2 and epoch = $3 returning epoch`
 	err = s.db.QueryRow(ctx, raise, s.cluster.Load(), slot, epoch, above).Scan(&raised)
 	if errors.Is(err, pgx.ErrNoRows) {
 		err = s.notOwned(ctx, slot, epoch)
@@ -100,7 +101,8 @@ func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.
 		from kubecdc.checkpoints where cluster = $1 and slot = $2
 		on conflict (cluster, slot, second) do update set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
 		positions = excluded.positions, offsets = excluded.offsets, complete = true`
-	if _, err := tx.Exec(ctx, note, cluster, c.Slot, c.Epoch, int64(c.Seq), history.EncodePositions(c.Positions), flatten(c.Offsets)); err != nil {
+	_, err = tx.Exec(ctx, note, cluster, c.Slot, c.Epoch, int64(c.Seq), history.EncodePositions(c.Positions), flatten(c.Offsets))
+	if err != nil {
 		return err
 	}
 	const set = `insert into kubecdc.positions (stream, resource_version, time, ended) values ($1, $2, $3, $4)

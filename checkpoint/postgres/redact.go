@@ -11,7 +11,7 @@ import (
 	"kubecdc/checkpoint/internal/compress"
 )
 
-// Redacted gives the rules noted.
+// Redacted gives the rules that were noted last, by stream.
 func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	rules, err := s.redacted(ctx)
 	return rules, s.db.Fail("read what was kept of objects", err)
@@ -103,7 +103,8 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 		return nil
 	})
 	if err == nil && len(keys) > 0 {
-		const set = `update kubecdc.inventory i set body = n.body from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
+		const set = `update kubecdc.inventory i set body = n.body
+			from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
 		_, err = tx.Exec(ctx, set, r.id, keys, bodies)
 	}
 	return last, n == redactPage, err

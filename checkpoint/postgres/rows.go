@@ -10,7 +10,7 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// The rows of a commit have the number of their stream, not its name.
+// The rows of a commit name their stream by its id in the table streams.
 type (
 	positionRow struct {
 		stream int32
@@ -77,7 +77,7 @@ func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 	}
 }
 
-// inventory appends what becomes of the inventory.
+// inventory appends the changes of the inventory to the parameters of a call.
 func (r *commitRows) inventory(params []pgdb.Param) []pgdb.Param {
 	return r.upserts.AppendParams(r.deletes.AppendParams(params))
 }

@@ -24,7 +24,8 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	var state checkpoint.SlotState
 	var offsets flatOffsets
 	s.streams.Clear() // a database that was restored may number them otherwise
-	err := s.db.QueryRow(ctx, acquireSlot, s.cluster.Load(), slot, owner, ttl, s.slots.Load()).Scan(&state.Epoch, &state.Seq, &offsets, &state.New)
+	err := s.db.QueryRow(ctx, acquireSlot, s.cluster.Load(), slot, owner, ttl, s.slots.Load()).
+		Scan(&state.Epoch, &state.Seq, &offsets, &state.New)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkpoint.SlotState{}, s.refused(ctx, slot)
 	}
@@ -59,7 +60,8 @@ func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 }
 
 func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, ttl time.Duration) error {
-	const set = `update kubecdc.slots set lease_until = clock_timestamp() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
+	const set = `update kubecdc.slots set lease_until = clock_timestamp() + $4::interval
+		where cluster = $1 and slot = $2 and epoch = $3`
 	tag, err := s.db.Exec(ctx, set, s.cluster.Load(), slot, epoch, ttl)
 	if err == nil && tag.RowsAffected() == 0 {
 		err = s.notOwned(ctx, slot, epoch)

@@ -7,11 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// stepRows is how many rows of the inventory are changed in one transaction. For as long as that lasts the slot's lease can't
-// be renewed.
+// stepRows is how many rows of the inventory one transaction changes. The slot's lease can't be renewed meanwhile.
 const stepRows = 10000
 
-// inSteps runs a statement over the inventory of streams. Whoever is interrupted leaves it half done: it is to be begun again.
+// inSteps runs a statement over the inventory of streams, in many transactions. If it is interrupted the next owner begins again.
 func (s *Store) inSteps(ctx context.Context, slot int, epoch int64, streams []int32, statement string) (err error) {
 	for _, stream := range streams {
 		for after, more := "", true; more && err == nil; {
@@ -27,7 +26,8 @@ func (s *Store) inSteps(ctx context.Context, slot int, epoch int64, streams []in
 // step runs the statement over the rows that follow a key.
 func step(ctx context.Context, tx pgx.Tx, stream int32, after, statement string) (last string, more bool, err error) {
 	// A table that was just filled has no statistics: only its primary key is to be used.
-	const byKey = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true)`
+	const byKey = `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+		set_config('enable_sort', 'off', true)`
 	if _, err := tx.Exec(ctx, byKey); err != nil {
 		return "", false, err
 	}

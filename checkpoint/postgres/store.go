@@ -83,7 +83,8 @@ func (s *Store) makeStreams(ctx context.Context, names []change.StreamID, ids ma
 	if _, err := s.db.Exec(ctx, note, s.cluster.Load(), names); err != nil {
 		return err
 	}
-	rows, err := s.db.Query(ctx, `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`, s.cluster.Load(), names)
+	const look = `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`
+	rows, err := s.db.Query(ctx, look, s.cluster.Load(), names)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"kubecdc/checkpoint/internal/compress"
 )
 
-// Commit is one transaction: the slot first, which tells whether the rest may go on.
+// Commit is one transaction. It moves the slot first, since that tells whether the rest may go on.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	err := s.inTx(ctx, func(t *transaction) error {
 		if err := t.moveSlot(c); err != nil {

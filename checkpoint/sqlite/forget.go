@@ -9,11 +9,11 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Forget drops what is known of a stream that has ended.
+// Forget drops the position and the objects of a stream that has ended.
 func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := s.owned(ctx, slot, epoch, func(t *transaction) error {
-		const end = `delete from positions where ended <> '' and stream = (select id from streams where cluster = ? and name = ?)
-			returning stream`
+		const end = `delete from positions where ended <> ''
+			and stream = (select id from streams where cluster = ? and name = ?) returning stream`
 		var id int64
 		if err := t.QueryRowContext(ctx, end, t.cluster, stream).Scan(&id); err != nil {
 			return err

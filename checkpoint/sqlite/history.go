@@ -17,7 +17,7 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return history, s.fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
-// lookHistory begins at the complete row that the oldest wanted one is folded from.
+// lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from checkpoints where cluster = ?1 and slot = ?2 order by second desc limit ?3),
   oldest as (select min(second) as second from wanted)
@@ -63,11 +63,12 @@ func scanRow(rows *sql.Rows) (c checkpoint.Checkpoint, wanted bool, err error) {
 	return c, wanted, json.Unmarshal(offsets, &c.Offsets)
 }
 
-// note writes the history: what moved goes to the row of this second, or begins one, which is complete when it is the
-// first of its hour. Streams have no null positions, so that json_patch merges as ||.
+// note adds what moved to the history: to the row of this second, or to a new one, which is complete if it is the first of its
+// hour. json_patch would drop nulls, which neither positions nor offsets have.
 func (t *transaction) note(c checkpoint.Commit, moved, after []byte) error {
 	const last = `select coalesce(max(second), 0) from checkpoints where cluster = ? and slot = ?`
-	const add = `update checkpoints set time = ?4, epoch = ?5, seq = ?6, positions = json_patch(positions, ?7), offsets = json_patch(offsets, ?8)
+	const add = `update checkpoints set time = ?4, epoch = ?5, seq = ?6, positions = json_patch(positions, ?7),
+			offsets = json_patch(offsets, ?8)
 		where cluster = ?1 and slot = ?2 and second = ?3`
 	now := time.Now()
 	var second int64
@@ -85,7 +86,7 @@ func (t *transaction) note(c checkpoint.Commit, moved, after []byte) error {
 	return err
 }
 
-// noteRow writes a row, in the place of one of the same second.
+// noteRow writes a row, and replaces one of the same second.
 func (t *transaction) noteRow(c checkpoint.Commit, second int64, now time.Time, offsets []byte, complete bool) error {
 	const note = `insert or replace into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
 		values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -94,7 +95,7 @@ func (t *transaction) noteRow(c checkpoint.Commit, second int64, now time.Time, 
 	return err
 }
 
-// noteWhole writes a row that stands for itself.
+// noteWhole writes a complete row.
 func (t *transaction) noteWhole(c checkpoint.Commit, offsets []byte) error {
 	const last = `select max(coalesce(max(second), 0), ?) from checkpoints where cluster = ? and slot = ?`
 	now := time.Now()

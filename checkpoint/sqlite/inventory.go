@@ -33,7 +33,9 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 }
 
 // No key is empty, so every key comes after "".
-func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
+func (s *Store) inventoryPage(
+	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
+) ([]checkpoint.Object, error) {
 	const look = `select key, uid, resource_version, lost from inventory
 		where stream = (select id from streams where cluster = ? and name = ?) and key > ? order by key limit ?`
 	if err := s.bound(); err != nil {

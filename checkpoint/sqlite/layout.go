@@ -11,7 +11,7 @@ import (
 
 const lookSlots = `select slots from layouts where cluster = ?`
 
-// Slots gives the number of slots, which is the one wanted where there was none.
+// Slots gives the number of slots, and notes the one wanted if there is none.
 func (s *Store) Slots(ctx context.Context, want int) (have int, err error) {
 	const note = `insert into layouts (cluster, slots) values (?, ?) on conflict do update set slots = slots returning slots`
 	if err = s.bound(); err == nil {

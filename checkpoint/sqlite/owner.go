@@ -16,7 +16,7 @@ func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) er
 	return s.fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), err)
 }
 
-// querier is a database, or a transaction of it.
+// querier is the database or a transaction.
 type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
@@ -36,7 +36,7 @@ func check(ctx context.Context, db querier, cluster int64, slot int, epoch int64
 	return err
 }
 
-// notOwned is the error where a slot does not have the epoch, or not the batch or page that was expected.
+// notOwned gives the error for a slot that does not have the epoch, or not the batch or page that was expected.
 func notOwned(ctx context.Context, db querier, cluster int64, slot int, epoch int64) error {
 	return cmp.Or(check(ctx, db, cluster, slot, epoch, 0), checkpoint.ErrBehind)
 }

@@ -27,7 +27,9 @@ func (s *Store) Bind(ctx context.Context, cluster string, found change.ClusterId
 	return b, nil
 }
 
-func bind(ctx context.Context, tx *sql.Tx, cluster string, found change.ClusterIdentity) (id int64, b checkpoint.Binding, same bool, err error) {
+func bind(
+	ctx context.Context, tx *sql.Tx, cluster string, found change.ClusterIdentity,
+) (id int64, b checkpoint.Binding, same bool, err error) {
 	const note = `insert into clusters (name, known_as, uid, ca) values (?1, ?2, ?3, ?4)
 		on conflict (name) do update set name = excluded.name returning id, known_as, uid, ca`
 	err = tx.QueryRowContext(ctx, note, cluster, found.ID(), found.UID, found.CA).Scan(&id, &b.ID, &b.Known.UID, &b.Known.CA)

@@ -10,8 +10,8 @@ import (
 	"kubecdc/checkpoint/internal/history"
 )
 
-// Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names. It makes the
-// oldest row that it keeps of each slot complete.
+// Prune drops the rows that are older than the age, but never the newest of a slot. It makes the oldest row that it keeps of each
+// slot complete.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.inTx(ctx, func(t *transaction) error {
 		oldest, err := t.oldestToKeep(time.Now().Add(-age))
@@ -27,7 +27,8 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 
 // oldestToKeep gives the second of the oldest row to keep, by slot.
 func (t *transaction) oldestToKeep(until time.Time) (map[int]int64, error) {
-	const look = `select slot, coalesce(min(second) filter (where time > ?2), max(second)) from checkpoints where cluster = ?1 group by slot`
+	const look = `select slot, coalesce(min(second) filter (where time > ?2), max(second))
+		from checkpoints where cluster = ?1 group by slot`
 	rows, err := t.QueryContext(t.ctx, look, t.cluster, until.UnixMicro())
 	if err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func (t *transaction) oldestToKeep(until time.Time) (map[int]int64, error) {
 	return all, rows.Err()
 }
 
-// prune forgets the rows of a slot that are older than the second.
+// prune drops the rows of a slot that are older than the second.
 func (t *transaction) prune(slot int, oldest int64) error {
 	const complete = `update checkpoints set offsets = ?, complete = true where cluster = ? and slot = ? and second = ?`
 	const forget = `delete from checkpoints where cluster = ? and slot = ? and second < ?`

@@ -8,7 +8,7 @@ import (
 	"kubecdc/checkpoint/internal/compress"
 )
 
-// Redacted gives the rules noted.
+// Redacted gives the rules that were noted last, by stream.
 func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	rules, err := s.redacted(ctx)
 	return rules, s.fail("read what was kept of objects", err)
@@ -85,7 +85,8 @@ func (r *redaction) run(ctx context.Context) error {
 		}
 	}
 	return r.store.owned(ctx, r.slot, r.epoch, func(t *transaction) error {
-		const note = `insert into streams (cluster, name, redacted) values (?, ?, ?) on conflict do update set redacted = excluded.redacted`
+		const note = `insert into streams (cluster, name, redacted) values (?, ?, ?)
+			on conflict do update set redacted = excluded.redacted`
 		_, err := t.exec(note, t.cluster, r.Stream, r.Rules)
 		return err
 	})

@@ -5,10 +5,10 @@ import (
 	"database/sql"
 )
 
-// stepRows is how many rows of the inventory are changed in one transaction. Leases are renewed over the same connection.
+// stepRows is how many rows of the inventory one transaction changes. Leases can't be renewed meanwhile: there is one connection.
 const stepRows = 5000
 
-// inSteps runs a statement over the inventory of streams. Whoever is interrupted leaves it half done: it is to be begun again.
+// inSteps runs a statement over the inventory of streams, in many transactions. If it is interrupted the next owner begins again.
 func (s *Store) inSteps(ctx context.Context, slot int, epoch int64, streams []int64, statement string) (err error) {
 	for _, stream := range streams {
 		for after, more := "", true; more && err == nil; {

@@ -7,7 +7,7 @@ import (
 	"kubecdc/change"
 )
 
-// transaction is one on the rows of the cluster that the store is bound to.
+// transaction is a database transaction on the rows of the cluster that the store is bound to.
 type transaction struct {
 	*sql.Tx
 	ctx        context.Context
@@ -48,7 +48,7 @@ func (t *transaction) exec(query string, args ...any) (changed bool, err error) 
 	return n > 0, err
 }
 
-// stream gives the stream's row, which is made when it is missing.
+// stream gives the id of the stream's row, which it makes if it is missing.
 func (t *transaction) stream(name change.StreamID) (int64, error) {
 	if id, ok := t.ids[name]; ok {
 		return id, nil

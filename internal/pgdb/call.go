@@ -45,8 +45,8 @@ var (
 	errNoAnswer  = errors.New("the function gave no answer")
 )
 
-// Call calls a function that returns a text, and returns soon. It is one message there and one back: the function starts when
-// all of its parameters have arrived.
+// Call calls a function that returns a text within the time of WithDeadline. It is one message there and one back: the function
+// starts when all of its parameters have arrived.
 func (db *DB) Call(ctx context.Context, function string, params ...Param) (answer string, err error) {
 	size := 0
 	for _, p := range params {

@@ -49,12 +49,12 @@ var controlColumns = []pgdb.Column[controlRow]{
 
 var deadLetterColumns = []pgdb.Column[*change.Malformed]{
 	pgdb.TextColumn("letter_stream", func(m *change.Malformed) string { return string(m.Stream) }),
-	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return plainText(m.Reason) }), // it may quote what can't be read
+	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return plainText(m.Reason) }),
 	pgdb.ByteaColumn("letter_body", func(*change.Malformed) bool { return true },
 		func(dst []byte, m *change.Malformed) []byte { return append(dst, m.Bytes...) }),
 }
 
-// plainText leaves out what a column of type text can't hold.
+// plainText replaces what a column of type text can't hold: a reason may quote what can't be read.
 func plainText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
@@ -68,7 +68,8 @@ type batchRows struct {
 }
 
 func newBatchRows() *batchRows {
-	return &batchRows{pgdb.NewRows(changeColumns), pgdb.NewRows(controlColumns), pgdb.NewRows(deadLetterColumns), map[objectKey]int{}}
+	return &batchRows{changes: pgdb.NewRows(changeColumns), controls: pgdb.NewRows(controlColumns),
+		letters: pgdb.NewRows(deadLetterColumns), last: map[objectKey]int{}}
 }
 
 func (r *batchRows) fill(b *change.Batch, clusterUID string) error {

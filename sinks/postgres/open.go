@@ -132,7 +132,8 @@ func (s *Sink) compare(ctx context.Context, db interface {
 	case err != nil:
 		return err
 	}
-	return &sinks.OtherClusterError{Log: s.db.Where(), Cluster: s.cluster, Stored: stored, Found: s.uid, Setting: "KUBECDC_SINK_POSTGRES"}
+	return &sinks.OtherClusterError{Log: s.db.Where(), Cluster: s.cluster, Stored: stored, Found: s.uid,
+		Setting: "KUBECDC_SINK_POSTGRES"}
 }
 
 // Meet compares as Open does.

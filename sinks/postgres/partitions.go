@@ -58,7 +58,8 @@ func (l *slotLog) maintain(ctx context.Context) {
 // oldest selects the next partition to drop, those of batches first. It is never one with a batch that a slot may have to read
 // back. Only the owner of the slot gets an answer.
 const oldest = `select p.parent, p.name, p.lower, p.upper from kubecdc_log.partitions p
-	where p.upper <= (select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)
+	where p.upper <= (
+			select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)
 		and exists (select from kubecdc_log.slots where cluster = $1 and slot = $2 and epoch = $3)
 		and not exists (select from kubecdc_log.slots s join kubecdc_log.batches b on (b.cluster, b.slot) = (s.cluster, s.slot)
 			where b.epoch >= s.tail_epoch and b.seq > s.checkpointed and b.written >= p.lower and b.written < p.upper)
@@ -69,7 +70,8 @@ const oldest = `select p.parent, p.name, p.lower, p.upper from kubecdc_log.parti
 func (l *slotLog) dropOne(ctx context.Context) (name string, err error) {
 	err = pgx.BeginFunc(ctx, l.sink.db, func(tx pgx.Tx) error {
 		var mine bool
-		const alone = `select pg_try_advisory_xact_lock(hashtextextended('kubecdc_log.drop', 0)), set_config('lock_timeout', '500ms', true)`
+		const alone = `select pg_try_advisory_xact_lock(hashtextextended('kubecdc_log.drop', 0)),
+			set_config('lock_timeout', '500ms', true)`
 		if err := tx.QueryRow(ctx, alone).Scan(&mine, nil); err != nil || !mine {
 			return err
 		}

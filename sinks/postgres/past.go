@@ -34,9 +34,11 @@ func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, e
 // says that the log has lost the stream. The last two make the position empty. All times are by this server's clock.
 const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.time as moved, coalesce(p.ended, '') as ended,
 		b.written as since, b.written, 1 as rank
-	from kubecdc_log.batches b, json_to_recordset(b.positions) as p (stream text, "resourceVersion" text, time timestamptz, ended text)
+	from kubecdc_log.batches b, json_to_recordset(b.positions)
+		as p (stream text, "resourceVersion" text, time timestamptz, ended text)
 union all
-	select cluster, stream, '', time, '', case type when '` + change.ControlSnapshotBegin + `' then '-infinity' else written end, written, 0
+	select cluster, stream, '', time, '', case type when '` + change.ControlSnapshotBegin + `'
+		then '-infinity' else written end, written, 0
 	from kubecdc_log.control where type = '` + change.ControlSnapshotBegin + `'
 		or type = '` + change.ControlGap + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
 
@@ -86,7 +88,9 @@ func (r *objectReader) findStreams(ctx context.Context, p *sinks.Past) error {
 }
 
 // read visits the rows as they come off the wire.
-func (r *objectReader) read(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded)) (done sinks.Folded, err error) {
+func (r *objectReader) read(
+	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded),
+) (done sinks.Folded, err error) {
 	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
 		from kubecdc_log.objects where cluster = $1 and stream = any ($2)`
 	rows, err := r.log.sink.db.Query(ctx, look, r.log.sink.cluster, r.streams, r.wanted.Bodies)

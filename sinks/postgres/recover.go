@@ -64,7 +64,9 @@ func (l *slotLog) batchAfter(ctx context.Context, at storedBatch, from uint64) (
 }
 
 // changesOf reads the changes of a batch, in their order.
-func (l *slotLog) changesOf(ctx context.Context, b storedBatch, streams map[change.StreamID]*change.Stream) ([]change.Change, error) {
+func (l *slotLog) changesOf(
+	ctx context.Context, b storedBatch, streams map[change.StreamID]*change.Stream,
+) ([]change.Change, error) {
 	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
 	rows, err := l.sink.db.Query(ctx, look, l.sink.cluster, l.slot, b.epoch, int64(b.seq))

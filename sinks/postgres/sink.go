@@ -19,8 +19,8 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schema holds the tables; it is made when it does not exist. Every statement names it. It is not the checkpoint's: both may be in one
-// database.
+// schema holds the tables; it is made when it does not exist. Every statement names it. It is not the checkpoint's: both may be
+// in one database.
 const schema = "kubecdc_log"
 
 // Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
