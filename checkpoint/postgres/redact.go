@@ -74,7 +74,7 @@ func (r *redaction) run(ctx context.Context) error {
 	})
 }
 
-// redactPage is how many bodies are held at a time.
+// redactPage is how many bodies Redact holds at a time.
 const redactPage = 100
 
 func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last string, more bool, err error) {
@@ -91,7 +91,7 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 		n++
 		body, err := compress.Decode(compressed)
 		var now []byte
-		if err == nil { // else it can't be rewritten, only forgotten
+		if err == nil { // else it can't be rewritten, only dropped
 			now = r.Rewrite(last, body)
 		}
 		switch {

@@ -35,15 +35,15 @@ func (s *Store) redacted(ctx context.Context) (map[change.StreamID]string, error
 	return all, rows.Err()
 }
 
-// Redact rewrites page by page. SQLite leaves what was overwritten or deleted in free parts of the file, and in the log
-// beside it: so the file is written anew where there were bodies.
+// Redact rewrites page by page. SQLite leaves what was overwritten or deleted in free parts of the file, and in the log beside
+// it: so Redact writes the file anew if there were bodies.
 func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []checkpoint.Redaction) error {
 	for _, r := range streams {
 		if err := (&redaction{Redaction: r, store: s, slot: slot, epoch: epoch}).run(ctx); err != nil {
 			return s.fail("rewrite what is kept of stream "+string(r.Stream), err)
 		}
 	}
-	// Nothing else can be done in the file meanwhile, so a lease may run out and the session end: not this.
+	// No lease can be renewed meanwhile, so the session may end; the writing goes on all the same.
 	return s.fail("write the file anew, without what may not be kept", s.scrub(context.WithoutCancel(ctx)))
 }
 
@@ -53,7 +53,7 @@ const (
 	setClean   = `pragma user_version = 0`
 )
 
-// scrub writes the file anew if that is wanted.
+// scrub writes the file anew if user_version says so.
 func (s *Store) scrub(ctx context.Context) error {
 	var unclean int
 	if err := s.db.QueryRowContext(ctx, `pragma user_version`).Scan(&unclean); err != nil || unclean == 0 {
@@ -92,7 +92,7 @@ func (r *redaction) run(ctx context.Context) error {
 	})
 }
 
-// redactPage is how many bodies are held at a time.
+// redactPage is how many bodies Redact holds at a time.
 const redactPage = 100
 
 func (r *redaction) page(t *transaction, after string) (last string, more bool, err error) {
@@ -135,11 +135,11 @@ func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object
 	return page, rows.Err()
 }
 
-// rewritten is the compressed body that is to stand there; nil, which is a null, where there is to be none.
+// rewritten gives the new body, compressed; nil drops it.
 func (r *redaction) rewritten(o checkpoint.Object) []byte {
 	body, err := compress.Decode(o.Body)
 	if err != nil {
-		return nil // it can't be rewritten, only forgotten
+		return nil // it can't be rewritten, only dropped
 	}
 	now := r.Rewrite(o.Key, body)
 	if now == nil {

@@ -51,7 +51,7 @@ type tail struct {
 	epoch int64  // batches of older epochs were given up
 }
 
-// fence raises the slot's epoch, unless the tables are another cluster's, or the epoch is as high already.
+// fence raises the slot's epoch, unless the tables are another cluster's, or the slot has this epoch or a higher one.
 func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Durable) (tail, error) {
 	var checkpointed *int64 // null where the checkpoint is new: it reads no batch back
 	if seq := int64(from.Seq); !from.New {
@@ -93,7 +93,7 @@ func (s *Sink) unused(ctx context.Context, tx pgx.Tx, slot int, epoch int64) err
 	return e
 }
 
-// newer says which epoch the slot has.
+// newer gives the error that names the slot's epoch.
 func (s *Sink) newer(ctx context.Context, tx pgx.Tx, slot int) error {
 	e := &sinks.NewerEpochError{Slot: slot}
 	const look = `select epoch from kubecdc_log.slots where cluster = $1 and slot = $2`
