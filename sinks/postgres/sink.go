@@ -26,7 +26,7 @@ const schema = "kubecdc_log"
 // Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
 var Kind = sinks.Kind{Name: "postgres"}
 
-// maxConns is larger than pgx' default, since slots write side by side.
+// maxConns lets slots write side by side.
 const maxConns = 8
 
 // Config says where the tables are, and which cluster's changes are written there.
