@@ -4,7 +4,7 @@ import "kubecdc/change"
 
 // Binding says which cluster a checkpoint belongs to.
 type Binding struct {
-	ID    string                 // by which the cluster was first known, and which its log carries: it never changes
+	ID    string                 // the uid or CA by which the cluster was first known. Its log carries it, and it never changes
 	Known change.ClusterIdentity // all that is known of it by now
 }
 
@@ -13,9 +13,9 @@ func NewBinding(found change.ClusterIdentity) Binding {
 	return Binding{ID: found.ID(), Known: found}
 }
 
-// Meet compares the cluster that was found with the bound one, and gives what is known after that. The uid decides where
-// both have one: then the CA may be another, since CAs are replaced. Otherwise the CA decides.
-func (b Binding) Meet(found change.ClusterIdentity) (next Binding, same bool) {
+// Match compares the cluster that was found with the bound one, and gives what is known after that. The uid decides if both
+// have one: the CA may then be another, since CAs are replaced. Otherwise the CA decides.
+func (b Binding) Match(found change.ClusterIdentity) (next Binding, same bool) {
 	if b.Known.UID != "" && found.UID != "" {
 		same = b.Known.UID == found.UID
 	} else {
@@ -34,5 +34,5 @@ func (b Binding) Meet(found change.ClusterIdentity) (next Binding, same bool) {
 	return b, true
 }
 
-// Lost: the uid is known, and can't be read any more.
-func (b Binding) Lost() bool { return b.Known.UID != "" && b.Known.Hidden != "" }
+// UIDHidden reports whether the uid is known, and can't be read any more.
+func (b Binding) UIDHidden() bool { return b.Known.UID != "" && b.Known.Hidden != "" }

@@ -9,17 +9,18 @@ import (
 	"kubecdc/internal/dberror"
 )
 
-// ErrFenced: another owner has acquired the slot, since the store has a higher epoch of it; whatever this process still
-// holds must not be written.
+// ErrFenced means that the store has a higher epoch of the slot: another owner has acquired it. What this process still holds
+// must not be written.
 var ErrFenced = errors.New("fenced: another process owns the slot now")
 
-// ErrBehind: the store lacks the slot's epoch, or the batch before that of a Commit. The database has forgotten commits
-// that it had acknowledged: it crashed, or failed over to a standby that was behind, or a backup was restored. What it
-// forgot has to be read back from the log: acquire the slot anew. A number that the slot has passed is refused with it too:
-// no Commit is tried twice, so the database forgot an epoch, and gave it to another owner again.
-var ErrBehind = errors.New("the checkpoint has forgotten batches (the database crashed, failed over to a standby that was behind, or was restored)")
+// ErrBehind means that the store lacks the slot's epoch, or the batch before that of a Commit. The database has forgotten commits
+// that it had acknowledged: it crashed, failed over to a standby that was behind, or was restored from a backup. What it forgot
+// has to be read back from the log: acquire the slot anew. A Commit whose number the slot has passed is refused with it too:
+// no Commit is tried twice, so the database forgot an epoch, and gave it to another owner.
+var ErrBehind = errors.New("the checkpoint has forgotten batches " +
+	"(the database crashed, failed over to a standby that was behind, or was restored)")
 
-// ErrGone: the store's tables were dropped or emptied since it was opened. It is to be opened, and bound, anew.
+// ErrGone means that the store's tables were dropped or emptied since it was opened. It has to be opened and bound anew.
 var ErrGone = dberror.ErrGone
 
 // CompareEpochs says what the epoch that a store has of a slot (0: it does not know the slot) means to the owner of epoch
@@ -34,12 +35,12 @@ func CompareEpochs(have, mine int64) error {
 	return nil
 }
 
-// NotEndedError: a stream that lives can't be forgotten.
+// NotEndedError means that a stream that has not ended can't be forgotten.
 type NotEndedError struct{ Stream change.StreamID }
 
 func (e *NotEndedError) Error() string { return "stream " + string(e.Stream) + " has not ended" }
 
-// HeldError: the slot's lease is still running.
+// HeldError means that another owner's lease of the slot is running.
 type HeldError struct {
 	Slot  int
 	Owner string
@@ -50,14 +51,14 @@ func (e *HeldError) Error() string {
 	return fmt.Sprintf("slot %d is held by %s until %s", e.Slot, e.Owner, e.Until.Format(time.RFC3339))
 }
 
-// LayoutError: the cluster's streams are spread over another number of slots.
+// LayoutError means that the cluster's streams are spread over another number of slots.
 type LayoutError struct{ Want, Have int }
 
 func (e *LayoutError) Error() string {
 	return fmt.Sprintf("the streams are spread over %d slots, and KUBECDC_SLOTS is %d here", e.Have, e.Want)
 }
 
-// OtherClusterError: the checkpoint was written for another cluster.
+// OtherClusterError means that the checkpoint was written for another cluster.
 type OtherClusterError struct {
 	Cluster       string
 	Stored, Found change.ClusterIdentity
@@ -77,7 +78,7 @@ func (e *OtherClusterError) Error() string {
 	return text
 }
 
-// OtherLogError: the checkpoint was written with another log.
+// OtherLogError means that the checkpoint was written with another log.
 type OtherLogError struct {
 	Cluster, Stored, Found string
 }
@@ -88,7 +89,7 @@ func (e *OtherLogError) Error() string {
 		e.Cluster, e.Stored, e.Found)
 }
 
-// InUseError: another process has the checkpoint file open.
+// InUseError means that another process has the checkpoint file open.
 type InUseError struct{ Path string }
 
 func (e *InUseError) Error() string {

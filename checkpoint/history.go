@@ -7,13 +7,13 @@ import (
 	"kubecdc/change"
 )
 
-// History is the checkpoints that were.
+// History gives earlier checkpoints.
 type History interface {
-	// History gives the latest checkpoints of a slot, newest first. It keeps the last one of each second, so that
-	// it grows by the hour and not by the load. What is kept of a second is what moved in it: the offsets of a checkpoint
-	// are put together when it is read, from at most an hour's.
+	// History gives the latest checkpoints of a slot, newest first. The store keeps the last one of each second, so that the
+	// history grows with time and not with the load. It keeps what moved in that second: the offsets of all partitions are put
+	// together when the history is read, from the rows of an hour at most.
 	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)
-	// Prune forgets history older than the age, always keeping the newest of each slot. What it keeps reads as before.
+	// Prune drops checkpoints that are older than the age, but never the newest of a slot. The others read as before.
 	Prune(ctx context.Context, age time.Duration) error
 }
 

@@ -7,8 +7,8 @@ import (
 	"kubecdc/change"
 )
 
-// Leases is where replicas agree on who owns which slot. Every Store has them; they may be kept elsewhere (kubelease), but
-// the epochs, which are what fences, always come from the Store.
+// Leases is where replicas agree on who owns which slot. Every Store has them; they may be kept elsewhere (kubelease), but the
+// epochs, which fence, always come from the Store.
 type Leases interface {
 	// Acquire takes the slot: its epoch grows by one, so that every earlier owner is fenced. While another
 	// owner's lease runs it fails with *HeldError; the same owner name may take its own slot again at once.
@@ -19,10 +19,10 @@ type Leases interface {
 	// Release ends the lease at once, so that the next owner need not wait. It fails as Renew does.
 	Release(ctx context.Context, slot int, epoch int64) error
 
-	// Heartbeat says that the owner lives, for as long as ttl without another heartbeat, and who else does. With a ttl of 0
-	// it only looks: the owner does not count among the others' members, at the latest when what it said before runs out.
+	// Heartbeat says that the owner lives, which holds for ttl, and gives who else does. With a ttl of 0 it only looks: the
+	// others do not count the owner as a member any more, at the latest when its last heartbeat has run out.
 	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (Replicas, error)
-	// Leave ends what Heartbeat said, at once.
+	// Leave withdraws the owner's heartbeat at once.
 	Leave(ctx context.Context, owner string) error
 }
 
@@ -37,5 +37,5 @@ type SlotState struct {
 	Epoch   int64
 	Seq     uint64         // of the last batch committed; 0 for a new slot
 	Offsets change.Offsets // where each partition stood after it
-	New     bool           // nothing was committed yet, nor Rebuilt since the last Clear: what the log has is not known here
+	New     bool           // nothing was committed yet, or a rebuild has not ended: the store does not know what the log has
 }

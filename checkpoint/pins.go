@@ -6,17 +6,18 @@ import (
 	"kubecdc/change"
 )
 
-// Pins are what a store notes when it is first told, and gives or insists on from then on.
+// Pins are values that a store notes the first time, and insists on later.
 type Pins interface {
-	// Bind ties the store to a cluster: the first time it notes the identity that was found; later it refuses another
-	// one with *OtherClusterError (Binding.Meet), and notes what it learns. All other calls speak of this cluster.
+	// Bind binds the store to a cluster. The first time it notes the identity that was found. Later it refuses another one with
+	// *OtherClusterError (Binding.Match), and notes what more is known of it. All other calls are about this cluster.
 	Bind(ctx context.Context, cluster string, found change.ClusterIdentity) (Binding, error)
-	// BindLog ties the cluster's checkpoint to the log that it tells of, by the name that sinks.Sink.Identity gives:
-	// the first time it notes it; later it refuses another one with *OtherLogError.
+	// BindLog binds the cluster's checkpoint to a log, by the name that sinks.Sink.Identity gives. The first time it notes the
+	// name; later it refuses another one with *OtherLogError.
 	BindLog(ctx context.Context, log string) error
-	// PinPartitions gives how many partitions of a topic are to be written to: as many as were found the first time,
-	// or since it was made anew. That there are more now changes nothing, so that every key stays on its partition.
+	// PinPartitions gives how many partitions of a topic are to be written to: as many as were found the first time, or when
+	// the topic was made anew. Partitions that are added later are not used, so that every key stays on its partition.
 	PinPartitions(ctx context.Context, topic string, found int, anew bool) (int, error)
-	// HashKey gives the key that hashes are made with: the first call ever notes the one offered, later ones give that.
+	// HashKey gives the key of the hashes that stand for redacted values. The first call notes the one offered; later calls
+	// give that one.
 	HashKey(ctx context.Context, offered []byte) ([]byte, error)
 }

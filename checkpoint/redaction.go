@@ -6,19 +6,19 @@ import (
 	"kubecdc/change"
 )
 
-// Redactions is how the inventory follows a change of what may be kept of objects.
+// Redactions makes the inventory follow a change of what may be kept of objects.
 type Redactions interface {
-	// Redacted gives, for each stream known, the rules that Redact noted last; empty where it noted none.
+	// Redacted gives the rules that Redact noted last, by stream; they are empty for a known stream that has none.
 	Redacted(ctx context.Context) (map[change.StreamID]string, error)
-	// Redact makes the bodies of the streams what they may be now, and then notes the rules. ErrFenced as for Commit; after
-	// an error some bodies may have been rewritten, and the rules are noted of no stream or of some.
+	// Redact rewrites the bodies of the streams, and then notes their rules. ErrFenced as for Commit. After an error some bodies
+	// may have been rewritten, and the rules of some streams noted.
 	Redact(ctx context.Context, slot int, epoch int64, streams []Redaction) error
 }
 
-// Redaction is what is to become of a stream's bodies.
+// Redaction says how a stream's bodies are rewritten.
 type Redaction struct {
 	Stream change.StreamID
 	Rules  string
-	// Rewrite gives what a body is to be; nil: it is forgotten. May be nil itself: the bodies stay as they are.
+	// Rewrite gives the new body; nil drops the body. Where Rewrite itself is nil the bodies stay as they are.
 	Rewrite func(key string, body []byte) []byte
 }

@@ -19,11 +19,11 @@ type State interface {
 	Redactions
 	History
 
-	// Commit moves everything at once, or fails and moves nothing. A position that is change.EndedRemoved is forgotten.
+	// Commit moves everything at once, or fails and moves nothing. It drops a position that is change.EndedRemoved.
 	Commit(ctx context.Context, c Commit) error
-	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
-	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced and ErrBehind as for Commit.
-	Rewrite(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error
+	// MarkLost notes that the log has lost what it held of the streams: their positions become empty, as before the first
+	// list, and their objects are marked as lost. ErrFenced and ErrBehind as for Commit.
+	MarkLost(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error
 	// Forget drops the position and the objects of a stream that has ended; *NotEndedError for any other. ErrFenced as for
 	// Commit.
 	Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error
@@ -31,38 +31,39 @@ type State interface {
 
 // Reader reads how far each stream is, and its inventory.
 type Reader interface {
-	// Position gives where a stream stands; ok is false for a stream never seen.
+	// Position gives a stream's position; ok is false for a stream that was never seen.
 	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
-	// Streams gives the positions of all streams known, by name. One whose first list was broken off has objects, and no
-	// position: it is given with an empty resourceVersion.
+	// Streams gives the positions of all known streams, ordered by name. A stream whose first list was broken off has objects
+	// and no position: it is given with an empty resourceVersion.
 	Streams(ctx context.Context) ([]change.Position, error)
 
 	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
 	Inventory(ctx context.Context, stream change.StreamID, visit func(Object) error) error
-	// Bodies gives the last emitted bodies of the keys of one stream; a key that is unknown, or was stored
-	// without a body, is absent.
+	// Bodies gives the last emitted bodies of keys of one stream. A key that is unknown, or was stored without a body, is
+	// absent.
 	Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error)
 }
 
-// Epochs is how an owner asks for its own epoch.
+// Epochs is how an owner checks and raises its epoch.
 type Epochs interface {
 	// Check fails with ErrFenced when the slot's epoch is higher, and with ErrBehind when the store does not have the
 	// epoch or the batch: what was read from it before may then be older than what is in the log.
 	Check(ctx context.Context, slot int, epoch int64, seq uint64) error
-	// RaiseEpoch gives the slot an epoch above another, which the log has seen already: it was written with a checkpoint
-	// that is lost, or newer than this one. ErrFenced when the slot's epoch is not the one given.
+	// RaiseEpoch gives the slot an epoch above one that the log has seen: the log was written with a checkpoint that is lost, or
+	// newer than this one. ErrFenced when the slot's epoch is not the one given.
 	RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (int64, error)
 }
 
-// Rebuilder fills a checkpoint that is lost, or too old, from the log: Clear, then a number of pages, then Rebuilt. Until that
-// the slot stays new (SlotState.New), so that whoever is interrupted begins again. All three fail with ErrFenced as Commit does.
+// Rebuilder fills a checkpoint that is lost, or too old, from the log: Clear, then a number of pages, then Rebuilt. The slot is
+// new (SlotState.New) until Rebuilt, so that an owner that is interrupted begins again. All three fail with ErrFenced as Commit
+// does.
 type Rebuilder interface {
 	// Clear drops positions and inventory of those streams of the cluster that mine picks.
 	Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error
 	// PutPage adds to the inventory, or takes from it. Pages are numbered from 0; ErrBehind when one is missing.
 	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []StreamCommit) error
-	// Rebuilt ends it after so many pages, and puts the slot where the commit says: that needs not follow anything, and its
-	// offsets are all that the slot has. ErrBehind when a page is missing.
+	// Rebuilt ends the rebuild after so many pages. The commit's number need not follow the slot's, and its offsets replace the
+	// slot's. ErrBehind when a page is missing.
 	Rebuilt(ctx context.Context, pages int, c Commit) error
 }
 
@@ -72,6 +73,7 @@ type Object struct {
 	UID             string
 	ResourceVersion change.ResourceVersion
 	Body            []byte // nil where before-images are off
+	Lost            bool   // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
 }
 
 // Commit is one batch, as the store keeps it.

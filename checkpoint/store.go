@@ -1,13 +1,13 @@
-// Package checkpoint keeps what the exporter must remember: how far each stream is (positions), what was last
-// emitted for each live object (inventory), who owns each slot (epochs), and the history of checkpoints.
-// It follows the sink's log and never runs ahead of it. It calls neither the API server nor the sink: what it keeps of them
-// (identities, topics and their partitions, bodies) it is told.
+// Package checkpoint keeps what the exporter must remember: how far each stream is complete (positions), what was last emitted
+// of each live object (inventory), who owns each slot (epochs), and the history of checkpoints. It follows the sink's log and
+// never runs ahead of it. It calls neither the API server nor the sink: its callers tell it what it keeps of them (identities,
+// topics and their partitions, bodies).
 package checkpoint
 
 // Store is a checkpoint store, bound to one cluster. Implementations are safe for concurrent use, and pass one contract suite
-// (checkpointtest). Whoever needs a part of it asks for that part.
+// (checkpointtest). Callers ask for the parts that they need.
 type Store interface {
-	Pins     // what it is tied to, for good
+	Pins     // what it is bound to
 	Topology // over how many slots the streams are spread
 	Leases   // who owns which slot
 	State    // how far each stream is, and what the log has of it

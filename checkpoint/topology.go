@@ -4,12 +4,11 @@ import "context"
 
 // Topology is over how many slots the streams are spread. The processes of a cluster agree on it.
 type Topology interface {
-	// Slots gives over how many slots the streams are spread. The first call ever notes the number wanted. When it is the
-	// one wanted, the store adopts it: from then on Acquire and Heartbeat fail with *LayoutError once another process has
-	// changed it.
+	// Slots gives over how many slots the streams are spread. The first call notes the number wanted. If that is the number, the
+	// store adopts it: Acquire and Heartbeat then fail with *LayoutError once another process has changed it.
 	Slots(ctx context.Context, want int) (have int, err error)
-	// Relayout changes the number of slots, and adopts it. The caller must own every slot of the old layout, as Check says
-	// of the states given; *LayoutError when the number is another than From.
+	// Relayout changes the number of slots, and adopts it. The caller must own every slot of the old layout: Relayout fails as
+	// Check does where a slot has another state than the one given, and with *LayoutError where the number is not From.
 	Relayout(ctx context.Context, r Relayout) error
 }
 

@@ -42,10 +42,10 @@ func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
 }
 
 func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
-	visit func(key, uid string, version change.ResourceVersion) error) error {
+	visit func(key, uid string, version change.ResourceVersion, lost bool) error) error {
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.markRead()
-		return visit(o.Key, o.UID, o.ResourceVersion)
+		return visit(o.Key, o.UID, o.ResourceVersion, o.Lost)
 	})
 	r.markRead()
 	return err

@@ -78,7 +78,7 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log 
 		}
 		controls = append(controls, lossGap(p, loss.Reason))
 	}
-	forget := func() error { return s.parts.Store.Rewrite(ctx, s.number, state.Epoch, streams) }
+	forget := func() error { return s.parts.Store.MarkLost(ctx, s.number, state.Epoch, streams) }
 	if loss.All {
 		if err := forget(); err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)

@@ -20,12 +20,12 @@ type killedStore struct {
 	before, after bool
 }
 
-func (k *killedStore) Rewrite(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
+func (k *killedStore) MarkLost(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
 	if !k.before {
 		k.before = true
 		return errKilled
 	}
-	if err := k.Store.Rewrite(ctx, slot, epoch, streams); err != nil || k.after {
+	if err := k.Store.MarkLost(ctx, slot, epoch, streams); err != nil || k.after {
 		return err
 	}
 	k.after = true

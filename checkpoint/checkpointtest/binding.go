@@ -40,7 +40,7 @@ func identities(t *testing.T, s *suite) {
 	same := func(uid, ca, wantUID string, lost bool) {
 		t.Helper()
 		b, err := bind(uid, ca)
-		if err != nil || b.ID != "ca-1" || b.Known.UID != wantUID || b.Known.CA != ca || b.Lost() != lost {
+		if err != nil || b.ID != "ca-1" || b.Known.UID != wantUID || b.Known.CA != ca || b.UIDHidden() != lost {
 			t.Errorf("%q %q: %+v %v", uid, ca, b, err)
 		}
 	}

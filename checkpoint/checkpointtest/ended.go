@@ -35,8 +35,9 @@ func removed(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(epoch, 1)))
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 2,
-		Positions: []change.Position{ended("pods", "", change.EndedRemoved), at("nodes", "300"), ended("never seen", "", change.EndedRemoved)},
-		Streams:   []checkpoint.StreamCommit{{Stream: "pods", Deletes: []string{"b"}}}}))
+		Positions: []change.Position{
+			ended("pods", "", change.EndedRemoved), at("nodes", "300"), ended("never seen", "", change.EndedRemoved)},
+		Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: []string{"b"}}}}))
 	s.wantStreams(at("nodes", "300"))
 	s.wantPosition("pods", "")
 	s.end(epoch, 3, at("pods", "500")) // it is back

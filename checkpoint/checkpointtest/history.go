@@ -10,6 +10,45 @@ import (
 	"kubecdc/checkpoint"
 )
 
+func history(t *testing.T, s *suite) {
+	s.bind()
+	epoch := s.acquire(0, "a").Epoch
+	other := s.acquire(1, "a").Epoch
+	s.put(1, other, 1, "nodes")
+	streams := []change.StreamID{"stream-0", "stream-1"}
+	var seq uint64
+	for len(s.history(0)) < 3 { // as many seconds
+		seq++
+		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at(streams[seq%2], change.VersionOf(seq))}}
+		s.must(s.store.Commit(s.ctx, c))
+	}
+	h, err := s.store.History(s.ctx, 0, 2)
+	s.must(err)
+	if len(h) != 2 || h[0].Seq != seq || h[0].Epoch != epoch || time.Since(h[0].Time).Abs() > ttl || h[1].Seq >= seq {
+		t.Fatalf("history is %+v", h)
+	}
+	// All that moved in the second before, which saw many commits.
+	last, before := h[1].Seq, h[1].Seq-1
+	want := []change.Position{at(streams[last%2], change.VersionOf(last)), at(streams[before%2], change.VersionOf(before))}
+	if last%2 == 1 {
+		want[0], want[1] = want[1], want[0]
+	}
+	if !reflect.DeepEqual(h[1].Positions, want) {
+		t.Fatalf("positions are %+v, not %+v", h[1].Positions, want)
+	}
+	s.must(s.store.Prune(s.ctx, time.Hour))
+	if n := len(s.history(0)); n != 3 {
+		t.Fatalf("%d checkpoints are left of 3 young ones", n)
+	}
+	s.must(s.store.Prune(s.ctx, 0))
+	if h := s.history(0); len(h) != 1 || h[0].Seq != seq {
+		t.Fatalf("history is %+v", h)
+	}
+	if n := len(s.history(1)); n != 1 {
+		t.Fatalf("the other slot has %d checkpoints", n)
+	}
+}
+
 // historyOffsets commits over several seconds. Each batch moves one partition of many, so that most stand still in each
 // second, and some for all the time.
 func historyOffsets(t *testing.T, s *suite) {

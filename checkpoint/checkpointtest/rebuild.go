@@ -58,9 +58,12 @@ func newUntilKnown(t *testing.T, s *suite) {
 func rebuildSlot(t *testing.T, s *suite) {
 	s.bind()
 	old := s.acquire(0, "a").Epoch
-	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: old, Seq: 1, Positions: []change.Position{at("pods", "5"), at("nodes", "6")},
-		Offsets: change.Offsets{"k8s.control": {0: 3}, "k8s.old": {0: 1}},
-		Streams: []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{object("old", "u", "1")}}, {Stream: "nodes", Upserts: []checkpoint.Object{object("n", "u", "1")}}}}))
+	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: old, Seq: 1,
+		Positions: []change.Position{at("pods", "5"), at("nodes", "6")},
+		Offsets:   change.Offsets{"k8s.control": {0: 3}, "k8s.old": {0: 1}},
+		Streams: []checkpoint.StreamCommit{
+			{Stream: "pods", Upserts: []checkpoint.Object{object("old", "u", "1")}},
+			{Stream: "nodes", Upserts: []checkpoint.Object{object("n", "u", "1")}}}}))
 	epoch := s.acquire(0, "a").Epoch
 	mine := func(stream change.StreamID) bool { return strings.HasPrefix(string(stream), "pods") }
 	page := func(keys ...string) []checkpoint.StreamCommit {
@@ -69,12 +72,15 @@ func rebuildSlot(t *testing.T, s *suite) {
 			if gone, ok := strings.CutPrefix(key, "-"); ok {
 				c.Deletes = append(c.Deletes, gone)
 			} else {
-				c.Upserts = append(c.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "7", Body: []byte(`{"of":"` + key + `"}`)})
+				o := object(key, "u", "7")
+				o.Body = []byte(`{"of":"` + key + `"}`)
+				c.Upserts = append(c.Upserts, o)
 			}
 		}
 		return []checkpoint.StreamCommit{c, {Stream: "pods@x", Upserts: []checkpoint.Object{object("x/y", "u", "8")}}}
 	}
-	end := checkpoint.Commit{Epoch: epoch, Seq: 40, Positions: []change.Position{at("pods", "77")}, Offsets: change.Offsets{"k8s.control": {1: 9}}}
+	end := checkpoint.Commit{Epoch: epoch, Seq: 40, Positions: []change.Position{at("pods", "77")},
+		Offsets: change.Offsets{"k8s.control": {1: 9}}}
 
 	s.wantError(s.store.Clear(s.ctx, 0, old, mine), checkpoint.ErrFenced)
 	s.wantError(s.store.PutPage(s.ctx, 0, epoch, 0, page("a")), checkpoint.ErrBehind) // none was begun

@@ -44,7 +44,9 @@ func redactBodies(t *testing.T, s *suite) {
 	const many = 250 // several pages
 	var secrets []checkpoint.Object
 	for i := range many {
-		secrets = append(secrets, checkpoint.Object{Key: fmt.Sprintf("ns/%03d", i), UID: "u", ResourceVersion: "7", Body: fmt.Appendf(nil, "secret %d", i)})
+		o := object(fmt.Sprintf("ns/%03d", i), "u", "7")
+		o.Body = fmt.Appendf(nil, "secret %d", i)
+		secrets = append(secrets, o)
 	}
 	secrets = append(secrets, checkpoint.Object{Key: "ns/none", UID: "u", ResourceVersion: "7"})
 	s.put(0, epoch, 1, "secrets", secrets...)
@@ -59,7 +61,8 @@ func redactBodies(t *testing.T, s *suite) {
 		}
 		return bytes.Replace(body, []byte("secret"), []byte("hidden"), 1)
 	}
-	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "secrets", Rules: "hide", Rewrite: hide}, {Stream: "new", Rules: "hide", Rewrite: hide}}))
+	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{
+		{Stream: "secrets", Rules: "hide", Rewrite: hide}, {Stream: "new", Rules: "hide", Rewrite: hide}}))
 	s.wantRedacted(map[change.StreamID]string{"secrets": "hide", "pods": "", "new": "hide"})
 	if visited != many {
 		t.Errorf("%d bodies were rewritten of %d", visited, many)
@@ -87,7 +90,8 @@ func redactBodies(t *testing.T, s *suite) {
 	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "secrets"}}))
 	s.wantRedacted(map[change.StreamID]string{"secrets": "", "pods": "", "new": "hide"})
 	s.put(0, epoch, 3, "secrets", checkpoint.Object{Key: "ns/003", UID: "u", ResourceVersion: "8", Body: []byte("in full")})
-	if found, err := s.store.Bodies(s.ctx, "secrets", []string{"ns/003", "ns/004"}); err != nil || string(found["ns/003"]) != "in full" || string(found["ns/004"]) != "hidden 4" {
+	found, err = s.store.Bodies(s.ctx, "secrets", []string{"ns/003", "ns/004"})
+	if err != nil || string(found["ns/003"]) != "in full" || string(found["ns/004"]) != "hidden 4" {
 		t.Errorf("bodies are %q %v", found, err)
 	}
 }
@@ -98,7 +102,8 @@ func redactFenced(t *testing.T, s *suite) {
 	s.put(0, old, 1, "secrets", checkpoint.Object{Key: "ns/a", UID: "u", ResourceVersion: "7", Body: []byte("secret")})
 	s.acquire(0, "a")
 	forget := func(string, []byte) []byte { return nil }
-	s.wantError(s.store.Redact(s.ctx, 0, old, []checkpoint.Redaction{{Stream: "secrets", Rules: "hide", Rewrite: forget}}), checkpoint.ErrFenced)
+	hide := []checkpoint.Redaction{{Stream: "secrets", Rules: "hide", Rewrite: forget}}
+	s.wantError(s.store.Redact(s.ctx, 0, old, hide), checkpoint.ErrFenced)
 	s.wantRedacted(map[change.StreamID]string{"secrets": ""})
 	if found, err := s.store.Bodies(s.ctx, "secrets", []string{"ns/a"}); err != nil || string(found["ns/a"]) != "secret" {
 		t.Errorf("bodies are %q %v", found, err)

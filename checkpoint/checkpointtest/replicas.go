@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -50,27 +49,5 @@ func owners(t *testing.T, s *suite) {
 	s.must(s.store.Release(s.ctx, 0, first.Epoch))
 	if r := s.beat("a", ttl); !reflect.DeepEqual(r.Slots, map[int]string{2: "b"}) {
 		t.Fatalf("slots are %v", r.Slots)
-	}
-}
-
-func rewrite(t *testing.T, s *suite) {
-	s.bind()
-	old := s.acquire(0, "a").Epoch
-	s.must(s.store.Commit(s.ctx, everything(old, 1)))
-	s.put(0, old, 2, "pods", checkpoint.Object{Key: "b", UID: "u2", ResourceVersion: "2", Body: []byte("{}")})
-	epoch := s.acquire(0, "a").Epoch
-	s.wantError(s.store.Rewrite(s.ctx, 0, old, []change.StreamID{"pods"}), checkpoint.ErrFenced)
-	s.wantPosition("pods", "101")
-	for range 2 {
-		s.must(s.store.Rewrite(s.ctx, 0, epoch, []change.StreamID{"pods", "never seen"}))
-		s.wantInventory("pods", object("b", "u2", "-2"))
-	}
-	s.wantInventory("nodes", object("n", "u3", "3"))
-	s.wantPosition("nodes", "201")
-	if p, _, err := s.store.Position(s.ctx, "pods"); err != nil || p.ResourceVersion != "" {
-		t.Fatalf("position is %+v %v", p, err)
-	}
-	if found, err := s.store.Bodies(s.ctx, "pods", []string{"b"}); err != nil || string(found["b"]) != "{}" {
-		t.Fatalf("bodies are %q %v", found, err)
 	}
 }

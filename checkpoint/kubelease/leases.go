@@ -1,6 +1,6 @@
-// Package kubelease keeps leases and membership in Lease objects of the cluster (coordination.k8s.io), for those who
-// want no lease to depend on the checkpoint's database. What fences is still the checkpoint: every epoch comes from
-// its Store. It knows nothing of streams.
+// Package kubelease keeps leases and membership in Lease objects of the cluster (coordination.k8s.io), so that no lease depends
+// on the checkpoint's database. The checkpoint still fences: every epoch comes from its Store. The package knows nothing of
+// streams.
 package kubelease
 
 import (
@@ -22,25 +22,25 @@ import (
 	"kubecdc/internal/kubeapi"
 )
 
-// Leases are checkpoint.Leases. A lease runs for as long as its object was changed, by this process's own clock, no
-// longer ago than its duration: clocks need not agree, as with client-go's leader election.
+// Leases implements checkpoint.Leases. A lease runs until its object was not changed for its duration, by this process's own
+// clock: clocks need not agree, as in client-go's leader election.
 type Leases struct {
 	store Store
 	api   api
 	names names
 
-	mu   sync.Mutex
-	seen map[string]sighting // by the object's name
-	mine map[int]string      // slot → owner, of those acquired here
+	mu       sync.Mutex
+	observed map[string]observation // by the object's name
+	mine     map[int]string         // slot → owner, of those acquired here
 }
 
-// Store is what is needed of the checkpoint: a slot's epoch grows there, and it knows the layout.
+// Store is the part of a checkpoint store that gives the epochs and knows the layout.
 type Store interface {
 	checkpoint.Leases
 	checkpoint.Epochs
 }
 
-type sighting struct {
+type observation struct {
 	version string
 	at      time.Time
 }
@@ -56,12 +56,12 @@ func New(config *rest.Config, namespace, cluster string, store Store) (*Leases, 
 		return nil, fmt.Errorf("prepare leases in namespace %s: %w", namespace, err)
 	}
 	return &Leases{store: store, api: api{client, namespace}, names: names{cluster},
-		seen: map[string]sighting{}, mine: map[int]string{}}, nil
+		observed: map[string]observation{}, mine: map[int]string{}}, nil
 }
 
 // Acquire takes the slot's lease, and then an epoch.
 func (l *Leases) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
-	lease, err := l.take(ctx, l.names.slot(slot), owner, ttl)
+	lease, err := l.acquireOrRenew(ctx, l.names.slot(slot), owner, ttl)
 	if err != nil {
 		return checkpoint.SlotState{}, fmt.Errorf("acquire the lease of slot %d: %w", slot, err)
 	}
@@ -70,7 +70,7 @@ func (l *Leases) Acquire(ctx context.Context, slot int, owner string, ttl time.D
 	}
 	state, err := l.store.Acquire(ctx, slot, owner, 0)
 	if err != nil {
-		return state, errors.Join(err, l.give(ctx, slot, owner))
+		return state, errors.Join(err, l.release(ctx, slot, owner))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -80,7 +80,7 @@ func (l *Leases) Acquire(ctx context.Context, slot int, owner string, ttl time.D
 
 // Renew extends the lease. Where another owner has it, the epoch tells whether that one has acquired the slot.
 func (l *Leases) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
-	other, err := l.take(ctx, l.names.slot(slot), l.ownerOf(slot), ttl)
+	other, err := l.acquireOrRenew(ctx, l.names.slot(slot), l.ownerOf(slot), ttl)
 	if err != nil {
 		return fmt.Errorf("renew the lease of slot %d: %w", slot, err)
 	}
@@ -96,7 +96,7 @@ func (l *Leases) Release(ctx context.Context, slot int, epoch int64) error {
 	if err := l.store.Release(ctx, slot, epoch); err != nil {
 		return err
 	}
-	return l.give(ctx, slot, l.ownerOf(slot))
+	return l.release(ctx, slot, l.ownerOf(slot))
 }
 
 // Heartbeat says that the owner lives, and who else does. The layout is the store's.
@@ -105,7 +105,7 @@ func (l *Leases) Heartbeat(ctx context.Context, owner string, ttl time.Duration)
 		return checkpoint.Replicas{}, err
 	}
 	if ttl > 0 {
-		if _, err := l.take(ctx, l.names.member(owner), owner, ttl); err != nil {
+		if _, err := l.acquireOrRenew(ctx, l.names.member(owner), owner, ttl); err != nil {
 			return checkpoint.Replicas{}, fmt.Errorf("say that this replica lives: %w", err)
 		}
 	}
@@ -116,7 +116,7 @@ func (l *Leases) Heartbeat(ctx context.Context, owner string, ttl time.Duration)
 	return r, nil
 }
 
-// Leave ends what Heartbeat said.
+// Leave withdraws the owner's heartbeat.
 func (l *Leases) Leave(ctx context.Context, owner string) error {
 	err := l.api.delete(ctx, l.names.member(owner), "")
 	if apierrors.IsNotFound(err) {
@@ -125,7 +125,7 @@ func (l *Leases) Leave(ctx context.Context, owner string) error {
 	return err
 }
 
-// look lists all leases of the cluster. Members that died are forgotten.
+// look lists all leases of the cluster, and deletes those of members that died.
 func (l *Leases) look(ctx context.Context, self string) (checkpoint.Replicas, error) {
 	r := checkpoint.Replicas{Slots: map[int]string{}}
 	list, err := l.api.list(ctx, l.names.selector())
@@ -159,10 +159,10 @@ func (l *Leases) ownerOf(slot int) string {
 func (l *Leases) live(lease *coordination.Lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := l.seen[lease.Name]
+	s := l.observed[lease.Name]
 	if s.version != lease.ResourceVersion {
-		s = sighting{lease.ResourceVersion, time.Now()}
-		l.seen[lease.Name] = s
+		s = observation{lease.ResourceVersion, time.Now()}
+		l.observed[lease.Name] = s
 	}
 	return holder(lease) != "" && time.Since(s.at) < duration(lease)
 }

@@ -17,7 +17,7 @@ const (
 	slotLabel    = "kubecdc/slot" // absent on the lease of a member
 )
 
-// names are of the objects of one cluster: a hash of its name, since that may be any text.
+// names gives the names of the objects of one cluster. They have a hash of its name, since that may be any text.
 type names struct{ cluster string }
 
 func (n names) slot(slot int) string { return fmt.Sprintf("kubecdc-%s-slot-%d", hash(n.cluster), slot) }
@@ -54,19 +54,19 @@ func duration(l *coordination.Lease) time.Duration {
 	return time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
 }
 
-// take makes the owner the holder, or gives the lease that another one holds. The API server lets only one of two
-// updates of one resourceVersion pass; the other one tries again.
-func (l *Leases) take(ctx context.Context, name, owner string, ttl time.Duration) (other *coordination.Lease, err error) {
+// acquireOrRenew makes the owner the holder, or gives the lease if another owner holds it. Of two updates of one
+// resourceVersion the API server accepts one; the other is tried again.
+func (l *Leases) acquireOrRenew(ctx context.Context, name, owner string, ttl time.Duration) (*coordination.Lease, error) {
 	for {
 		lease, err := l.api.get(ctx, name)
 		if apierrors.IsNotFound(err) {
 			fresh := &coordination.Lease{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: l.names.labels(name)}}
-			err = l.api.create(ctx, hold(fresh, owner, ttl))
+			err = l.api.create(ctx, heldBy(fresh, owner, ttl))
 		} else if err == nil {
 			if holder(lease) != owner && l.live(lease) {
 				return lease, nil
 			}
-			err = l.api.update(ctx, hold(lease, owner, ttl))
+			err = l.api.update(ctx, heldBy(lease, owner, ttl))
 		}
 		if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			return nil, err
@@ -74,8 +74,8 @@ func (l *Leases) take(ctx context.Context, name, owner string, ttl time.Duration
 	}
 }
 
-// hold is what the lease becomes under the owner.
-func hold(l *coordination.Lease, owner string, ttl time.Duration) *coordination.Lease {
+// heldBy makes the owner the holder of the lease.
+func heldBy(l *coordination.Lease, owner string, ttl time.Duration) *coordination.Lease {
 	now, seconds := metav1.NowMicro(), int32((ttl+time.Second-1)/time.Second)
 	if holder(l) != owner {
 		l.Spec.AcquireTime = &now
@@ -89,8 +89,8 @@ func hold(l *coordination.Lease, owner string, ttl time.Duration) *coordination.
 	return l
 }
 
-// give makes the slot's lease nobody's, if it is the owner's.
-func (l *Leases) give(ctx context.Context, slot int, owner string) error {
+// release gives up the slot's lease if the owner holds it.
+func (l *Leases) release(ctx context.Context, slot int, owner string) error {
 	lease, err := l.api.get(ctx, l.names.slot(slot))
 	if err != nil || holder(lease) != owner {
 		return err

@@ -32,12 +32,12 @@ func killAndLook(t *testing.T, relaxed bool) {
 	checkpointtest.Bind(t, store, "prod", "uid")
 	forgotten := 0
 	for round := range 4 {
-		state := checkpointtest.WantNumbered(t, store, "a")
+		state := checkpointtest.WantAtomic(t, store, "a")
 		failed := make(chan error, 1)
 		seq, started := state.Seq, make(chan struct{})
 		go func() {
 			for {
-				if err := store.Commit(t.Context(), checkpointtest.Numbered(state.Epoch, seq+1)); err != nil {
+				if err := store.Commit(t.Context(), checkpointtest.StampedCommit(state.Epoch, seq+1)); err != nil {
 					failed <- err
 					return
 				}
@@ -61,7 +61,7 @@ func killAndLook(t *testing.T, relaxed bool) {
 		if relaxed {
 			forgotten += wantForgotten(t, store, state.Epoch, state.Seq, seq)
 		}
-		after := checkpointtest.WantNumbered(t, store, "a")
+		after := checkpointtest.WantAtomic(t, store, "a")
 		if after.Seq > seq+1 || after.Seq < seq && !relaxed || after.Seq < state.Seq {
 			t.Fatalf("the checkpoint is at batch %d; it was acquired at %d, %d were committed, and one more was on its way", after.Seq, state.Seq, seq)
 		}
@@ -81,7 +81,7 @@ func wantForgotten(t *testing.T, store checkpoint.Store, epoch int64, acquired, 
 	if !errors.Is(err, checkpoint.ErrBehind) {
 		t.Fatal(err)
 	}
-	if err := store.Commit(t.Context(), checkpointtest.Numbered(epoch, committed+1)); !errors.Is(err, checkpoint.ErrBehind) {
+	if err := store.Commit(t.Context(), checkpointtest.StampedCommit(epoch, committed+1)); !errors.Is(err, checkpoint.ErrBehind) {
 		t.Fatalf("the next commit: %v", err)
 	}
 	for n := 1; committed > acquired; n, committed = n+1, committed-1 {

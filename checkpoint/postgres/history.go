@@ -8,8 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/fold"
-	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/checkpoint/internal/history"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -18,7 +17,7 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return history, s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
-// lookHistory begins at the complete row that the oldest wanted one is folded from.
+// lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2 order by second desc limit $3),
   oldest as (select min(second) as second from wanted)
@@ -36,7 +35,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	if err != nil {
 		return nil, err
 	}
-	var all fold.Fold
+	var all history.Builder
 	c := checkpoint.Checkpoint{Slot: slot}
 	var moved []byte
 	var offsets flatOffsets
@@ -44,7 +43,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	_, err = pgx.ForEachRow(rows, []any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() (err error) {
 		c.Time = c.Time.UTC()
 		if c.Offsets, err = offsets.nested(); err == nil && wanted {
-			c.Positions, err = positions.Decode(moved)
+			c.Positions, err = history.DecodePositions(moved)
 		}
 		all.Add(c, wanted)
 		offsets = nil // a map that is scanned into keeps what it has
@@ -62,10 +61,12 @@ with keep as (
     (select max(c.second) from kubecdc.checkpoints c where c.cluster = s.cluster and c.slot = s.slot)) as second
   from kubecdc.slots s where s.cluster = $1),
 whole as (
-  select k.slot, k.second, coalesce(jsonb_object_agg(o.key, o.value order by c.second) filter (where o.key is not null), '{}') as offsets
+  select k.slot, k.second,
+    coalesce(jsonb_object_agg(o.key, o.value order by c.second) filter (where o.key is not null), '{}') as offsets
   from keep k
   join kubecdc.checkpoints c on c.cluster = $1 and c.slot = k.slot and c.second <= k.second and c.second >= (
-    select max(b.second) from kubecdc.checkpoints b where b.cluster = $1 and b.slot = k.slot and b.complete and b.second <= k.second)
+    select max(b.second) from kubecdc.checkpoints b
+    where b.cluster = $1 and b.slot = k.slot and b.complete and b.second <= k.second)
   left join jsonb_each(c.offsets) o on true
   group by k.slot, k.second),
 completed as (
@@ -73,7 +74,7 @@ completed as (
   where c.cluster = $1 and c.slot = w.slot and c.second = w.second and not c.complete)
 delete from kubecdc.checkpoints c using keep k where c.cluster = $1 and c.slot = k.slot and c.second < k.second`
 
-// Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
+// Prune drops the rows that are older than the age, but never the newest of a slot.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.bound()
 	if err == nil {

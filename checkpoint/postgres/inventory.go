@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -38,14 +38,16 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 }
 
 // No key is empty, so every key comes after "".
-func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
+func (s *Store) inventoryPage(
+	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
+) ([]checkpoint.Object, error) {
+	const look = `select key, uid, resource_version, lost from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.AppendRows(page, rows, func(row pgx.CollectableRow) (o checkpoint.Object, err error) {
-		err = row.Scan(&o.Key, &o.UID, &o.ResourceVersion)
+		err = row.Scan(&o.Key, &o.UID, &o.ResourceVersion, &o.Lost)
 		return o, err
 	})
 }
@@ -73,9 +75,9 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 		return err
 	}
 	var key string
-	var packed pgtype.DriverBytes // shared with the connection: valid until the next row
-	_, err = pgx.ForEachRow(rows, []any{&key, &packed}, func() (err error) {
-		into[key], err = pack.Unpack(packed)
+	var compressed pgtype.DriverBytes // shared with the connection: valid until the next row
+	_, err = pgx.ForEachRow(rows, []any{&key, &compressed}, func() (err error) {
+		into[key], err = compress.Decode(compressed)
 		return err
 	})
 	return err

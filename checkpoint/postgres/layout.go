@@ -12,7 +12,7 @@ import (
 
 const lookSlots = `select slots from kubecdc.layouts where cluster = $1`
 
-// Slots gives the number of slots, which is the one wanted where there was none.
+// Slots gives the number of slots, and notes the one wanted if there is none.
 func (s *Store) Slots(ctx context.Context, want int) (int, error) {
 	have, err := s.slotsOr(ctx, want)
 	if err != nil {

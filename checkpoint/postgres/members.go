@@ -8,15 +8,16 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// beat notes the owner, forgets the dead, and tells who lives and who owns which slot. A statement does not see its
-// own changes: the owner itself is added.
+// beat notes the owner, drops members whose heartbeat has run out, and selects who lives and who owns which slot. A statement
+// does not see its own changes, so it adds the owner itself.
 const beat = `
 with note as (
   insert into kubecdc.members (cluster, owner, alive_until) values ($1, $2, clock_timestamp() + $3::interval)
   on conflict (cluster, owner) do update set alive_until = excluded.alive_until
 ), dead as (
   delete from kubecdc.members m using (
-    select owner from kubecdc.members where cluster = $1 and alive_until < clock_timestamp() and owner <> $2 for update skip locked
+    select owner from kubecdc.members
+    where cluster = $1 and alive_until < clock_timestamp() and owner <> $2 for update skip locked
   ) d where m.cluster = $1 and m.owner = d.owner
 )
 select $2, null::int union all
@@ -58,7 +59,7 @@ func (s *Store) beat(ctx context.Context, owner string, ttl time.Duration) (chec
 	return r, rows.Err()
 }
 
-// Leave forgets the owner.
+// Leave withdraws the owner's heartbeat.
 func (s *Store) Leave(ctx context.Context, owner string) error {
 	_, err := s.db.Exec(ctx, `delete from kubecdc.members where cluster = $1 and owner = $2`, s.cluster.Load(), owner)
 	return s.db.Fail("leave the replicas", err)

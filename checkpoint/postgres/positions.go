@@ -10,9 +10,10 @@ import (
 	"kubecdc/change"
 )
 
-// Position gives where a stream stands.
+// Position gives the position of a stream.
 func (s *Store) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
-	const look = `select resource_version, time, ended from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
+	const look = `select resource_version, time, ended
+		from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
 	p := change.Position{Stream: stream}
 	err := s.bound()
 	if err == nil {
@@ -28,7 +29,7 @@ func (s *Store) Position(ctx context.Context, stream change.StreamID) (change.Po
 	return p, true, nil
 }
 
-// Streams gives the positions of all streams known, by name.
+// Streams gives the positions of all known streams, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
 	const look = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
 		from kubecdc.streams s left join kubecdc.positions p on p.stream = s.id

@@ -66,7 +66,7 @@ func TestOwnersThatFenceEachOtherNeverMix(t *testing.T) {
 		})
 	}
 	all.Wait()
-	state := checkpointtest.WantNumbered(t, openBound(t, url), "judge")
+	state := checkpointtest.WantAtomic(t, openBound(t, url), "judge")
 	if int32(state.Seq) != committed.Load() || fenced.Load() < 3 {
 		t.Fatalf("the checkpoint is at batch %d, %d were committed, %d times fenced", state.Seq, committed.Load(), fenced.Load())
 	}
@@ -75,7 +75,7 @@ func TestOwnersThatFenceEachOtherNeverMix(t *testing.T) {
 func commitUntilFenced(t *testing.T, store checkpoint.Store, owner string, committed *atomic.Int32) error {
 	state, err := store.Acquire(t.Context(), 0, owner, 0)
 	for seq := state.Seq + 1; err == nil && committed.Load() < 150; seq++ {
-		if err = store.Commit(t.Context(), checkpointtest.Numbered(state.Epoch, seq)); err == nil {
+		if err = store.Commit(t.Context(), checkpointtest.StampedCommit(state.Epoch, seq)); err == nil {
 			committed.Add(1)
 		}
 	}

@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,9 +11,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// take is one statement, so that of two owners who come at once only one gets the slot: see take_slot in the
+// acquireSlot is one statement, so that of two owners who come at once only one gets the slot: see acquire_slot in the
 // migrations.
-const take = `select epoch, seq, offsets, is_new from kubecdc.take_slot($1, $2, $3, $4, $5)`
+const acquireSlot = `select epoch, seq, offsets, is_new from kubecdc.acquire_slot($1, $2, $3, $4, $5)`
 
 // Acquire takes the slot under a new epoch, unless another owner's lease runs.
 func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
@@ -25,7 +24,8 @@ func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	var state checkpoint.SlotState
 	var offsets flatOffsets
 	s.streams.Clear() // a database that was restored may number them otherwise
-	err := s.db.QueryRow(ctx, take, s.cluster.Load(), slot, owner, ttl, s.slots.Load()).Scan(&state.Epoch, &state.Seq, &offsets, &state.New)
+	err := s.db.QueryRow(ctx, acquireSlot, s.cluster.Load(), slot, owner, ttl, s.slots.Load()).
+		Scan(&state.Epoch, &state.Seq, &offsets, &state.New)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return checkpoint.SlotState{}, s.refused(ctx, slot)
 	}
@@ -49,32 +49,6 @@ func (s *Store) refused(ctx context.Context, slot int) error {
 	return e
 }
 
-// Check says whether the slot is still owned, and has the batch.
-func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
-	op := fmt.Sprintf("look for batch %d of slot %d", seq, slot)
-	haveEpoch, haveSeq, err := s.look(ctx, slot)
-	if err != nil {
-		return s.db.Fail(op, err)
-	}
-	if err = checkpoint.CompareEpochs(haveEpoch, epoch); err == nil && haveSeq < seq {
-		err = checkpoint.ErrBehind
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", op, err)
-	}
-	return nil
-}
-
-// look gives what the store has of a slot: zeros where it does not know it.
-func (s *Store) look(ctx context.Context, slot int) (epoch int64, seq uint64, err error) {
-	const look = `select epoch, seq from kubecdc.slots where cluster = $1 and slot = $2`
-	err = s.db.QueryRow(ctx, look, s.cluster.Load(), slot).Scan(&epoch, &seq)
-	if errors.Is(err, pgx.ErrNoRows) {
-		err = nil
-	}
-	return epoch, seq, err
-}
-
 // Renew extends the lease from now on.
 func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	return s.lease(ctx, "renew the lease of", slot, epoch, ttl)
@@ -86,22 +60,11 @@ func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 }
 
 func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, ttl time.Duration) error {
-	const set = `update kubecdc.slots set lease_until = clock_timestamp() + $4::interval where cluster = $1 and slot = $2 and epoch = $3`
+	const set = `update kubecdc.slots set lease_until = clock_timestamp() + $4::interval
+		where cluster = $1 and slot = $2 and epoch = $3`
 	tag, err := s.db.Exec(ctx, set, s.cluster.Load(), slot, epoch, ttl)
-	if err != nil {
-		return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
+	if err == nil && tag.RowsAffected() == 0 {
+		err = s.notOwned(ctx, slot, epoch)
 	}
-	if tag.RowsAffected() == 0 {
-		return fmt.Errorf("%s slot %d: %w", verb, slot, s.notOwned(ctx, slot, epoch))
-	}
-	return nil
-}
-
-// notOwned says why a slot does not have the epoch.
-func (s *Store) notOwned(ctx context.Context, slot int, epoch int64) error {
-	have, _, err := s.look(ctx, slot)
-	if err != nil {
-		return err
-	}
-	return cmp.Or(checkpoint.CompareEpochs(have, epoch), checkpoint.ErrBehind)
+	return s.db.Fail(fmt.Sprintf("%s slot %d", verb, slot), err)
 }

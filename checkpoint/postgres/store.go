@@ -22,17 +22,17 @@ var migrations embed.FS
 // schema holds the tables; it is made when it does not exist. Every statement names it.
 const schema = "kubecdc"
 
-// maxConns: commits of several slots run side by side, and a lease must never wait behind them all.
+// maxConns lets commits of several slots run side by side: a lease must never wait behind them all.
 const maxConns = 8
 
 // Config says where the tables are.
 type Config struct {
 	URL          string // as libpq reads it: postgres://user:password@host:port/database?…
 	PasswordFile string // read at each connect, in place of a password in the URL; empty: none
-	// Relaxed commits do not wait for Postgres' disk (synchronous_commit=off): a crash of Postgres may take back the
-	// last ones, never a part of one and never one before another. It is for sinks whose log tells them again; the
-	// next commit then fails with checkpoint.ErrBehind. Leases and epochs are never relaxed, and what was committed
-	// before one of them is on the disk with it.
+	// Relaxed commits do not wait for Postgres' disk (synchronous_commit=off). A crash of Postgres may undo the last ones, but
+	// never a part of one, nor one before another; the next commit then fails with checkpoint.ErrBehind. It is for sinks whose
+	// log can be read back. Leases and epochs are never relaxed, and what was committed before one of them is on the disk with
+	// it.
 	Relaxed bool
 }
 
@@ -83,7 +83,8 @@ func (s *Store) makeStreams(ctx context.Context, names []change.StreamID, ids ma
 	if _, err := s.db.Exec(ctx, note, s.cluster.Load(), names); err != nil {
 		return err
 	}
-	rows, err := s.db.Query(ctx, `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`, s.cluster.Load(), names)
+	const look = `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`
+	rows, err := s.db.Query(ctx, look, s.cluster.Load(), names)
 	if err != nil {
 		return err
 	}

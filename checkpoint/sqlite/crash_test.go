@@ -40,7 +40,7 @@ func commitForEver(path string) error {
 	// The owner's name is new each time, as after a restart elsewhere.
 	state, err := store.Acquire(ctx, 0, fmt.Sprint("child ", os.Getpid()), time.Hour)
 	for seq := state.Seq + 1; err == nil; seq++ {
-		if err = store.Commit(ctx, checkpointtest.Numbered(state.Epoch, seq)); err == nil {
+		if err = store.Commit(ctx, checkpointtest.StampedCommit(state.Epoch, seq)); err == nil {
 			fmt.Println(seq)
 		}
 	}
@@ -53,7 +53,7 @@ func TestKillInTheMiddleOfCommitsKeepsAllOfThemOrNothing(t *testing.T) {
 		said := killCommitter(t, path, time.Duration(round)*300*time.Microsecond)
 		store := open(t, path) // at once: the dead process's lock is gone
 		checkpointtest.Bind(t, store, "prod", "uid")
-		state := checkpointtest.WantNumbered(t, store, "parent") // at once: so is its lease
+		state := checkpointtest.WantAtomic(t, store, "parent") // at once: so is its lease
 		if state.Seq < said {
 			t.Fatalf("batch %d was committed, but the checkpoint is at %d", said, state.Seq)
 		}

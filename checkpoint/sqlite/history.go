@@ -8,8 +8,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/fold"
-	"kubecdc/checkpoint/internal/positions"
+	"kubecdc/checkpoint/internal/history"
 )
 
 // History gives the latest checkpoints of a slot, newest first.
@@ -18,7 +17,7 @@ func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 	return history, s.fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
-// lookHistory begins at the complete row that the oldest wanted one is folded from.
+// lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from checkpoints where cluster = ?1 and slot = ?2 order by second desc limit ?3),
   oldest as (select min(second) as second from wanted)
@@ -37,7 +36,7 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 		return nil, err
 	}
 	defer rows.Close()
-	var all fold.Fold
+	var all history.Builder
 	for rows.Next() {
 		c, wanted, err := scanRow(rows)
 		if err != nil {
@@ -57,20 +56,52 @@ func scanRow(rows *sql.Rows) (c checkpoint.Checkpoint, wanted bool, err error) {
 	}
 	c.Time = time.UnixMicro(micros).UTC()
 	if wanted {
-		if c.Positions, err = positions.Decode(moved); err != nil {
+		if c.Positions, err = history.DecodePositions(moved); err != nil {
 			return c, wanted, err
 		}
 	}
 	return c, wanted, json.Unmarshal(offsets, &c.Offsets)
 }
 
-// Prune forgets history older than the age, but never the newest of a slot, which is the one that the slot names.
-func (s *Store) Prune(ctx context.Context, age time.Duration) error {
-	err := s.bound()
-	if err == nil {
-		err = s.inTx(ctx, func(tx *sql.Tx) error {
-			return (&pruning{tx: tx, ctx: ctx, cluster: s.cluster.Load(), until: time.Now().Add(-age)}).run()
-		})
+// note adds what moved to the history: to the row of this second, or to a new one, which is complete if it is the first of its
+// hour. json_patch would drop nulls, which neither positions nor offsets have.
+func (t *transaction) note(c checkpoint.Commit, moved, after []byte) error {
+	const last = `select coalesce(max(second), 0) from checkpoints where cluster = ? and slot = ?`
+	const add = `update checkpoints set time = ?4, epoch = ?5, seq = ?6, positions = json_patch(positions, ?7),
+			offsets = json_patch(offsets, ?8)
+		where cluster = ?1 and slot = ?2 and second = ?3`
+	now := time.Now()
+	var second int64
+	if err := t.QueryRowContext(t.ctx, last, t.cluster, c.Slot).Scan(&second); err != nil {
+		return err
 	}
-	return s.fail("prune the history", err)
+	if second < now.Unix() {
+		if firstOfHour := second/3600 < now.Unix()/3600; firstOfHour {
+			return t.noteRow(c, now.Unix(), now, after, true)
+		}
+		return t.noteRow(c, now.Unix(), now, moved, false)
+	}
+	_, err := t.exec(add, t.cluster, c.Slot, second, now.UnixMicro(), c.Epoch, int64(c.Seq),
+		string(history.EncodePositions(c.Positions)), string(moved))
+	return err
+}
+
+// noteRow writes a row, and replaces one of the same second.
+func (t *transaction) noteRow(c checkpoint.Commit, second int64, now time.Time, offsets []byte, complete bool) error {
+	const note = `insert or replace into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+		values (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+	_, err := t.exec(note, t.cluster, c.Slot, second, now.UnixMicro(), c.Epoch, int64(c.Seq),
+		string(history.EncodePositions(c.Positions)), string(offsets), complete)
+	return err
+}
+
+// noteWhole writes a complete row.
+func (t *transaction) noteWhole(c checkpoint.Commit, offsets []byte) error {
+	const last = `select max(coalesce(max(second), 0), ?) from checkpoints where cluster = ? and slot = ?`
+	now := time.Now()
+	var second int64
+	if err := t.QueryRowContext(t.ctx, last, now.Unix(), t.cluster, c.Slot).Scan(&second); err != nil {
+		return err
+	}
+	return t.noteRow(c, second, now, offsets, true)
 }

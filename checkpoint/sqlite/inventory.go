@@ -7,7 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/pack"
+	"kubecdc/checkpoint/internal/compress"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -33,8 +33,10 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 }
 
 // No key is empty, so every key comes after "".
-func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version from inventory
+func (s *Store) inventoryPage(
+	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
+) ([]checkpoint.Object, error) {
+	const look = `select key, uid, resource_version, lost from inventory
 		where stream = (select id from streams where cluster = ? and name = ?) and key > ? order by key limit ?`
 	if err := s.bound(); err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after
 	defer rows.Close()
 	for rows.Next() {
 		var o checkpoint.Object
-		if err := rows.Scan(&o.Key, &o.UID, &o.ResourceVersion); err != nil {
+		if err := rows.Scan(&o.Key, &o.UID, &o.ResourceVersion, &o.Lost); err != nil {
 			return nil, err
 		}
 		page = append(page, o)
@@ -83,11 +85,11 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 	defer rows.Close()
 	for rows.Next() {
 		var key string
-		var packed sql.RawBytes // valid until the next row
-		if err := rows.Scan(&key, &packed); err != nil {
+		var compressed sql.RawBytes // valid until the next row
+		if err := rows.Scan(&key, &compressed); err != nil {
 			return err
 		}
-		if into[key], err = pack.Unpack(packed); err != nil {
+		if into[key], err = compress.Decode(compressed); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 const lookSlots = `select slots from layouts where cluster = ?`
 
-// Slots gives the number of slots, which is the one wanted where there was none.
+// Slots gives the number of slots, and notes the one wanted if there is none.
 func (s *Store) Slots(ctx context.Context, want int) (have int, err error) {
 	const note = `insert into layouts (cluster, slots) values (?, ?) on conflict do update set slots = slots returning slots`
 	if err = s.bound(); err == nil {
@@ -47,16 +47,16 @@ func (s *Store) sameLayout(ctx context.Context) error {
 
 // Relayout changes the number of slots, and adopts it.
 func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
-	err := s.inTx(ctx, func(tx *sql.Tx) error {
-		if err := s.mayRelayout(ctx, tx, r); err != nil {
+	err := s.inTx(ctx, func(t *transaction) error {
+		if err := t.mayRelayout(r); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `update layouts set slots = ? where cluster = ?`, r.To, s.cluster.Load())
+		_, err := t.exec(`update layouts set slots = ? where cluster = ?`, r.To, t.cluster)
 		return err
 	})
 	var other *checkpoint.LayoutError
 	switch {
-	case errors.Is(err, checkpoint.ErrFenced), errors.As(err, &other):
+	case errors.As(err, &other):
 		return err
 	case err != nil:
 		return s.fail(fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To), err)
@@ -66,16 +66,16 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 }
 
 // mayRelayout makes sure that the number is the one to change, and that all slots are the caller's.
-func (s *Store) mayRelayout(ctx context.Context, tx *sql.Tx, r checkpoint.Relayout) error {
+func (t *transaction) mayRelayout(r checkpoint.Relayout) error {
 	var have int
-	if err := tx.QueryRowContext(ctx, lookSlots, s.cluster.Load()).Scan(&have); err != nil {
+	if err := t.QueryRowContext(t.ctx, lookSlots, t.cluster).Scan(&have); err != nil {
 		return err
 	}
 	if have != r.From {
 		return &checkpoint.LayoutError{Want: r.From, Have: have}
 	}
 	for slot := range r.From {
-		if err := own(ctx, tx, s.cluster.Load(), slot, r.Slots[slot].Epoch, r.Slots[slot].Seq); err != nil {
+		if err := check(t.ctx, t, t.cluster, slot, r.Slots[slot].Epoch, r.Slots[slot].Seq); err != nil {
 			return err
 		}
 	}

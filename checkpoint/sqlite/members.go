@@ -51,7 +51,7 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 	return r, s.fail("see who holds the slots", rows.Err())
 }
 
-// Leave forgets the owner.
+// Leave withdraws the owner's heartbeat.
 func (s *Store) Leave(_ context.Context, owner string) error {
 	s.members.mu.Lock()
 	defer s.members.mu.Unlock()

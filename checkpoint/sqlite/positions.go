@@ -7,14 +7,15 @@ import (
 	"kubecdc/change"
 )
 
-const lookPosition = `select name, resource_version, time, ended from positions join streams on id = stream where cluster = ? and name = ?`
+const lookPosition = `select name, resource_version, time, ended
+	from positions join streams on id = stream where cluster = ? and name = ?`
 
 const lookStreams = `select name, coalesce(resource_version, ''), time, coalesce(ended, '')
 	from streams s left join positions p on p.stream = s.id
 	where cluster = ? and (p.stream is not null or exists (select 1 from inventory i where i.stream = s.id))
 	order by name`
 
-// Position gives where a stream stands.
+// Position gives the position of a stream.
 func (s *Store) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
 	found, err := s.positions(ctx, lookPosition, s.cluster.Load(), stream)
 	if err != nil || len(found) == 0 {
@@ -23,7 +24,7 @@ func (s *Store) Position(ctx context.Context, stream change.StreamID) (change.Po
 	return found[0], true, nil
 }
 
-// Streams gives the positions of all streams known, by name.
+// Streams gives the positions of all known streams, by name.
 func (s *Store) Streams(ctx context.Context) ([]change.Position, error) {
 	positions, err := s.positions(ctx, lookStreams, s.cluster.Load())
 	return positions, s.fail("read the positions", err)

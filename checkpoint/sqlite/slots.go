@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -12,7 +11,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-const take = `
+const acquireSlot = `
 insert into slots as s (cluster, slot, epoch, owner, lease_until) values (?1, ?2, 1, ?3, ?4)
 on conflict (cluster, slot) do update set epoch = s.epoch + 1, owner = excluded.owner, lease_until = excluded.lease_until
   where s.owner = excluded.owner or s.lease_until <= ?5
@@ -37,7 +36,7 @@ func (s *Store) acquire(ctx context.Context, slot int, owner string, ttl time.Du
 	}
 	now := time.Now()
 	var offsets []byte
-	row := s.db.QueryRowContext(ctx, take, s.cluster.Load(), slot, owner, now.Add(ttl).UnixMicro(), now.UnixMicro())
+	row := s.db.QueryRowContext(ctx, acquireSlot, s.cluster.Load(), slot, owner, now.Add(ttl).UnixMicro(), now.UnixMicro())
 	if err = row.Scan(&state.Epoch, &state.Seq, &offsets, &state.New); err == nil {
 		err = json.Unmarshal(offsets, &state.Offsets)
 	}
@@ -56,35 +55,6 @@ func (s *Store) held(ctx context.Context, slot int) error {
 	return e
 }
 
-// Check says whether the slot is still owned, and has the batch.
-func (s *Store) Check(ctx context.Context, slot int, epoch int64, seq uint64) error {
-	err := own(ctx, s.db, s.cluster.Load(), slot, epoch, seq)
-	if errors.Is(err, checkpoint.ErrFenced) {
-		return err
-	}
-	return s.fail(fmt.Sprintf("look for batch %d of slot %d", seq, slot), err)
-}
-
-// own gives ErrFenced when the slot has a higher epoch, and ErrBehind when it has a lower one or has not come to the batch.
-func own(ctx context.Context, db rowQuerier, cluster int64, slot int, epoch int64, seq uint64) error {
-	const look = `select epoch, seq from slots where cluster = ? and slot = ?`
-	var haveEpoch int64
-	var haveSeq uint64
-	err := db.QueryRowContext(ctx, look, cluster, slot).Scan(&haveEpoch, &haveSeq)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
-	}
-	if err = checkpoint.CompareEpochs(haveEpoch, epoch); err == nil && haveSeq < seq {
-		return checkpoint.ErrBehind
-	}
-	return err
-}
-
-// rowQuerier is a database, or a transaction of it.
-type rowQuerier interface {
-	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
-}
-
 // Renew extends the lease from now on.
 func (s *Store) Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error {
 	return s.lease(ctx, "renew the lease of", slot, epoch, time.Now().Add(ttl))
@@ -98,11 +68,14 @@ func (s *Store) Release(ctx context.Context, slot int, epoch int64) error {
 func (s *Store) lease(ctx context.Context, verb string, slot int, epoch int64, until time.Time) error {
 	const set = `update slots set lease_until = ? where cluster = ? and slot = ? and epoch = ?`
 	result, err := s.db.ExecContext(ctx, set, until.UnixMicro(), s.cluster.Load(), slot, epoch)
-	if err != nil {
-		return s.fail(fmt.Sprintf("%s slot %d", verb, slot), err)
+	if err == nil && changed(result) == 0 {
+		err = notOwned(ctx, s.db, s.cluster.Load(), slot, epoch)
 	}
-	if n, _ := result.RowsAffected(); n == 0 {
-		return cmp.Or(s.Check(ctx, slot, epoch, 0), checkpoint.ErrBehind)
-	}
-	return nil
+	return s.fail(fmt.Sprintf("%s slot %d", verb, slot), err)
+}
+
+// changed is how many rows a statement has changed.
+func changed(r sql.Result) int64 {
+	n, _ := r.RowsAffected() // this driver always knows
+	return n
 }

@@ -25,8 +25,8 @@ var migrations embed.FS
 
 // Store is a checkpoint.Store in a file that one process has for itself.
 //
-// The file is locked for as long as it is open (locking_mode=EXCLUSIVE), by a lock that the operating system takes
-// back from a process that died. So whoever opens it knows that no other owner lives, and ends all leases.
+// The file is locked while it is open (locking_mode=EXCLUSIVE), by a lock that the operating system takes back from a process
+// that died. So a process that can open the file knows that no other owner lives, and ends all leases.
 type Store struct {
 	db      *sql.DB
 	path    string
@@ -37,13 +37,13 @@ type Store struct {
 
 var _ checkpoint.Store = (*Store)(nil)
 
-// pragmas: synchronous=FULL syncs the log at each commit, so that a commit survives a loss of power as well; with
-// NORMAL the last ones could be undone, after the sink was told that they need not be kept.
+// pragmas has synchronous=FULL, which syncs SQLite's log at each commit, so that a commit survives a loss of power. With NORMAL
+// the last commits could be undone after the sink was told that it need not keep them.
 var pragmas = []string{"locking_mode(exclusive)", "journal_mode(wal)", "synchronous(full)", "foreign_keys(on)",
 	"journal_size_limit(67108864)"}
 
-// Open opens the file, which is made when it does not exist, readable by its owner only. While another process has
-// it open it fails with *checkpoint.InUseError.
+// Open opens the file, and makes one that only its owner can read if there is none. It fails with *checkpoint.InUseError while
+// another process has the file open.
 func Open(ctx context.Context, path string) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -122,18 +122,6 @@ func (s *Store) migrate(ctx context.Context) error {
 
 // Close closes the file, and lets other processes have it.
 func (s *Store) Close() { _ = s.db.Close() }
-
-func (s *Store) inTx(ctx context.Context, do func(*sql.Tx) error) error {
-	tx, err := s.db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer tx.Rollback() // after a commit it does nothing
-	if err := do(tx); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
 
 var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
 

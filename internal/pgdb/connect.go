@@ -36,7 +36,7 @@ func parse(o Options) (*pgxpool.Config, error) {
 	return config, nil
 }
 
-// renew reads anew, for each connection, what may have been changed since the start: the password's file, and the files
+// renew runs before each connection. It reads again what may have changed since the start: the password's file, and the files
 // that the URL names (passfile, sslcert, sslkey, sslrootcert).
 func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 	fresh, err := pgconn.ParseConfig(o.URL)
@@ -57,7 +57,7 @@ func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 	return nil
 }
 
-// unreadable: the URL could be read once, so it is one of its files.
+// unreadable gives the error for a URL that could be read at the start: the fault is in one of its files.
 func (o Options) unreadable(err error) error {
 	var file *fs.PathError
 	if errors.As(err, &file) {
@@ -66,8 +66,7 @@ func (o Options) unreadable(err error) error {
 	return fmt.Errorf("the certificates that the URL in %s names can't be read: sslcert, sslkey or sslrootcert", o.Setting)
 }
 
-// first makes a connection outside the pool. It prepares no statement, since it is not known yet whether it leads to a
-// pooler.
+// first makes a connection outside the pool. It prepares no statement, since there may be a pooler in between.
 func first(ctx context.Context, config *pgx.ConnConfig, o Options) (*pgx.Conn, error) {
 	config = config.Copy()
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -77,7 +76,7 @@ func first(ctx context.Context, config *pgx.ConnConfig, o Options) (*pgx.Conn, e
 	return pgx.ConnectConfig(ctx, config)
 }
 
-// pooled tells whether there is a pooler in between: then the process that was named when the connection was made is not
+// pooled reports whether there is a pooler in between: the process that the server named when the connection was made is then not
 // the one that answers.
 func pooled(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	var pid uint32

@@ -1,5 +1,5 @@
-// Package pgdb is what the Postgres checkpoint store and the Postgres sink share: connecting, bringing a schema up
-// to date, and saying what to do about errors. It knows nothing of what the tables hold.
+// Package pgdb is what the Postgres checkpoint store and the Postgres sink share: it connects, brings a schema up to date, calls
+// functions with a batch of rows, and says what to do about errors. It knows nothing of what the tables hold.
 package pgdb
 
 import (
@@ -50,9 +50,9 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	return db, nil
 }
 
-// prepare brings the schema up to date, and chooses how the pool's connections run statements. A pooler that hands out
-// its connections by the transaction may not know on the next one what was prepared on this one: behind it each statement
-// is sent whole.
+// prepare brings the schema up to date, and chooses how the pool's connections run statements. Behind a pooler by transaction
+// the next transaction may be on another connection, which does not know what was prepared on this one: so each statement is
+// sent whole.
 func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) error {
 	conn, err := first(ctx, config, o)
 	if err != nil {
@@ -80,8 +80,8 @@ func where(c *pgx.ConnConfig, schema string) string {
 	return fmt.Sprintf("postgres://%s@%s/%s (schema %s)", c.User, host, c.Database, schema)
 }
 
-// urlError tells of a URL that can't be read. The parser's own text quotes the URL, with what it takes for the
-// password blotted out; where the URL is malformed that is a guess, so the text is left out.
+// urlError is for a URL that can't be read. The parser's own text quotes the URL and blots out what it takes for the password;
+// in a malformed URL that is a guess, so the text is left out.
 type urlError struct {
 	setting string
 	err     error
@@ -99,5 +99,5 @@ func (e *urlError) Error() string {
 // Is lets tests and callers tell it from failures to connect.
 func (e *urlError) Is(target error) bool { return target == ErrURL }
 
-// ErrURL: the URL can't be parsed. Its cause is withheld, as it may quote the password.
+// ErrURL means that the URL can't be parsed. Its cause is withheld, since it may quote the password.
 var ErrURL = errors.New("malformed Postgres URL")

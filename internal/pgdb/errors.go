@@ -19,11 +19,11 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Passing: passing(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Transient: transient(err)}
 }
 
-// hints: https://www.postgresql.org/docs/current/errcodes-appendix.html. An entry of two letters stands for all
-// codes that begin with them.
+// hints are by error code: https://www.postgresql.org/docs/current/errcodes-appendix.html. Two digits stand for all codes that
+// begin with them.
 var hints = map[string]string{
 	"25006": "this server is read-only: a standby, or a failover is under way; the URL should name the primary",
 	"53100": "the database server's disk is full: make room; it goes on by itself",
@@ -42,19 +42,22 @@ var hints = map[string]string{
 	"3F000": "the schema is missing: was it dropped?",
 }
 
-// gone: what was there when the database was opened was dropped or emptied since.
+// gone reports whether tables were dropped or emptied since the database was opened.
 func gone(err error) bool {
 	var pg *pgconn.PgError
 	return errors.As(err, &pg) && (pg.Code == "23503" || pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "3F000")
 }
 
-// poolerHints: a pooler's own errors have no code that tells them apart. They are PgBouncer's, by a part of their text.
+// poolerHints are for PgBouncer's own errors, by a part of their text, since no code tells them apart.
 var poolerHints = []struct{ text, hint string }{
 	{"unsupported startup parameter", "the pooler in between lets no session choose this: take it out of the URL, or set it for " +
 		"the role or database in Postgres, or name it in PgBouncer's ignore_startup_parameters"},
-	{"statement pooling mode", "the pooler in between must pool by transaction or by session (PgBouncer's pool_mode), not by statement"},
-	{"query_wait_timeout", "the pooler in between has no connection to Postgres free: raise its pool size, or see whether Postgres runs"},
-	{"prepared statement", "a pooler that was not there at the start? Restart the exporter, or put default_query_exec_mode=exec in the URL"},
+	{"statement pooling mode", "the pooler in between must pool by transaction or by session " +
+		"(PgBouncer's pool_mode), not by statement"},
+	{"query_wait_timeout", "the pooler in between has no connection to Postgres free: " +
+		"raise its pool size, or see whether Postgres runs"},
+	{"prepared statement", "a pooler that was not there at the start? " +
+		"Restart the exporter, or put default_query_exec_mode=exec in the URL"},
 }
 
 func hint(err error) string {
@@ -76,18 +79,20 @@ func hint(err error) string {
 	return ""
 }
 
-// passingCodes are of a database that has no time or no room now, or is being started, stopped or failed over.
+// transientCodes are the errors of a database that has no time or no room now, or is being started, stopped or failed over.
 // https://www.postgresql.org/docs/current/errcodes-appendix.html
-var passingCodes = []string{"08000", "08001", "08003", "08006", "25006", "40001", "40P01", "53", "55P03", "57P01", "57P02", "57P03", "58"}
+var transientCodes = []string{"08000", "08001", "08003", "08006", "25006", "40001", "40P01", "53",
+	"55P03", "57P01", "57P02", "57P03", "58"}
 
-// poolerWaits are what a PgBouncer says whose Postgres is away or busy, by a part of the text: it has one code for all.
-var poolerWaits = []string{"server_login_retry", "server login has been failing", "cannot connect to server", "query_wait_timeout"}
+// poolerWaits are parts of PgBouncer's errors while its Postgres is away or busy: it has one code for all.
+var poolerWaits = []string{"server_login_retry", "server login has been failing", "cannot connect to server",
+	"query_wait_timeout"}
 
-// passing: waiting may mend it. A refused login or certificate, or a database that does not exist, does not pass.
-func passing(err error) bool {
+// transient reports whether waiting may mend the failure. It does not mend a refused login or certificate, or a missing database.
+func transient(err error) bool {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
-		return slices.ContainsFunc(passingCodes, func(code string) bool { return strings.HasPrefix(pg.Code, code) }) ||
+		return slices.ContainsFunc(transientCodes, func(code string) bool { return strings.HasPrefix(pg.Code, code) }) ||
 			slices.ContainsFunc(poolerWaits, func(text string) bool { return strings.Contains(pg.Message, text) })
 	}
 	var broken *net.OpError
@@ -95,7 +100,7 @@ func passing(err error) bool {
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// unreachable: no connection was made, or there is nobody at its other end any more.
+// unreachable reports whether no connection was made, or nobody is at its other end any more.
 func unreachable(err error) bool {
 	var dns *net.DNSError
 	var connect *pgconn.ConnectError

@@ -12,12 +12,11 @@ import (
 	"kubecdc/internal/schema"
 )
 
-// The advisory lock that one process holds while it makes or changes a schema: "kubecdc" as a number.
+// migrationLock is the advisory lock that a process holds while it makes or changes a schema: "kubecdc" as a number.
 const migrationLock = 0x6b756265636463
 
-// migration is one connection's work of bringing a schema up to date. All of it is one transaction: either it is all there
-// or nothing, and it needs nothing of a session that a pooler (PgBouncer) would not keep. That is why goose is not used here
-// as it is for SQLite: it locks by session.
+// migration brings a schema up to date in one transaction: either all of it is there or nothing, and it needs nothing of a
+// session, which a pooler (PgBouncer) would not keep. goose, which SQLite's migrations use, locks by session.
 type migration struct {
 	Options
 	tx pgx.Tx
@@ -38,7 +37,7 @@ func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 	})
 }
 
-// table says which files were run.
+// table names the table of the files that were run.
 func (m *migration) table() string { return pgx.Identifier{m.Schema, "migrations"}.Sanitize() }
 
 // version is 0 for a schema that was just made. Each step looks first, since "if not exists" wants the right to create a
@@ -99,7 +98,7 @@ func (m *migration) run(ctx context.Context, file string, version int) error {
 	return err
 }
 
-// fixFunctions: what runs a function may have any search_path.
+// fixFunctions sets the search_path of each function to its schema, since callers may have any.
 const fixFunctions = `
 do $$
 declare f regprocedure;

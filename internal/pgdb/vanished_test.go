@@ -24,15 +24,15 @@ func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 	vanish := func(p *servers.Proxy) error { return p.Vanish() }
 	hang := func(p *servers.Proxy) error { p.Freeze(); return nil }
 	for name, test := range map[string]struct {
-		statement string
-		ask       func(context.Context, *pgdb.DB, string) error
-		fault     func(*servers.Proxy) error
-		want      string
+		seconds int32 // that it is at work
+		ask     func(ctx context.Context, db *pgdb.DB, seconds int32) error
+		fault   func(*servers.Proxy) error
+		want    string
 	}{
-		"it vanishes before a statement":  {"select 'ok'", query, vanish, ""},
-		"it vanishes while it is at work": {"select pg_sleep(60)::text", query, vanish, ""},
-		"it hangs before a call":          {"select 'ok'", call, hang, "no answer within 3s"},
-		"it hangs while it is at work":    {"select pg_sleep(60)::text", call, hang, "no answer within 3s"},
+		"it vanishes before a statement":  {0, query, vanish, ""},
+		"it vanishes while it is at work": {60, query, vanish, ""},
+		"it hangs before a call":          {0, call, hang, "no answer within 3s"},
+		"it hangs while it is at work":    {60, call, hang, "no answer within 3s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -42,14 +42,14 @@ func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 			database := servers.Database(t)
 			db := openAt(t, database, proxy, "tcp_user_timeout=2000&connect_timeout=2")
 			done := make(chan error, 1)
-			if strings.Contains(test.statement, "sleep") {
-				go func() { done <- test.ask(t.Context(), db, test.statement) }()
+			if test.seconds > 0 {
+				go func() { done <- test.ask(t.Context(), db, test.seconds) }()
 				awaitSleeper(t, database)
 				must(t, test.fault(proxy))
 			} else {
-				must(t, test.ask(t.Context(), db, test.statement)) // the connection is there
+				must(t, test.ask(t.Context(), db, test.seconds)) // the connection is there
 				must(t, test.fault(proxy))
-				go func() { done <- test.ask(t.Context(), db, test.statement) }()
+				go func() { done <- test.ask(t.Context(), db, test.seconds) }()
 			}
 			select {
 			case err := <-done:
@@ -63,12 +63,16 @@ func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 			must(t, proxy.Restore())
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if err := test.ask(ctx, db, "select 'ok'"); err != nil && test.ask(ctx, db, "select 'ok'") != nil {
+			if err := test.ask(ctx, db, 0); err != nil && test.ask(ctx, db, 0) != nil {
 				t.Errorf("once it is back: %v", err)
 			}
 		})
 	}
 }
+
+// naps has a function that is at work for some seconds.
+var naps = fstest.MapFS{"migrations/00001_nap.sql": {Data: []byte(
+	`create function nap(in_seconds int) returns text language sql as 'select pg_sleep(in_seconds)::text';`)}}
 
 func openAt(t *testing.T, database string, proxy *servers.Proxy, options string) *pgdb.DB {
 	t.Helper()
@@ -76,19 +80,19 @@ func openAt(t *testing.T, database string, proxy *servers.Proxy, options string)
 	must(t, err)
 	u.Host = proxy.Address
 	u.RawQuery += "&" + options
-	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: u.String(), Schema: "empty", Migrations: fstest.MapFS{}, Setting: "KUBECDC_CHECKPOINT"})
+	db, err := pgdb.Open(t.Context(), pgdb.Options{URL: u.String(), Schema: "naps", Migrations: naps, Setting: "KUBECDC_CHECKPOINT"})
 	must(t, err)
 	t.Cleanup(db.Close)
 	return db
 }
 
-func call(ctx context.Context, db *pgdb.DB, statement string) error {
-	_, err := db.Call(ctx, statement, nil, nil)
+func call(ctx context.Context, db *pgdb.DB, seconds int32) error {
+	_, err := db.Call(ctx, "naps.nap", pgdb.Int4("in_seconds", seconds))
 	return err
 }
 
-func query(ctx context.Context, db *pgdb.DB, statement string) error {
-	_, err := db.Exec(ctx, statement)
+func query(ctx context.Context, db *pgdb.DB, seconds int32) error {
+	_, err := db.Exec(ctx, "select pg_sleep($1)", float64(seconds))
 	return err
 }
 

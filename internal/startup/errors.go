@@ -27,7 +27,7 @@ func Passing(err error) bool {
 	var request *url.Error
 	switch {
 	case errors.As(err, &db):
-		return db.Passing // classified by the database's package
+		return db.Transient // classified by the database's package
 	case errors.As(err, &proxy):
 		return proxy.Code >= http.StatusInternalServerError // 5xx: the proxy can't reach the server; 403 and 407 are its rules
 	case errors.As(err, &status):

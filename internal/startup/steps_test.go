@@ -144,7 +144,7 @@ func TestWhatPasses(t *testing.T) {
 		{&url.Error{Op: "Get", Err: &net.OpError{Op: "remote error", Err: errors.New("tls: bad certificate")}}, false},
 		{refused(401, 0), false},
 		{refused(504, 0), true},
-		{&dberror.Error{Err: dial, Passing: true}, true},
+		{&dberror.Error{Err: dial, Transient: true}, true},
 		{&dberror.Error{Err: dial}, false},
 		{errors.New("no idea"), false},
 	} {

@@ -5,136 +5,111 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgtype"
-
 	"kubecdc/change"
 	"kubecdc/internal/pgdb"
 )
 
-// changeColumns are the changes of a batch as arrays, one for each column.
-type changeColumns struct {
-	time, op, apiVersion, group, kind, resource, namespace, name, uid, version pgdb.Array
-	inferred, gap, stream, before, after, last                                 pgdb.Array
+// changeRow is a row of the table changes.
+type changeRow struct {
+	*change.Change
+	last bool // whether it is the last change of its object in the batch
 }
 
-var changeTypes = []uint32{
-	pgtype.TimestamptzArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID,
-	pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID,
-	pgtype.BoolArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.JSONArrayOID, pgtype.JSONArrayOID,
-	pgtype.BoolArrayOID,
+var changeColumns = []pgdb.Column[changeRow]{
+	pgdb.TimeColumn("change_time", func(r changeRow) time.Time { return r.Time }),
+	pgdb.TextColumn("change_op", func(r changeRow) string { return r.Op.String() }),
+	pgdb.TextColumn("change_api_version", func(r changeRow) string { return r.Stream.Resource.APIVersion() }),
+	pgdb.TextColumn("change_group", func(r changeRow) string { return r.Stream.Resource.Group }),
+	pgdb.TextColumn("change_kind", func(r changeRow) string { return r.Stream.Resource.Kind }),
+	pgdb.TextColumn("change_resource", func(r changeRow) string { return r.Stream.Resource.Plural }),
+	pgdb.TextColumn("change_namespace", func(r changeRow) string { return r.Namespace }),
+	pgdb.TextColumn("change_name", func(r changeRow) string { return r.Name }),
+	pgdb.TextColumn("change_uid", func(r changeRow) string { return r.UID }),
+	pgdb.TextColumn("change_version", func(r changeRow) string { return string(r.ResourceVersion) }),
+	pgdb.BoolColumn("change_inferred", func(r changeRow) bool { return r.Inferred }),
+	pgdb.TextOrNullColumn("change_gap", func(r changeRow) string { return r.Gap }),
+	pgdb.TextColumn("change_stream", func(r changeRow) string { return string(r.Stream.ID()) }),
+	pgdb.JSONColumn("change_before", func(r changeRow) []byte { return r.Before }),
+	pgdb.JSONColumn("change_after", func(r changeRow) []byte { return r.After }),
+	pgdb.BoolColumn("change_last", func(r changeRow) bool { return r.last }),
 }
 
-func (c *changeColumns) all() []*pgdb.Array {
-	return []*pgdb.Array{&c.time, &c.op, &c.apiVersion, &c.group, &c.kind, &c.resource, &c.namespace, &c.name, &c.uid,
-		&c.version, &c.inferred, &c.gap, &c.stream, &c.before, &c.after, &c.last}
+// controlRow is a row of the table control.
+type controlRow struct {
+	*change.Control
+	record []byte // all of it, as JSON
 }
 
-func (c *changeColumns) fill(changes []change.Change, last map[place]int) {
-	reset(c.all(), changeTypes)
-	for i := range changes {
-		ch := &changes[i]
-		c.add(ch, last[placeOf(ch)] == i)
-	}
+var controlColumns = []pgdb.Column[controlRow]{
+	pgdb.TimeColumn("control_time", func(r controlRow) time.Time { return time.UnixMilli(r.TimeMs) }),
+	pgdb.TextColumn("control_type", func(r controlRow) string { return r.Type }),
+	pgdb.TextOrNullColumn("control_stream", func(r controlRow) string { return string(r.Stream) }),
+	pgdb.JSONColumn("control_record", func(r controlRow) []byte { return r.record }),
 }
 
-func (c *changeColumns) add(ch *change.Change, last bool) {
-	r := &ch.Stream.Resource
-	c.time.Time(ch.Time)
-	c.op.Text(ch.Op.String())
-	c.apiVersion.Text(r.APIVersion())
-	c.group.Text(r.Group)
-	c.kind.Text(r.Kind)
-	c.resource.Text(r.Plural)
-	c.namespace.Text(ch.Namespace)
-	c.name.Text(ch.Name)
-	c.uid.Text(ch.UID)
-	c.version.Text(string(ch.ResourceVersion))
-	c.inferred.Bool(ch.Inferred)
-	optional(&c.gap, ch.Gap)
-	c.stream.Text(string(ch.Stream.ID()))
-	c.before.Bytes(ch.Before)
-	c.after.Bytes(ch.After)
-	c.last.Bool(last)
+var deadLetterColumns = []pgdb.Column[*change.Malformed]{
+	pgdb.TextColumn("letter_stream", func(m *change.Malformed) string { return string(m.Stream) }),
+	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return plainText(m.Reason) }),
+	pgdb.ByteaColumn("letter_body", func(*change.Malformed) bool { return true },
+		func(dst []byte, m *change.Malformed) []byte { return append(dst, m.Bytes...) }),
 }
 
-func (c *changeColumns) appendTo(values [][]byte) [][]byte { return appendParams(values, c.all()) }
-
-// controlColumns are the control records of a batch as arrays, one for each column.
-type controlColumns struct{ time, kind, stream, record pgdb.Array }
-
-var controlTypes = []uint32{pgtype.TimestamptzArrayOID, pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.JSONArrayOID}
-
-func (c *controlColumns) all() []*pgdb.Array {
-	return []*pgdb.Array{&c.time, &c.kind, &c.stream, &c.record}
-}
-
-func (c *controlColumns) fill(controls []change.Control, uid string) error {
-	reset(c.all(), controlTypes)
-	for i := range controls {
-		controls[i].ClusterUID = uid
-		record, err := json.Marshal(&controls[i])
-		if err != nil {
-			return err
-		}
-		c.time.Time(time.UnixMilli(controls[i].TimeMs))
-		c.kind.Text(controls[i].Type)
-		optional(&c.stream, string(controls[i].Stream))
-		c.record.Bytes(record)
-	}
-	return nil
-}
-
-func (c *controlColumns) appendTo(values [][]byte) [][]byte { return appendParams(values, c.all()) }
-
-// letterColumns are what of a batch could not be read, as arrays, one for each column.
-type letterColumns struct{ stream, reason, body pgdb.Array }
-
-var letterColumnTypes = []uint32{pgtype.TextArrayOID, pgtype.TextArrayOID, pgtype.ByteaArrayOID}
-
-func (c *letterColumns) all() []*pgdb.Array { return []*pgdb.Array{&c.stream, &c.reason, &c.body} }
-
-func (c *letterColumns) fill(malformed []change.Malformed) {
-	reset(c.all(), letterColumnTypes)
-	for i := range malformed {
-		m := &malformed[i]
-		c.stream.Text(string(m.Stream))
-		c.reason.Text(plainText(m.Reason)) // it may quote what could not be read
-		c.body.Bytes(append([]byte{}, m.Bytes...))
-	}
-}
-
-func (c *letterColumns) appendTo(values [][]byte) [][]byte { return appendParams(values, c.all()) }
-
-// plainText leaves out what a column of type text can't hold.
+// plainText replaces what a column of type text can't hold: a reason may quote what can't be read.
 func plainText(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// elementOf: the type of an array's elements.
-var elementOf = map[uint32]uint32{
-	pgtype.TextArrayOID: pgtype.TextOID, pgtype.BoolArrayOID: pgtype.BoolOID,
-	pgtype.JSONArrayOID: pgtype.JSONOID, pgtype.TimestamptzArrayOID: pgtype.TimestamptzOID,
-	pgtype.ByteaArrayOID: pgtype.ByteaOID,
+// batchRows are the rows of one batch. They are used again for the next one.
+type batchRows struct {
+	changes  *pgdb.Rows[changeRow]
+	controls *pgdb.Rows[controlRow]
+	letters  *pgdb.Rows[*change.Malformed]
+	last     map[objectKey]int // the last change of each object in the batch
 }
 
-func reset(columns []*pgdb.Array, types []uint32) {
-	for i, a := range columns {
-		a.Reset(elementOf[types[i]])
+func newBatchRows() *batchRows {
+	return &batchRows{changes: pgdb.NewRows(changeColumns), controls: pgdb.NewRows(controlColumns),
+		letters: pgdb.NewRows(deadLetterColumns), last: map[objectKey]int{}}
+}
+
+func (r *batchRows) fill(b *change.Batch, clusterUID string) error {
+	r.fillChanges(b.Changes)
+	r.letters.Reset()
+	for i := range b.Malformed {
+		r.letters.Add(&b.Malformed[i])
+	}
+	r.controls.Reset()
+	for i := range b.Controls {
+		c := &b.Controls[i]
+		c.ClusterUID = clusterUID
+		record, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		r.controls.Add(controlRow{c, record})
+	}
+	return nil
+}
+
+func (r *batchRows) fillChanges(changes []change.Change) {
+	clear(r.last)
+	for i := range changes {
+		r.last[keyOf(&changes[i])] = i
+	}
+	r.changes.Reset()
+	for i := range changes {
+		c := &changes[i]
+		r.changes.Add(changeRow{c, r.last[keyOf(c)] == i})
 	}
 }
 
-func appendParams(values [][]byte, columns []*pgdb.Array) [][]byte {
-	for _, a := range columns {
-		values = append(values, a.Param())
-	}
-	return values
+func (r *batchRows) appendParams(params []pgdb.Param) []pgdb.Param {
+	return r.letters.AppendParams(r.controls.AppendParams(r.changes.AppendParams(params)))
 }
 
-// optional writes null for what does not apply.
-func optional(a *pgdb.Array, text string) {
-	if text == "" {
-		a.Null()
-		return
-	}
-	a.Text(text)
+// objectKey is the primary key of the table objects, within a cluster.
+type objectKey struct{ group, resource, namespace, name string }
+
+func keyOf(c *change.Change) objectKey {
+	return objectKey{c.Stream.Resource.Group, c.Stream.Resource.Plural, c.Namespace, c.Name}
 }

@@ -11,8 +11,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Open takes the slot: it fences earlier owners, in a transaction of its own, which waits for a batch that is just being
-// written.
+// Open fences earlier owners of the slot, in a transaction of its own, which waits for a batch that is being written.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
 	at, err := s.fence(ctx, slot, epoch, from)
@@ -24,10 +23,10 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	if err := s.makeRoom(ctx); err != nil {
+	if err := s.makePartitions(ctx); err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at}
+	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
 	switch {
 	case from.New:
@@ -41,7 +40,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			return log.readTail(ctx, from.Seq, visit)
 		}
 	}
-	log.begin()
+	log.startMaintenance()
 	return opened, nil
 }
 
@@ -52,27 +51,27 @@ type tail struct {
 	epoch int64  // batches of older epochs were given up
 }
 
-// fence raises the slot's epoch, unless the tables are another cluster's, or the epoch is as high already.
+// fence raises the slot's epoch, unless the tables are another cluster's, or the slot has this epoch or a higher one.
 func (s *Sink) fence(ctx context.Context, slot int, epoch int64, from sinks.Durable) (tail, error) {
-	var known *int64 // of the checkpoint; one that is new reads no batch back
+	var checkpointed *int64 // null where the checkpoint is new: it reads no batch back
 	if seq := int64(from.Seq); !from.New {
-		known = &seq
+		checkpointed = &seq
 	}
 	t := tail{slot: slot}
-	err := s.db.Soon(ctx, 0, func(ctx context.Context) error { return s.raise(ctx, &t, epoch, known) })
+	err := s.db.WithDeadline(ctx, 0, func(ctx context.Context) error { return s.raise(ctx, &t, epoch, checkpointed) })
 	return t, err
 }
 
-func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, known *int64) error {
+func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, checkpointed *int64) error {
 	return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-		if err := s.belong(ctx, tx); err != nil {
+		if err := s.bindCluster(ctx, tx); err != nil {
 			return err
 		}
-		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, known) values ($1, $2, $3, coalesce($4, 0))
-			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), known = coalesce($4, s.seq)
+		const raise = `insert into kubecdc_log.slots as s (cluster, slot, epoch, checkpointed) values ($1, $2, $3, coalesce($4, 0))
+			on conflict (cluster, slot) do update set epoch = excluded.epoch, opened_at = now(), checkpointed = coalesce($4, s.seq)
 			where s.epoch < excluded.epoch returning seq, tail_epoch, xmax = 0`
 		var first bool
-		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, known).Scan(&t.seq, &t.epoch, &first)
+		err := tx.QueryRow(ctx, raise, s.cluster, t.slot, epoch, checkpointed).Scan(&t.seq, &t.epoch, &first)
 		switch {
 		case errors.Is(err, pgx.ErrNoRows):
 			return s.newer(ctx, tx, t.slot)
@@ -83,8 +82,8 @@ func (s *Sink) raise(ctx context.Context, t *tail, epoch int64, known *int64) er
 	})
 }
 
-// unused makes sure that a slot that slots does not know has no batch of this epoch, or a newer one: were slots emptied, two
-// batches could have one number.
+// unused makes sure that a slot without a row in slots has no batch of this epoch or a newer one. If slots was emptied, two
+// batches could have one number otherwise.
 func (s *Sink) unused(ctx context.Context, tx pgx.Tx, slot int, epoch int64) error {
 	e := &sinks.NewerEpochError{Slot: slot}
 	const look = `select coalesce(max(epoch), 0) from kubecdc_log.batches where cluster = $1 and slot = $2`
@@ -94,7 +93,7 @@ func (s *Sink) unused(ctx context.Context, tx pgx.Tx, slot int, epoch int64) err
 	return e
 }
 
-// newer says which epoch the slot has.
+// newer gives the error that names the slot's epoch.
 func (s *Sink) newer(ctx context.Context, tx pgx.Tx, slot int) error {
 	e := &sinks.NewerEpochError{Slot: slot}
 	const look = `select epoch from kubecdc_log.slots where cluster = $1 and slot = $2`
@@ -104,8 +103,8 @@ func (s *Sink) newer(ctx context.Context, tx pgx.Tx, slot int) error {
 	return e
 }
 
-// belong notes whose rows the cluster's are, the first time, and then compares.
-func (s *Sink) belong(ctx context.Context, tx pgx.Tx) error {
+// bindCluster notes the cluster's uid the first time, and compares it later. It updates the history that the cluster asks for.
+func (s *Sink) bindCluster(ctx context.Context, tx pgx.Tx) error {
 	if s.uid == "" {
 		return nil
 	}
@@ -121,6 +120,7 @@ func (s *Sink) belong(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
+// compare gives *sinks.OtherClusterError where the tables have another cluster of this name.
 func (s *Sink) compare(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 }) error {
@@ -132,7 +132,8 @@ func (s *Sink) compare(ctx context.Context, db interface {
 	case err != nil:
 		return err
 	}
-	return &sinks.OtherClusterError{Log: s.db.Where(), Cluster: s.cluster, Stored: stored, Found: s.uid, Setting: "KUBECDC_SINK_POSTGRES"}
+	return &sinks.OtherClusterError{Log: s.db.Where(), Cluster: s.cluster, Stored: stored, Found: s.uid,
+		Setting: "KUBECDC_SINK_POSTGRES"}
 }
 
 // Meet compares as Open does.

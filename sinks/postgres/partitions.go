@@ -12,7 +12,7 @@ import (
 
 const day = 24 * time.Hour
 
-// days is how long a partition is: what is dropped is late by less than that, and no query has many partitions to look into.
+// days is how many days a partition holds. A change is dropped late by less than that, and no query reads many partitions.
 func (s *Sink) days() int {
 	switch {
 	case s.history <= 14*day:
@@ -23,17 +23,17 @@ func (s *Sink) days() int {
 	return 28
 }
 
-// makeRoom makes the partitions for what is written next.
-func (s *Sink) makeRoom(ctx context.Context) error {
-	return s.db.Soon(ctx, 0, func(ctx context.Context) error {
+// makePartitions makes the partitions of what is written next.
+func (s *Sink) makePartitions(ctx context.Context) error {
+	return s.db.WithDeadline(ctx, 0, func(ctx context.Context) error {
 		_, err := s.db.Exec(ctx, `select kubecdc_log.make_partitions($1)`, s.days())
 		return err
 	})
 }
 
-// keepUp makes partitions ahead and drops those that are older than the history, for as long as the log is open. Where the
-// first fails for as long as a partition, writing fails too; then the slot is opened anew, which makes them.
-func (l *slotLog) keepUp(ctx context.Context) {
+// maintain makes partitions ahead, and drops those that are older than the history, as long as the log is open. If it fails to
+// make them for as many days as a partition holds, writing fails too; then the slot is opened anew, which makes them.
+func (l *slotLog) maintain(ctx context.Context) {
 	for wait := l.sink.upkeep / 60; ; {
 		select {
 		case <-ctx.Done():
@@ -41,7 +41,7 @@ func (l *slotLog) keepUp(ctx context.Context) {
 		case <-time.After(wait):
 		}
 		wait = l.sink.upkeep
-		err := l.sink.makeRoom(ctx)
+		err := l.sink.makePartitions(ctx)
 		for name := "any"; err == nil && name != ""; {
 			if name, err = l.dropOne(ctx); name != "" && err == nil {
 				l.sink.log.Info("dropped a partition that is older than KUBECDC_SINK_POSTGRES_HISTORY", "partition", schema+"."+name)
@@ -49,27 +49,29 @@ func (l *slotLog) keepUp(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			wait /= 10
-			l.sink.log.Warn("the log's partitions can't be looked after", "again_in", wait.String(),
+			l.sink.log.Warn("the partitions of the log can't be made or dropped now", "again_in", wait.String(),
 				"error", l.sink.db.Fail("make partitions ahead and drop old ones", err))
 		}
 	}
 }
 
-// oldest gives the next partition to drop, batches first. None has what a slot may have to read back. Only the owner of a slot
-// gets an answer, and one at a time.
+// oldest selects the next partition to drop, those of batches first. It is never one with a batch that a slot may have to read
+// back. Only the owner of the slot gets an answer.
 const oldest = `select p.parent, p.name, p.lower, p.upper from kubecdc_log.partitions p
-	where p.upper <= (select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)
+	where p.upper <= (
+			select case when count(*) = count(history) then kubecdc_log.clock() - max(history) end from kubecdc_log.clusters)
 		and exists (select from kubecdc_log.slots where cluster = $1 and slot = $2 and epoch = $3)
 		and not exists (select from kubecdc_log.slots s join kubecdc_log.batches b on (b.cluster, b.slot) = (s.cluster, s.slot)
-			where b.epoch >= s.tail_epoch and b.seq > s.known and b.written >= p.lower and b.written < p.upper)
+			where b.epoch >= s.tail_epoch and b.seq > s.checkpointed and b.written >= p.lower and b.written < p.upper)
 	order by p.upper, p.parent limit 1`
 
-// dropOne drops a partition, and gives its name, or none where there is none to drop. Whoever reads the table at length keeps
-// it from that: then it gives up soon, since writers wait behind it.
+// dropOne drops a partition and gives its name, which is empty if there is none to drop. One owner does so at a time. A long
+// read of the table keeps it from that: then it gives up after half a second, since writers queue behind it.
 func (l *slotLog) dropOne(ctx context.Context) (name string, err error) {
 	err = pgx.BeginFunc(ctx, l.sink.db, func(tx pgx.Tx) error {
 		var mine bool
-		const alone = `select pg_try_advisory_xact_lock(hashtextextended('kubecdc_log.drop', 0)), set_config('lock_timeout', '500ms', true)`
+		const alone = `select pg_try_advisory_xact_lock(hashtextextended('kubecdc_log.drop', 0)),
+			set_config('lock_timeout', '500ms', true)`
 		if err := tx.QueryRow(ctx, alone).Scan(&mine, nil); err != nil || !mine {
 			return err
 		}
@@ -90,14 +92,14 @@ func (l *slotLog) dropOne(ctx context.Context) (name string, err error) {
 	return name, err
 }
 
-// keepPositions keeps what the batches of a partition tell that nothing else does.
+// keepPositions keeps the positions that only the batches of a dropped partition have.
 const keepPositions = `insert into kubecdc_log.positions as k (cluster, stream, version, moved, ended, written)
 	select distinct on (cluster, stream) cluster, stream, version, moved, ended, since from (` + moves + `) m
 	where written >= $1 and written < $2 order by cluster, stream, since desc, rank desc
 	on conflict (cluster, stream) do update set version = excluded.version, moved = excluded.moved, ended = excluded.ended,
 		written = excluded.written where excluded.written >= k.written`
 
-// interval is null for ever.
+// interval gives the history as a parameter: null is for ever.
 func interval(history time.Duration) *time.Duration {
 	if history == sinks.Forever {
 		return nil

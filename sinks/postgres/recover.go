@@ -11,14 +11,14 @@ import (
 	"kubecdc/sinks"
 )
 
-// readTail reads the batches after a number, one after another, up to where the slot stood when this owner came. Each takes two
-// statements that find it by key; no cursor stays open while the caller is at work.
+// readTail reads the batches after from, one after another, up to where the slot stood when this owner opened it. Each takes two
+// statements that find it by key: no cursor stays open while the caller works.
 func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.Recovered) error) error {
-	at := stored{epoch: l.at.epoch} // before the first batch of that epoch
+	at := storedBatch{epoch: l.at.epoch} // before the first batch of that epoch
 	streams := map[change.StreamID]*change.Stream{}
 	for seq := from + 1; seq <= l.at.seq; seq++ {
 		var changes []change.Change
-		err := l.sink.db.Soon(ctx, 0, func(ctx context.Context) (err error) {
+		err := l.sink.db.WithDeadline(ctx, 0, func(ctx context.Context) (err error) {
 			if at, err = l.batchAfter(ctx, at, from); err == nil && at.seq == seq {
 				changes, err = l.changesOf(ctx, at, streams)
 			}
@@ -40,22 +40,22 @@ func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.R
 	return nil
 }
 
-// lost gives up what was to be read: the next batch starts the numbers over.
+// lost gives up the rest of the tail. The next batch then follows the checkpoint's.
 func (l *slotLog) lost(format string, args ...any) *sinks.LostTailError {
 	l.restart = true
 	return &sinks.LostTailError{Reason: fmt.Sprintf(format, args...)}
 }
 
-// stored is a row of batches.
-type stored struct {
+// storedBatch is a row of the table batches.
+type storedBatch struct {
 	epoch     int64
 	seq       uint64
 	changes   int
 	positions []change.Position
 }
 
-// batchAfter gives the row that follows another one; those up to a number are passed over.
-func (l *slotLog) batchAfter(ctx context.Context, at stored, from uint64) (b stored, err error) {
+// batchAfter gives the row that follows at, and is of a higher number than from.
+func (l *slotLog) batchAfter(ctx context.Context, at storedBatch, from uint64) (b storedBatch, err error) {
 	const look = `select epoch, seq, changes, positions from kubecdc_log.batches
 		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 order by epoch, seq limit 1`
 	err = l.sink.db.QueryRow(ctx, look, l.sink.cluster, l.slot, at.epoch, int64(at.seq), int64(from)).
@@ -63,8 +63,10 @@ func (l *slotLog) batchAfter(ctx context.Context, at stored, from uint64) (b sto
 	return b, err
 }
 
-// changesOf reads a batch's changes, in their order.
-func (l *slotLog) changesOf(ctx context.Context, b stored, streams map[change.StreamID]*change.Stream) ([]change.Change, error) {
+// changesOf reads the changes of a batch, in their order.
+func (l *slotLog) changesOf(
+	ctx context.Context, b storedBatch, streams map[change.StreamID]*change.Stream,
+) ([]change.Change, error) {
 	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
 	rows, err := l.sink.db.Query(ctx, look, l.sink.cluster, l.slot, b.epoch, int64(b.seq))

@@ -1,6 +1,6 @@
-// Package postgres keeps the log in tables: every change, the current state of every object, and what tells a quiet
-// stream from a broken one. A batch is one statement, and so is all or nothing. It knows nothing of the API server,
-// and of checkpoints sinks.Durable alone; its own tables say what is durable.
+// Package postgres keeps the log in tables: every change, the current state of every object, and the control records. A batch
+// is one statement, so it is written whole or not at all. The package knows nothing of the API server, and of checkpoints only
+// sinks.Durable: its own tables say what is durable.
 package postgres
 
 import (
@@ -19,23 +19,23 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// schema holds the tables; it is made when it does not exist. Every statement names it. It is not the checkpoint's: both may be in one
-// database.
+// schema holds the tables; it is made when it does not exist. Every statement names it. It is not the checkpoint's: both may be
+// in one database.
 const schema = "kubecdc_log"
 
 // Kind is the sink's. The checkpoint must not forget what it acknowledged: partitions may be dropped after that.
 var Kind = sinks.Kind{Name: "postgres"}
 
-// maxConns: slots write side by side.
+// maxConns lets slots write side by side.
 const maxConns = 8
 
-// Config says where the tables are, and of which cluster they tell.
+// Config says where the tables are, and which cluster's changes are written there.
 type Config struct {
 	URL          string   // as libpq reads it: postgres://user:password@host:port/database?…
 	PasswordFile string   // read at each connect, in place of a password in the URL; empty: none
 	Cluster      string   // the column cluster of all rows; several clusters can share the tables
-	ClusterUID   string   // what tells the cluster from all others of that name; it never changes
-	ClusterIDs   []string // all that it may be known by: what names one of them is this cluster's too
+	ClusterUID   string   // the cluster's identity; it never changes
+	ClusterIDs   []string // all identities that the cluster may have been known by: tables that name one of them are its own
 
 	// History is how long every change stays, at least. Default sinks.Forever.
 	History time.Duration
@@ -48,7 +48,7 @@ type Sink struct {
 	db      *pgdb.DB
 	cluster string
 	uid     string   // of the cluster; empty: it is not compared
-	uids    []string // others that it may be known by
+	uids    []string // the other identities that it may have been known by
 	history time.Duration
 	upkeep  time.Duration
 	log     *slog.Logger

@@ -29,7 +29,7 @@ type (
 )
 
 func (m textMap) Put(key, uid string, version change.ResourceVersion) {
-	m[key] = textEntry{Object: Object{uid, version}}
+	m[key] = textEntry{Object: Object{UID: uid, Version: version}}
 }
 
 func (m textMap) Compare(key, uid string, version change.ResourceVersion) Difference {

@@ -2,7 +2,6 @@ package known
 
 import (
 	"cmp"
-	"strings"
 
 	"kubecdc/change"
 )
@@ -11,18 +10,8 @@ import (
 type Object struct {
 	UID     string
 	Version change.ResourceVersion
+	Lost    bool // the log has lost its record of the object: it must be written again
 }
-
-// LostMark in front of a version says that the log has lost its record of the object, which must be written again.
-const LostMark = "-"
-
-// Recorded returns the version without LostMark.
-func (k Object) Recorded() change.ResourceVersion {
-	return change.ResourceVersion(strings.TrimPrefix(string(k.Version), LostMark))
-}
-
-// lost reports whether the log has lost its record of the object.
-func (k Object) lost() bool { return strings.HasPrefix(string(k.Version), LostMark) }
 
 // Difference is how an object of the server differs from the one that the log has under its key.
 type Difference int
@@ -48,9 +37,9 @@ func Diff(old Object, exists bool, uid string, version change.ResourceVersion) D
 	switch {
 	case !exists:
 		return Absent
-	case old.lost() && old.UID == uid:
+	case old.Lost && old.UID == uid:
 		return Lost
-	case old.lost():
+	case old.Lost:
 		return Successor
 	}
 	return differenceOf(old.UID == uid, version.Compare(old.Version))

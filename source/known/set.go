@@ -31,7 +31,8 @@ type Set struct {
 	initial [8]uint32
 }
 
-// entry packs a uid (a UUID) and a version (an integer below 2^64). A uid or version that does not fit is in Set.odd as text.
+// entry packs a uid (a UUID) and a version (an integer below 2^64). An object that does not fit, or that the log has lost, is in
+// Set.odd.
 type entry struct {
 	uid     [16]byte
 	version uint64
@@ -88,6 +89,11 @@ func (s *Set) Get(key string) (Object, bool) {
 
 // Put records what was last emitted of an object, and that the running list has it.
 func (s *Set) Put(key, uid string, version change.ResourceVersion) {
+	s.Load(key, Object{UID: uid, Version: version})
+}
+
+// Load does what Put does, for an object that the log may have lost.
+func (s *Set) Load(key string, o Object) {
 	slot, found := s.find(key)
 	if !found {
 		slot = s.add(key)
@@ -98,9 +104,9 @@ func (s *Set) Put(key, uid string, version change.ResourceVersion) {
 	if e.odd {
 		delete(s.odd, n)
 	}
-	v, err := version.Revision()
-	if e.odd = !packUUID(uid, &e.uid) || err != nil || version[0] == '0'; e.odd {
-		s.odd[n] = Object{UID: uid, Version: version}
+	v, err := o.Version.Revision()
+	if e.odd = !packUUID(o.UID, &e.uid) || err != nil || o.Version[0] == '0' || o.Lost; e.odd {
+		s.odd[n] = o
 		return
 	}
 	e.version = v
@@ -226,7 +232,7 @@ func (s *Set) All() iter.Seq[string] {
 	}
 }
 
-// Newest returns the object with the highest version.
+// Newest returns the object with the highest version, of those that the log has not lost if there are any.
 func (s *Set) Newest() (key string, k Object, ok bool) {
 	top := uint32(0)
 	for n := range s.made {
@@ -245,8 +251,11 @@ func (s *Set) newer(n, than uint32) bool {
 	if !a.odd && !b.odd {
 		return a.version > b.version
 	}
-	older, version := s.unpack(than), s.unpack(n).Version
-	return older.lost() || version.Compare(older.Version) > 0
+	o, older := s.unpack(n), s.unpack(than)
+	if o.Lost != older.Lost {
+		return older.Lost
+	}
+	return o.Version.Compare(older.Version) > 0
 }
 
 func (s *Set) unpack(n uint32) Object {

@@ -27,7 +27,8 @@ func TestIndexIsAMap(t *testing.T) {
 			if random.IntN(10) == 0 {
 				k = Object{UID: "NOT-A-UUID", Version: change.ResourceVersion("99999999999999999999999" + fmt.Sprint(i))}
 			}
-			x.Put(key, k.UID, k.Version)
+			k.Lost = random.IntN(10) == 0
+			x.Load(key, k)
 			want[key] = k
 		}
 	}

@@ -103,7 +103,7 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 		return nil
 	}
 	namespace, name := change.SplitKey(key)
-	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Recorded()})
+	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
 	return r.send(ctx, c, stays)
 }

@@ -7,8 +7,8 @@ create table clusters (
   uid      text not null, -- of the namespace kube-system; empty while it may not be read
   ca       text not null, -- fingerprint of the API server's CA; empty where there is none
   since    timestamptz not null default now(),
-  log      text,          -- that the checkpoint tells of; null until one is bound
-  hash_key bytea          -- of the hashes that stand for redacted values; null where the settings give one
+  log      text,          -- the log that the checkpoint is about; null until one is bound
+  hash_key bytea          -- the key of the hashes that stand for redacted values; null where the settings give one
 );
 comment on column clusters.log is 'a checkpoint says how far one log is complete, and is wrong for any other';
 
@@ -20,7 +20,7 @@ create table slots (
   lease_until timestamptz not null,          -- by this server's clock
   seq         bigint not null default 0,     -- the last batch committed
   offsets     jsonb not null default '{}',   -- "topic/partition" -> next offset, after that batch
-  pages       int default 0,                 -- while it is not known what the log has: how many are read back; then null
+  pages       int default 0,                 -- how many pages of a rebuild were put, while the slot is new; then null
   primary key (cluster, slot)
 ) with (fillfactor = 50);
 
@@ -28,7 +28,7 @@ create table streams (
   id       int generated always as identity primary key,
   cluster  int not null references clusters,
   name     text not null,
-  redacted text not null default '', -- what is left out of the bodies of its objects
+  redacted text not null default '', -- the rules that its bodies were redacted by
   unique (cluster, name)
 );
 
@@ -36,24 +36,26 @@ create table positions (
   stream           int primary key references streams,
   resource_version text not null,
   time             timestamptz not null,
-  ended            text not null default '' -- how, where the stream has ended
+  ended            text not null default '' -- how the stream has ended; empty while it has not
 ) with (fillfactor = 50);
 
--- The last emitted state of every live object. Rows change in place all the time: room is left in each page (HOT
--- updates), and dead rows are collected early. No foreign key: it would be looked up again for every row.
+-- The inventory has the last emitted state of every live object. Rows change in place all the time: so each page leaves room (HOT
+-- updates), and vacuum collects dead rows early. There is no foreign key, since Postgres would look it up for every row.
 create table inventory (
   stream           int not null,
   key              text collate "C" not null, -- in the order of etcd's lists: bytewise
   uid              text not null,
   resource_version text not null,
-  body             bytea,                     -- packed; null where before-images are off
+  lost             boolean not null default false, -- the log has lost its record of the object
+  body             bytea,                     -- compressed; null where before-images are off
   primary key (stream, key)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05,
         toast.autovacuum_vacuum_scale_factor = 0.05);
 alter table inventory alter column body set storage external; -- it is compressed already
 
--- The history: the last checkpoint of each second, so that it grows by the hour and not by the load. A row holds only what
--- moved in its second, and is folded when it is read. The first one of each hour, and the oldest that is kept, are complete.
+-- The history has the last checkpoint of each second, so that it grows with time and not with the load. A row holds only what
+-- moved in its second. The first row of each hour, and the oldest that is kept, are complete: they hold the offsets of all
+-- partitions, to which a reader adds those of the rows that follow.
 create table checkpoints (
   cluster   int not null,
   slot      int not null,
@@ -62,12 +64,12 @@ create table checkpoints (
   epoch     bigint not null,
   seq       bigint not null,
   positions jsonb not null,   -- stream -> position, of those that moved in this second
-  offsets   jsonb not null,   -- after the batch: of the partitions that moved in this second
-  complete  boolean not null, -- or of all
+  offsets   jsonb not null,   -- next offsets after the batch, of the partitions that moved in this second
+  complete  boolean not null, -- offsets are those of all partitions
   primary key (cluster, slot, second)
 );
 
--- The replicas that live.
+-- Members are the replicas that live.
 create table members (
   cluster     int not null references clusters,
   owner       text collate "C" not null,
@@ -75,13 +77,13 @@ create table members (
   primary key (cluster, owner)
 ) with (fillfactor = 50);
 
--- How many slots the streams hash onto. Slots beyond that are left over from an earlier layout.
+-- A layout is the number of slots that the streams hash onto. Slots of a higher number are left over from an earlier layout.
 create table layouts (
   cluster int primary key references clusters,
   slots   int not null
 );
 
--- How many partitions of a topic are written to, so that a key stays on its partition when more are added.
+-- The number of partitions of a topic that are written to, so that a key stays on its partition when partitions are added.
 create table topics (
   cluster    int not null references clusters,
   name       text not null,
@@ -89,11 +91,10 @@ create table topics (
   primary key (cluster, name)
 );
 
--- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and so
--- that no lock is held while the rest of it is still on its way from a client that may stop in the middle.
--- It answers ok; fenced, when the slot has a newer epoch; or behind, when it has an older one, or none, or the batch does
--- not follow the slot's last.
--- With in_relaxed it does not wait for the disk.
+-- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and holds no lock while
+-- its parameters are on their way from a client that may stop in the middle.
+-- It answers ok; fenced, if the slot has a newer epoch; or behind, if the slot has an older epoch or none, or the batch does not
+-- follow its last one. With in_relaxed it does not wait for the disk.
 create function commit_batch(
   in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
   position_streams int[], position_versions text[], position_times timestamptz[], position_ends text[],
@@ -103,8 +104,8 @@ create function commit_batch(
 ) returns text
 language plpgsql
 set work_mem = '64MB'       -- the arrays, as rows
-set enable_hashjoin = off   -- deletes by key: never a scan of the whole inventory,
-set enable_mergejoin = off  -- whatever it held when this plan was made
+set enable_hashjoin = off   -- rows are deleted by key, never by a scan of the inventory,
+set enable_mergejoin = off  -- whatever the inventory held when the plan was made
 as $$
 declare
   after_batch jsonb;
@@ -154,13 +155,13 @@ begin
     insert into inventory as i (stream, key, uid, resource_version, body)
       select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
       on conflict (stream, key) do update
-        set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+        set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body, lost = false;
   end if;
   return 'ok';
 end
 $$;
 
--- put_page is a page of a rebuild. It answers as commit_batch does.
+-- put_page adds a page of a rebuild. It answers as commit_batch does.
 create function put_page(
   in_cluster int, in_slot int, in_epoch bigint, in_page int,
   delete_streams int[], delete_keys text[],
@@ -184,27 +185,27 @@ begin
   insert into inventory as i (stream, key, uid, resource_version, body)
     select * from unnest(upsert_streams, upsert_keys, upsert_uids, upsert_versions, upsert_bodies)
     on conflict (stream, key) do update
-      set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body;
+      set uid = excluded.uid, resource_version = excluded.resource_version, body = excluded.body, lost = false;
   return 'ok';
 end
 $$;
 
--- inventory_page walks the primary key. Where the table was just filled, and has no statistics yet, the planner
--- would read and sort all the rest for each page.
+-- inventory_page walks the primary key. While a table that was just filled has no statistics, the planner would otherwise read
+-- and sort all the rest for each page.
 create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
-returns table (key text, uid text, resource_version text)
+returns table (key text, uid text, resource_version text, lost boolean)
 language sql stable
 set enable_bitmapscan = off
 set enable_sort = off
 as $$
-  select i.key, i.uid, i.resource_version from inventory i
+  select i.key, i.uid, i.resource_version, i.lost from inventory i
     where i.stream = (select s.id from streams s where s.cluster = in_cluster and s.name = in_stream) and i.key > in_after
     order by i.key limit in_limit
 $$;
 
--- take_slot answers with no row when the slot is held, or when the layout is another. in_layout is 0 where the caller
--- has none. clock_timestamp() and not now(): it may have waited for another one.
-create function take_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
+-- acquire_slot gives no row if another owner's lease runs, or if the layout is not in_layout; 0 stands for any. It asks
+-- clock_timestamp() and not now(), since it may have waited for another call.
+create function acquire_slot(in_cluster int, in_slot int, in_owner text, in_ttl interval, in_layout int)
 returns table (epoch bigint, seq bigint, offsets jsonb, is_new boolean)
 language plpgsql as $$
 begin
@@ -222,10 +223,10 @@ begin
 end
 $$;
 
--- relayout is one statement, so that no lock is held for a client that may stop in the middle. Whoever acquires a slot
--- reads the layout "for share": before this update, and then the epoch is not the expected one, or after it.
--- It answers ok; layout, when the number of slots is not from_slots; fenced, when a slot has a newer epoch than expected;
--- or behind, when a slot does not have the epoch, or the batch, expected.
+-- relayout is one statement, so that it holds no lock for a client that may stop in the middle. acquire_slot reads the layout
+-- "for share": either before this update, and then the epoch is not the expected one, or after it. It answers ok; layout, if
+-- the number of slots is not from_slots; fenced, if a slot has a newer epoch than expected; or behind, if a slot does not have
+-- the expected epoch or batch.
 create function relayout(
   in_cluster int, from_slots int, to_slots int, in_slots int[], in_epochs bigint[], in_seqs bigint[]
 ) returns text

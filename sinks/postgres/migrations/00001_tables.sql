@@ -3,24 +3,24 @@
 -- Bodies are of type json, not jsonb: it keeps the API server's text byte for byte, and takes what jsonb refuses,
 -- such as \u0000. Cast to jsonb for its operators and indexes, e.g. (after::jsonb) @> '{"spec":{"replicas":3}}'.
 
--- changes, batches and control are partitioned by the time at which they were written, by this server's clock; what is older
--- than KUBECDC_SINK_POSTGRES_HISTORY goes by whole partitions. Their primary keys have that time at the end, since Postgres
--- wants it there: that (cluster, slot, epoch, batch) is there once is what slots is for.
+-- changes, batches and control are partitioned by the time at which they were written, by this server's clock. What is older than
+-- KUBECDC_SINK_POSTGRES_HISTORY is dropped by whole partitions. Their primary keys end with that time because Postgres wants the
+-- partition key there; it is slots that keeps (cluster, slot, epoch, batch) from being there twice.
 
 create table clusters (
   cluster text primary key, -- its name, as in all other tables
-  uid     text not null,    -- what tells it from all others of that name: no other may write under it
-  history interval          -- how long every change is to stay; null: for ever. The longest of all clusters counts
+  uid     text not null,    -- its identity: no other cluster of that name may write
+  history interval          -- how long every change stays at least; null: for ever. The longest of all clusters counts
 );
 
 create table slots (
-  cluster    text not null,
-  slot       int not null,
-  epoch      bigint not null,            -- of the newest owner; older ones can write no more
-  seq        bigint not null default 0,  -- of the last batch
-  tail_epoch bigint not null default 0,  -- batches of older epochs were given up: see LostTailError
-  known      bigint not null default 0,  -- the last batch that the checkpoint is known to have: later ones may be read back
-  opened_at  timestamptz not null default now(),
+  cluster      text not null,
+  slot         int not null,
+  epoch        bigint not null,           -- of the newest owner; older ones can write no more
+  seq          bigint not null default 0, -- of the last batch
+  tail_epoch   bigint not null default 0, -- batches of older epochs were given up: see LostTailError
+  checkpointed bigint not null default 0, -- the last batch that the checkpoint is known to have: later ones may be read back
+  opened_at    timestamptz not null default now(),
   primary key (cluster, slot)
 ) with (fillfactor = 50);
 
@@ -79,7 +79,7 @@ create table objects (
   uid              text not null,
   resource_version text not null,
   time             timestamptz not null,
-  stream           text not null,        -- that told it last
+  stream           text not null,        -- the stream that told its last change
   body             json not null,
   primary key (cluster, api_group, resource, namespace, name)
 ) with (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
@@ -117,7 +117,7 @@ comment on table dead_letters is 'what the API server sent and could not be read
 create table positions (
   cluster text not null,
   stream  text not null,
-  version text not null,        -- empty: its first list had not ended, or it was to be written anew
+  version text not null,        -- empty: its first list had not ended, or the log had lost it
   moved   timestamptz not null,
   ended   text not null,
   written timestamptz not null,
@@ -127,17 +127,17 @@ comment on table positions is 'how far each stream was complete with the batches
 
 create view partitions as
   select p.relname::text as parent, c.relname::text as name,
-    substring(pg_get_expr(c.relpartbound, c.oid) from 'FROM \(''([^'']+)''\)')::timestamptz as lower, -- null: it is just being dropped
+    substring(pg_get_expr(c.relpartbound, c.oid) from 'FROM \(''([^'']+)''\)')::timestamptz as lower, -- null while it is dropped
     substring(pg_get_expr(c.relpartbound, c.oid) from 'TO \(''([^'']+)''\)')::timestamptz as upper
   from pg_inherits i join pg_class p on p.oid = i.inhparent join pg_class c on c.oid = i.inhrelid
   where i.inhparent in ('batches'::regclass, 'changes'::regclass, 'control'::regclass);
 comment on view partitions is 'the partitions of batches, changes and control, each with the span of time that it holds';
 
--- clock is all that is asked for the time: a test puts another one in its place.
+-- clock gives the time to all functions here. A test puts another one in its place.
 create function clock() returns timestamptz language sql volatile as 'select clock_timestamp()';
 
--- make_partitions makes what is missing for now and at least one span of so many days after it. A table is made first and
--- attached then, which keeps nobody from reading or writing. Where partitions of another length end, the next one begins.
+-- make_partitions makes the partitions that are missing for now and for the span of in_days after it. It makes a table first and
+-- attaches it then, which keeps nobody from reading or writing. A partition begins where one of another length ends.
 create function make_partitions(in_days int) returns void
 language plpgsql
 set timezone = 'UTC'
@@ -158,7 +158,8 @@ begin
       select upper into until from partitions where parent = in_parent and lower <= at and at < upper;
       if not found then
         start := to_timestamp(floor(extract(epoch from at) / span) * span);
-        until := least(start + span * interval '1 second', (select min(lower) from partitions where parent = in_parent and lower > at));
+        until := least(start + span * interval '1 second',
+          (select min(lower) from partitions where parent = in_parent and lower > at));
         start := greatest(start, (select max(upper) from partitions where parent = in_parent and upper <= at));
         execute format('create table %I (like %I including all)', in_parent || to_char(start, '_YYYYMMDD'), in_parent);
         execute format('alter table %I attach partition %I for values from (%L) to (%L)',
@@ -170,13 +171,13 @@ begin
 end
 $$;
 
--- Which log this is: made anew with the tables, and kept by backups and replicas, whatever the server's address is.
+-- The identity of the log is made with the tables. Backups and replicas keep it, and it does not depend on the server's address.
 create table identity (
   id uuid not null default gen_random_uuid()
 );
 insert into identity default values;
 
--- lz4 is much cheaper than the default, but not in every build.
+-- lz4 is much cheaper than the default. Not every build has it.
 do $$
 begin
   alter table changes alter column before set compression lz4, alter column after set compression lz4;
@@ -186,18 +187,19 @@ exception when feature_not_supported or invalid_parameter_value or syntax_error 
 end
 $$;
 
--- write_batch is a whole batch in one statement, so that it takes one round trip however much it holds, and so that
--- no lock is held while the rest of it is still on its way from a client that may stop in the middle.
--- It answers ok; fenced, when the slot has a newer epoch; or stale, when the batch is not newer than the slot's.
--- in_restart: the batches after the checkpoint were given up, and numbers start over from the checkpoint's.
--- change_last: whether the change is the last one of its object in the batch.
+-- write_batch is a whole batch in one statement, so that it takes one round trip however much it holds, and holds no lock while
+-- its parameters are on their way from a client that may stop in the middle. It answers ok; fenced, if the slot has a newer
+-- epoch; or stale, if the batch is not newer than the slot's last one. in_restart says that the batches after the checkpoint
+-- were given up, and that this one follows the checkpoint's. change_last says that a change is the last one of its object in
+-- the batch.
 create function write_batch(
   in_cluster text, in_slot int, in_epoch bigint, in_seq bigint, in_restart boolean, in_positions json,
   change_time timestamptz[], change_op text[], change_api_version text[], change_group text[], change_kind text[],
   change_resource text[], change_namespace text[], change_name text[], change_uid text[], change_version text[],
   change_inferred boolean[], change_gap text[], change_stream text[], change_before json[], change_after json[],
   change_last boolean[],
-  control_time timestamptz[], control_type text[], control_stream text[], control_record json[]
+  control_time timestamptz[], control_type text[], control_stream text[], control_record json[],
+  letter_stream text[], letter_reason text[], letter_body bytea[]
 ) returns text
 language plpgsql
 set work_mem = '64MB'       -- the arrays, as rows
@@ -208,7 +210,7 @@ declare
   now_ constant timestamptz := clock();
 begin
   -- A batch is written when the checkpoint has the one before it.
-  update slots set seq = in_seq, known = in_seq - 1, tail_epoch = case when in_restart then in_epoch else tail_epoch end
+  update slots set seq = in_seq, checkpointed = in_seq - 1, tail_epoch = case when in_restart then in_epoch else tail_epoch end
     where cluster = in_cluster and slot = in_slot and epoch = in_epoch and (seq < in_seq or in_restart);
   if not found then
     perform from slots where cluster = in_cluster and slot = in_slot and epoch = in_epoch;
@@ -222,6 +224,10 @@ begin
     select in_cluster, in_slot, in_epoch, in_seq, n, time, type, stream, record, now_
     from unnest(control_time, control_type, control_stream, control_record)
       with ordinality as c (time, type, stream, record, n);
+
+  insert into dead_letters
+    select in_cluster, in_slot, in_epoch, in_seq, n, now_, stream, reason, body
+    from unnest(letter_stream, letter_reason, letter_body) with ordinality as l (stream, reason, body, n);
 
   if cardinality(change_op) = 0 then
     return 'ok';

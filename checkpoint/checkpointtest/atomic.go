@@ -8,15 +8,15 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// numberedObjects makes a commit long enough to be killed in the middle.
-const numberedObjects = 300
+// stampedObjects makes a commit long enough to be killed in the middle.
+const stampedObjects = 300
 
-// Numbered is a commit of which every part says its number: position, offsets, and each object's resourceVersion
-// and body. Odd ones delete half of the objects. After a crash WantNumbered tells whether the parts agree.
-func Numbered(epoch int64, seq uint64) checkpoint.Commit {
+// StampedCommit is a commit of which every part says its number: position, offsets, and each object's resourceVersion
+// and body. Odd ones delete half of the objects. After a crash WantAtomic tells whether the parts agree.
+func StampedCommit(epoch int64, seq uint64) checkpoint.Commit {
 	version := change.VersionOf(seq)
 	pods := checkpoint.StreamCommit{Stream: "pods"}
-	for i := range numberedObjects {
+	for i := range stampedObjects {
 		key := fmt.Sprintf("ns/pod-%d", i)
 		if seq%2 == 1 && i%2 == 1 {
 			pods.Deletes = append(pods.Deletes, key)
@@ -28,9 +28,9 @@ func Numbered(epoch int64, seq uint64) checkpoint.Commit {
 		Positions: []change.Position{at("pods", version)}, Offsets: change.Offsets{"k8s.pods": {0: int64(seq)}}}
 }
 
-// WantNumbered acquires slot 0 as owner, after commits made by Numbered were cut short, and fails unless all parts
+// WantAtomic acquires slot 0 as owner, after commits made by StampedCommit were cut short, and fails unless all parts
 // agree on one number, which it returns with the epoch.
-func WantNumbered(t testing.TB, store checkpoint.Store, owner string) checkpoint.SlotState {
+func WantAtomic(t testing.TB, store checkpoint.Store, owner string) checkpoint.SlotState {
 	t.Helper()
 	state, err := store.Acquire(t.Context(), 0, owner, ttl)
 	if err != nil {
@@ -47,12 +47,12 @@ func WantNumbered(t testing.TB, store checkpoint.Store, owner string) checkpoint
 	if next := state.Offsets["k8s.pods"][0]; next != int64(state.Seq) {
 		t.Fatalf("the offset is %d after batch %s", next, version)
 	}
-	wantNumberedObjects(t, store, version, len(Numbered(0, state.Seq).Streams[0].Upserts))
-	wantNumberedHistory(t, store, state.Seq)
+	wantObjectsOf(t, store, version, len(StampedCommit(0, state.Seq).Streams[0].Upserts))
+	wantHistoryTo(t, store, state.Seq)
 	return state
 }
 
-func wantNumberedObjects(t testing.TB, store checkpoint.Store, version change.ResourceVersion, want int) {
+func wantObjectsOf(t testing.TB, store checkpoint.Store, version change.ResourceVersion, want int) {
 	t.Helper()
 	var keys []string
 	err := store.Inventory(t.Context(), "pods", func(o checkpoint.Object) error {
@@ -76,8 +76,8 @@ func wantNumberedObjects(t testing.TB, store checkpoint.Store, version change.Re
 	}
 }
 
-// wantNumberedHistory: up to the batch, under epochs that never go back.
-func wantNumberedHistory(t testing.TB, store checkpoint.Store, seq uint64) {
+// wantHistoryTo: up to the batch, under epochs that never go back.
+func wantHistoryTo(t testing.TB, store checkpoint.Store, seq uint64) {
 	t.Helper()
 	all, err := store.History(t.Context(), 0, int(seq)+10)
 	if err != nil || len(all) == 0 || all[0].Seq != seq {

@@ -1,6 +1,4 @@
-// Package positions writes the positions of the history as stores keep them: a JSON object by stream, so that those of
-// several commits can be merged.
-package positions
+package history
 
 import (
 	"encoding/json"
@@ -11,8 +9,8 @@ import (
 	"kubecdc/change"
 )
 
-// Encode gives {"stream":{position}}.
-func Encode(list []change.Position) []byte {
+// EncodePositions gives {"stream":{position}}: JSON in which those of several commits can be merged.
+func EncodePositions(list []change.Position) []byte {
 	byStream := make(map[change.StreamID]change.Position, len(list))
 	for _, p := range list {
 		byStream[p.Stream] = p
@@ -21,8 +19,8 @@ func Encode(list []change.Position) []byte {
 	return b
 }
 
-// Decode gives the positions in the order of their streams.
-func Decode(b []byte) ([]change.Position, error) {
+// DecodePositions gives the positions in the order of their streams.
+func DecodePositions(b []byte) ([]change.Position, error) {
 	var byStream map[change.StreamID]change.Position
 	if err := json.Unmarshal(b, &byStream); err != nil {
 		return nil, fmt.Errorf("decode the positions of a checkpoint: %w", err)

@@ -1,5 +1,5 @@
-// Package pack compresses the bodies that checkpoint stores keep.
-package pack
+// Package compress compresses the bodies that checkpoint stores keep.
+package compress
 
 import (
 	_ "embed"
@@ -12,7 +12,7 @@ import (
 // with nothing can't know. So S2 is given a dictionary: what objects of the built-in resources are made of. Of a Pod of
 // 4,250 bytes that leaves 882 in 4 us; zstd by itself left 1,711 in 17 us (the bench's Pods; docs/performance.md).
 //
-// A packed body begins with the number of its dictionary. Stored bodies stay readable only as long as that
+// A compressed body begins with the number of its dictionary. Stored bodies stay readable only as long as that
 // dictionary does: never change a dictionary that was released, add another.
 const dictionaryOne = 1
 
@@ -26,7 +26,7 @@ func Append(dst, body []byte) []byte {
 	dst = append(dst, dictionaryOne)
 	need := s2.MaxEncodedLen(len(body))
 	if need < 0 { // above 4 GB: no API server has such an object
-		panic(fmt.Sprintf("pack a body of %d bytes", len(body)))
+		panic(fmt.Sprintf("compress a body of %d bytes", len(body)))
 	}
 	start := len(dst)
 	if cap(dst)-start < need {
@@ -35,14 +35,14 @@ func Append(dst, body []byte) []byte {
 	return dst[:start+len(dictionary.Encode(dst[start:start+need], body))]
 }
 
-// Unpack gives back what Append was given, in memory of its own.
-func Unpack(packed []byte) ([]byte, error) {
-	if len(packed) == 0 || packed[0] != dictionaryOne {
-		return nil, fmt.Errorf("unpack a stored body: %.16q… was not packed by this version", packed)
+// Decode gives back what Append was given, in memory of its own.
+func Decode(compressed []byte) ([]byte, error) {
+	if len(compressed) == 0 || compressed[0] != dictionaryOne {
+		return nil, fmt.Errorf("decompress a stored body: %.16q… was not compressed by this version", compressed)
 	}
-	body, err := dictionary.Decode(nil, packed[1:])
+	body, err := dictionary.Decode(nil, compressed[1:])
 	if err != nil {
-		return nil, fmt.Errorf("unpack a stored body: %w", err)
+		return nil, fmt.Errorf("decompress a stored body: %w", err)
 	}
 	return body, nil
 }

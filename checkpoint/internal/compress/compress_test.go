@@ -1,0 +1,34 @@
+package compress
+
+import (
+	"bytes"
+	"testing"
+)
+
+// Whatever was compressed comes back, and what stood before it stays.
+func FuzzAppend(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte("{}"))
+	f.Add(dictionaryText)
+	f.Add(bytes.Repeat(dictionaryText, 20))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		compressed := Append([]byte("before"), body)
+		if !bytes.HasPrefix(compressed, []byte("before")) {
+			t.Fatalf("Append changed what stood before: %q", compressed[:6])
+		}
+		got, err := Decode(compressed[len("before"):])
+		if err != nil || !bytes.Equal(got, body) {
+			t.Fatalf("%v: %d bytes came back as %d", err, len(body), len(got))
+		}
+	})
+}
+
+// What is broken, or from somewhere else, is an error.
+func TestDecodeRefuses(t *testing.T) {
+	whole := Append(nil, dictionaryText)
+	for _, compressed := range [][]byte{nil, {}, {0}, []byte("\x28\xb5\x2f\xfd"), whole[:len(whole)/2], append([]byte{2}, whole[1:]...)} {
+		if body, err := Decode(compressed); err == nil {
+			t.Errorf("%.20q decodes to %.20q", compressed, body)
+		}
+	}
+}
