@@ -13,10 +13,11 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // Check tries all that an export of the resources needs, and all that the start after the first one needs: to see, read and
@@ -93,18 +94,18 @@ func (c *checking) take(r right, topic, op string, err error) {
 	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
 		c.denied[r] = append(c.denied[r], topic)
 	default:
-		c.wrong = append(c.wrong, newError(op+" topic "+topic, err))
+		c.wrong = append(c.wrong, c.sink.client.NewError(op+" topic "+topic, err))
 	}
 }
 
 // see finds out which topics are there.
 func (c *checking) see(ctx context.Context, names []string) error {
-	m, err := c.sink.client.roundTrip(ctx, &topicRequest{metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}})
+	topics, err := c.sink.client.Describe(ctx, names)
 	if err != nil {
-		return newError("ask for the topics "+c.sink.cfg.TopicPrefix+".*", err)
+		return c.sink.client.NewError("describe the topics "+c.sink.cfg.TopicPrefix+".*", err)
 	}
-	for _, t := range m.(topicResponse).Topics {
-		err := codeError(t.ErrorCode)
+	for _, t := range topics {
+		err := cluster.CodeError(t.ErrorCode)
 		if errors.Is(err, kafka.UnknownTopicOrPartition) {
 			c.seeMissing(t.Name, t.TopicAuthorizedOperations)
 			continue
@@ -141,20 +142,17 @@ func (c *checking) make(ctx context.Context) error {
 	if len(c.missing) == 0 {
 		return nil
 	}
-	request := createtopics.Request{ValidateOnly: true, TimeoutMs: int32(c.sink.cfg.RequestTimeout.Milliseconds())}
+	var topics []createtopics.RequestTopic
 	for _, name := range c.missing {
-		request.Topics = append(request.Topics, c.sink.plan(name).request(name, &c.sink.cfg))
+		topics = append(topics, c.sink.plan(name).request(name, &c.sink.cfg))
 	}
 	var answers []createtopics.ResponseTopic
-	err := c.sink.client.try(ctx, "try to make topics", func(ctx context.Context) error {
-		m, err := c.sink.client.roundTrip(ctx, &tryToMake{request})
-		if err == nil {
-			answers = m.(madeOrNot).Topics
-		}
+	err := c.sink.client.Try(ctx, "try to create topics", func(ctx context.Context) (err error) {
+		answers, err = c.sink.client.CreateTopics(ctx, true, topics...)
 		return err
 	})
 	for _, t := range answers {
-		if err := codeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
+		if err := cluster.CodeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
 			c.take(toCreate, t.Name, "make", withText(err, t.ErrorMessage))
 		}
 	}
@@ -164,7 +162,7 @@ func (c *checking) make(ctx context.Context) error {
 // read asks each topic for a record that it does not have.
 func (c *checking) read(ctx context.Context) error {
 	for _, t := range c.there {
-		err := c.sink.client.readable(ctx, t.name)
+		err := consumer.Readable(ctx, c.sink.client, t.name)
 		if ctx.Err() != nil {
 			return err
 		}
@@ -209,9 +207,9 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	for i, t := range c.there {
 		names[i] = t.name
 	}
-	configs, unread, err := c.sink.client.topicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
+	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
 	if err != nil {
-		return newError("read the settings of topics", err)
+		return c.sink.client.NewError("read the settings of topics", err)
 	}
 	if len(unread) > 0 {
 		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default limit is assumed, and what a broker refuses is written again in smaller parts",
@@ -287,34 +285,4 @@ func list(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// topicConfigs reads settings of topics; unread are those whose settings the user may not read.
-func (c *client) topicConfigs(ctx context.Context, names []string, keys ...string) (configs map[string]map[string]string, unread []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	defer cancel()
-	request := &kafka.DescribeConfigsRequest{}
-	for _, name := range names {
-		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: keys})
-	}
-	res, err := c.api.DescribeConfigs(ctx, request)
-	if err != nil {
-		return nil, nil, err
-	}
-	configs = map[string]map[string]string{}
-	for _, r := range res.Resources {
-		switch {
-		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
-			unread = append(unread, r.ResourceName)
-			continue
-		case r.Error != nil:
-			return nil, nil, r.Error
-		}
-		configs[r.ResourceName] = map[string]string{}
-		for _, e := range r.ConfigEntries {
-			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
-		}
-	}
-	return configs, unread, nil
 }

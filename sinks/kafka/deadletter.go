@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -34,7 +35,7 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	for {
 		err := l.writeParts(ctx, q, d)
 		// The first part is as large as any: when it was refused, nothing was written.
-		if err == nil || q.next > 0 || judge(err) != refused || q.topic.aim <= minLimit {
+		if err == nil || q.next > 0 || cluster.Judge(err) != cluster.TooLarge || q.topic.aim <= minLimit {
 			return err
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // dialTimeout bounds the TCP connection to one of several brokers; all of them together, with TLS and login, have
@@ -115,6 +117,9 @@ func (e *CertificateError) Error() string {
 }
 
 func (e *CertificateError) Unwrap() error { return e.Err }
+
+// Is makes the client treat it as a refused certificate.
+func (e *CertificateError) Is(target error) bool { return target == cluster.ErrCertificate }
 
 // lifeOf is empty for a certificate that is valid now.
 func lifeOf(cert *x509.Certificate) string {

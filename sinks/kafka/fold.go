@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // fold reads one partition after another. An object's records are all on one, in order: the last one tells.
@@ -27,43 +28,43 @@ func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, pro
 func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Folded)) error {
 	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(f.log.envelope.Cluster))
 	before := f.folded.Records
-	var s *scanner
-	s = &scanner{topic: p.topic, partition: p.partition, first: p.first,
-		wanted: func(r *fetched) bool {
-			f.folded.Records = before + s.read
+	var reader *consumer.Reader
+	reader = consumer.New(f.log.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
+		Wanted: func(r *consumer.Record) bool {
+			f.folded.Records = before + reader.Records()
 			progress(f.folded)
-			return bytes.HasPrefix(r.key, own) && f.wants(p.topic, r)
+			return bytes.HasPrefix(r.Key, own) && f.wants(p.topic, r)
 		},
-		visit: func(r fetched) error {
-			count.see(r.key, int(p.partition))
-			f.folded.Bytes += int64(len(r.key) + len(r.value))
+		Visit: func(r consumer.Record) error {
+			count.see(r.Key, int(p.partition))
+			f.folded.Bytes += int64(len(r.Key) + len(r.Value))
 			return f.object(r, visit)
-		}}
-	err := f.log.sink.client.scanTo(ctx, s, p.next-1)
-	f.folded.Records = before + s.read
+		}})
+	err := reader.ReadTo(ctx, p.next-1)
+	f.folded.Records = before + reader.Records()
 	return err
 }
 
 // wants leaves out what is of another prefix, whose topics may begin with this one's, and what was never finished: without a
 // transaction its records can be seen, but the batch will be, or was, written again.
-func (f *folder) wants(topic string, r *fetched) bool {
-	id := r.headers[change.HeaderStream]
-	return id != "" && len(r.headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
+func (f *folder) wants(topic string, r *consumer.Record) bool {
+	id := r.Headers[change.HeaderStream]
+	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 
 // object visits what a record makes of its object.
-func (f *folder) object(r fetched, visit func(*change.Change) error) error {
-	if r.plain && !f.finished(r.headers) {
+func (f *folder) object(r consumer.Record, visit func(*change.Change) error) error {
+	if !r.Transactional && !f.finished(r.Headers) {
 		return nil
 	}
-	c := change.Change{Stream: change.StreamFromID(r.headers[change.HeaderStream]), Op: change.Op(r.headers[change.HeaderOp][0]),
-		UID: r.headers[change.HeaderUID], ResourceVersion: r.headers[change.HeaderResourceVersion]}
+	c := change.Change{Stream: change.StreamFromID(r.Headers[change.HeaderStream]), Op: change.Op(r.Headers[change.HeaderOp][0]),
+		UID: r.Headers[change.HeaderUID], ResourceVersion: r.Headers[change.HeaderResourceVersion]}
 	var err error
-	if _, c.Namespace, c.Name, err = change.DecodeKey(r.key); err != nil {
+	if _, c.Namespace, c.Name, err = change.DecodeKey(r.Key); err != nil {
 		return err
 	}
 	if c.Op != change.Delete && f.wanted.Bodies {
-		if c.After, err = change.DecodeAfter(r.value); err != nil {
+		if c.After, err = change.DecodeAfter(r.Value); err != nil {
 			return err
 		}
 	}

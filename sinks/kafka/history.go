@@ -7,18 +7,22 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // history is what the control topic tells of the cluster's streams, whichever slots they were in.
 type history struct {
-	log      *slotLog
-	scanners []*scanner // one for each partition
-	streams  map[string]standing
-	slots    map[int]*slotPast
-	ranges   change.Offsets // where the records of the last batches end
-	whole    bool           // nothing has expired: what is not told was not written
-	said     time.Time
+	log     *slotLog
+	readers []*consumer.Reader // one for each partition
+	streams map[string]standing
+	slots   map[int]*slotPast
+	ranges  change.Offsets // where the records of the last batches end
+	whole   bool           // nothing has expired: what is not told was not written
+	said    time.Time
 }
+
+// progressEvery is how often a long reading is logged.
+const progressEvery = 5 * time.Second
 
 // standing is where a stream stood last.
 type standing struct {
@@ -38,15 +42,15 @@ type slotPast struct {
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
 	h := &history{log: l, streams: map[string]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
-	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
+	starts, err := l.sink.client.Starts(ctx, l.control.topic.name)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(ends)) {
 		partition := int32(p)
 		h.whole = h.whole && starts[p] == 0
-		h.scanners = append(h.scanners, l.controlScanner(partition, starts[p], func(f fetched) error {
-			h.note(f.control, partition, f.offset)
+		h.readers = append(h.readers, l.controlReader(partition, starts[p], func(f consumer.Record) error {
+			h.note(controlOf(f), partition, f.Offset)
 			return nil
 		}))
 	}
@@ -55,8 +59,8 @@ func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history
 
 // readTo goes on up to the offsets.
 func (h *history) readTo(ctx context.Context, ends map[int]int64) error {
-	for _, s := range h.scanners {
-		if err := h.log.sink.client.scanTo(ctx, s, ends[int(s.partition)]-1); err != nil {
+	for _, r := range h.readers {
+		if err := r.ReadTo(ctx, ends[int(r.Partition)]-1); err != nil {
 			return err
 		}
 	}
@@ -66,12 +70,12 @@ func (h *history) readTo(ctx context.Context, ends map[int]int64) error {
 // used reports whether there is anything before this owner's mark. A control topic that is empty may have been made anew,
 // beside data topics that were not.
 func (h *history) used() bool {
-	return slices.ContainsFunc(h.scanners, func(s *scanner) bool { return s.read > 0 })
+	return slices.ContainsFunc(h.readers, func(r *consumer.Reader) bool { return r.Records() > 0 })
 }
 
 // note takes in a committed record of the cluster.
 func (h *history) note(c *change.Control, partition int32, offset int64) {
-	if time.Since(h.said) > sayEvery {
+	if time.Since(h.said) > progressEvery {
 		h.said = time.Now()
 		h.log.sink.cfg.Logger.Info("reading what the control topic tells", "slot", h.log.slot, "partition", partition, "offset", offset,
 			"time", time.UnixMilli(c.TimeMs).UTC())

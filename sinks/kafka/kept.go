@@ -10,10 +10,9 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 
-	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 const (
@@ -62,17 +61,6 @@ func millis(d time.Duration) string {
 		return "-1"
 	}
 	return strconv.FormatInt(d.Milliseconds(), 10)
-}
-
-// planOf tells a topic's plan by its name.
-func (s *Sink) planOf(topic string) topicPlan {
-	switch topic {
-	case change.ControlTopic(s.cfg.TopicPrefix):
-		return s.controlTopic
-	case change.DeadLetterTopic(s.cfg.TopicPrefix):
-		return deadLetterTopic
-	}
-	return s.dataTopic
 }
 
 // difference is what a topic that is there keeps otherwise than planned. It is never changed: whoever made it may have meant
@@ -125,27 +113,21 @@ func (d *difference) command(brokers []string) string {
 
 // Kept says of each topic of the prefix that is there how it keeps its records, where that is not as asked.
 func (s *Sink) Kept(ctx context.Context) (differences []string, err error) {
-	m, err := s.client.roundTrip(ctx, &metadata.Request{})
+	names, err := s.client.Topics(ctx)
 	if err != nil {
-		return nil, newError("list the topics", err)
+		return nil, s.client.NewError("list the topics", err)
 	}
-	var names []string
-	for _, t := range m.(*metadata.Response).Topics {
-		if strings.HasPrefix(t.Name, s.cfg.TopicPrefix+".") {
-			names = append(names, t.Name)
-		}
-	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, s.cfg.TopicPrefix+".") })
 	if len(names) == 0 {
 		return nil, nil
 	}
-	all, err := s.client.configs(ctx, names...)
+	all, err := readConfigs(ctx, s.client, names...)
 	if err != nil {
-		return nil, newError("read the topics' configuration", err)
+		return nil, s.client.NewError("read the topics' configuration", err)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		plan := s.planOf(name)
-		if d := plan.differs(name, all[name]); d != nil {
+		if d := s.plan(name).differs(name, all[name]); d != nil {
 			differences = append(differences, fmt.Sprintf("topic %s has %s; %s asks for %s. Nothing changes it but\n%s",
 				name, d.has, asks, d.asked, d.command(s.cfg.Brokers)))
 		}
@@ -153,29 +135,12 @@ func (s *Sink) Kept(ctx context.Context) (differences []string, err error) {
 	return differences, nil
 }
 
-// configs reads what counts here of topics' configuration; the error is of the first that may not be read.
-func (c *client) configs(ctx context.Context, topics ...string) (map[string]map[string]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	defer cancel()
-	req := &kafka.DescribeConfigsRequest{}
-	for _, name := range topics {
-		req.Resources = append(req.Resources, kafka.DescribeConfigRequestResource{ResourceType: kafka.ResourceTypeTopic, ResourceName: name,
-			ConfigNames: []string{maxMessageBytes, cleanupPolicy, retention, compactionLag, deleteRetention}})
+// readConfigs reads the settings of topics that a plan has. Where one may not be read, the error is
+// kafka.TopicAuthorizationFailed.
+func readConfigs(ctx context.Context, c *cluster.Client, topics ...string) (map[string]map[string]string, error) {
+	all, unread, err := c.TopicConfigs(ctx, topics, maxMessageBytes, cleanupPolicy, retention, compactionLag, deleteRetention)
+	if err == nil && len(unread) > 0 {
+		err = kafka.TopicAuthorizationFailed
 	}
-	res, err := c.api.DescribeConfigs(ctx, req)
-	if err != nil {
-		return nil, err
-	}
-	all := map[string]map[string]string{}
-	for _, r := range res.Resources {
-		if r.Error != nil {
-			return nil, r.Error
-		}
-		has := map[string]string{}
-		for _, e := range r.ConfigEntries {
-			has[e.ConfigName] = e.ConfigValue
-		}
-		all[r.ResourceName] = has
-	}
-	return all, nil
+	return all, err
 }

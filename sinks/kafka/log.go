@@ -10,7 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
-	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -67,7 +67,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	if err != nil {
 		l.broken = err
 		l.abandon()
-		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, err)
+		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, asInvalidWriter(err))
 	}
 	return offsets, nil
 }
@@ -241,7 +241,7 @@ func (l *slotLog) Close() error {
 
 // abandon aborts an open transaction as well as it can. One whose end was asked for is left to its fate.
 func (l *slotLog) abandon() {
-	if !l.producer.open || l.producer.ending || errors.Is(l.broken, sinks.ErrInvalidWriter) {
+	if !l.producer.open || l.producer.ending || cluster.Judge(l.broken) == cluster.Fenced {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -10,13 +10,15 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // meet looks at the control topic before anything is written to it: whether it is of this cluster, and whether the slot
 // had a newer owner. With a checkpoint only what follows it is read, which is needed anyway; without one, all of it.
 func (l *slotLog) meet(ctx context.Context, from sinks.Durable) error {
 	l.met = sighting{}
-	ends, err := l.sink.client.ends(ctx, l.control.topic.name)
+	ends, err := l.sink.client.Ends(ctx, l.control.topic.name)
 	if err != nil {
 		return err
 	}
@@ -45,28 +47,35 @@ func (l *slotLog) newer() error {
 	return nil
 }
 
-// controlScanner reads a partition of the control topic: visit gets the cluster's own records, once they are committed.
-func (l *slotLog) controlScanner(partition int32, first int64, visit func(fetched) error) *scanner {
+// controlReader reads a partition of the control topic: visit gets the cluster's own records, once they are committed.
+func (l *slotLog) controlReader(partition int32, first int64, visit func(consumer.Record) error) *consumer.Reader {
+	return consumer.New(l.sink.client, l.controlRange(partition, first, visit))
+}
+
+func (l *slotLog) controlRange(partition int32, first int64, visit func(consumer.Record) error) consumer.Range {
 	own := fmt.Appendf(nil, `{"cluster":%s,"slot":`, mustJSON(l.envelope.Cluster))
-	return &scanner{topic: l.control.topic.name, partition: partition, first: first, last: first - 1,
-		wanted: func(f *fetched) bool { return bytes.HasPrefix(f.key, own) }, sight: l.sight,
-		visit: func(f fetched) error {
-			if !l.sink.owns(f.control.ClusterUID) {
+	return consumer.Range{Topic: l.control.topic.name, Partition: partition, First: first,
+		Wanted: func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) }, Fetched: l.sight,
+		Visit: func(f consumer.Record) error {
+			if !l.sink.owns(controlOf(f).ClusterUID) {
 				return nil
 			}
 			return visit(f)
 		}}
 }
 
+// controlOf is what sight has decoded.
+func controlOf(f consumer.Record) *change.Control { return f.Data.(*change.Control) }
+
 // sight decodes a record, and refuses that of another cluster. Of two clusters that come at once each may have written its
 // mark before it could see the other's: the log is of the one whose mark is first, and the other's, which no batch follows,
 // means nothing.
-func (l *slotLog) sight(f *fetched) error {
-	f.control = new(change.Control)
-	if err := json.Unmarshal(f.value, f.control); err != nil {
-		return fmt.Errorf("decode the control record at offset %d: %w", f.offset, err)
+func (l *slotLog) sight(f *consumer.Record) error {
+	c := new(change.Control)
+	if err := json.Unmarshal(f.Value, c); err != nil {
+		return fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
 	}
-	c := f.control
+	f.Data = c
 	if !l.sink.owns(c.ClusterUID) {
 		if c.Type == change.ControlOpen && l.met.own {
 			return nil
@@ -88,8 +97,8 @@ func (s *Sink) owns(uid string) bool {
 
 // Meet reads what Open would, and makes no topic.
 func (s *Sink) Meet(ctx context.Context, slot int, from sinks.Durable) error {
-	_, err := s.client.leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
-	if noTopic(err) {
+	_, err := s.client.Leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
+	if cluster.NoTopic(err) {
 		return nil
 	}
 	l, err := s.newLog(ctx, slot, 0)

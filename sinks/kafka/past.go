@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol/metadata"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // Past reads the control topic, and finds the topics that the streams' records are in.
@@ -37,7 +36,7 @@ func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, e
 
 // wholeHistory is the history up to this owner's mark.
 func (l *slotLog) wholeHistory(ctx context.Context) (*history, error) {
-	ends, err := l.sink.client.ends(ctx, l.control.topic.name)
+	ends, err := l.sink.client.Ends(ctx, l.control.topic.name)
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +100,7 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 		}
 		var starts map[int]int64
 		if len(ends) > 0 {
-			if starts, err = f.log.sink.client.starts(ctx, topic); err != nil {
+			if starts, err = f.log.sink.client.Starts(ctx, topic); err != nil {
 				return err
 			}
 		}
@@ -121,13 +120,13 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 // new ones.
 func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
 	c := f.log.sink.client
-	err = c.try(ctx, "find "+topic, func(ctx context.Context) error {
-		if ends, err = c.askOffsets(ctx, topic, latest); !noTopic(err) {
+	err = c.Try(ctx, "find "+topic, func(ctx context.Context) error {
+		if ends, err = c.Offsets(ctx, topic, cluster.Latest); !cluster.NoTopic(err) {
 			return err
 		}
-		gone, err := c.deleted(ctx, topic, since)
+		gone, err := c.Deleted(ctx, topic, since)
 		if err == nil && !gone {
-			err = notSeen(topic)
+			err = cluster.ErrUnknownYet(topic)
 		}
 		return err
 	})
@@ -142,13 +141,9 @@ func (f *folder) topics(ctx context.Context) ([]string, error) {
 		known[topic] = known[topic] || f.wanted.Stream(id)
 	}
 	all := slices.AppendSeq(slices.Collect(maps.Keys(known)), maps.Keys(f.history.ranges))
-	err := f.log.sink.client.try(ctx, "list the topics "+prefix+".*", func(ctx context.Context) error {
-		m, err := f.log.sink.client.roundTrip(ctx, &metadata.Request{})
-		if err == nil {
-			for _, t := range m.(*metadata.Response).Topics {
-				all = append(all, t.Name)
-			}
-		}
+	err := f.log.sink.client.Try(ctx, "list the topics "+prefix+".*", func(ctx context.Context) error {
+		names, err := f.log.sink.client.Topics(ctx)
+		all = append(all, names...)
 		return err
 	})
 	slices.Sort(all)

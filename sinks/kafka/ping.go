@@ -10,21 +10,29 @@ import (
 	"kubecdc/change"
 )
 
-// Ping asks the brokers whether they can be reached and know us. A broker that can't be reached is not waited for; nothing is
-// written. Which rights are missing Check says.
+// Ping tests whether a broker can be reached and accepts the login. It does not wait for a broker that is down, and writes
+// nothing. Missing rights are reported by Check.
 func (s *Sink) Ping(ctx context.Context) error {
-	op := fmt.Sprintf("reach Kafka at %v (KUBECDC_KAFKA_BROKERS)", s.cfg.Brokers)
-	_, err := s.client.leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
+	_, err := s.client.Leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
 	if err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) && !errors.Is(err, kafka.TopicAuthorizationFailed) {
-		return newError(op, err)
+		return s.client.NewError(fmt.Sprintf("reach Kafka at %v (KUBECDC_KAFKA_BROKERS)", s.cfg.Brokers), err)
 	}
-	p := &producer{client: s.client, txnID: transactionalID(&s.cfg, s.cfg.ClusterUID, 0), coordinator: -1}
-	// The first use ever makes the coordinator's own topic, which takes a moment.
-	err = s.client.try(ctx, "find the coordinator of "+p.txnID, func(ctx context.Context) error {
-		return p.askCoordinator(ctx, func() error { return nil })
+	// The first use ever creates the coordinator's own topic, which takes a moment.
+	id := transactionalID(&s.cfg, s.cfg.ClusterUID, 0)
+	err = s.client.Try(ctx, "find the coordinator of "+id, func(ctx context.Context) error {
+		_, err := s.client.Coordinator(ctx, id)
+		return err
 	})
 	if errors.Is(err, kafka.TransactionalIDAuthorizationFailed) {
 		return nil
 	}
 	return err
+}
+
+// Probe asks every broker that the cluster names for an answer, without a retry.
+func (s *Sink) Probe(ctx context.Context) error {
+	if err := s.client.PingAll(ctx); err != nil {
+		return s.client.NewError(fmt.Sprintf("get an answer from every broker of Kafka at %v", s.cfg.Brokers), err)
+	}
+	return nil
 }

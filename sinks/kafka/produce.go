@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -12,6 +13,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -21,8 +24,8 @@ const maxRequest = 32 << 20
 // produce sends what is queued for the partitions and returns when the broker has all of it. Each round sends
 // one record batch a partition, so that their order is kept; the partitions of a leader share a request.
 func (l *slotLog) produce(ctx context.Context, active []*partition) error {
-	r := l.sink.client.retrier("write to " + name(active))
-	defer func() { r.done() }()
+	r := l.sink.client.Attempts("write to " + name(active))
+	defer func() { r.Done() }()
 	for {
 		active = unfinished(active)
 		if len(active) == 0 {
@@ -35,16 +38,16 @@ func (l *slotLog) produce(ctx context.Context, active []*partition) error {
 		}
 		err := l.sendRound(ctx, active)
 		if err == nil {
-			if r.tries > 0 {
-				r.done()
-				r = l.sink.client.retrier(r.op)
+			if r.Failed > 0 {
+				r.Done()
+				r = l.sink.client.Attempts(r.Op)
 			}
 			continue
 		}
-		if r.tries == 0 {
-			r.since = time.Now()
+		if r.Failed == 0 {
+			r.Since = time.Now()
 		}
-		if err := r.pause(ctx, err); err != nil {
+		if err := r.Pause(ctx, err); err != nil {
 			return err
 		}
 	}
@@ -90,7 +93,7 @@ func (l *slotLog) sendRound(ctx context.Context, active []*partition) error {
 		if err == nil {
 			err = l.settle(ctx, requests[i])
 		}
-		worst = worse(worst, err)
+		worst = cluster.Worse(worst, err)
 	}
 	return worst
 }
@@ -103,7 +106,7 @@ func (l *slotLog) groupByLeader(ctx context.Context, active []*partition) ([][]*
 	leaders := map[*topic][]int32{}
 	for _, p := range active {
 		if leaders[p.topic] == nil {
-			ids, err := l.sink.client.leaders(ctx, p.topic.name)
+			ids, err := l.sink.client.Leaders(ctx, p.topic.name)
 			if err != nil {
 				return nil, fmt.Errorf("find the leaders of %s: %w", p.topic.name, err)
 			}
@@ -144,7 +147,7 @@ func (l *slotLog) send(ctx context.Context, partitions []*partition) error {
 		})
 		p.answer = answer{code: noAnswer}
 	}
-	m, err := l.sink.client.roundTrip(ctx, req)
+	m, err := l.sink.client.RoundTrip(ctx, req)
 	if err != nil {
 		return err
 	}
@@ -180,24 +183,30 @@ func noteAnswers(res *produce.Response, partitions []*partition) {
 func (l *slotLog) settle(ctx context.Context, partitions []*partition) error {
 	var worst error
 	for _, p := range partitions {
-		err := codeError(p.answer.code)
+		err := cluster.CodeError(p.answer.code)
 		switch {
 		case err == nil:
 			l.buffers.put(p.pending)
 			p.acknowledged(p.answer.offset)
 			continue
-		case judge(err) == refused:
-			err = l.refused(ctx, p, err)
+		case cluster.Judge(err) == cluster.TooLarge:
+			if err = l.refused(ctx, p, err); err != nil {
+				err = cluster.Final(err)
+			}
 		default:
 			err = l.refusedTopic(p.topic.name, fmt.Errorf("%s/%d: %w", p.topic.name, p.index, withText(err, p.answer.text)))
+			var refusal *sinks.RefusedError
+			if errors.As(err, &refusal) {
+				err = cluster.Final(err)
+			}
 		}
-		worst = worse(worst, err)
+		worst = cluster.Worse(worst, err)
 	}
 	return worst
 }
 
 func withText(err error, text string) error {
-	if text == "" {
+	if err == nil || text == "" {
 		return err
 	}
 	return fmt.Errorf("%w: %s", err, text)

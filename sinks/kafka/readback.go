@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 const (
@@ -41,11 +42,16 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 		return nil
 	}
 	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]error{}}
-	s := l.controlScanner(l.control.index, t.first, r.add)
-	s.most = controlFetch
-	for s.begin(l.marked - 1); !s.done() && r.seq < t.seq; {
-		if err := l.sink.client.scanNext(ctx, s); err != nil {
+	at := l.controlRange(l.control.index, t.first, r.add)
+	at.MaxBytes = controlFetch
+	reader := consumer.New(l.sink.client, at)
+	for r.seq < t.seq {
+		more, err := reader.Fetch(ctx, l.marked-1)
+		if err != nil {
 			return err
+		}
+		if !more {
+			break
 		}
 		if err := r.handOn(ctx, visit); err != nil {
 			return err
@@ -57,13 +63,13 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 	return nil
 }
 
-func (r *tailReader) add(f fetched) error {
-	if c := f.control; r.log.after.follows(c) {
+func (r *tailReader) add(f consumer.Record) error {
+	if c := controlOf(f); r.log.after.follows(c) {
 		if c.Batch != r.seq+1 {
 			return gone("batch %d in %s", r.seq+1, r.log.control.topic.name)
 		}
 		r.seq = c.Batch
-		r.batches = append(r.batches, tailBatch{*c, f.offset + 1})
+		r.batches = append(r.batches, tailBatch{*c, f.Offset + 1})
 	}
 	return nil
 }
@@ -73,7 +79,7 @@ func (r *tailReader) handOn(ctx context.Context, visit func(*sinks.Recovered) er
 	for n := 0; len(r.batches) > 0; r.batches = r.batches[n:] {
 		n = r.next()
 		recovered, err := r.read(ctx, r.batches[:n])
-		if errors.Is(err, errGone) && n > 1 {
+		if errors.Is(err, consumer.ErrGone) && n > 1 {
 			n = 1
 			recovered, err = r.read(ctx, r.batches[:n])
 		}
@@ -135,7 +141,7 @@ func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
 
 // scan visits the group's own records of one topic. In between may stand those of other slots, and in at-least-once mode those
 // of an owner that was being fenced.
-func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*rebuilder, fetched) error) error {
+func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*rebuilder, consumer.Record) error) error {
 	c := r.log.sink.client
 	if len(spans) == 0 {
 		return nil
@@ -145,16 +151,16 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 	}
 	for p, list := range spans {
 		for _, at := range list {
-			s := &scanner{topic: topic, partition: int32(p), first: at.first, last: at.last, committed: true,
-				wanted: func(f *fetched) bool { return g.owner(f) != nil },
-				visit: func(f fetched) error {
+			reader := consumer.New(c, consumer.Range{Topic: topic, Partition: int32(p), First: at.first, Committed: true,
+				Wanted: func(f *consumer.Record) bool { return g.owner(f) != nil },
+				Visit: func(f consumer.Record) error {
 					b := g.owner(&f)
-					if ends := b.batch.Ranges[topic][p]; f.offset < ends[0] || f.offset > ends[1] {
+					if ends := b.batch.Ranges[topic][p]; f.Offset < ends[0] || f.Offset > ends[1] {
 						return nil
 					}
 					return visit(b, f)
-				}}
-			if err := c.scan(ctx, s); err != nil {
+				}})
+			if err := reader.ReadTo(ctx, at.last); err != nil {
 				return err
 			}
 		}
@@ -166,9 +172,14 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 func (r *tailReader) exists(ctx context.Context, topic string) error {
 	err, known := r.topics[topic]
 	if !known {
-		if err = r.log.sink.client.exists(ctx, topic); err == nil || errors.Is(err, errGone) {
-			r.topics[topic] = err
+		exists, e := r.log.sink.client.Exists(ctx, topic)
+		if e != nil {
+			return e
 		}
+		if !exists {
+			err = gone("topic %s", topic)
+		}
+		r.topics[topic] = err
 	}
 	return err
 }
@@ -195,11 +206,11 @@ func newGroup(batches []tailBatch) *group {
 }
 
 // owner gives the batch that a record is of; nil where that is none of the group.
-func (g *group) owner(f *fetched) *rebuilder {
-	if f.headers[change.HeaderSlot] != g.slot {
+func (g *group) owner(f *consumer.Record) *rebuilder {
+	if f.Headers[change.HeaderSlot] != g.slot {
 		return nil
 	}
-	return g.owners[owner{f.headers[change.HeaderEpoch], f.headers[change.HeaderBatch]}]
+	return g.owners[owner{f.Headers[change.HeaderEpoch], f.Headers[change.HeaderBatch]}]
 }
 
 // span is a range of offsets, both ends included.

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // rebuilder makes the changes of a batch out of its records.
@@ -16,38 +17,38 @@ type rebuilder struct {
 }
 
 // addPart keeps one part of a dead letter that a stub stands for; what could not be read has none.
-func (r *rebuilder) addPart(f fetched) error {
-	if f.headers[change.HeaderTopic] == "" {
+func (r *rebuilder) addPart(f consumer.Record) error {
+	if f.Headers[change.HeaderTopic] == "" {
 		return nil
 	}
-	id := f.headers[change.HeaderDeadLetter]
-	part, err1 := strconv.Atoi(f.headers[change.HeaderPart])
-	parts, err2 := strconv.Atoi(f.headers[change.HeaderParts])
+	id := f.Headers[change.HeaderDeadLetter]
+	part, err1 := strconv.Atoi(f.Headers[change.HeaderPart])
+	parts, err2 := strconv.Atoi(f.Headers[change.HeaderParts])
 	if err1 != nil || err2 != nil || part < 0 || part >= parts {
-		return fmt.Errorf("dead letter %q at offset %d: part %q of %q", id, f.offset, f.headers[change.HeaderPart], f.headers[change.HeaderParts])
+		return fmt.Errorf("dead letter %q at offset %d: part %q of %q", id, f.Offset, f.Headers[change.HeaderPart], f.Headers[change.HeaderParts])
 	}
 	if r.parts[id] == nil {
 		r.parts[id] = make([][]byte, parts)
 	}
 	if part < len(r.parts[id]) {
-		r.parts[id][part] = f.value
+		r.parts[id][part] = f.Value
 	}
 	return nil
 }
 
 // addChange makes a change of a record. A tombstone only repeats the delete before it, unless compaction has
 // left nothing but the tombstone.
-func (r *rebuilder) addChange(f fetched) error {
-	if len(f.headers[change.HeaderOp]) != 1 {
+func (r *rebuilder) addChange(f consumer.Record) error {
+	if len(f.Headers[change.HeaderOp]) != 1 {
 		return nil
 	}
 	c := change.Change{
-		Stream: change.StreamFromID(f.headers[change.HeaderStream]), Op: change.Op(f.headers[change.HeaderOp][0]),
-		UID: f.headers[change.HeaderUID], ResourceVersion: f.headers[change.HeaderResourceVersion],
-		Inferred: f.headers[change.HeaderInferred] != "", Gap: f.headers[change.HeaderGap],
+		Stream: change.StreamFromID(f.Headers[change.HeaderStream]), Op: change.Op(f.Headers[change.HeaderOp][0]),
+		UID: f.Headers[change.HeaderUID], ResourceVersion: f.Headers[change.HeaderResourceVersion],
+		Inferred: f.Headers[change.HeaderInferred] != "", Gap: f.Headers[change.HeaderGap],
 	}
 	var err error
-	if _, c.Namespace, c.Name, err = change.DecodeKey(f.key); err != nil {
+	if _, c.Namespace, c.Name, err = change.DecodeKey(f.Key); err != nil {
 		return err
 	}
 	if c.Op == change.Delete {
@@ -56,8 +57,8 @@ func (r *rebuilder) addChange(f fetched) error {
 		}
 		return nil
 	}
-	value := f.value
-	if id := f.headers[change.HeaderDeadLetter]; id != "" {
+	value := f.Value
+	if id := f.Headers[change.HeaderDeadLetter]; id != "" {
 		if value, err = r.join(id); err != nil {
 			return err
 		}

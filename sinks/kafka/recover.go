@@ -8,11 +8,12 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // asLost makes one loss of a tail that is gone and what else the log has lost (nil: nothing). Other errors stay as they are.
 func asLost(err error, other *sinks.LostTailError) error {
-	if errors.Is(err, errGone) {
+	if errors.Is(err, consumer.ErrGone) {
 		return withTail(err, other)
 	}
 	return err
@@ -28,19 +29,19 @@ func withTail(gone error, other *sinks.LostTailError) *sinks.LostTailError {
 }
 
 func gone(format string, args ...any) error {
-	return fmt.Errorf(format+": %w", append(args, errGone)...)
+	return fmt.Errorf(format+": %w", append(args, consumer.ErrGone)...)
 }
 
 // tail is what follows the checkpoint in the control topic: the slot's batch records, in order and without a hole. They are
 // read twice, since they may be many: here, to know that before anything is written, and batch by batch when they are handed
 // on (readTail).
 type tail struct {
-	log     *slotLog
-	from    sinks.Durable
-	scanner *scanner
-	first   int64  // the offset of the first batch record
-	seq     uint64 // of the last one
-	lost    error  // why they can't be rolled forward one by one
+	log    *slotLog
+	from   sinks.Durable
+	reader *consumer.Reader
+	first  int64  // the offset of the first batch record
+	seq    uint64 // of the last one
+	lost   error  // why they can't be rolled forward one by one
 }
 
 // beginTail reads as far as the topic goes for now.
@@ -51,35 +52,35 @@ func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) 
 		return nil, err
 	}
 	first, err := l.tailStart(ctx, from, start, end)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, consumer.ErrGone) {
 		first, t.lost = start, err
 	} else if err != nil {
 		return nil, err
 	} else if first > start {
 		l.met.own = true // the checkpoint has batches before this
 	}
-	t.scanner = l.controlScanner(l.control.index, first, t.note)
-	return t, l.sink.client.scanTo(ctx, t.scanner, end-1)
+	t.reader = l.controlReader(l.control.index, first, t.note)
+	return t, t.reader.ReadTo(ctx, end-1)
 }
 
 // end reads on up to this owner's mark.
 func (t *tail) end(ctx context.Context) error {
-	err := t.log.sink.client.scanTo(ctx, t.scanner, t.log.marked-1)
-	if errors.Is(err, errGone) {
+	err := t.reader.ReadTo(ctx, t.log.marked-1)
+	if errors.Is(err, consumer.ErrGone) {
 		err, t.lost = nil, err
 	}
 	return cmp.Or(err, t.log.newer())
 }
 
-func (t *tail) note(f fetched) error {
-	c := f.control
+func (t *tail) note(f consumer.Record) error {
+	c := controlOf(f)
 	switch {
 	case t.lost != nil || !t.follows(c):
 	case c.Batch != t.seq+1:
 		t.lost = gone("batch %d follows batch %d in %s", c.Batch, t.seq, t.log.control.topic.name)
 	default:
 		if t.seq == t.from.Seq {
-			t.first = f.offset
+			t.first = f.Offset
 		}
 		t.seq = c.Batch
 	}
@@ -109,13 +110,13 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 		return next, nil // the record before it has expired
 	}
 	found := false
-	s := l.controlScanner(l.control.index, next-1, func(f fetched) error {
-		c := f.control
+	before := l.controlRange(l.control.index, next-1, func(f consumer.Record) error {
+		c := controlOf(f)
 		found = c.Slot == l.slot && c.Batch == from.Seq && (c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
 		return nil
 	})
-	s.committed, s.last = true, next-1
-	if err := l.sink.client.scan(ctx, s); err != nil {
+	before.Committed = true
+	if err := consumer.New(l.sink.client, before).ReadTo(ctx, next-1); err != nil {
 		return 0, err
 	}
 	if !found {
@@ -126,6 +127,6 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 
 // logStart is the first offset that the control partition still has.
 func (l *slotLog) logStart(ctx context.Context) (int64, error) {
-	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
+	starts, err := l.sink.client.Starts(ctx, l.control.topic.name)
 	return starts[int(l.control.index)], err
 }

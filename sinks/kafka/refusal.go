@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // ofOneTopic are errors that say nothing of other topics.
@@ -31,14 +32,14 @@ func (l *slotLog) refusedTopic(topic string, err error) error {
 	}
 	var named *Error
 	if !errors.As(err, &named) {
-		err = newError("write to "+topic, err)
+		err = l.sink.client.NewError("write to "+topic, err)
 	}
 	return l.refuse(topic, err, probe{})
 }
 
 // refusedLetter does so with an error of the dead-letter topic: only what needs a dead letter waits.
 func (l *slotLog) refusedLetter(topic string, err error) error {
-	if !ofOneTopic[kafkaCode(err)] && judge(err) != refused {
+	if !ofOneTopic[kafkaCode(err)] && cluster.Judge(err) != cluster.TooLarge {
 		return err
 	}
 	return l.refuse(topic, err, probe{letter: true})
@@ -52,7 +53,7 @@ func (l *slotLog) refusedToAdd(err error) error {
 	}
 	all := &sinks.RefusedError{}
 	for _, topic := range denied {
-		all.Refusals = append(all.Refusals, l.refuse(topic, newError("write to "+topic, kafka.TopicAuthorizationFailed), probe{}).Refusals...)
+		all.Refusals = append(all.Refusals, l.refuse(topic, l.sink.client.NewError("write to "+topic, kafka.TopicAuthorizationFailed), probe{}).Refusals...)
 	}
 	return all
 }
@@ -129,7 +130,7 @@ func (p probe) fits(ctx context.Context) error {
 	if p.size == 0 {
 		return nil
 	}
-	configs, _, err := p.sink.client.topicConfigs(ctx, []string{p.topic}, maxMessageBytes)
+	configs, _, err := p.sink.client.TopicConfigs(ctx, []string{p.topic}, maxMessageBytes)
 	if err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -17,7 +18,7 @@ var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
 // Sink is the Kafka destination.
 type Sink struct {
 	cfg                     Config
-	client                  *client
+	client                  *cluster.Client
 	topics                  *topics
 	codec                   recordbatch.Codec
 	dataTopic, controlTopic topicPlan
@@ -31,24 +32,27 @@ func New(cfg Config) (*Sink, error) {
 		return nil, fmt.Errorf("kafka settings: %w", err)
 	}
 	cfg.setDefaults()
-	c, err := newClient(&cfg)
+	mechanism, err := cfg.SASL.mechanism()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("prepare the SASL login: %w", err)
 	}
 	codec, err := recordbatch.NewCodec(cfg.Compression)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
-	c.cfg = &s.cfg
-	s.topics = &topics{client: c, known: map[string]*topicInfo{}, warned: map[string]string{}}
+	s.client = cluster.New(cluster.Options{
+		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
+		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck, Hint: hintFor,
+	})
+	s.topics = &topics{cfg: &s.cfg, client: s.client, known: map[string]*topicInfo{}, warned: map[string]string{}}
 	return s, nil
 }
 
 // Close closes the connections.
 func (s *Sink) Close() error {
-	s.client.close()
+	s.client.Close()
 	return nil
 }
 
@@ -75,7 +79,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if errors.As(err, &other) {
 		return nil, other
 	}
-	return nil, fmt.Errorf("open slot %d: %w", slot, err)
+	return nil, fmt.Errorf("open slot %d: %w", slot, asInvalidWriter(err))
 }
 
 func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, _ *sinks.LostTailError, err error) {
@@ -87,12 +91,12 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	}
 	if from.New { // the checkpoint that was may have known the cluster by another of its ids
 		for _, uid := range s.cfg.ClusterIDs {
-			if _, err := newProducer(ctx, s.client, uid, slot); err != nil {
+			if _, err := newProducer(ctx, s, uid, slot); err != nil {
 				return l, nil, err
 			}
 		}
 	}
-	if l.producer, err = newProducer(ctx, s.client, s.cfg.ClusterUID, slot); err != nil {
+	if l.producer, err = newProducer(ctx, s, s.cfg.ClusterUID, slot); err != nil {
 		return l, nil, err
 	}
 	lost, err := s.openLog(ctx, l, from)

@@ -12,6 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // minLimit is below every limit that makes sense: a stub must fit.
@@ -19,11 +21,9 @@ const minLimit = 1024
 
 const maxMessageBytes = "max.message.bytes"
 
-func (p *topicPlan) count(cfg *Config) int { return cmp.Or(p.partitions, cfg.Partitions) }
-
-// request is the plan as a request.
+// request asks for a topic as planned.
 func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic {
-	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(p.count(cfg)), ReplicationFactor: int16(cfg.ReplicationFactor)}
+	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(cmp.Or(p.partitions, cfg.Partitions))}
 	for k, v := range p.config {
 		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
 	}
@@ -50,7 +50,8 @@ type topicInfo struct {
 
 // topics makes topics on demand and remembers them.
 type topics struct {
-	client *client
+	cfg    *Config
+	client *cluster.Client
 	mu     sync.Mutex
 	known  map[string]*topicInfo
 	warned map[string]string // what was said of how a topic keeps its records
@@ -62,7 +63,7 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 		return info, nil
 	}
 	found, anew := 0, false // two slots may do this at a time: the broker makes the topic once
-	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) error {
+	err := t.client.Try(ctx, "make ready topic "+name, func(ctx context.Context) error {
 		n, made, err := t.ready(ctx, name, plan)
 		found, anew = n, anew || made
 		return err
@@ -77,7 +78,7 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
 		return nil, err
 	}
-	if err := t.client.readable(ctx, name); err != nil {
+	if err := consumer.Readable(ctx, t.client, name); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
@@ -88,12 +89,12 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 
 // pin gives how many of a topic's partitions are written to: a key must not move when some are added.
 func (t *topics) pin(ctx context.Context, name string, found int, anew bool) (int, error) {
-	use, err := t.client.cfg.Pin(ctx, name, found, anew)
+	use, err := t.cfg.Pin(ctx, name, found, anew)
 	if err != nil {
 		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
 	}
 	if use != found {
-		t.client.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay in order on one partition",
+		t.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay in order on one partition",
 			"topic", name, "partitions", found, "written to", use, "hint", "to use them, start with a new topic prefix and a new checkpoint")
 	}
 	return use, nil
@@ -121,14 +122,14 @@ func (t *topics) forget() {
 
 // ready gives the number of partitions once each has a leader, and whether the topic was missing until now.
 func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int, made bool, err error) {
-	leaders, err := t.client.leaders(ctx, name)
+	leaders, err := t.client.Leaders(ctx, name)
 	if errors.Is(err, kafka.UnknownTopicOrPartition) {
 		made, err = t.create(ctx, name, plan)
 		if err != nil {
 			return 0, false, err
 		}
-		if leaders, err = t.client.leaders(ctx, name); noTopic(err) && !made {
-			err = notSeen(name)
+		if leaders, err = t.client.Leaders(ctx, name); cluster.NoTopic(err) && !made {
+			err = cluster.ErrUnknownYet(name)
 		}
 	}
 	if err != nil {
@@ -144,17 +145,9 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 
 // create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
-	topic := kafka.TopicConfig{
-		Topic: name, NumPartitions: plan.count(t.client.cfg), ReplicationFactor: t.client.cfg.ReplicationFactor,
-	}
-	for k, v := range plan.config {
-		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
-	defer cancel()
-	res, err := t.client.api.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
-	if err == nil {
-		err = res.Errors[name]
+	res, err := t.client.CreateTopics(ctx, false, plan.request(name, t.cfg))
+	if err == nil && len(res) > 0 {
+		err = withText(cluster.CodeError(res[0].ErrorCode), res[0].ErrorMessage)
 	}
 	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
 		return false, fmt.Errorf("create: %w", err)
@@ -167,8 +160,8 @@ func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made 
 // out, since what is above a limit that was only guessed would go to the dead-letter topic.
 func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (limit int, err error) {
 	var has map[string]string
-	err = t.client.try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
-		all, err := t.client.configs(ctx, name)
+	err = t.client.Try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
+		all, err := readConfigs(ctx, t.client, name)
 		if has = all[name]; err == nil {
 			limit, err = strconv.Atoi(has[maxMessageBytes])
 		}
@@ -178,16 +171,16 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 		return 0, err
 	}
 	if err != nil {
-		t.client.cfg.Logger.Debug("can't read a topic's configuration; taking Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
+		t.cfg.Logger.Debug("can't read a topic's configuration; taking Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
 		limit = defaultLimit
-		if t.client.cfg.MaxMessageBytes > 0 {
-			limit = t.client.cfg.MaxMessageBytes
+		if t.cfg.MaxMessageBytes > 0 {
+			limit = t.cfg.MaxMessageBytes
 		}
 	}
 	if d := plan.differs(name, has); d != nil {
 		t.warn(d)
 	}
-	if configured := t.client.cfg.MaxMessageBytes; configured > 0 {
+	if configured := t.cfg.MaxMessageBytes; configured > 0 {
 		limit = min(limit, configured)
 	}
 	return max(limit, minLimit), nil
@@ -200,7 +193,7 @@ func (t *topics) warn(d *difference) {
 	t.warned[d.topic] = d.has
 	t.mu.Unlock()
 	if !said {
-		t.client.cfg.Logger.Warn("a topic keeps its records otherwise than "+asks+" asks; it is left as it is", "topic", d.topic,
-			"has", d.has, "asked", d.asked, "to change it", d.command(t.client.cfg.Brokers))
+		t.cfg.Logger.Warn("a topic keeps its records otherwise than "+asks+" asks; it is left as it is", "topic", d.topic,
+			"has", d.has, "asked", d.asked, "to change it", d.command(t.cfg.Brokers))
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
+
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // producer is the identity that the broker knows a slot's writer by.
@@ -20,7 +22,7 @@ import (
 //  1. A newer producer of the same transactional id has a higher epoch; the broker refuses all others (fenced).
 //  2. Every request is repeated as it is until its outcome is known; each is idempotent.
 type producer struct {
-	client        *client
+	client        *cluster.Client
 	transactional bool
 	txnID         string
 	id            int64
@@ -43,16 +45,16 @@ func (s *Sink) transactionalPrefix() string { return s.cfg.TopicPrefix + "-" + s
 //
 // At-least-once mode has the same identity: without transactions too, a partition refuses an older epoch once
 // it has seen the newer one.
-func newProducer(ctx context.Context, c *client, uid string, slot int) (*producer, error) {
-	p := &producer{client: c, txnID: transactionalID(c.cfg, uid, slot), coordinator: -1,
-		transactional: c.cfg.Delivery == ExactlyOnce}
-	return p, p.init(ctx, c.cfg.TransactionTimeout)
+func newProducer(ctx context.Context, s *Sink, uid string, slot int) (*producer, error) {
+	p := &producer{client: s.client, txnID: transactionalID(&s.cfg, uid, slot), coordinator: -1,
+		transactional: s.cfg.Delivery == ExactlyOnce}
+	return p, p.init(ctx, s.cfg.TransactionTimeout)
 }
 
 // init gets the producer's number and epoch.
 func (p *producer) init(ctx context.Context, timeout time.Duration) error {
-	return p.client.try(ctx, "fence earlier writers of "+p.txnID, func(ctx context.Context) error {
-		m, err := p.client.roundTrip(ctx, &initproducerid.Request{
+	return p.client.Try(ctx, "fence earlier writers of "+p.txnID, func(ctx context.Context) error {
+		m, err := p.client.RoundTrip(ctx, &initproducerid.Request{
 			TransactionalID: p.txnID, TransactionTimeoutMs: int32(timeout.Milliseconds()),
 			ProducerID: -1, ProducerEpoch: -1, // as a new process: anything else asks to go on as an older one
 		})
@@ -61,7 +63,7 @@ func (p *producer) init(ctx context.Context, timeout time.Duration) error {
 		}
 		res := m.(*initproducerid.Response)
 		p.id, p.epoch = res.ProducerID, res.ProducerEpoch
-		return codeError(res.ErrorCode)
+		return cluster.CodeError(res.ErrorCode)
 	})
 }
 
@@ -72,9 +74,9 @@ func (p *producer) add(ctx context.Context, partitions []*partition) error {
 	}
 	topics := groupByTopic(partitions)
 	p.open = true
-	err := p.client.try(ctx, "begin a transaction of "+p.txnID, func(ctx context.Context) error {
+	err := p.client.Try(ctx, "begin a transaction of "+p.txnID, func(ctx context.Context) error {
 		return p.askCoordinator(ctx, func() error {
-			m, err := p.client.roundTrip(ctx, &addPartitionsRequest{
+			m, err := p.client.RoundTrip(ctx, &addPartitionsRequest{
 				TransactionalID: p.txnID, ProducerID: p.id, ProducerEpoch: p.epoch, Topics: topics,
 				coordinator: p.coordinator,
 			})
@@ -113,7 +115,7 @@ func firstError(res *addpartitionstotxn.Response) error {
 	var denied deniedTopics
 	for _, t := range res.Results {
 		for _, r := range t.Results {
-			err := codeError(r.ErrorCode)
+			err := cluster.CodeError(r.ErrorCode)
 			switch {
 			case err == nil:
 			case r.ErrorCode == notAttempted:
@@ -147,16 +149,16 @@ func (p *producer) end(ctx context.Context, commit bool) error {
 	if !commit {
 		op = "abort a transaction of " + p.txnID
 	}
-	err := p.client.try(ctx, op, func(ctx context.Context) error {
+	err := p.client.Try(ctx, op, func(ctx context.Context) error {
 		return p.askCoordinator(ctx, func() error {
-			m, err := p.client.roundTrip(ctx, &endTxnRequest{
+			m, err := p.client.RoundTrip(ctx, &endTxnRequest{
 				TransactionalID: p.txnID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit,
 				coordinator: p.coordinator,
 			})
 			if err != nil {
 				return err
 			}
-			return codeError(m.(*endtxn.Response).ErrorCode)
+			return cluster.CodeError(m.(*endtxn.Response).ErrorCode)
 		})
 	})
 	if err == nil {
@@ -169,21 +171,13 @@ func (p *producer) end(ctx context.Context, commit bool) error {
 // moved.
 func (p *producer) askCoordinator(ctx context.Context, ask func() error) error {
 	if p.coordinator < 0 {
-		ctx, cancel := context.WithTimeout(ctx, p.client.cfg.RequestTimeout)
-		defer cancel()
-		res, err := p.client.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{
-			Key: p.txnID, KeyType: kafka.CoordinatorKeyTypeTransaction,
-		})
-		if err != nil {
-			return fmt.Errorf("find the transaction coordinator: %w", err)
+		var err error
+		if p.coordinator, err = p.client.Coordinator(ctx, p.txnID); err != nil {
+			return err
 		}
-		if res.Error != nil {
-			return fmt.Errorf("find the transaction coordinator: %w", res.Error)
-		}
-		p.coordinator = int32(res.Coordinator.NodeID)
 	}
 	err := ask()
-	if err != nil && judge(err) == relearn {
+	if err != nil && cluster.Judge(err) == cluster.Refresh {
 		p.coordinator = -1
 	}
 	return err

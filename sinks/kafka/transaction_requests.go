@@ -1,11 +1,11 @@
 package kafka
 
 import (
-	"fmt"
-
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
 	"github.com/segmentio/kafka-go/protocol/endtxn"
+
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // kafka-go's own AddPartitionsToTxn and EndTxn look up the coordinator before every request: two round trips
@@ -32,7 +32,7 @@ type addPartitionsRequest struct {
 func (r *addPartitionsRequest) ApiKey() protocol.ApiKey           { return protocol.AddPartitionsToTxn }
 func (r *addPartitionsRequest) TypeKey() protocol.OverrideTypeKey { return toKnownCoordinator }
 func (r *addPartitionsRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	return brokerByID(c, r.coordinator)
+	return cluster.BrokerByID(c, r.coordinator)
 }
 
 type endTxnRequest struct {
@@ -49,14 +49,7 @@ type endTxnRequest struct {
 func (r *endTxnRequest) ApiKey() protocol.ApiKey           { return protocol.EndTxn }
 func (r *endTxnRequest) TypeKey() protocol.OverrideTypeKey { return toKnownCoordinator }
 func (r *endTxnRequest) Broker(c protocol.Cluster) (protocol.Broker, error) {
-	return brokerByID(c, r.coordinator)
-}
-
-func brokerByID(c protocol.Cluster, id int32) (protocol.Broker, error) {
-	if b, ok := c.Brokers[id]; ok {
-		return b, nil
-	}
-	return protocol.Broker{}, fmt.Errorf("the transaction coordinator, broker %d, is not in the cluster", id)
+	return cluster.BrokerByID(c, r.coordinator)
 }
 
 var (

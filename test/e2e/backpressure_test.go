@@ -62,7 +62,7 @@ func brokerAway(t *testing.T, w *World, e *Exporter, bufferBytes float64) {
 	if !strings.Contains(wrong, "check that the brokers run") || bytes > bufferBytes || items == 0 {
 		t.Errorf("after 20 s: %s; %v items, %v bytes are buffered", wrong, items, bytes)
 	}
-	e.wantLogged(t, "Kafka does not accept it yet", "check that the brokers run")
+	e.wantLogged(t, "a request to Kafka does not succeed", "check that the brokers run")
 	must(t, w.Kafka.Start(context.Background()))
 	started := time.Now()
 	e.awaitWell(t, "the broker was away")
