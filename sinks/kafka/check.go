@@ -18,6 +18,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
 )
 
 // Check tries all that an export of the resources needs, and all that the start after the first one needs: to see, read and
@@ -153,7 +154,7 @@ func (c *checking) make(ctx context.Context) error {
 	})
 	for _, t := range answers {
 		if err := cluster.CodeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
-			c.take(toCreate, t.Name, "make", withText(err, t.ErrorMessage))
+			c.take(toCreate, t.Name, "make", cluster.WithText(err, t.ErrorMessage))
 		}
 	}
 	return err
@@ -176,12 +177,12 @@ func (c *checking) write(ctx context.Context) error {
 	who := "check-" + rand.Text()[:8] // checks of several replicas shall not fence each other
 	left := slices.Clone(c.there)
 	for {
-		var partitions []*partition
+		var partitions []*producer.Partition
 		for _, t := range left {
-			partitions = append(partitions, &partition{topic: &topic{topicInfo: &topicInfo{name: t.name}}})
+			partitions = append(partitions, producer.NewTopic(t.name, 1, 0).Partitions[0])
 		}
 		err := c.sink.tryTransaction(ctx, who, partitions)
-		var denied deniedTopics
+		var denied producer.DeniedTopics
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
 			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",

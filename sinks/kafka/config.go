@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -132,7 +133,7 @@ func (c *Config) Validate() error {
 		"Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
 	_, err := recordbatch.NewCodec(c.Compression)
 	bad(err == nil, "Compression: %v", err)
-	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= minLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, minLimit)
+	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= producer.MinLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, producer.MinLimit)
 	bad(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond, "TransactionTimeout: %s is less than a millisecond", c.TransactionTimeout)
 	bad(c.History >= 0, "History: %s is negative", c.History)
 	bad(c.Partitions >= 0, "Partitions: %d is negative", c.Partitions)

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -35,29 +36,29 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	for {
 		err := l.writeParts(ctx, q, d)
 		// The first part is as large as any: when it was refused, nothing was written.
-		if err == nil || q.next > 0 || cluster.Judge(err) != cluster.TooLarge || q.topic.aim <= minLimit {
+		if err == nil || q.Acknowledged() > 0 || cluster.Judge(err) != cluster.TooLarge || q.Topic.Aim() <= producer.MinLimit {
 			return err
 		}
 	}
 }
 
-func (l *slotLog) writeParts(ctx context.Context, q *partition, d *letter) error {
-	size := max(q.topic.aim-len(d.headers)-len(d.key)-512, 256)
+func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *letter) error {
+	size := max(q.Topic.Aim()-len(d.headers)-len(d.key)-512, 256)
 	parts := max((len(d.whole)+size-1)/size, 1)
 	shared := recordbatch.AppendHeader(d.headers[:len(d.headers):len(d.headers)], change.HeaderParts, strconv.Itoa(parts))
-	q.records, q.next, q.pending, q.most = q.records[:0], 0, nil, 0
+	q.Clear()
 	for i := range parts {
 		part := d.whole[i*size : min((i+1)*size, len(d.whole))]
-		q.records = append(q.records, recordbatch.Record{
+		q.QueueRecord(recordbatch.Record{
 			Time: d.time, Key: d.key, Value: [][]byte{part}, HeaderCount: d.count + 2,
 			Headers: recordbatch.AppendHeader(shared[:len(shared):len(shared)], change.HeaderPart, strconv.Itoa(i)),
 		})
 	}
-	return l.produce(ctx, []*partition{q})
+	return l.producer.Produce(ctx, q)
 }
 
 // deadPartition gives the partition for a letter.
-func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, error) {
+func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Partition, error) {
 	if l.dead == nil {
 		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
 		if err != nil {
@@ -65,8 +66,8 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, er
 		}
 		l.dead = t
 	}
-	q := l.dead.partitionOf(key)
-	if q.inTxn {
+	q := l.dead.Partition(key)
+	if q.InTransaction {
 		return q, nil
 	}
 	for _, p := range l.active {
@@ -75,7 +76,7 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, er
 		}
 	}
 	l.active = append(l.active, q)
-	return q, l.producer.add(ctx, []*partition{q})
+	return q, l.producer.Add(ctx, q)
 }
 
 // writeMalformed writes what the API server sent and nobody could read, as it came.

@@ -34,10 +34,10 @@ func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	if err := l.prepare(ctx, b); err != nil {
 		return err
 	}
-	if err := l.producer.add(ctx, l.active); err != nil {
+	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return err
 	}
-	err := l.produce(ctx, l.active)
+	err := l.producer.Produce(ctx, l.active...)
 	l.broken = errClosed
 	return err
 }

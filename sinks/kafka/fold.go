@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
 )
 
 // fold reads one partition after another. An object's records are all on one, in order: the last one tells.
@@ -109,7 +110,7 @@ func (p *partitioning) see(key []byte, partition int) {
 	}
 	kept := p.possible[:0]
 	for _, n := range p.possible {
-		if partitionFor(key, n) == partition {
+		if producer.PartitionOf(key, n) == partition {
 			kept = append(kept, n)
 		}
 	}

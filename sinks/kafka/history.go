@@ -42,7 +42,7 @@ type slotPast struct {
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
 	h := &history{log: l, streams: map[string]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
-	starts, err := l.sink.client.Starts(ctx, l.control.topic.name)
+	starts, err := l.sink.client.Starts(ctx, l.control.Topic.Name)
 	if err != nil {
 		return nil, err
 	}

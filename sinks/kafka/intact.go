@@ -21,9 +21,9 @@ import (
 // told from the old one.)
 func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
-		return topic == l.control.topic.name || topic == change.DeadLetterTopic(l.envelope.Prefix)
+		return topic == l.control.Topic.Name || topic == change.DeadLetterTopic(l.envelope.Prefix)
 	})
-	r := l.sink.client.Attempts("find what " + l.producer.txnID + " has written")
+	r := l.sink.client.Attempts("find what " + l.producer.TransactionalID + " has written")
 	defer r.Done()
 	for {
 		gone, missing, err := l.shorter(ctx, suspects, offsets)

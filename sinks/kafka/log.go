@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -25,22 +27,19 @@ type slotLog struct {
 	sink     *Sink
 	slot     int
 	epoch    int64
-	producer *producer
+	producer *producer.Producer
 	envelope change.Envelope
 
-	topics  map[string]*topic
-	streams map[*change.Stream]*topic
-	control *partition
-	dead    *topic // nil until it is needed
+	topics  map[string]*producer.Topic
+	streams map[*change.Stream]*producer.Topic
+	control *producer.Partition
+	dead    *producer.Topic // nil until it is needed
 
 	batch  *change.Batch
 	keys   []byte // of all changes of the batch, one after another
 	keyEnd []int
-	active []*partition
-	buried map[int32]*burial // changes that did not fit, by index
-
-	encoder *recordbatch.Encoder
-	buffers buffers
+	active []*producer.Partition
+	stubs  map[int32]*stub // of changes that did not fit, by index
 
 	// The headers that all records of the batch share, and room for those of one record.
 	shared      []byte
@@ -94,22 +93,22 @@ func (l *slotLog) prepare(ctx context.Context, b *change.Batch) error {
 		start := len(l.keys)
 		l.keys = l.envelope.AppendKey(l.keys, c)
 		l.keyEnd = append(l.keyEnd, len(l.keys))
-		p := t.partitionOf(l.keys[start:])
-		if p.items() == 0 {
+		p := t.Partition(l.keys[start:])
+		if p.Queued() == 0 {
 			l.active = append(l.active, p)
 		}
-		p.queue = append(p.queue, int32(i))
+		p.Queue(int32(i))
 	}
 	return nil
 }
 
 func (l *slotLog) begin(b *change.Batch) {
 	for _, p := range l.active {
-		p.begin()
+		p.Reset()
 	}
 	l.batch, l.active = b, l.active[:0]
 	l.keys, l.keyEnd = l.keys[:0], l.keyEnd[:0]
-	clear(l.buried)
+	clear(l.stubs)
 	l.shared = recordbatch.AppendHeader(l.shared[:0], change.HeaderSlot, strconv.Itoa(l.slot))
 	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))
 	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
@@ -120,12 +119,12 @@ func (l *slotLog) begin(b *change.Batch) {
 func (l *slotLog) apply(ctx context.Context) error {
 	data := len(l.active)
 	l.active = append(l.active, l.control)
-	if err := l.producer.add(ctx, l.active); err != nil {
+	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return l.refusedToAdd(err)
 	}
 	failpoint.Hit(failpoint.TxnAdded)
 	// l.active grows when a dead letter is written.
-	if err := l.produce(ctx, l.active[:data:data]); err != nil {
+	if err := l.producer.Produce(ctx, l.active[:data:data]...); err != nil {
 		return err
 	}
 	if err := l.writeMalformed(ctx); err != nil {
@@ -138,18 +137,18 @@ func (l *slotLog) apply(ctx context.Context) error {
 // publish commits, and says where the batch's records ended.
 func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	failpoint.Hit(failpoint.ControlWritten)
-	if err := l.producer.end(ctx, true); err != nil {
+	if err := l.producer.End(ctx, true); err != nil {
 		return nil, err
 	}
-	for index := range l.buried {
+	for index := range l.stubs {
 		l.sink.cfg.Observer.DeadLetter(l.batch.Changes[index].Stream.Resource.ID())
 	}
 	offsets := change.Offsets{}
 	for _, p := range l.active {
-		if offsets[p.topic.name] == nil {
-			offsets[p.topic.name] = map[int]int64{}
+		if offsets[p.Topic.Name] == nil {
+			offsets[p.Topic.Name] = map[int]int64{}
 		}
-		offsets[p.topic.name][int(p.index)] = p.last + 1
+		offsets[p.Topic.Name][int(p.Index)] = p.Last + 1
 	}
 	return offsets, nil
 }
@@ -158,13 +157,13 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 func (l *slotLog) batchControl() change.Control {
 	ranges := map[string]map[int][2]int64{}
 	for _, p := range l.active {
-		if !p.written {
+		if !p.Written {
 			continue
 		}
-		if ranges[p.topic.name] == nil {
-			ranges[p.topic.name] = map[int][2]int64{}
+		if ranges[p.Topic.Name] == nil {
+			ranges[p.Topic.Name] = map[int][2]int64{}
 		}
-		ranges[p.topic.name][int(p.index)] = [2]int64{p.first, p.last}
+		ranges[p.Topic.Name][int(p.Index)] = [2]int64{p.First, p.Last}
 	}
 	bytes := 0
 	for i := range l.batch.Changes {
@@ -191,11 +190,11 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 			return fmt.Errorf("encode control record %s: %w", c.Type, err)
 		}
 		headers := recordbatch.AppendHeader(l.shared[:len(l.shared):len(l.shared)], change.HeaderType, c.Type)
-		l.control.records = append(l.control.records, recordbatch.Record{
+		l.control.QueueRecord(recordbatch.Record{
 			Time: c.TimeMs, Key: key, Value: [][]byte{value}, Headers: headers, HeaderCount: l.sharedCount + 1,
 		})
 	}
-	return l.produce(ctx, []*partition{l.control})
+	return l.producer.Produce(ctx, l.control)
 }
 
 func mustJSON(s string) []byte {
@@ -204,20 +203,20 @@ func mustJSON(s string) []byte {
 }
 
 // topicOf gives the topic of a stream's records, made if need be.
-func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*topic, error) {
+func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topic, error) {
 	if t := l.streams[s]; t != nil {
 		return t, nil
 	}
 	name := change.Topic(l.envelope.Prefix, s.Resource)
 	t, err := l.topic(ctx, name, l.sink.dataTopic)
 	if err != nil {
-		return nil, l.refusedTopic(name, err)
+		return nil, cmp.Or(l.Failed(name, err), err)
 	}
 	l.streams[s] = t
 	return t, nil
 }
 
-func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*topic, error) {
+func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {
 	if t := l.topics[name]; t != nil {
 		return t, nil
 	}
@@ -225,7 +224,7 @@ func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*topi
 	if err != nil {
 		return nil, err
 	}
-	t := newTopic(info)
+	t := producer.NewTopic(info.name, info.partitions, info.maxBatch)
 	l.topics[name] = t
 	return t, nil
 }
@@ -241,12 +240,12 @@ func (l *slotLog) Close() error {
 
 // abandon aborts an open transaction as well as it can. One whose end was asked for is left to its fate.
 func (l *slotLog) abandon() {
-	if !l.producer.open || l.producer.ending || cluster.Judge(l.broken) == cluster.Fenced {
+	if l.producer == nil || !l.producer.InTransaction() || cluster.Judge(l.broken) == cluster.Fenced {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	if err := l.producer.end(ctx, false); err != nil {
+	if err := l.producer.End(ctx, false); err != nil {
 		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will", "slot", l.slot, "error", err)
 	}
 }

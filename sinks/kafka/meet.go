@@ -18,14 +18,14 @@ import (
 // had a newer owner. With a checkpoint only what follows it is read, which is needed anyway; without one, all of it.
 func (l *slotLog) meet(ctx context.Context, from sinks.Durable) error {
 	l.met = sighting{}
-	ends, err := l.sink.client.Ends(ctx, l.control.topic.name)
+	ends, err := l.sink.client.Ends(ctx, l.control.Topic.Name)
 	if err != nil {
 		return err
 	}
 	if from.New {
 		l.history, err = l.readHistory(ctx, ends)
 	} else {
-		l.after, err = l.beginTail(ctx, from, ends[int(l.control.index)])
+		l.after, err = l.beginTail(ctx, from, ends[int(l.control.Index)])
 	}
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (l *slotLog) controlReader(partition int32, first int64, visit func(consume
 
 func (l *slotLog) controlRange(partition int32, first int64, visit func(consumer.Record) error) consumer.Range {
 	own := fmt.Appendf(nil, `{"cluster":%s,"slot":`, mustJSON(l.envelope.Cluster))
-	return consumer.Range{Topic: l.control.topic.name, Partition: partition, First: first,
+	return consumer.Range{Topic: l.control.Topic.Name, Partition: partition, First: first,
 		Wanted: func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) }, Fetched: l.sight,
 		Visit: func(f consumer.Record) error {
 			if !l.sink.owns(controlOf(f).ClusterUID) {
@@ -80,7 +80,7 @@ func (l *slotLog) sight(f *consumer.Record) error {
 		if c.Type == change.ControlOpen && l.met.own {
 			return nil
 		}
-		return &sinks.OtherClusterError{Log: "Kafka's " + l.control.topic.name, Cluster: c.Cluster, Stored: c.ClusterUID,
+		return &sinks.OtherClusterError{Log: "Kafka's " + l.control.Topic.Name, Cluster: c.Cluster, Stored: c.ClusterUID,
 			Found: l.sink.cfg.ClusterUID, Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 	}
 	l.met.own = true

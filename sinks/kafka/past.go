@@ -36,11 +36,11 @@ func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, e
 
 // wholeHistory is the history up to this owner's mark.
 func (l *slotLog) wholeHistory(ctx context.Context) (*history, error) {
-	ends, err := l.sink.client.Ends(ctx, l.control.topic.name)
+	ends, err := l.sink.client.Ends(ctx, l.control.Topic.Name)
 	if err != nil {
 		return nil, err
 	}
-	ends[int(l.control.index)] = l.marked // no later: those records are its own
+	ends[int(l.control.Index)] = l.marked // no later: those records are its own
 	if l.history == nil {
 		l.history, err = l.readHistory(ctx, ends)
 	} else {
@@ -57,12 +57,12 @@ func (l *slotLog) pastOf(h *history, p *sinks.Past) {
 	p.Epoch = l.met.epoch
 	next := l.marked + 1 // before the first batch, the mark is what the next owner trusts
 	if s := h.slots[l.slot]; s != nil && s.seq > 0 {
-		if p.Seq = s.seq; s.partition != l.control.index {
+		if p.Seq = s.seq; s.partition != l.control.Index {
 			return // the topic's partitions were counted otherwise then
 		}
 		next = s.next
 	}
-	p.Offsets[l.control.topic.name] = map[int]int64{int(l.control.index): next}
+	p.Offsets[l.control.Topic.Name] = map[int]int64{int(l.control.Index): next}
 }
 
 // folder reads data topics from their starts.

@@ -42,7 +42,7 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 		return nil
 	}
 	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]error{}}
-	at := l.controlRange(l.control.index, t.first, r.add)
+	at := l.controlRange(l.control.Index, t.first, r.add)
 	at.MaxBytes = controlFetch
 	reader := consumer.New(l.sink.client, at)
 	for r.seq < t.seq {
@@ -58,7 +58,7 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 		}
 	}
 	if r.seq < t.seq {
-		return gone("batch %d in %s", r.seq+1, l.control.topic.name)
+		return gone("batch %d in %s", r.seq+1, l.control.Topic.Name)
 	}
 	return nil
 }
@@ -66,7 +66,7 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 func (r *tailReader) add(f consumer.Record) error {
 	if c := controlOf(f); r.log.after.follows(c) {
 		if c.Batch != r.seq+1 {
-			return gone("batch %d in %s", r.seq+1, r.log.control.topic.name)
+			return gone("batch %d in %s", r.seq+1, r.log.control.Topic.Name)
 		}
 		r.seq = c.Batch
 		r.batches = append(r.batches, tailBatch{*c, f.Offset + 1})
@@ -127,7 +127,7 @@ func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*rebuilde
 
 func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
 	t := b.batch
-	offsets := change.Offsets{r.log.control.topic.name: {int(r.log.control.index): t.next}}
+	offsets := change.Offsets{r.log.control.Topic.Name: {int(r.log.control.Index): t.next}}
 	for topic, ranges := range t.Ranges {
 		for p, ends := range ranges {
 			offsets.Merge(change.Offsets{topic: {p: ends[1] + 1}})

@@ -59,7 +59,7 @@ func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) 
 	} else if first > start {
 		l.met.own = true // the checkpoint has batches before this
 	}
-	t.reader = l.controlReader(l.control.index, first, t.note)
+	t.reader = l.controlReader(l.control.Index, first, t.note)
 	return t, t.reader.ReadTo(ctx, end-1)
 }
 
@@ -77,7 +77,7 @@ func (t *tail) note(f consumer.Record) error {
 	switch {
 	case t.lost != nil || !t.follows(c):
 	case c.Batch != t.seq+1:
-		t.lost = gone("batch %d follows batch %d in %s", c.Batch, t.seq, t.log.control.topic.name)
+		t.lost = gone("batch %d follows batch %d in %s", c.Batch, t.seq, t.log.control.Topic.Name)
 	default:
 		if t.seq == t.from.Seq {
 			t.first = f.Offset
@@ -96,21 +96,21 @@ func (t *tail) follows(c *change.Control) bool {
 // record before it is the batch record that the checkpoint speaks of (or, before the first batch, a mark of this slot): a
 // topic that was deleted and made anew has the same name and may have grown past the offset.
 func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end int64) (int64, error) {
-	next, known := from.Offsets[l.control.topic.name][int(l.control.index)]
+	next, known := from.Offsets[l.control.Topic.Name][int(l.control.Index)]
 	switch {
 	case !known:
 		return start, nil
 	case start == next+1 && l.sink.cfg.Delivery == ExactlyOnce:
 		return start, nil // all has expired up to the marker that ended that batch's transaction
 	case start > next:
-		return 0, gone("%s/%d starts at offset %d, the checkpoint stands at %d", l.control.topic.name, l.control.index, start, next)
+		return 0, gone("%s/%d starts at offset %d, the checkpoint stands at %d", l.control.Topic.Name, l.control.Index, start, next)
 	case next > end:
-		return 0, gone("%s/%d ends at offset %d, the checkpoint stands at %d", l.control.topic.name, l.control.index, end, next)
+		return 0, gone("%s/%d ends at offset %d, the checkpoint stands at %d", l.control.Topic.Name, l.control.Index, end, next)
 	case start == next:
 		return next, nil // the record before it has expired
 	}
 	found := false
-	before := l.controlRange(l.control.index, next-1, func(f consumer.Record) error {
+	before := l.controlRange(l.control.Index, next-1, func(f consumer.Record) error {
 		c := controlOf(f)
 		found = c.Slot == l.slot && c.Batch == from.Seq && (c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
 		return nil
@@ -120,13 +120,13 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 		return 0, err
 	}
 	if !found {
-		return 0, gone("%s/%d was made anew: offset %d is not batch %d", l.control.topic.name, l.control.index, next-1, from.Seq)
+		return 0, gone("%s/%d was made anew: offset %d is not batch %d", l.control.Topic.Name, l.control.Index, next-1, from.Seq)
 	}
 	return next, nil
 }
 
 // logStart is the first offset that the control partition still has.
 func (l *slotLog) logStart(ctx context.Context) (int64, error) {
-	starts, err := l.sink.client.Starts(ctx, l.control.topic.name)
-	return starts[int(l.control.index)], err
+	starts, err := l.sink.client.Starts(ctx, l.control.Topic.Name)
+	return starts[int(l.control.Index)], err
 }

@@ -13,6 +13,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 )
 
 // ofOneTopic are errors that say nothing of other topics.
@@ -25,10 +26,10 @@ var ofOneTopic = map[kafka.Error]bool{
 	kafka.InvalidPartitionNumber:   true,
 }
 
-// refusedTopic makes an error of a resource's topic a *sinks.RefusedError; all others stay what they are.
-func (l *slotLog) refusedTopic(topic string, err error) error {
+// Failed makes an error of a resource's topic a *sinks.RefusedError; others are nobody's.
+func (l *slotLog) Failed(topic string, err error) error {
 	if !ofOneTopic[kafkaCode(err)] || l.isShared(topic) {
-		return err
+		return nil
 	}
 	var named *Error
 	if !errors.As(err, &named) {
@@ -47,7 +48,7 @@ func (l *slotLog) refusedLetter(topic string, err error) error {
 
 // refusedToAdd does so with topics that could not be made part of a transaction.
 func (l *slotLog) refusedToAdd(err error) error {
-	var denied deniedTopics
+	var denied producer.DeniedTopics
 	if !errors.As(err, &denied) || slices.ContainsFunc(denied, l.isShared) {
 		return err
 	}
@@ -110,14 +111,14 @@ func (p probe) run(ctx context.Context) error {
 	if p.letter {
 		plans[change.DeadLetterTopic(p.sink.cfg.TopicPrefix)] = deadLetterTopic
 	}
-	var partitions []*partition
+	var partitions []*producer.Partition
 	for name, plan := range plans {
 		p.sink.topics.drop(name)
 		info, err := p.sink.topics.ensure(ctx, name, plan)
 		if err != nil {
 			return err
 		}
-		partitions = append(partitions, newTopic(info).partitions[0])
+		partitions = append(partitions, producer.NewTopic(info.name, 1, 0).Partitions[0])
 	}
 	if err := p.fits(ctx); err != nil {
 		return err
@@ -139,23 +140,23 @@ func (p probe) fits(ctx context.Context) error {
 		limit = min(limit, own)
 	}
 	if err == nil && p.size > limit {
-		return &Error{Op: "write a stub to " + p.topic, Err: tooLarge{p.size, limit}, Hint: hints[kafka.MessageSizeTooLarge]}
+		return &Error{Op: "write a stub to " + p.topic, Err: producer.LimitError{Size: p.size, Limit: limit}, Hint: hints[kafka.MessageSizeTooLarge]}
 	}
 	return nil
 }
 
-// tryTransaction makes the partitions part of a transaction of its own, and aborts it. Its id is not a slot's: that would
-// fence the slot's owner.
-func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*partition) error {
-	p := &producer{client: s.client, coordinator: -1, transactional: true,
-		txnID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who}
-	if err := p.init(ctx, min(s.cfg.TransactionTimeout, tryTimeout)); err != nil {
+// tryTransaction adds the partitions to a transaction of its own, and aborts it. Its transactional id is not a slot's, which
+// would fence the slot's owner.
+func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*producer.Partition) error {
+	p, err := producer.New(ctx, s.client, producer.Options{
+		TransactionalID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who, Timeout: min(s.cfg.TransactionTimeout, tryTimeout)})
+	if err != nil {
 		return err
 	}
-	if err := p.add(ctx, partitions); err != nil {
+	if err := p.Add(ctx, partitions...); err != nil {
 		return err
 	}
-	return p.end(ctx, false)
+	return p.End(ctx, false)
 }
 
 // tryTimeout ends a transaction of which the process that tried it was killed.

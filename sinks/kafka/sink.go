@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -71,7 +72,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		}
 		return opened, nil
 	}
-	if l != nil && l.producer != nil {
+	if l != nil {
 		l.broken = err
 		l.abandon()
 	}
@@ -91,12 +92,12 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	}
 	if from.New { // the checkpoint that was may have known the cluster by another of its ids
 		for _, uid := range s.cfg.ClusterIDs {
-			if _, err := newProducer(ctx, s, uid, slot); err != nil {
+			if _, err := l.newProducer(ctx, uid); err != nil {
 				return l, nil, err
 			}
 		}
 	}
-	if l.producer, err = newProducer(ctx, s, s.cfg.ClusterUID, slot); err != nil {
+	if l.producer, err = l.newProducer(ctx, s.cfg.ClusterUID); err != nil {
 		return l, nil, err
 	}
 	lost, err := s.openLog(ctx, l, from)
@@ -107,14 +108,13 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 	l := &slotLog{
 		sink: s, slot: slot, epoch: epoch,
 		envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version},
-		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
-		encoder: recordbatch.NewEncoder(s.codec),
+		topics:   map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
 	}
 	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
 		return nil, err
 	}
-	l.control = t.partitions[slot%len(t.partitions)]
+	l.control = t.Partitions[slot%len(t.Partitions)]
 	return l, nil
 }
 
@@ -139,11 +139,11 @@ func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (los
 func (l *slotLog) mark(ctx context.Context, seq uint64) (int64, error) {
 	l.begin(&change.Batch{Slot: l.slot, Epoch: l.epoch, Seq: seq})
 	l.active = append(l.active, l.control)
-	if err := l.producer.add(ctx, l.active); err != nil {
+	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return 0, err
 	}
 	if err := l.writeControl(ctx, []change.Control{{Type: change.ControlOpen}}); err != nil {
 		return 0, err
 	}
-	return l.control.last, l.producer.end(ctx, true)
+	return l.control.Last, l.producer.End(ctx, true)
 }

@@ -14,10 +14,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
 )
-
-// minLimit is below every limit that makes sense: a stub must fit.
-const minLimit = 1024
 
 const maxMessageBytes = "max.message.bytes"
 
@@ -147,7 +145,7 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
 	res, err := t.client.CreateTopics(ctx, false, plan.request(name, t.cfg))
 	if err == nil && len(res) > 0 {
-		err = withText(cluster.CodeError(res[0].ErrorCode), res[0].ErrorMessage)
+		err = cluster.WithText(cluster.CodeError(res[0].ErrorCode), res[0].ErrorMessage)
 	}
 	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
 		return false, fmt.Errorf("create: %w", err)
@@ -183,7 +181,7 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 	if configured := t.cfg.MaxMessageBytes; configured > 0 {
 		limit = min(limit, configured)
 	}
-	return max(limit, minLimit), nil
+	return max(limit, producer.MinLimit), nil
 }
 
 // warn says once how a topic differs, and again when it differs otherwise.

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -160,4 +161,12 @@ func CodeError(code int16) error {
 		return nil
 	}
 	return kafka.Error(code)
+}
+
+// WithText adds the broker's message to an error.
+func WithText(err error, text string) error {
+	if err == nil || text == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text)
 }

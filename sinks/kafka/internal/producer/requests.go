@@ -1,4 +1,4 @@
-package kafka
+package producer
 
 import (
 	"github.com/segmentio/kafka-go/protocol"
@@ -8,8 +8,8 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// kafka-go's own AddPartitionsToTxn and EndTxn look up the coordinator before every request: two round trips
-// more for each transaction. These are the same messages, sent to a coordinator that we remember.
+// kafka-go's own AddPartitionsToTxn and EndTxn look up the coordinator before every request, which is two round trips
+// more for each transaction. These are the same messages, sent to the coordinator that the producer knows.
 
 const toKnownCoordinator protocol.OverrideTypeKey = 1
 
