@@ -49,7 +49,7 @@ func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visi
 // wants leaves out what is of another prefix, whose topics may begin with this one's, and what was never finished: without a
 // transaction its records can be seen, but the batch will be, or was, written again.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
-	id := r.Headers[change.HeaderStream]
+	id := change.StreamID(r.Headers[change.HeaderStream])
 	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 
@@ -58,8 +58,8 @@ func (f *folder) object(r consumer.Record, visit func(*change.Change) error) err
 	if !r.Transactional && !f.finished(r.Headers) {
 		return nil
 	}
-	c := change.Change{Stream: change.StreamFromID(r.Headers[change.HeaderStream]), Op: change.Op(r.Headers[change.HeaderOp][0]),
-		UID: r.Headers[change.HeaderUID], ResourceVersion: r.Headers[change.HeaderResourceVersion]}
+	c := change.Change{Stream: change.StreamFromID(change.StreamID(r.Headers[change.HeaderStream])), Op: change.Op(r.Headers[change.HeaderOp][0]),
+		UID: r.Headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(r.Headers[change.HeaderResourceVersion])}
 	var err error
 	if _, c.Namespace, c.Name, err = change.DecodeKey(r.Key); err != nil {
 		return err

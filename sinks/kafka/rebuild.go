@@ -43,8 +43,8 @@ func (r *rebuilder) addChange(f consumer.Record) error {
 		return nil
 	}
 	c := change.Change{
-		Stream: change.StreamFromID(f.Headers[change.HeaderStream]), Op: change.Op(f.Headers[change.HeaderOp][0]),
-		UID: f.Headers[change.HeaderUID], ResourceVersion: f.Headers[change.HeaderResourceVersion],
+		Stream: change.StreamFromID(change.StreamID(f.Headers[change.HeaderStream])), Op: change.Op(f.Headers[change.HeaderOp][0]),
+		UID: f.Headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(f.Headers[change.HeaderResourceVersion]),
 		Inferred: f.Headers[change.HeaderInferred] != "", Gap: f.Headers[change.HeaderGap],
 	}
 	var err error
