@@ -78,8 +78,8 @@ type Sink interface {
 	// Open fences every earlier owner of the slot, and gives its log, fit to write to, with what those owners left there.
 	// Before it writes anything it gives *OtherClusterError or *NewerEpochError, if that is so.
 	Open(ctx context.Context, slot int, epoch int64, from Durable) (*Opened, error)
-	// Meet gives *OtherClusterError where Open would. It writes nothing.
-	Meet(ctx context.Context, slot int, from Durable) error
+	// VerifyCluster gives *OtherClusterError where Open would. It writes nothing.
+	VerifyCluster(ctx context.Context, slot int, from Durable) error
 	// Identity names the log: two sinks that write to the same one have the same identity, and no other has. A
 	// checkpoint tells of one log only.
 	Identity(ctx context.Context) (string, error)
@@ -104,8 +104,8 @@ type Health interface {
 
 // Report is what Check found that stops nothing.
 type Report struct {
-	Warnings []string
-	Kept     []string // where the log keeps changes for longer or shorter than it was asked to, a line each
+	Warnings  []string
+	Retention []string // a line for each topic or table that keeps changes for longer or shorter than configured
 }
 
 // NoServer is the Health of a sink that writes to no server.
@@ -141,8 +141,8 @@ type Log interface {
 	// After any error but a context's the outcome is unknown: the caller must open the slot anew, which tells. A
 	// *RefusedError says that it is some resources that the log does not take.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
-	// Past finds out what the log has of streams, up to where Open came. It may have to read much.
-	Past(ctx context.Context, wanted Wanted) (*Past, error)
+	// State finds out what the log has of streams, up to where Open came. It may have to read much.
+	State(ctx context.Context, which Selection) (*State, error)
 	// Close ends the log without writing anything.
 	Close() error
 }
@@ -151,19 +151,19 @@ type Log interface {
 type Durable struct {
 	Seq     uint64
 	Offsets change.Offsets
-	// New: the checkpoint does not know what the log has. Nothing is recovered batch by batch; see Past.
+	// New: the checkpoint does not know what the log has. Nothing is recovered batch by batch; see State.
 	New bool
 }
 
-// Wanted says what of the log a checkpoint is rebuilt from.
-type Wanted struct {
+// Selection says what of the log a checkpoint is rebuilt from.
+type Selection struct {
 	Stream func(id change.StreamID) bool
 	Bodies bool // else After of what is folded is empty
 }
 
-// Past is what a log has of some streams: all that a checkpoint needs to go on from where the log ends, whoever wrote it,
+// State is what a log has of some streams: all that a checkpoint needs to go on from where the log ends, whoever wrote it,
 // and over how many slots the streams were spread.
-type Past struct {
+type State struct {
 	Seq     uint64 // of the slot's last batch; 0: the log has none, or does not tell any more
 	Epoch   int64  // of the newest owner before
 	Offsets change.Offsets
@@ -172,13 +172,13 @@ type Past struct {
 	Records   int64 // about so many are to be read
 	// Fold reads the last state of every live object: creates it, or updates it, or deletes what it told before. Changes are
 	// as those of Recovered, valid until visit returns; progress is told now and then.
-	Fold func(ctx context.Context, visit func(*change.Change) error, progress func(Folded)) (Folded, error)
+	Fold func(ctx context.Context, visit func(*change.Change) error, progress func(Progress)) (Progress, error)
 	// Lost is what the log has lost of these streams; nil for nothing.
 	Lost *LostTailError
 }
 
-// Folded says how far Fold is.
-type Folded struct {
+// Progress says how far Fold is.
+type Progress struct {
 	Records int64 // read; at the end as many as there are, whether they were wanted or not
 	Bytes   int64 // of those that were wanted
 }
@@ -195,7 +195,7 @@ type Recovered struct {
 type LostTailError struct {
 	Reason string
 	// TailRead: nothing is missing after the checkpoint. Otherwise what the log has of the slot's streams is another state
-	// than the checkpoint's, which must be rebuilt (Log.Past).
+	// than the checkpoint's, which must be rebuilt (Log.State).
 	TailRead bool
 	// Gone says of a resource whether its earlier records are not in the log any more: its streams must be written again
 	// from the start. nil: of none. (Asked by resource, since the name of a topic can't be turned back into one.)

@@ -53,7 +53,7 @@ type Slot struct {
 type rebuild struct {
 	Slot
 	state *checkpoint.SlotState
-	past  *sinks.Past
+	past  *sinks.State
 	lost  *sinks.LostTailError
 	known []change.Position // before
 
@@ -71,7 +71,7 @@ type rebuild struct {
 // turned out. Why the checkpoint is rebuilt is lost's to tell.
 func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
-	past, err := log.Past(ctx, sinks.Wanted{Stream: s.Mine, Bodies: s.Bodies})
+	past, err := log.State(ctx, sinks.Selection{Stream: s.Mine, Bodies: s.Bodies})
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
@@ -188,7 +188,7 @@ const (
 	sayEvery  = 5 * time.Second
 )
 
-func (r *rebuild) progress(f sinks.Folded) {
+func (r *rebuild) progress(f sinks.Progress) {
 	now := time.Now()
 	if now.Sub(r.told) < tellEvery {
 		return

@@ -43,13 +43,13 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 	}
 	r.Warnings, err = c.warnings, errors.Join(append(c.wrong, c.missingRights()...)...)
 	if err == nil {
-		r.Kept = s.keptOrWhyNot(ctx)
+		r.Retention = s.retentionOrWhyNot(ctx)
 	}
 	return r, err
 }
 
-func (s *Sink) keptOrWhyNot(ctx context.Context) []string {
-	differences, err := s.Kept(ctx)
+func (s *Sink) retentionOrWhyNot(ctx context.Context) []string {
+	differences, err := s.Retention(ctx)
 	if err != nil {
 		return []string{"for how long it keeps changes can't be seen: " + err.Error()}
 	}

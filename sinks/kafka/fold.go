@@ -13,7 +13,7 @@ import (
 )
 
 // fold reads one partition after another. An object's records are all on one, in order: the last one tells.
-func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded)) (sinks.Folded, error) {
+func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (sinks.Progress, error) {
 	counts := map[string]*partitioning{}
 	for _, p := range f.parts {
 		if counts[p.topic] == nil {
@@ -26,7 +26,7 @@ func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, pro
 	return f.folded, f.pin(ctx, counts)
 }
 
-func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Folded)) error {
+func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Progress)) error {
 	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(f.log.envelope.Cluster))
 	before := f.folded.Records
 	var reader *consumer.Reader

@@ -81,7 +81,7 @@ func TestACheckLeavesTheLogAsItIs(t *testing.T) {
 	s := newSink(t, cfg)
 	defer s.Close()
 	found, err := s.Check(t.Context(), resources)
-	if err != nil || len(found.Warnings) > 0 || len(found.Kept) > 0 {
+	if err != nil || len(found.Warnings) > 0 || len(found.Retention) > 0 {
 		t.Fatalf("Check = %v, %v", found, err)
 	}
 	topics, err := r.admin.ListTopics(t.Context())

@@ -49,8 +49,8 @@ func (s *Sink) Open(_ context.Context, slot int, epoch int64, from sinks.Durable
 	}}, nil
 }
 
-// Meet says whose the log is.
-func (s *Sink) Meet(context.Context, int, sinks.Durable) error {
+// VerifyCluster says whose the log is.
+func (s *Sink) VerifyCluster(context.Context, int, sinks.Durable) error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
 	return s.meet()

@@ -135,8 +135,8 @@ func (s *Sink) compare(ctx context.Context, db interface {
 	return &sinks.OtherClusterError{Log: s.db.Where(), Cluster: s.cluster, Stored: stored, Found: s.uid, Setting: "KUBECDC_SINK_POSTGRES"}
 }
 
-// Meet compares as Open does.
-func (s *Sink) Meet(ctx context.Context, _ int, _ sinks.Durable) error {
+// VerifyCluster compares as Open does.
+func (s *Sink) VerifyCluster(ctx context.Context, _ int, _ sinks.Durable) error {
 	err := s.compare(ctx, s.db)
 	var other *sinks.OtherClusterError
 	if errors.As(err, &other) {

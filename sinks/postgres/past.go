@@ -11,10 +11,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// Past reads the positions from the batches, and the objects from the table of that name.
-func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, error) {
+// State reads the positions from the batches, and the objects from the table of that name.
+func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
 	f := &folder{log: l, wanted: wanted}
-	p := &sinks.Past{Seq: l.at.seq, Epoch: l.epoch - 1, Fold: f.fold}
+	p := &sinks.State{Seq: l.at.seq, Epoch: l.epoch - 1, Fold: f.fold}
 	positions, err := l.standings(ctx)
 	if err == nil {
 		err = f.find(ctx, p)
@@ -62,11 +62,11 @@ func (l *slotLog) standings(ctx context.Context) ([]change.Position, error) {
 // folder reads the table objects, which is folded already.
 type folder struct {
 	log     *slotLog
-	wanted  sinks.Wanted
+	wanted  sinks.Selection
 	streams []change.StreamID
 }
 
-func (f *folder) find(ctx context.Context, p *sinks.Past) error {
+func (f *folder) find(ctx context.Context, p *sinks.State) error {
 	const look = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
 	rows, err := f.log.sink.db.Query(ctx, look, f.log.sink.cluster)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 }
 
 // fold visits the rows as they come off the wire.
-func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded)) (folded sinks.Folded, err error) {
+func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (folded sinks.Progress, err error) {
 	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
 		from kubecdc_log.objects where cluster = $1 and stream = any ($2)`
 	rows, err := f.log.sink.db.Query(ctx, look, f.log.sink.cluster, f.streams, f.wanted.Bodies)

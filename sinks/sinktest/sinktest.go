@@ -25,11 +25,11 @@ type Place struct {
 	DeadLetters func(t *testing.T) []change.Malformed
 }
 
-// Fresh makes a destination.
-type Fresh func(t *testing.T) Place
+// NewPlace makes a destination.
+type NewPlace func(t *testing.T) Place
 
 // Run runs the suite.
-func Run(t *testing.T, fresh Fresh) {
+func Run(t *testing.T, newPlace NewPlace) {
 	for _, tc := range []struct {
 		name string
 		test func(*testing.T, *world)
@@ -61,7 +61,7 @@ func Run(t *testing.T, fresh Fresh) {
 		{"a long tail takes the memory of a batch", longTail},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.test(t, &world{fresh, fresh(t)})
+			tc.test(t, &world{newPlace, newPlace(t)})
 		})
 	}
 }
@@ -81,7 +81,7 @@ func identity(t *testing.T, w *world) {
 	if again, err := w.sink(t).Identity(t.Context()); again != first {
 		t.Errorf("another process has it as %q, not %q: %v", again, first, err)
 	}
-	elsewhere := &world{w.fresh, w.fresh(t)}
+	elsewhere := &world{w.newPlace, w.newPlace(t)}
 	if other, err := elsewhere.sink(t).Identity(t.Context()); err != nil || other == first {
 		t.Errorf("another place has the same identity %q, %v", other, err)
 	}

@@ -18,8 +18,8 @@ import (
 
 // world is one destination and the processes that write to it.
 type world struct {
-	fresh Fresh
-	place Place
+	newPlace NewPlace
+	place    Place
 }
 
 // sink is a new process.

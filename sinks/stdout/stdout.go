@@ -82,8 +82,8 @@ func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (*sinks.Opened, 
 	return &sinks.Opened{Log: &log{s}, Tail: sinks.NoTail}, nil
 }
 
-// Meet finds nothing: nobody can tell what was written before.
-func (s *Sink) Meet(context.Context, int, sinks.Durable) error { return nil }
+// VerifyCluster finds nothing: nobody can tell what was written before.
+func (s *Sink) VerifyCluster(context.Context, int, sinks.Durable) error { return nil }
 
 // Identity is the same wherever the lines go: nobody can tell.
 func (s *Sink) Identity(context.Context) (string, error) { return Kind.Name, nil }
@@ -132,12 +132,12 @@ func (s *Sink) controls(b *change.Batch, ends bool) {
 	}
 }
 
-// Past is empty, as for a log that was never written to.
-func (l *log) Past(context.Context, sinks.Wanted) (*sinks.Past, error) {
-	fold := func(context.Context, func(*change.Change) error, func(sinks.Folded)) (f sinks.Folded, err error) {
+// State is empty, as for a log that was never written to.
+func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
+	fold := func(context.Context, func(*change.Change) error, func(sinks.Progress)) (f sinks.Progress, err error) {
 		return
 	}
-	return &sinks.Past{Fold: fold}, nil
+	return &sinks.State{Fold: fold}, nil
 }
 
 func (l *log) Close() error { return nil }

@@ -15,13 +15,13 @@ import (
 )
 
 // fold reads all that the log has, as a checkpoint that was lost.
-func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.Past, map[string]change.Change) {
+func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string]change.Change) {
 	t.Helper()
 	sink := newSink(t, cfg)
 	t.Cleanup(func() { _ = sink.Close() })
 	opened, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
 	mustDo(t, err)
-	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	past, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	objects := map[string]change.Change{}
 	_, err = past.Fold(t.Context(), func(c *change.Change) error {
@@ -29,7 +29,7 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.Past, map[string]
 			objects[c.Key()] = *c
 		}
 		return nil
-	}, func(sinks.Folded) {})
+	}, func(sinks.Progress) {})
 	mustDo(t, err)
 	return past, objects
 }

@@ -9,9 +9,9 @@ import (
 	"kubecdc/sinks"
 )
 
-// Past reads all batches of the cluster, whichever slot wrote them.
-func (l *slotLog) Past(_ context.Context, wanted sinks.Wanted) (*sinks.Past, error) {
-	past := &sinks.Past{Epoch: l.before}
+// State reads all batches of the cluster, whichever slot wrote them.
+func (l *slotLog) State(_ context.Context, wanted sinks.Selection) (*sinks.State, error) {
+	past := &sinks.State{Epoch: l.before}
 	positions := map[change.StreamID]change.Position{}
 	err := batches(l.read, func(b *batch) error {
 		if b.cluster != l.cluster {
@@ -31,7 +31,7 @@ func (l *slotLog) Past(_ context.Context, wanted sinks.Wanted) (*sinks.Past, err
 	for _, stream := range slices.Sorted(maps.Keys(positions)) {
 		past.Positions = append(past.Positions, positions[stream])
 	}
-	past.Fold = func(ctx context.Context, visit func(*change.Change) error, _ func(sinks.Folded)) (sinks.Folded, error) {
+	past.Fold = func(ctx context.Context, visit func(*change.Change) error, _ func(sinks.Progress)) (sinks.Progress, error) {
 		return l.fold(ctx, wanted, visit)
 	}
 	return past, err
@@ -51,7 +51,7 @@ func (b *batch) moves(have map[change.StreamID]change.Position) (moved []change.
 }
 
 // fold hands on every change again, in order: the last one of an object is its state.
-func (l *slotLog) fold(ctx context.Context, wanted sinks.Wanted, visit func(*change.Change) error) (done sinks.Folded, _ error) {
+func (l *slotLog) fold(ctx context.Context, wanted sinks.Selection, visit func(*change.Change) error) (done sinks.Progress, _ error) {
 	err := batches(l.read, func(b *batch) error {
 		if b.cluster != l.cluster {
 			return ctx.Err()

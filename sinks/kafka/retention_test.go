@@ -92,18 +92,18 @@ func TestTopicsThatKeepOtherwiseAreSaidAndLeft(t *testing.T) {
 			t.Errorf("%q was logged %d times, want once:\n%s", want, n, log.String())
 		}
 	}
-	wantKept(t, sink, control+" has retention.ms=604800000", pods+" has cleanup.policy=compact,delete")
+	wantRetention(t, sink, control+" has retention.ms=604800000", pods+" has cleanup.policy=compact,delete")
 
 	alter(t, r, pods, "cleanup.policy", "delete")
 	alter(t, r, control, "retention.ms", "-1")
-	wantKept(t, sink)
+	wantRetention(t, sink)
 	cfg.History = 48 * time.Hour
-	wantKept(t, newSink(t, cfg), control+" has retention.ms=-1", pods+" has cleanup.policy=delete")
+	wantRetention(t, newSink(t, cfg), control+" has retention.ms=-1", pods+" has cleanup.policy=delete")
 	alter(t, r, control, "retention.ms", "604800000")
 	alter(t, r, pods, "cleanup.policy", "compact") // a time limit has no effect then
 	alter(t, r, pods, "retention.ms", "1000")
 	alter(t, r, pods, "min.compaction.lag.ms", "172800000")
-	wantKept(t, newSink(t, cfg))
+	wantRetention(t, newSink(t, cfg))
 }
 
 // openNew opens the slot without a checkpoint.
@@ -113,9 +113,9 @@ func openNew(t *testing.T, sink *kafka.Sink, epoch int64) sinks.Log {
 	return log
 }
 
-func wantKept(t *testing.T, sink *kafka.Sink, want ...string) {
+func wantRetention(t *testing.T, sink *kafka.Sink, want ...string) {
 	t.Helper()
-	got, err := sink.Kept(t.Context())
+	got, err := sink.Retention(t.Context())
 	mustDo(t, err)
 	ok := len(got) == len(want)
 	for i := range want {

@@ -111,8 +111,8 @@ func (d *difference) command(brokers []string) string {
 		strings.Join(brokers, ","), d.topic, d.add)
 }
 
-// Kept says of each topic of the prefix that is there how it keeps its records, where that is not as asked.
-func (s *Sink) Kept(ctx context.Context) (differences []string, err error) {
+// Retention says of each topic of the prefix that is there how it keeps its records, where that is not as asked.
+func (s *Sink) Retention(ctx context.Context) (differences []string, err error) {
 	names, err := s.client.Topics(ctx)
 	if err != nil {
 		return nil, s.client.NewError("list the topics", err)

@@ -39,13 +39,13 @@ func wantOther(t *testing.T, w *world, slot int, epoch int64, from sinks.Durable
 	t.Helper()
 	foreign := w.another(t, Name, "uid-of-another")
 	_, err := foreign.Open(t.Context(), slot, epoch, from)
-	for _, err := range []error{err, foreign.Meet(t.Context(), slot, from)} {
+	for _, err := range []error{err, foreign.VerifyCluster(t.Context(), slot, from)} {
 		var other *sinks.OtherClusterError
 		if !errors.As(err, &other) || other.Cluster != Name || other.Stored != UID || other.Found != "uid-of-another" {
 			t.Errorf("from %+v: error is %v, want an OtherClusterError with both uids", from, err)
 		}
 	}
-	if err := w.sink(t).Meet(t.Context(), slot, from); err != nil {
+	if err := w.sink(t).VerifyCluster(t.Context(), slot, from); err != nil {
 		t.Errorf("the cluster itself: %v", err)
 	}
 }
@@ -53,11 +53,11 @@ func wantOther(t *testing.T, w *world, slot int, epoch int64, from sinks.Durable
 func everything(change.StreamID) bool { return true }
 
 // past reads all that is wanted, as a new owner with a new checkpoint.
-func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.Past, map[string]change.Change) {
+func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.State, map[string]change.Change) {
 	t.Helper()
 	log, recovered := w.open(t, slot, epoch, sinks.Durable{New: true})
 	wantBatches(t, recovered)
-	past, err := log.Past(t.Context(), sinks.Wanted{Stream: wanted, Bodies: true})
+	past, err := log.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +68,7 @@ func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(change.Str
 			objects[key] = *c
 		}
 		return nil
-	}, func(sinks.Folded) {})
+	}, func(sinks.Progress) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Chan
 	}
 }
 
-func wantStands(t *testing.T, past *sinks.Past, want map[change.StreamID]change.ResourceVersion) {
+func wantStands(t *testing.T, past *sinks.State, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	got := map[change.StreamID]change.ResourceVersion{}
 	for _, p := range past.Positions {

@@ -12,13 +12,13 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// Past reads the control topic, and finds the topics that the streams' records are in.
-func (l *slotLog) Past(ctx context.Context, wanted sinks.Wanted) (*sinks.Past, error) {
+// State reads the control topic, and finds the topics that the streams' records are in.
+func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
 	h, err := l.wholeHistory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	p := &sinks.Past{Offsets: change.Offsets{}}
+	p := &sinks.State{Offsets: change.Offsets{}}
 	for id, s := range h.streams {
 		if wanted.Stream(id) {
 			p.Positions = append(p.Positions, s.Position)
@@ -53,7 +53,7 @@ func (l *slotLog) wholeHistory(ctx context.Context) (*history, error) {
 }
 
 // pastOf says where the slot itself stands.
-func (l *slotLog) pastOf(h *history, p *sinks.Past) {
+func (l *slotLog) pastOf(h *history, p *sinks.State) {
 	p.Epoch = l.met.epoch
 	next := l.marked + 1 // before the first batch, the mark is what the next owner trusts
 	if s := h.slots[l.slot]; s != nil && s.seq > 0 {
@@ -69,9 +69,9 @@ func (l *slotLog) pastOf(h *history, p *sinks.Past) {
 type folder struct {
 	log     *slotLog
 	history *history
-	wanted  sinks.Wanted
+	wanted  sinks.Selection
 	parts   []foldPart
-	folded  sinks.Folded
+	folded  sinks.Progress
 }
 
 // foldPart is a partition, to be read from one offset up to another.
@@ -84,7 +84,7 @@ type foldPart struct {
 
 // find takes those topics in which a stream is, or may be, that is wanted: one whose streams all are known to be others' is
 // left out.
-func (f *folder) find(ctx context.Context, p *sinks.Past) error {
+func (f *folder) find(ctx context.Context, p *sinks.State) error {
 	if f.history.whole && len(f.history.slots) == 0 && f.history.used() {
 		return nil // others write here, and the cluster never did
 	}

@@ -95,8 +95,8 @@ func (s *Sink) owns(uid string) bool {
 	return uid == "" || s.cfg.ClusterUID == "" || uid == s.cfg.ClusterUID || slices.Contains(s.cfg.ClusterIDs, uid)
 }
 
-// Meet reads what Open would, and makes no topic.
-func (s *Sink) Meet(ctx context.Context, slot int, from sinks.Durable) error {
+// VerifyCluster reads what Open would, and makes no topic.
+func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) error {
 	_, err := s.client.Leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
 	if cluster.NoTopic(err) {
 		return nil
