@@ -12,12 +12,12 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// letter is what is to stand in the dead-letter topic, in parts that each fit.
+// letter is a dead letter: a value that is written to the dead-letter topic in parts that fit its limit.
 type letter struct {
-	key     []byte // all parts go to its partition
+	key     []byte // of all parts, which are on one partition
 	time    int64
-	headers []byte // which all parts have
-	count   int    // how many headers these are
+	headers []byte // of all parts
+	count   int    // of headers
 	whole   []byte
 }
 
@@ -27,7 +27,7 @@ func (d *letter) add(name, value string) {
 	d.count++
 }
 
-// writeLetter writes the parts, all to one partition, which is made part of the transaction.
+// writeLetter writes the parts, all to one partition, which it adds to the transaction.
 func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	q, err := l.deadPartition(ctx, d.key)
 	if err != nil {
@@ -35,7 +35,7 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	}
 	for {
 		err := l.writeParts(ctx, q, d)
-		// The first part is as large as any: when it was refused, nothing was written.
+		// No part is larger than the first: if that is refused, nothing was written.
 		if err == nil || q.Acknowledged() > 0 || cluster.Judge(err) != cluster.TooLarge || q.Topic.Aim() <= producer.MinLimit {
 			return err
 		}
@@ -57,7 +57,7 @@ func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *lett
 	return l.producer.Produce(ctx, q)
 }
 
-// deadPartition gives the partition for a letter.
+// deadPartition returns the partition for a letter.
 func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Partition, error) {
 	if l.dead == nil {
 		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
@@ -79,7 +79,7 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Part
 	return q, l.producer.Add(ctx, q)
 }
 
-// writeMalformed writes what the API server sent and nobody could read, as it came.
+// writeMalformed writes the events that could not be parsed, byte for byte.
 func (l *slotLog) writeMalformed(ctx context.Context) error {
 	for i := range l.batch.Malformed {
 		m := &l.batch.Malformed[i]
@@ -92,7 +92,7 @@ func (l *slotLog) writeMalformed(ctx context.Context) error {
 		if err := l.writeLetter(ctx, d); err != nil {
 			return l.refusedLetter(change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream)), fmt.Errorf("write dead letter %s: %w", id, err))
 		}
-		l.sink.cfg.Logger.Warn("what the API server sent can't be read: it stands in the dead-letter topic as it came",
+		l.sink.cfg.Logger.Warn("an event from the API server can't be parsed; its bytes are in the dead-letter topic",
 			"stream", m.Stream, "id", id, "bytes", len(m.Bytes), "reason", m.Reason)
 	}
 	return nil

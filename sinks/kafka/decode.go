@@ -9,15 +9,15 @@ import (
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// rebuilder makes the changes of a batch out of its records.
-type rebuilder struct {
+// decoder makes the changes of a batch from its records.
+type decoder struct {
 	batch   *tailBatch
 	parts   map[string][][]byte // of dead letters, by id
 	changes []change.Change
 }
 
-// addPart keeps one part of a dead letter that a stub stands for; what could not be read has none.
-func (r *rebuilder) addPart(f consumer.Record) error {
+// addPart keeps one part of a dead letter that has a stub. Malformed events have none.
+func (r *decoder) addPart(f consumer.Record) error {
 	if f.Headers[change.HeaderTopic] == "" {
 		return nil
 	}
@@ -36,9 +36,8 @@ func (r *rebuilder) addPart(f consumer.Record) error {
 	return nil
 }
 
-// addChange makes a change of a record. A tombstone only repeats the delete before it, unless compaction has
-// left nothing but the tombstone.
-func (r *rebuilder) addChange(f consumer.Record) error {
+// addChange makes a change from a record. A tombstone only repeats the delete before it, unless compaction has removed that.
+func (r *decoder) addChange(f consumer.Record) error {
 	if len(f.Headers[change.HeaderOp]) != 1 {
 		return nil
 	}
@@ -70,7 +69,7 @@ func (r *rebuilder) addChange(f consumer.Record) error {
 	return nil
 }
 
-func (r *rebuilder) repeatsDelete(c *change.Change) bool {
+func (r *decoder) repeatsDelete(c *change.Change) bool {
 	if len(r.changes) == 0 {
 		return false
 	}
@@ -78,8 +77,8 @@ func (r *rebuilder) repeatsDelete(c *change.Change) bool {
 	return last.Op == change.Delete && last.UID == c.UID && last.Stream.ID() == c.Stream.ID() && last.Key() == c.Key()
 }
 
-// join gives the whole value of a dead letter.
-func (r *rebuilder) join(id string) ([]byte, error) {
+// join returns the whole value of a dead letter.
+func (r *decoder) join(id string) ([]byte, error) {
 	parts := r.parts[id]
 	if len(parts) == 0 {
 		return nil, gone("dead letter %s", id)
@@ -92,9 +91,9 @@ func (r *rebuilder) join(id string) ([]byte, error) {
 	return bytes.Join(parts, nil), nil
 }
 
-// check compares the number of changes with what the batch record says. Where compaction has removed some, a deletion may be
-// among them: then the last state of each object, which compaction keeps, is read instead of the batches.
-func (r *rebuilder) check() error {
+// check compares the number of changes with that in the batch record. If compaction has removed some, a deletion may be among
+// them: then the last state of each object, which compaction keeps, must be read in place of the batches.
+func (r *decoder) check() error {
 	if found, want := len(r.changes), r.batch.Changes; found != want {
 		return gone("batch %d has %d changes, %d of them", r.batch.Batch, want, want-found)
 	}

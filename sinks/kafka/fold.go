@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// fold reads one partition after another. An object's records are all on one, in order: the last one tells.
+// fold reads one partition after another. An object's records are all on one, in order: the last one has its state.
 func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (sinks.Progress, error) {
 	counts := map[string]*partitioning{}
 	for _, p := range f.parts {
@@ -46,14 +46,14 @@ func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visi
 	return err
 }
 
-// wants leaves out what is of another prefix, whose topics may begin with this one's, and what was never finished: without a
-// transaction its records can be seen, but the batch will be, or was, written again.
+// wants selects the records of changes of the selected streams. A topic may belong to another prefix that begins with this one.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
 	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 
-// object visits what a record makes of its object.
+// object visits the change of a record. Records without a transaction may be of a batch that was never finished, which is
+// skipped: it was written again, or will be.
 func (f *folder) object(r consumer.Record, visit func(*change.Change) error) error {
 	if !r.Transactional && !f.finished(r.Headers) {
 		return nil
@@ -79,8 +79,8 @@ func (f *folder) finished(headers map[string]string) bool {
 	return err1 != nil || err2 != nil || err3 != nil || f.history.finished(slot, epoch, batch)
 }
 
-// pin makes the checkpoint remember over how many partitions of each topic the keys are spread. Where some were added, the
-// number that is found now is not the one that was written with.
+// pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is
+// less than the topic has now.
 func (f *folder) pin(ctx context.Context, counts map[string]*partitioning) error {
 	for topic, count := range counts {
 		if n := count.likely(); n > 0 {
@@ -93,7 +93,7 @@ func (f *folder) pin(ctx context.Context, counts map[string]*partitioning) error
 	return nil
 }
 
-// partitioning finds out over how many partitions keys are spread.
+// partitioning finds out over how many partitions the keys of a topic are spread.
 type partitioning struct{ possible []int } // that agree with all keys seen
 
 func newPartitioning(found int) *partitioning {
@@ -108,16 +108,16 @@ func (p *partitioning) see(key []byte, partition int) {
 	if len(p.possible) < 2 {
 		return
 	}
-	kept := p.possible[:0]
+	left := p.possible[:0]
 	for _, n := range p.possible {
 		if producer.PartitionOf(key, n) == partition {
-			kept = append(kept, n)
+			left = append(left, n)
 		}
 	}
-	p.possible = kept
+	p.possible = left
 }
 
-// likely is the highest number possible; 0 where no number is, since they were spread otherwise.
+// likely is the highest possible number; 0 if there is none, since another partitioner was used.
 func (p *partitioning) likely() int {
 	if len(p.possible) == 0 {
 		return 0

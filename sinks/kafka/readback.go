@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// So much of the tail is read at once: several small batches together, since each has few records in each of many
-	// partitions, or one that is larger.
+	// These bound how much of the tail is read at once: several small batches together, since each has few records in each of
+	// many partitions, or one that is larger.
 	groupChanges = 1000
 	groupBytes   = 4 << 20
-	// nearby: records between two batches that are passed over faster than they are left out.
-	nearby = 1000
+	// maxHole is up to how many records between two batches are read and dropped, which is faster than another fetch.
+	maxHole = 1000
 	// controlFetch bounds how many batch records of a tail wait in memory.
 	controlFetch = 64 << 10
 )
@@ -31,11 +31,11 @@ type tailBatch struct {
 type tailReader struct {
 	log     *slotLog
 	seq     uint64           // of the last batch that was found
-	batches []tailBatch      // found, and not handed on yet
-	topics  map[string]error // nil: it is there; else it is gone
+	batches []tailBatch      // found, and not delivered yet
+	topics  map[string]error // nil: the topic exists; otherwise it is gone
 }
 
-// readTail hands the batches on, each as it is read.
+// readTail calls visit with each batch as it is read.
 func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) error) error {
 	t := l.after
 	if t == nil || t.lost != nil || t.seq == t.from.Seq {
@@ -46,14 +46,14 @@ func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) err
 	at.MaxBytes = controlFetch
 	reader := consumer.New(l.sink.client, at)
 	for r.seq < t.seq {
-		more, err := reader.Fetch(ctx, l.marked-1)
+		more, err := reader.Fetch(ctx, l.openOffset-1)
 		if err != nil {
 			return err
 		}
 		if !more {
 			break
 		}
-		if err := r.handOn(ctx, visit); err != nil {
+		if err := r.deliver(ctx, visit); err != nil {
 			return err
 		}
 	}
@@ -74,8 +74,9 @@ func (r *tailReader) add(f consumer.Record) error {
 	return nil
 }
 
-// handOn reads what was found, group by group. Of a group of which something is gone, those before it are whole.
-func (r *tailReader) handOn(ctx context.Context, visit func(*sinks.Recovered) error) error {
+// deliver reads the changes of the batches that were found, group by group. If something of a group is gone, it reads the
+// group's batches one by one: those before the gap are complete.
+func (r *tailReader) deliver(ctx context.Context, visit func(*sinks.Recovered) error) error {
 	for n := 0; len(r.batches) > 0; r.batches = r.batches[n:] {
 		n = r.next()
 		recovered, err := r.read(ctx, r.batches[:n])
@@ -98,7 +99,7 @@ func (r *tailReader) handOn(ctx context.Context, visit func(*sinks.Recovered) er
 	return nil
 }
 
-// next says how many batches to read at once.
+// next is how many batches to read at once.
 func (r *tailReader) next() int {
 	changes, bytes := 0, int64(0)
 	for i := range r.batches {
@@ -110,22 +111,22 @@ func (r *tailReader) next() int {
 	return len(r.batches)
 }
 
-// read reads the changes of batches that follow each other: first the dead letters, which stubs stand for.
-func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*rebuilder, error) {
+// read reads the changes of consecutive batches: first the dead letters, whose stubs are in the data topics.
+func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*decoder, error) {
 	g := newGroup(batches)
 	spans := g.spans()
 	dead := change.DeadLetterTopic(r.log.envelope.Prefix)
-	err := r.scan(ctx, g, dead, spans[dead], (*rebuilder).addPart)
+	err := r.scan(ctx, g, dead, spans[dead], (*decoder).addPart)
 	delete(spans, dead)
 	for topic, parts := range spans {
 		if err == nil {
-			err = r.scan(ctx, g, topic, parts, (*rebuilder).addChange)
+			err = r.scan(ctx, g, topic, parts, (*decoder).addChange)
 		}
 	}
 	return g.batches, err
 }
 
-func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
+func (r *tailReader) recovered(b *decoder) *sinks.Recovered {
 	t := b.batch
 	offsets := change.Offsets{r.log.control.Topic.Name: {int(r.log.control.Index): t.next}}
 	for topic, ranges := range t.Ranges {
@@ -139,9 +140,9 @@ func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
 	return recovered
 }
 
-// scan visits the group's own records of one topic. In between may stand those of other slots, and in at-least-once mode those
+// scan visits the group's own records of one topic. Among them may be records of other slots and, with at-least-once delivery,
 // of an owner that was being fenced.
-func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*rebuilder, consumer.Record) error) error {
+func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*decoder, consumer.Record) error) error {
 	c := r.log.sink.client
 	if len(spans) == 0 {
 		return nil
@@ -168,7 +169,7 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 	return nil
 }
 
-// exists asks for each topic once.
+// exists looks for each topic once. The error is ErrGone for one that was deleted.
 func (r *tailReader) exists(ctx context.Context, topic string) error {
 	err, known := r.topics[topic]
 	if !known {
@@ -184,29 +185,29 @@ func (r *tailReader) exists(ctx context.Context, topic string) error {
 	return err
 }
 
-// group is some batches of one slot that are read at once.
+// group has the batches of one slot that are read at once.
 type group struct {
-	batches []*rebuilder
+	batches []*decoder
 	slot    string
-	owners  map[owner]*rebuilder
+	owners  map[owner]*decoder
 }
 
-// owner is what the headers of a batch's records say.
+// owner identifies a batch by the headers of its records.
 type owner struct{ epoch, batch string }
 
 func newGroup(batches []tailBatch) *group {
-	g := &group{slot: strconv.Itoa(batches[0].Slot), owners: map[owner]*rebuilder{}}
+	g := &group{slot: strconv.Itoa(batches[0].Slot), owners: map[owner]*decoder{}}
 	for i := range batches {
 		t := &batches[i]
-		b := &rebuilder{batch: t, parts: map[string][][]byte{}}
+		b := &decoder{batch: t, parts: map[string][][]byte{}}
 		g.batches = append(g.batches, b)
 		g.owners[owner{strconv.FormatInt(t.Epoch, 10), strconv.FormatUint(t.Batch, 10)}] = b
 	}
 	return g
 }
 
-// owner gives the batch that a record is of; nil where that is none of the group.
-func (g *group) owner(f *consumer.Record) *rebuilder {
+// owner returns the batch of a record; nil if that is not in the group.
+func (g *group) owner(f *consumer.Record) *decoder {
 	if f.Headers[change.HeaderSlot] != g.slot {
 		return nil
 	}
@@ -216,7 +217,7 @@ func (g *group) owner(f *consumer.Record) *rebuilder {
 // span is a range of offsets, both ends included.
 type span struct{ first, last int64 }
 
-// spans says what is to be read of each topic and partition: the ranges of the batches, joined where they are near each other.
+// spans are the offsets to read of each topic and partition: the ranges of the batches, joined where the hole is small.
 func (g *group) spans() map[string]map[int][]span {
 	all := map[string]map[int][]span{}
 	for _, b := range g.batches {
@@ -226,7 +227,7 @@ func (g *group) spans() map[string]map[int][]span {
 			}
 			for p, ends := range ranges {
 				list := all[topic][p]
-				if n := len(list); n > 0 && ends[0]-list[n-1].last <= nearby {
+				if n := len(list); n > 0 && ends[0]-list[n-1].last <= maxHole {
 					list[n-1].last = max(list[n-1].last, ends[1])
 				} else {
 					list = append(list, span{ends[0], ends[1]})

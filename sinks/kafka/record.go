@@ -40,7 +40,7 @@ func (l *slotLog) key(index int32) []byte {
 	return l.keys[start:l.keyEnd[index]]
 }
 
-// changeHeaders encodes the headers of a change's record; they are valid until the next call.
+// changeHeaders encodes the headers of a change's record. They are valid until the next call.
 func (l *slotLog) changeHeaders(c *change.Change, dead string) ([]byte, int) {
 	n := 4
 	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, c.Op.String())

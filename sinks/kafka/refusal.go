@@ -16,17 +16,17 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// ofOneTopic are errors that say nothing of other topics.
+// ofOneTopic are the errors that concern one topic only.
 var ofOneTopic = map[kafka.Error]bool{
 	kafka.TopicAuthorizationFailed: true, // a right is missing
-	kafka.InvalidTopic:             true, // the broker does not like its name
+	kafka.InvalidTopic:             true, // its name is not valid
 	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
-	kafka.InvalidConfiguration:     true, // and these refuse how it is to be made, which others may be already
+	kafka.InvalidConfiguration:     true, // the next three: it can't be created as configured; others may exist already
 	kafka.InvalidReplicationFactor: true,
 	kafka.InvalidPartitionNumber:   true,
 }
 
-// Failed makes an error of a resource's topic a *sinks.RefusedError; others are nobody's.
+// Failed makes a *sinks.RefusedError of an error that concerns one resource's topic only.
 func (l *slotLog) Failed(topic string, err error) error {
 	if !ofOneTopic[kafkaCode(err)] || l.isShared(topic) {
 		return nil
@@ -38,7 +38,7 @@ func (l *slotLog) Failed(topic string, err error) error {
 	return l.refuse(topic, err, probe{})
 }
 
-// refusedLetter does so with an error of the dead-letter topic: only what needs a dead letter waits.
+// refusedLetter does so with an error of the dead-letter topic, for the resource whose record needs a dead letter.
 func (l *slotLog) refusedLetter(topic string, err error) error {
 	if !ofOneTopic[kafkaCode(err)] && cluster.Judge(err) != cluster.TooLarge {
 		return err
@@ -46,7 +46,7 @@ func (l *slotLog) refusedLetter(topic string, err error) error {
 	return l.refuse(topic, err, probe{letter: true})
 }
 
-// refusedToAdd does so with topics that could not be made part of a transaction.
+// refusedToAdd does so with topics that could not be added to the transaction.
 func (l *slotLog) refusedToAdd(err error) error {
 	var denied producer.DeniedTopics
 	if !errors.As(err, &denied) || slices.ContainsFunc(denied, l.isShared) {
@@ -59,7 +59,7 @@ func (l *slotLog) refusedToAdd(err error) error {
 	return all
 }
 
-// isShared tells the topics that are not of one resource.
+// isShared reports whether a topic is not one resource's own.
 func (l *slotLog) isShared(topic string) bool {
 	return topic == change.ControlTopic(l.envelope.Prefix) || topic == change.DeadLetterTopic(l.envelope.Prefix)
 }
@@ -72,7 +72,7 @@ func (l *slotLog) refuse(topic string, err error, p probe) *sinks.RefusedError {
 	}}}
 }
 
-// allRefused adds what is refused of the batch's other topics, so that all of it is known at once.
+// allRefused adds the refusals of the batch's other topics, so that the caller gets all of them at once.
 func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) error {
 	all, seen := &sinks.RefusedError{}, map[string]bool{}
 	for i := range b.Changes {
@@ -96,14 +96,14 @@ func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) 
 	return all
 }
 
-// probe finds out whether a topic that was refused would be taken now. It makes the topic where there is none, and a
-// transaction with it, which is aborted: no record is written.
+// probe finds out whether a topic that refused records would accept them now. It creates the topic if there is none, and adds
+// it to a transaction, which it aborts: no record is written.
 type probe struct {
 	sink   *Sink
 	slot   int
 	topic  string
-	letter bool // the dead-letter topic was refused
-	size   int  // of a record batch that was too large even as a stub; 0: another reason
+	letter bool // the dead-letter topic refused them
+	size   int  // of a stub's record batch that was too large; 0: there was another reason
 }
 
 func (p probe) run(ctx context.Context) error {
@@ -126,7 +126,7 @@ func (p probe) run(ctx context.Context) error {
 	return p.sink.tryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), partitions)
 }
 
-// fits compares the record batch with the topic's limit. Where that may not be read, only writing tells.
+// fits compares the record batch with the topic's limit. If that may not be read, only a write can tell.
 func (p probe) fits(ctx context.Context) error {
 	if p.size == 0 {
 		return nil
@@ -159,5 +159,5 @@ func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*pro
 	return p.End(ctx, false)
 }
 
-// tryTimeout ends a transaction of which the process that tried it was killed.
+// tryTimeout ends the transaction of a process that was killed meanwhile.
 const tryTimeout = 10 * time.Second

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	asks = "KUBECDC_KAFKA_HISTORY"
-	week = 7 * 24 * time.Hour
-	// tombstonesFor: once a tombstone may be compacted it stays for as long, for those who read from the start.
-	tombstonesFor = 24 * time.Hour
+	historySetting = "KUBECDC_KAFKA_HISTORY"
+	week           = 7 * 24 * time.Hour
+	// tombstoneRetention is for consumers that read from the start: they must reach a tombstone before it is removed.
+	tombstoneRetention = 24 * time.Hour
 
 	cleanupPolicy   = "cleanup.policy"
 	retention       = "retention.ms"
@@ -27,33 +27,32 @@ const (
 	deleteRetention = "delete.retention.ms"
 )
 
-// topicPlan is how a topic is made where there is none.
+// topicPlan is how a topic is created if there is none.
 type topicPlan struct {
 	partitions int // 0: Config.Partitions
 	config     map[string]string
 }
 
-// dataTopic: every change stays for as long as the history. After that the topic is compacted, so that the last state of
-// every live object stays for ever, and a reader who starts late, or a lost checkpoint, has all of them. delete stands beside
-// it, without a limit of its own, so that an operator can cut the log by hand: Kafka allows that on no topic that is compacted
-// only.
+// dataTopic keeps every change for the time of the history. After that the topic is compacted: the last state of every live
+// object stays for ever, for consumers that start late and for the rebuild of a lost checkpoint. The policy has delete too,
+// without a time limit, so that an operator can delete records: Kafka refuses that for a topic that is only compacted.
 func dataTopic(history time.Duration) topicPlan {
 	if history == sinks.Forever {
 		return topicPlan{config: map[string]string{cleanupPolicy: "delete", retention: "-1"}}
 	}
 	return topicPlan{config: map[string]string{cleanupPolicy: "compact,delete", retention: "-1",
-		compactionLag: millis(history), deleteRetention: millis(tombstonesFor)}}
+		compactionLag: millis(history), deleteRetention: millis(tombstoneRetention)}}
 }
 
-// controlTopic has one partition, so that its order is that of the log; a slot writes a few records a batch at most. One that
-// has more keeps the number (Config.Pin), and each slot its partition. No compaction, since every batch record counts. It says
-// how far the changes are complete, for as long as all of them stay; and for a week at least, whatever the history, since it
-// is what an owner reads who comes after an outage.
+// controlTopic has one partition, so that its order is that of the log; a slot writes only a few records per batch. An existing
+// topic may have more partitions: their number stays (Config.Pin), and each slot has one of them. It is not compacted, since
+// every batch record counts. It keeps them for as long as the data topics keep every change, and for a week at least, since an
+// owner reads them that starts after an outage.
 func controlTopic(history time.Duration) topicPlan {
 	return topicPlan{1, map[string]string{cleanupPolicy: "delete", retention: millis(max(history, week))}}
 }
 
-// deadLetterTopic: kept until an operator sets a limit. What stands there stands nowhere else.
+// deadLetterTopic keeps its records until an operator sets a limit: they are in no other topic.
 var deadLetterTopic = topicPlan{config: map[string]string{cleanupPolicy: "delete", retention: "-1"}}
 
 func millis(d time.Duration) string {
@@ -63,8 +62,8 @@ func millis(d time.Duration) string {
 	return strconv.FormatInt(d.Milliseconds(), 10)
 }
 
-// difference is what a topic that is there keeps otherwise than planned. It is never changed: whoever made it may have meant
-// it, a tool may change it back, and records that are dropped do not come back.
+// difference says how the retention of an existing topic differs from the plan. The sink never changes it: it may be intended, a
+// tool may change it back, and records that are deleted can't be restored.
 type difference struct {
 	topic      string
 	has, asked string // the settings that differ
@@ -72,7 +71,7 @@ type difference struct {
 }
 
 func (p *topicPlan) differs(topic string, has map[string]string) *difference {
-	if has[cleanupPolicy] == "" { // it may not be read
+	if has[cleanupPolicy] == "" { // the settings may not be read
 		return nil
 	}
 	was, asked := effective(has), effective(p.config)
@@ -93,7 +92,7 @@ func (p *topicPlan) differs(topic string, has map[string]string) *difference {
 	return &difference{topic, strings.Join(h, " "), strings.Join(a, " "), strings.Join(add, ",")}
 }
 
-// effective gives what of a topic's settings has an effect: a time limit has none where nothing is deleted.
+// effective are the settings of a topic that have an effect: a time limit has none without the policy delete.
 func effective(config map[string]string) map[string]string {
 	e := map[string]string{cleanupPolicy: "delete", retention: config[retention]}
 	if !strings.Contains(config[cleanupPolicy], "compact") {
@@ -111,7 +110,7 @@ func (d *difference) command(brokers []string) string {
 		strings.Join(brokers, ","), d.topic, d.add)
 }
 
-// Retention says of each topic of the prefix that is there how it keeps its records, where that is not as asked.
+// Retention describes each topic of the prefix whose retention is not as configured.
 func (s *Sink) Retention(ctx context.Context) (differences []string, err error) {
 	names, err := s.client.Topics(ctx)
 	if err != nil {
@@ -128,8 +127,8 @@ func (s *Sink) Retention(ctx context.Context) (differences []string, err error) 
 	slices.Sort(names)
 	for _, name := range names {
 		if d := s.plan(name).differs(name, all[name]); d != nil {
-			differences = append(differences, fmt.Sprintf("topic %s has %s; %s asks for %s. Nothing changes it but\n%s",
-				name, d.has, asks, d.asked, d.command(s.cfg.Brokers)))
+			differences = append(differences, fmt.Sprintf("topic %s has %s; %s asks for %s. It is left as it is; this command changes it:\n%s",
+				name, d.has, historySetting, d.asked, d.command(s.cfg.Brokers)))
 		}
 	}
 	return differences, nil

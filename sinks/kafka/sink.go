@@ -13,7 +13,7 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Kind is the sink's.
+// Kind describes the sink.
 var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
 
 // Sink is the Kafka destination.
@@ -27,7 +27,7 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New checks the configuration. It does not connect: Open does.
+// New validates the configuration. It does not connect; Open does.
 func New(cfg Config) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka settings: %w", err)
@@ -57,14 +57,14 @@ func (s *Sink) Close() error {
 	return nil
 }
 
-// Open sees whose the log is, fences the slot's earlier writers, and marks the place in the control topic up to which the tail
-// is read.
+// Open tests whether the log belongs to this cluster, fences the slot's earlier writers, and writes an "open" record to the
+// control topic, up to which the tail is read.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	s.topics.forget()
 	l, lost, err := s.open(ctx, slot, epoch, from)
 	if err == nil {
 		tail := func(ctx context.Context, visit func(*sinks.Recovered) error) error {
-			return asLost(l.readTail(ctx, visit), lost)
+			return asLostTail(l.readTail(ctx, visit), lost)
 		}
 		opened := &sinks.Opened{Log: l, Tail: tail, Lost: lost}
 		if l.after != nil && l.after.lost == nil {
@@ -87,10 +87,10 @@ func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if l, err = s.newLog(ctx, slot, epoch); err != nil {
 		return nil, nil, err
 	}
-	if err := l.meet(ctx, from); err != nil {
+	if err := l.verify(ctx, from); err != nil {
 		return l, nil, err
 	}
-	if from.New { // the checkpoint that was may have known the cluster by another of its ids
+	if from.New { // the lost checkpoint may have known the cluster by another of its ids
 		for _, uid := range s.cfg.ClusterIDs {
 			if _, err := l.newProducer(ctx, uid); err != nil {
 				return l, nil, err
@@ -118,11 +118,11 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 	return l, nil
 }
 
-// openLog writes the mark and finds out what is lost. In at-least-once mode the mark is what fences: the control partition
-// has now seen the newer producer epoch, so no older writer can end a batch any more.
+// openLog writes the open record and finds out what is lost. With at-least-once delivery this record is what fences: the control
+// partition now has the newer producer epoch, so no older writer can finish a batch.
 func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (lost *sinks.LostTailError, err error) {
-	if l.marked, err = l.mark(ctx, from.Seq); err != nil {
-		return nil, fmt.Errorf("mark the control topic: %w", err)
+	if l.openOffset, err = l.writeOpen(ctx, from.Seq); err != nil {
+		return nil, fmt.Errorf("write the open record: %w", err)
 	}
 	if !from.New {
 		if err := l.after.end(ctx); err != nil {
@@ -135,8 +135,8 @@ func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (los
 	return withTail(l.after.lost, lost), nil
 }
 
-// mark writes an "open" control record and gives its offset.
-func (l *slotLog) mark(ctx context.Context, seq uint64) (int64, error) {
+// writeOpen writes the "open" record and returns its offset.
+func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 	l.begin(&change.Batch{Slot: l.slot, Epoch: l.epoch, Seq: seq})
 	l.active = append(l.active, l.control)
 	if err := l.producer.Add(ctx, l.active...); err != nil {

@@ -18,11 +18,11 @@ import (
 
 // slotLog writes one slot's batches.
 //
-// A batch is prepared (each change gets its partition), applied (its records, then the control records that
-// speak of them, are written) and published (the transaction is committed). Invariants:
+// A batch is prepared (each change gets its partition), applied (its records are written, then its control records)
+// and published (the transaction is committed). Invariants:
 //  1. Records of one partition are written in the order of the batch's changes, one record batch in flight.
-//  2. The batch's control record is written after all else was acknowledged.
-//  3. After any error the outcome is unknown and the log writes no more: the slot is to be opened anew.
+//  2. The batch's control record is written after everything else was acknowledged.
+//  3. After any error the outcome is unknown and the log writes no more: the slot must be opened again.
 type slotLog struct {
 	sink     *Sink
 	slot     int
@@ -39,18 +39,18 @@ type slotLog struct {
 	keys   []byte // of all changes of the batch, one after another
 	keyEnd []int
 	active []*producer.Partition
-	stubs  map[int32]*stub // of changes that did not fit, by index
+	stubs  map[int32]*stub // of changes whose records were not accepted, by index
 
-	// The headers that all records of the batch share, and room for those of one record.
+	// The headers that all records of the batch share, and buffers for one record.
 	shared      []byte
 	sharedCount int
 	headers     []byte
 	tail        []byte
 
-	met     sighting // in the control topic, when the log was opened
-	after   *tail    // what followed the checkpoint; nil where that was new
-	history *history // of the whole cluster; nil until it is needed
-	marked  int64    // the offset of this owner's "open" record
+	seen       controlSeen // when the log was opened
+	after      *tail       // what follows the checkpoint; nil if that is new
+	history    *history    // of the whole cluster; nil until it is needed
+	openOffset int64       // of this owner's "open" record
 
 	broken error
 }
@@ -59,10 +59,10 @@ var errClosed = errors.New("the log is closed")
 
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	if l.broken != nil {
-		return nil, fmt.Errorf("write batch %d of slot %d: the log must be opened anew: %w", b.Seq, l.slot, l.broken)
+		return nil, fmt.Errorf("write batch %d of slot %d: the slot must be opened again: %w", b.Seq, l.slot, l.broken)
 	}
 	offsets, err := l.write(ctx, b)
-	l.batch = nil // a quiet log holds none
+	l.batch = nil // so that an idle log keeps no batch in memory
 	if err != nil {
 		l.broken = err
 		l.abandon()
@@ -81,7 +81,7 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	return l.publish(ctx)
 }
 
-// prepare gives every change its partition.
+// prepare queues every change for its partition.
 func (l *slotLog) prepare(ctx context.Context, b *change.Batch) error {
 	l.begin(b)
 	for i := range b.Changes {
@@ -115,7 +115,7 @@ func (l *slotLog) begin(b *change.Batch) {
 	l.sharedCount = 3
 }
 
-// apply writes the changes and what could not be read, then the control records.
+// apply writes the changes and the malformed events, then the control records.
 func (l *slotLog) apply(ctx context.Context) error {
 	data := len(l.active)
 	l.active = append(l.active, l.control)
@@ -134,7 +134,7 @@ func (l *slotLog) apply(ctx context.Context) error {
 	return l.writeControl(ctx, append(l.batch.Controls[:len(l.batch.Controls):len(l.batch.Controls)], l.batchControl()))
 }
 
-// publish commits, and says where the batch's records ended.
+// publish commits the transaction and returns the offsets after the batch's records.
 func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	failpoint.Hit(failpoint.ControlWritten)
 	if err := l.producer.End(ctx, true); err != nil {
@@ -153,7 +153,7 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 	return offsets, nil
 }
 
-// batchControl tells what the batch moves, and where its records stand.
+// batchControl is the batch record: the positions of the batch, and the offsets of its records.
 func (l *slotLog) batchControl() change.Control {
 	ranges := map[string]map[int][2]int64{}
 	for _, p := range l.active {
@@ -202,7 +202,7 @@ func mustJSON(s string) []byte {
 	return b
 }
 
-// topicOf gives the topic of a stream's records, made if need be.
+// topicOf returns the topic of a stream's records, and creates it if there is none.
 func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topic, error) {
 	if t := l.streams[s]; t != nil {
 		return t, nil
@@ -229,7 +229,7 @@ func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*prod
 	return t, nil
 }
 
-// Close aborts what is open, so that readers of committed records need not wait for the transaction's timeout.
+// Close aborts an open transaction, so that read_committed consumers do not wait for its timeout.
 func (l *slotLog) Close() error {
 	if l.broken == nil {
 		l.broken = errClosed
@@ -238,7 +238,7 @@ func (l *slotLog) Close() error {
 	return nil
 }
 
-// abandon aborts an open transaction as well as it can. One whose end was asked for is left to its fate.
+// abandon tries for 2 s to abort an open transaction. One whose end was already requested is left to the coordinator.
 func (l *slotLog) abandon() {
 	if l.producer == nil || !l.producer.InTransaction() || cluster.Judge(l.broken) == cluster.Fenced {
 		return
@@ -246,6 +246,6 @@ func (l *slotLog) abandon() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := l.producer.End(ctx, false); err != nil {
-		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will", "slot", l.slot, "error", err)
+		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will abort it", "slot", l.slot, "error", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// State reads the control topic, and finds the topics that the streams' records are in.
+// State reads the control topic, and finds the topics that may have the streams' records.
 func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
 	h, err := l.wholeHistory(ctx)
 	if err != nil {
@@ -24,7 +24,7 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 			p.Positions = append(p.Positions, s.Position)
 		}
 	}
-	l.pastOf(h, p)
+	l.slotState(h, p)
 	f := &folder{log: l, history: h, wanted: wanted}
 	if err := f.find(ctx, p); err != nil {
 		return nil, err
@@ -34,31 +34,31 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 	return p, err
 }
 
-// wholeHistory is the history up to this owner's mark.
+// wholeHistory is the history up to this owner's open record.
 func (l *slotLog) wholeHistory(ctx context.Context) (*history, error) {
 	ends, err := l.sink.client.Ends(ctx, l.control.Topic.Name)
 	if err != nil {
 		return nil, err
 	}
-	ends[int(l.control.Index)] = l.marked // no later: those records are its own
+	ends[int(l.control.Index)] = l.openOffset // later records are its own
 	if l.history == nil {
 		l.history, err = l.readHistory(ctx, ends)
 	} else {
 		err = l.history.readTo(ctx, ends)
 	}
-	if err == nil && l.met.epoch >= l.epoch {
-		err = l.newer()
+	if err == nil && l.seen.epoch >= l.epoch {
+		err = l.checkEpoch()
 	}
 	return l.history, err
 }
 
-// pastOf says where the slot itself stands.
-func (l *slotLog) pastOf(h *history, p *sinks.State) {
-	p.Epoch = l.met.epoch
-	next := l.marked + 1 // before the first batch, the mark is what the next owner trusts
+// slotState sets what concerns the slot itself.
+func (l *slotLog) slotState(h *history, p *sinks.State) {
+	p.Epoch = l.seen.epoch
+	next := l.openOffset + 1 // before the first batch, tailStart looks for the open record
 	if s := h.slots[l.slot]; s != nil && s.seq > 0 {
 		if p.Seq = s.seq; s.partition != l.control.Index {
-			return // the topic's partitions were counted otherwise then
+			return // the control topic had another number of partitions then
 		}
 		next = s.next
 	}
@@ -74,7 +74,7 @@ type folder struct {
 	folded  sinks.Progress
 }
 
-// foldPart is a partition, to be read from one offset up to another.
+// foldPart is a partition with the offsets to read: from first up to next.
 type foldPart struct {
 	topic       string
 	partitions  int // of the topic
@@ -82,11 +82,11 @@ type foldPart struct {
 	first, next int64
 }
 
-// find takes those topics in which a stream is, or may be, that is wanted: one whose streams all are known to be others' is
-// left out.
+// find finds the topics in which a selected stream is or may be. It leaves out those whose streams are known, and none of them
+// selected.
 func (f *folder) find(ctx context.Context, p *sinks.State) error {
 	if f.history.whole && len(f.history.slots) == 0 && f.history.used() {
-		return nil // others write here, and the cluster never did
+		return nil // only other clusters have written here
 	}
 	topics, err := f.topics(ctx)
 	if err != nil {
@@ -109,14 +109,14 @@ func (f *folder) find(ctx context.Context, p *sinks.State) error {
 			p.Records += end - starts[partition]
 			p.Offsets.Merge(change.Offsets{topic: {partition: end}})
 		}
-		for partition, next := range f.history.ranges[topic] { // more than there is, where some was lost
+		for partition, next := range f.history.ranges[topic] { // beyond the ends, if records were lost
 			p.Offsets.Merge(change.Offsets{topic: {partition: max(next, ends[partition])}})
 		}
 	}
 	return nil
 }
 
-// ends gives nothing only where the topic is gone for sure, or was never there: objects that are left out would be taken for
+// ends returns nothing only if the topic was certainly deleted or never existed: objects that are left out would be exported as
 // new ones.
 func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
 	c := f.log.sink.client
@@ -135,7 +135,7 @@ func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends 
 
 func (f *folder) topics(ctx context.Context) ([]string, error) {
 	prefix := f.log.envelope.Prefix
-	known := map[string]bool{} // topic → a stream in it is wanted
+	known := map[string]bool{} // topic → it has a selected stream
 	for id := range f.history.streams {
 		topic := change.TopicOf(prefix, id)
 		known[topic] = known[topic] || f.wanted.Stream(id)

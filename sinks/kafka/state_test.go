@@ -97,7 +97,7 @@ func TestADeadLetterIsFoldedAsItsStub(t *testing.T) {
 }
 
 // Partitions were added while the checkpoint knew how many are written to, which it has lost: keys stay where they are.
-func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
+func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	topic := cfg.TopicPrefix + ".pods"
 	pinned := map[string]int{}
@@ -142,7 +142,7 @@ func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
 }
 
 // A topic that was deleted is missed, though the checkpoint that knew of it is lost as well.
-func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
+func TestATopicThatWasDeletedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)},

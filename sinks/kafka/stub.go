@@ -40,7 +40,7 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	return s.fill(c)
 }
 
-// fill makes the stub of the change with as many images replaced as it omits.
+// fill copies the change, with s.omits of its images replaced.
 func (s *stub) fill(c *change.Change) (err error) {
 	s.change = *c
 	if s.omits == 2 || len(c.Before) >= len(c.After) {

@@ -11,8 +11,9 @@ import (
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// asLost makes one loss of a tail that is gone and what else the log has lost (nil: nothing). Other errors stay as they are.
-func asLost(err error, other *sinks.LostTailError) error {
+// asLostTail joins the error of a tail that is gone with what else the log has lost (nil: nothing). It returns other errors as
+// they are.
+func asLostTail(err error, other *sinks.LostTailError) error {
 	if errors.Is(err, consumer.ErrGone) {
 		return withTail(err, other)
 	}
@@ -32,19 +33,19 @@ func gone(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, consumer.ErrGone)...)
 }
 
-// tail is what follows the checkpoint in the control topic: the slot's batch records, in order and without a hole. They are
-// read twice, since they may be many: here, to know that before anything is written, and batch by batch when they are handed
-// on (readTail).
+// tail is what follows the checkpoint in the control topic: the slot's batch records, in order and none missing. They may be
+// many, so they are read twice: here, to know before anything is written that none is missing, and by readTail, which reads
+// the changes of one batch after another.
 type tail struct {
 	log    *slotLog
 	from   sinks.Durable
 	reader *consumer.Reader
 	first  int64  // the offset of the first batch record
 	seq    uint64 // of the last one
-	lost   error  // why they can't be rolled forward one by one
+	lost   error  // why the batches can't be read one by one; nil: they can
 }
 
-// beginTail reads as far as the topic goes for now.
+// beginTail reads up to the topic's current end.
 func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) (*tail, error) {
 	t := &tail{log: l, from: from, seq: from.Seq}
 	start, err := l.logStart(ctx)
@@ -57,19 +58,19 @@ func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) 
 	} else if err != nil {
 		return nil, err
 	} else if first > start {
-		l.met.own = true // the checkpoint has batches before this
+		l.seen.own = true // the checkpoint has batches of this topic
 	}
 	t.reader = l.controlReader(l.control.Index, first, t.note)
 	return t, t.reader.ReadTo(ctx, end-1)
 }
 
-// end reads on up to this owner's mark.
+// end reads on up to this owner's open record.
 func (t *tail) end(ctx context.Context) error {
-	err := t.reader.ReadTo(ctx, t.log.marked-1)
+	err := t.reader.ReadTo(ctx, t.log.openOffset-1)
 	if errors.Is(err, consumer.ErrGone) {
 		err, t.lost = nil, err
 	}
-	return cmp.Or(err, t.log.newer())
+	return cmp.Or(err, t.log.checkEpoch())
 }
 
 func (t *tail) note(f consumer.Record) error {
@@ -87,25 +88,25 @@ func (t *tail) note(f consumer.Record) error {
 	return nil
 }
 
-// follows reports whether a control record ends a batch of the slot that the checkpoint does not know.
+// follows reports whether a control record is the batch record of a batch that follows the slot's checkpoint.
 func (t *tail) follows(c *change.Control) bool {
 	return c.Slot == t.log.slot && c.Type == change.ControlBatch && c.Batch > t.from.Seq
 }
 
-// tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the
-// record before it is the batch record that the checkpoint speaks of (or, before the first batch, a mark of this slot): a
-// topic that was deleted and made anew has the same name and may have grown past the offset.
+// tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the record before
+// it is the checkpoint's batch record (or, before the first batch, an open record of this slot): a topic that was deleted and
+// recreated has the same name, and may have grown beyond the offset.
 func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end int64) (int64, error) {
 	next, known := from.Offsets[l.control.Topic.Name][int(l.control.Index)]
 	switch {
 	case !known:
 		return start, nil
 	case start == next+1 && l.sink.cfg.Delivery == ExactlyOnce:
-		return start, nil // all has expired up to the marker that ended that batch's transaction
+		return start, nil // everything has expired up to the marker of that batch's transaction
 	case start > next:
-		return 0, gone("%s/%d starts at offset %d, the checkpoint stands at %d", l.control.Topic.Name, l.control.Index, start, next)
+		return 0, gone("%s/%d starts at offset %d, and the checkpoint is at %d", l.control.Topic.Name, l.control.Index, start, next)
 	case next > end:
-		return 0, gone("%s/%d ends at offset %d, the checkpoint stands at %d", l.control.Topic.Name, l.control.Index, end, next)
+		return 0, gone("%s/%d ends at offset %d, and the checkpoint is at %d", l.control.Topic.Name, l.control.Index, end, next)
 	case start == next:
 		return next, nil // the record before it has expired
 	}
@@ -120,12 +121,12 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 		return 0, err
 	}
 	if !found {
-		return 0, gone("%s/%d was made anew: offset %d is not batch %d", l.control.Topic.Name, l.control.Index, next-1, from.Seq)
+		return 0, gone("%s/%d was recreated: offset %d is not batch %d", l.control.Topic.Name, l.control.Index, next-1, from.Seq)
 	}
 	return next, nil
 }
 
-// logStart is the first offset that the control partition still has.
+// logStart is the log start offset of the control partition.
 func (l *slotLog) logStart(ctx context.Context) (int64, error) {
 	starts, err := l.sink.client.Starts(ctx, l.control.Topic.Name)
 	return starts[int(l.control.Index)], err

@@ -28,7 +28,7 @@ func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic 
 	return t
 }
 
-// plan says how a topic is made.
+// plan is how a topic of this name is created.
 func (s *Sink) plan(name string) *topicPlan {
 	switch name {
 	case change.ControlTopic(s.cfg.TopicPrefix):
@@ -39,29 +39,29 @@ func (s *Sink) plan(name string) *topicPlan {
 	return &s.dataTopic
 }
 
-// topicInfo is what must be known to write to a topic.
+// topicInfo is what a writer must know of a topic.
 type topicInfo struct {
 	name       string
 	partitions int
 	maxBatch   int // largest record batch in bytes
 }
 
-// topics makes topics on demand and remembers them.
+// topics creates topics on demand and caches what is known of them.
 type topics struct {
 	cfg    *Config
 	client *cluster.Client
 	mu     sync.Mutex
 	known  map[string]*topicInfo
-	warned map[string]string // what was said of how a topic keeps its records
+	warned map[string]string // the retention that was warned of, by topic
 }
 
-// ensure gives a topic, made as planned if it is not there.
+// ensure returns a topic, created as planned if there is none.
 func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topicInfo, error) {
 	if info := t.get(name); info != nil {
 		return info, nil
 	}
-	found, anew := 0, false // two slots may do this at a time: the broker makes the topic once
-	err := t.client.Try(ctx, "make ready topic "+name, func(ctx context.Context) error {
+	found, anew := 0, false // several slots may do this at the same time: the broker creates the topic once
+	err := t.client.Try(ctx, "prepare topic "+name, func(ctx context.Context) error {
 		n, made, err := t.ready(ctx, name, plan)
 		found, anew = n, anew || made
 		return err
@@ -85,7 +85,8 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	return info, nil
 }
 
-// pin gives how many of a topic's partitions are written to: a key must not move when some are added.
+// pin returns how many of a topic's partitions are written to. It stays the same when partitions are added, since a key must
+// stay on its partition.
 func (t *topics) pin(ctx context.Context, name string, found int, anew bool) (int, error) {
 	use, err := t.cfg.Pin(ctx, name, found, anew)
 	if err != nil {
@@ -104,21 +105,21 @@ func (t *topics) get(name string) *topicInfo {
 	return t.known[name]
 }
 
-// drop makes the next ensure of one topic look again.
+// drop removes a topic from the cache.
 func (t *topics) drop(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.known, name)
 }
 
-// forget makes the next ensure look again.
+// forget empties the cache.
 func (t *topics) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.known)
 }
 
-// ready gives the number of partitions once each has a leader, and whether the topic was missing until now.
+// ready returns the number of partitions once each has a leader, and whether it has created the topic.
 func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int, made bool, err error) {
 	leaders, err := t.client.Leaders(ctx, name)
 	if errors.Is(err, kafka.UnknownTopicOrPartition) {
@@ -141,7 +142,7 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 	return len(leaders), made, nil
 }
 
-// create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
+// create creates a topic. made is false if it exists: another slot has just created it, or a broker did not know it.
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
 	res, err := t.client.CreateTopics(ctx, false, plan.request(name, t.cfg))
 	if err == nil && len(res) > 0 {
@@ -153,9 +154,9 @@ func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made 
 	return err == nil, nil
 }
 
-// settings looks at how a topic is configured, and gives the largest record batch that it takes, or the configured one where
-// that is smaller. That DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited
-// out, since what is above a limit that was only guessed would go to the dead-letter topic.
+// settings reads a topic's settings and returns the limit of its record batches: the topic's or the configured one, whichever is
+// smaller. It is no error if DescribeConfigs is not allowed: the limit can be learned from refused batches. Other errors are
+// retried, since records above a limit that was only guessed would go to the dead-letter topic.
 func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (limit int, err error) {
 	var has map[string]string
 	err = t.client.Try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
@@ -169,7 +170,7 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 		return 0, err
 	}
 	if err != nil {
-		t.cfg.Logger.Debug("can't read a topic's configuration; taking Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
+		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
 		limit = defaultLimit
 		if t.cfg.MaxMessageBytes > 0 {
 			limit = t.cfg.MaxMessageBytes
@@ -184,14 +185,14 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 	return max(limit, producer.MinLimit), nil
 }
 
-// warn says once how a topic differs, and again when it differs otherwise.
+// warn logs once how a topic differs, and again when that changes.
 func (t *topics) warn(d *difference) {
 	t.mu.Lock()
 	said := t.warned[d.topic] == d.has
 	t.warned[d.topic] = d.has
 	t.mu.Unlock()
 	if !said {
-		t.cfg.Logger.Warn("a topic keeps its records otherwise than "+asks+" asks; it is left as it is", "topic", d.topic,
+		t.cfg.Logger.Warn("a topic's retention differs from "+historySetting+"; it is left as it is", "topic", d.topic,
 			"has", d.has, "asked", d.asked, "to change it", d.command(t.cfg.Brokers))
 	}
 }

@@ -16,14 +16,14 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// inspect compares the data topics with the offsets of the checkpoint. A topic that ends before them, or is not there,
-// was deleted, made anew or truncated: what it held is lost. (One that was made anew and has grown beyond them can't be
+// inspect compares the data topics with the offsets of the checkpoint. A topic that ends before them, or does not exist, was
+// deleted, recreated or truncated: its records are lost. (A topic that was recreated and has grown beyond the offsets can't be
 // told from the old one.)
 func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.control.Topic.Name || topic == change.DeadLetterTopic(l.envelope.Prefix)
 	})
-	r := l.sink.client.Attempts("find what " + l.producer.TransactionalID + " has written")
+	r := l.sink.client.Attempts("compare the topics with the checkpoint of " + l.producer.TransactionalID)
 	defer r.Done()
 	for {
 		gone, missing, err := l.shorter(ctx, suspects, offsets)
@@ -41,7 +41,7 @@ func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.L
 	}
 }
 
-// doubt says why it is too early to take topics for lost.
+// doubt returns the reason why it is too early to take topics for lost; nil: there is none.
 func (s *Sink) doubt(ctx context.Context, missing []string, since time.Time) error {
 	if time.Since(since) < cluster.MissingPatience {
 		return errors.New("a topic is missing, or shorter than it was")
@@ -54,15 +54,14 @@ func (s *Sink) doubt(ctx context.Context, missing []string, since time.Time) err
 	return nil
 }
 
-// shorter gives the topics that end before the offsets, and where they end; missing are those of them that the brokers
-// asked do not know.
+// shorter returns the topics that end before the offsets, with their ends; missing are those that the brokers do not know.
 func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.Offsets) (gone map[string]map[int]int64, missing []string, err error) {
 	gone = map[string]map[int]int64{}
 	for _, topic := range topics {
 		ends, err := l.sink.client.Ends(ctx, topic)
 		if errors.Is(err, kafka.TopicAuthorizationFailed) {
 			l.sink.cfg.Logger.Warn("a topic can't be compared with the checkpoint", "topic", topic, "error", err)
-			continue // its streams wait as soon as they have something to write
+			continue // its streams are refused when they have something to write
 		}
 		if err != nil {
 			return nil, nil, err
@@ -86,5 +85,5 @@ func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.O
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
 	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
 		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.envelope.Prefix, r)] != nil },
-		Reason: "deleted, made anew or truncated: " + strings.Join(slices.Sorted(maps.Keys(gone)), ", ")}
+		Reason: "deleted, recreated or truncated: " + strings.Join(slices.Sorted(maps.Keys(gone)), ", ")}
 }
