@@ -11,16 +11,16 @@ import (
 
 // State reads all batches of the cluster, whichever slot wrote them.
 func (l *slotLog) State(_ context.Context, wanted sinks.Selection) (*sinks.State, error) {
-	past := &sinks.State{Epoch: l.before}
+	state := &sinks.State{Epoch: l.before}
 	positions := map[change.StreamID]change.Position{}
 	err := batches(l.read, func(b *batch) error {
 		if b.cluster != l.cluster {
 			return nil
 		}
 		if b.slot == l.slot {
-			past.Seq = b.seq
+			state.Seq = b.seq
 		}
-		past.Records += int64(len(b.changes))
+		state.Records += int64(len(b.changes))
 		for _, p := range b.moves(positions) {
 			if wanted.Stream(p.Stream) {
 				positions[p.Stream] = p
@@ -29,16 +29,16 @@ func (l *slotLog) State(_ context.Context, wanted sinks.Selection) (*sinks.State
 		return nil
 	})
 	for _, stream := range slices.Sorted(maps.Keys(positions)) {
-		past.Positions = append(past.Positions, positions[stream])
+		state.Positions = append(state.Positions, positions[stream])
 	}
-	past.Fold = func(ctx context.Context, visit func(*change.Change) error, _ func(sinks.Progress)) (sinks.Progress, error) {
+	state.Fold = func(ctx context.Context, visit func(*change.Change) error, _ func(sinks.Progress)) (sinks.Progress, error) {
 		return l.fold(ctx, wanted, visit)
 	}
-	return past, err
+	return state, err
 }
 
-// moves are the positions after a batch. That a first list begins gives an empty one to a stream that has none, and that a
-// stream is to be written anew gives it an empty one.
+// moves are the positions after a batch. A stream gets an empty one when its first list begins, or when it is to be written
+// again from the start.
 func (b *batch) moves(have map[change.StreamID]change.Position) (moved []change.Position) {
 	for _, c := range b.controls {
 		_, known := have[c.Stream]
@@ -50,7 +50,7 @@ func (b *batch) moves(have map[change.StreamID]change.Position) (moved []change.
 	return append(moved, b.positions...)
 }
 
-// fold hands on every change again, in order: the last one of an object is its state.
+// fold visits every change in order: the last one of an object is its state.
 func (l *slotLog) fold(ctx context.Context, wanted sinks.Selection, visit func(*change.Change) error) (done sinks.Progress, _ error) {
 	err := batches(l.read, func(b *batch) error {
 		if b.cluster != l.cluster {
@@ -61,12 +61,12 @@ func (l *slotLog) fold(ctx context.Context, wanted sinks.Selection, visit func(*
 			if !wanted.Stream(c.Stream.ID()) {
 				continue
 			}
-			state := *c
+			last := *c
 			if !wanted.Bodies {
-				state.After = nil
+				last.After = nil
 			}
-			done.Bytes += int64(len(state.After))
-			if err := visit(&state); err != nil {
+			done.Bytes += int64(len(last.After))
+			if err := visit(&last); err != nil {
 				return err
 			}
 		}

@@ -52,17 +52,17 @@ func wantOther(t *testing.T, w *world, slot int, epoch int64, from sinks.Durable
 
 func everything(change.StreamID) bool { return true }
 
-// past reads all that is wanted, as a new owner with a new checkpoint.
-func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.State, map[string]change.Change) {
+// state reads the state of the selected streams, as a new owner with a new checkpoint.
+func (w *world) state(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.State, map[string]change.Change) {
 	t.Helper()
 	log, recovered := w.open(t, slot, epoch, sinks.Durable{New: true})
 	wantBatches(t, recovered)
-	past, err := log.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
+	state, err := log.State(t.Context(), sinks.Selection{Stream: wanted, Bodies: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	objects := map[string]change.Change{}
-	_, err = past.Fold(t.Context(), func(c *change.Change) error {
+	_, err = state.Fold(t.Context(), func(c *change.Change) error {
 		key := string(c.Stream.ID()) + " " + c.Key()
 		if delete(objects, key); c.Op != change.Delete {
 			objects[key] = *c
@@ -72,7 +72,7 @@ func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(change.Str
 	if err != nil {
 		t.Fatal(err)
 	}
-	return log, past, objects
+	return log, state, objects
 }
 
 func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Change) {
@@ -84,7 +84,7 @@ func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Chan
 		key := string(w.Stream.ID()) + " " + w.Key()
 		g, ok := got[key]
 		if !ok {
-			t.Errorf("the log does not have %s", key)
+			t.Errorf("the log lacks %s", key)
 			continue
 		}
 		g.Op = w.Op
@@ -92,10 +92,10 @@ func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Chan
 	}
 }
 
-func wantStands(t *testing.T, past *sinks.State, want map[change.StreamID]change.ResourceVersion) {
+func wantPositionsAt(t *testing.T, state *sinks.State, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
 	got := map[change.StreamID]change.ResourceVersion{}
-	for _, p := range past.Positions {
+	for _, p := range state.Positions {
 		got[p.Stream] = p.ResourceVersion
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -113,69 +113,69 @@ func wrote(slot int, epoch int64, seq uint64, positions map[change.StreamID]chan
 	return b
 }
 
-func emptyPast(t *testing.T, w *world) {
-	_, past, objects := w.past(t, slot, 1, everything)
-	if wantObjects(t, objects); past.Seq != 0 || past.Records != 0 || len(past.Positions) != 0 || past.Lost != nil {
-		t.Errorf("the past of an empty log is %+v", past)
+func emptyState(t *testing.T, w *world) {
+	_, state, objects := w.state(t, slot, 1, everything)
+	if wantObjects(t, objects); state.Seq != 0 || state.Records != 0 || len(state.Positions) != 0 || state.Lost != nil {
+		t.Errorf("the state of an empty log is %+v", state)
 	}
 }
 
-func pastOfSlots(t *testing.T, w *world) {
+func stateOfSlots(t *testing.T, w *world) {
 	one, _ := w.open(t, 0, 1, sinks.Durable{})
 	two, _ := w.open(t, 1, 4, sinks.Durable{})
 	w.write(t, one, wrote(0, 1, 1, map[change.StreamID]change.ResourceVersion{"pods": "12", "nodes": "12"}, object("a", 10), object("c", 11), object("bee", 12)))
 	w.write(t, one, wrote(0, 1, 2, map[change.StreamID]change.ResourceVersion{"pods": "14"}, object("a", 13), gone(object("c", 14)), object("again", 14)))
 	// The streams are spread over two slots now.
 	w.write(t, two, wrote(1, 4, 1, map[change.StreamID]change.ResourceVersion{"pods": "20"}, object("d", 15), object("a", 16), gone(object("again", 17)), object("again", 18)))
-	_, past, objects := w.past(t, 2, 1, everything)
+	_, state, objects := w.state(t, 2, 1, everything)
 	wantObjects(t, objects, object("a", 16), object("d", 15), object("again", 18), object("bee", 12))
-	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"pods": "20", "nodes": "12"})
-	if past.Seq != 0 {
-		t.Errorf("slot 2 is at batch %d", past.Seq)
+	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{"pods": "20", "nodes": "12"})
+	if state.Seq != 0 {
+		t.Errorf("slot 2 is at batch %d", state.Seq)
 	}
-	_, past, objects = w.past(t, 1, 5, func(stream change.StreamID) bool { return stream == "nodes" })
+	_, state, objects = w.state(t, 1, 5, func(stream change.StreamID) bool { return stream == "nodes" })
 	wantObjects(t, objects, object("bee", 12))
-	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"nodes": "12"})
-	if past.Seq != 1 {
-		t.Errorf("slot 1 is at batch %d", past.Seq)
+	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{"nodes": "12"})
+	if state.Seq != 1 {
+		t.Errorf("slot 1 is at batch %d", state.Seq)
 	}
 }
 
-func pastOfLists(t *testing.T, w *world) {
+func stateOfLists(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	b := wrote(slot, 1, 1, map[change.StreamID]change.ResourceVersion{"nodes": "5"}, object("a", 10))
 	b.Controls = []change.Control{{Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "pods"}, {Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "nodes"}}
 	w.write(t, log, b)
-	_, past, _ := w.past(t, slot, 2, everything)
-	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"nodes": "5", "pods": ""})
+	_, state, _ := w.state(t, slot, 2, everything)
+	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{"nodes": "5", "pods": ""})
 
 	log, _ = w.open(t, slot, 3, sinks.Durable{})
 	w.write(t, log, wrote(slot, 3, 2, map[change.StreamID]change.ResourceVersion{"pods": "20"}))
 	b = wrote(slot, 3, 3, nil)
 	b.Controls = []change.Control{{Type: change.ControlGap, Cluster: Name, Stream: "nodes", Gap: &change.Gap{From: change.UnknownVersion, To: "5"}}}
 	w.write(t, log, b)
-	_, past, _ = w.past(t, slot, 4, everything)
-	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"nodes": "", "pods": "20"})
+	_, state, _ = w.state(t, slot, 4, everything)
+	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{"nodes": "", "pods": "20"})
 }
 
-func pastOfClusters(t *testing.T, w *world) {
+func stateOfClusters(t *testing.T, w *world) {
 	other, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Log.Close()
 	w.write(t, other.Log, batch(1, 1, object("a", 10), object("b", 11)))
-	log, past, objects := w.past(t, slot, 1, everything)
+	log, state, objects := w.state(t, slot, 1, everything)
 	wantObjects(t, objects)
-	wantStands(t, past, map[change.StreamID]change.ResourceVersion{})
+	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{})
 	w.write(t, log, wrote(slot, 1, 1, map[change.StreamID]change.ResourceVersion{"pods": "7"}, object("a", 7)))
-	_, past, objects = w.past(t, slot, 2, everything)
+	_, state, objects = w.state(t, slot, 2, everything)
 	wantObjects(t, objects, object("a", 7))
-	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"pods": "7"})
+	wantPositionsAt(t, state, map[change.StreamID]change.ResourceVersion{"pods": "7"})
 }
 
-// goOnFromPast takes what the past says as a checkpoint: nothing is lost by it, and nothing is read twice.
-func goOnFromPast(t *testing.T, w *world) {
+// goOnFromState takes the state of the log as a checkpoint: nothing is lost, and nothing is read twice.
+func goOnFromState(t *testing.T, w *world) {
 	var changes []change.Change
 	for i := range 2500 {
 		changes = append(changes, padded(fmt.Sprint("pod-", i), i+1, 500))
@@ -183,19 +183,19 @@ func goOnFromPast(t *testing.T, w *world) {
 	first, _ := w.open(t, slot, 1, sinks.Durable{})
 	w.write(t, first, batch(1, 1, changes...))
 	w.write(t, first, batch(1, 2, object("a", 9000)))
-	log, past, objects := w.past(t, slot, 2, everything)
+	log, state, objects := w.state(t, slot, 2, everything)
 	wantObjects(t, objects, append(changes, object("a", 9000))...)
-	if past.Seq != 2 || past.Epoch != 1 || past.Lost != nil {
-		t.Errorf("the past is %+v", past)
+	if state.Seq != 2 || state.Epoch != 1 || state.Lost != nil {
+		t.Errorf("the state is %+v", state)
 	}
 	if _, err := first.Write(t.Context(), batch(1, 3, object("a", 9001))); !errors.Is(err, sinks.ErrInvalidWriter) {
 		t.Errorf("the older owner's write: error %v, want ErrInvalidWriter", err)
 	}
-	at := sinks.Durable{Seq: past.Seq, Offsets: past.Offsets}
+	at := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets}
 	third := batch(2, 3, gone(object("a", 9002)))
 	w.write(t, log, third)
 	_, recovered := w.open(t, slot, 3, at)
 	wantBatches(t, recovered, third)
-	_, _, objects = w.past(t, slot, 4, everything)
+	_, _, objects = w.state(t, slot, 4, everything)
 	wantObjects(t, objects, changes...)
 }

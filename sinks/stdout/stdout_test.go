@@ -68,7 +68,7 @@ func TestMalformed(t *testing.T) {
 	if got := show(t, JSON, b); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := show(t, Text, b); !strings.Contains(got, `malformed pods: 10 bytes from the API server can't be read: not an object: "{\"kind\":5}"`) {
+	if got := show(t, Text, b); !strings.Contains(got, `malformed pods: 10 bytes from the API server can't be parsed: not an object: "{\"kind\":5}"`) {
 		t.Error(got)
 	}
 }
