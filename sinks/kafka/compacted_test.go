@@ -16,8 +16,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Kafka compacts the topic while a checkpoint is far behind, tombstones included: a lost checkpoint is rebuilt from what is
-// left, and one that is behind is not rolled forward over batches of which deletions may be missing.
+// Kafka compacts the topic, tombstones included, while the checkpoint is far behind. A lost checkpoint is rebuilt from the
+// remaining records; one that is behind is not rolled forward over batches whose deletions may be missing.
 func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1

@@ -16,14 +16,14 @@ import (
 	"kubecdc/test/servers"
 )
 
-// writeOne makes all topics of a prefix but the dead letter's.
+// writeOne creates all topics of a prefix except the dead-letter topic.
 func writeOne(t *testing.T, cfg kafka.Config) {
 	t.Helper()
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
 }
 
-// topicConfig gives some of a topic's settings, as an independent client reads them.
+// topicConfig returns some of a topic's settings, as an independent client reads them.
 func topicConfig(t *testing.T, r *reader, topic string, keys ...string) (values []string) {
 	t.Helper()
 	all, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
@@ -40,7 +40,7 @@ func topicConfig(t *testing.T, r *reader, topic string, keys ...string) (values 
 	return values
 }
 
-func TestTopicsKeepWhatIsAskedFor(t *testing.T) {
+func TestRetentionOfCreatedTopics(t *testing.T) {
 	for _, test := range []struct {
 		history       time.Duration
 		data, control string
@@ -65,8 +65,8 @@ func TestTopicsKeepWhatIsAskedFor(t *testing.T) {
 	}
 }
 
-// A topic that is there stays as it is, and what it has is said once, with the command that changes it.
-func TestTopicsThatKeepOtherwiseAreSaidAndLeft(t *testing.T) {
+// The retention of an existing topic is not changed. That it differs is logged once, with the command that changes it.
+func TestOtherRetentionIsReportedAndNotChanged(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	writeOne(t, cfg)
 	var log bytes.Buffer

@@ -14,7 +14,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// fold reads all that the log has, as a checkpoint that was lost.
+// fold reads the whole log, as for a lost checkpoint.
 func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string]change.Change) {
 	t.Helper()
 	sink := newSink(t, cfg)
@@ -53,7 +53,7 @@ func wantVersions(t *testing.T, objects map[string]change.Change, want ...string
 	}
 }
 
-// Of a batch that was not finished nothing is folded, with a transaction or without.
+// Records of an unfinished batch are skipped, with transactions and without.
 func TestUnfinishedBatchesAreNotFolded(t *testing.T) {
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestUnfinishedBatchesAreNotFolded(t *testing.T) {
 	}
 }
 
-// A record that was too large for its topic is folded as the stub that stands for it.
+// A record that was too large for its topic is folded as its stub.
 func TestADeadLetterIsFoldedAsItsStub(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Compression = "none"
@@ -96,7 +96,7 @@ func TestADeadLetterIsFoldedAsItsStub(t *testing.T) {
 	}
 }
 
-// Partitions were added while the checkpoint knew how many are written to, which it has lost: keys stay where they are.
+// Partitions were added, then the checkpoint was lost, which knew how many are written to: keys stay on their partitions.
 func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	topic := cfg.TopicPrefix + ".pods"
@@ -141,7 +141,7 @@ func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	}
 }
 
-// A topic that was deleted is missed, though the checkpoint that knew of it is lost as well.
+// A deleted topic is noticed although the checkpoint is lost as well.
 func TestATopicThatWasDeletedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})

@@ -16,7 +16,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The control topic has one partition; where there is one with more, each slot keeps to its own.
+// The control topic is created with one partition; if it has more, each slot uses one of them.
 func TestTheControlTopicHasOnePartition(t *testing.T) {
 	for made, want := range map[int][]int32{0: {0}, 6: {0, 1}} {
 		cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -47,7 +47,7 @@ func TestTheControlTopicHasOnePartition(t *testing.T) {
 	}
 }
 
-// Brokers that have just started do not know a topic yet. That lasts, but it is no loss, and the topic is not new.
+// Brokers that have just started do not know a topic for a while. It is not taken for lost, nor for new.
 func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	t.Parallel()
 	c := fakeCluster(t)
@@ -84,7 +84,7 @@ func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	}
 }
 
-// A leader has records that it may not show, since they wait for a replica that is away: no loss, however long that lasts.
+// A leader has records that it does not return, since they wait for a replica that is away. They are not taken for lost.
 func TestRecordsThatAreNotReplicatedYetAreNotLost(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -108,7 +108,7 @@ func TestRecordsThatAreNotReplicatedYetAreNotLost(t *testing.T) {
 	}
 }
 
-// hidden answers that nothing is replicated: what a leader says for every offset that it has.
+// hidden is the answer to a fetch of records that are not replicated yet.
 func hidden(req *kmsg.FetchRequest) kmsg.Response {
 	res := req.ResponseKind().(*kmsg.FetchResponse)
 	for _, rt := range req.Topics {
@@ -124,7 +124,7 @@ func hidden(req *kmsg.FetchRequest) kmsg.Response {
 	return res
 }
 
-// An outage while a topic's limit is read: what fits the topic does not go to the dead letters.
+// The brokers fail while a topic's limit is read. Records that fit the topic do not become dead letters.
 func TestAnOutageDoesNotLowerTheLimit(t *testing.T) {
 	t.Parallel()
 	c := fakeCluster(t)

@@ -29,7 +29,7 @@ type Options struct {
 	// ReplicationFactor is that of topics to be created; -1: the broker's default (KIP-464).
 	ReplicationFactor int
 	Logger            *slog.Logger
-	Stuck             func(error)        // is told what has been tried in vain for 2 s, and every 5 s; nil when nothing is any more
+	Stuck             func(error)        // gets an error that has lasted for 2 s, then every 5 s; nil when nothing is stuck any more
 	Hint              func(error) string // what the user can do about an error; may be empty
 }
 
@@ -42,7 +42,7 @@ type Client struct {
 
 	mu        sync.Mutex
 	refreshed time.Time          // when the view of the cluster was last dropped
-	stuck     map[*Attempts]bool // what has been tried in vain for a while
+	stuck     map[*Attempts]bool // operations that have been retried for long
 }
 
 const (

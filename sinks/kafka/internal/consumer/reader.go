@@ -69,7 +69,7 @@ type Reader struct {
 	err       error // that ends the reading
 }
 
-// New makes a reader that stands at the start of its range.
+// New makes a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
 	return &Reader{Range: r, client: c, next: r.First, open: map[int64][]Record{}, fetchSize: min(firstFetch, r.MaxBytes)}
@@ -249,7 +249,7 @@ func (s *Reader) readBatch(b *protocol.RecordBatch) error {
 	}
 }
 
-// record hands a record on, or keeps it until its transaction ends.
+// record delivers a record, or keeps it until its transaction ends.
 func (s *Reader) record(b *protocol.RecordBatch, f Record) error {
 	if s.Fetched != nil {
 		if err := s.Fetched(&f); err != nil {
@@ -263,7 +263,7 @@ func (s *Reader) record(b *protocol.RecordBatch, f Record) error {
 	return nil
 }
 
-// readMarker ends a transaction: its records are handed on or dropped. Type 1 is a commit, 0 an abort (KIP-98).
+// readMarker ends a transaction: its records are delivered or dropped. Type 1 is a commit, 0 an abort (KIP-98).
 func (s *Reader) readMarker(b *protocol.ControlBatch) error {
 	s.next = max(s.next, b.BaseOffset+1)
 	r, err := b.ReadControlRecord()

@@ -19,7 +19,7 @@ type Source interface {
 	// TooLarge is called when an item is not accepted even alone, in a record batch of so many bytes. The source makes it
 	// smaller, and it is sent again; or returns an error, which ends Produce. It may call Produce for other partitions.
 	TooLarge(ctx context.Context, p *Partition, item int32, size int, cause error) error
-	// Failed may return an error of its own for one of a topic, which ends Produce. nil: it has none.
+	// Failed may replace the error of a topic by one of its own, which ends Produce. nil: it does not.
 	Failed(topic string, err error) error
 }
 

@@ -9,7 +9,7 @@ import (
 // MinLimit is the least limit of a record batch that is assumed, whatever a broker refuses.
 const MinLimit = 1024
 
-// Topic is a topic that is written to. Its number of partitions must not change while keys shall stay where they are.
+// Topic is a topic that is written to. A key stays on its partition as long as the number of partitions does not change.
 type Topic struct {
 	Name       string
 	Partitions []*Partition

@@ -153,7 +153,7 @@ func (p *Producer) send(ctx context.Context, partitions []*Partition) error {
 	return nil
 }
 
-// answer is what the broker said of one record batch.
+// answer is the broker's answer for one record batch.
 type answer struct {
 	code   int16
 	offset int64

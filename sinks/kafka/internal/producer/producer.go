@@ -24,7 +24,7 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Options say who produces. All are required but Codec and Source.
+// Options say who produces. All are required except Codec and, without Produce, Source.
 type Options struct {
 	TransactionalID string
 	// Idempotent: the producer has the identity and the fencing of its transactional id, but begins no transactions.
@@ -48,14 +48,14 @@ type Producer struct {
 	epoch       int16
 	coordinator int32 // broker id; -1: not known
 	open        bool  // a transaction was begun and not yet ended
-	ending      bool  // its end was asked for
+	ending      bool  // its end was requested
 
 	encoder *recordbatch.Encoder
 	buffers buffers
 }
 
 // New fences every earlier producer of the transactional id. If that has a transaction open, the coordinator aborts it before
-// New returns; one whose commit was asked for is committed.
+// New returns; one whose commit was requested is committed.
 //
 // An idempotent producer fences likewise: without transactions too, a partition refuses an older epoch once it has records of
 // the newer one.
@@ -75,7 +75,7 @@ func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
 	})
 }
 
-// InTransaction reports whether a transaction was begun whose end was not asked for.
+// InTransaction reports whether a transaction was begun whose end was not requested.
 func (p *Producer) InTransaction() bool { return p.open && !p.ending }
 
 // Add adds partitions to the transaction; the first begins it. The error may be a DeniedTopics.

@@ -11,9 +11,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A broker that ends transactions and forgets transactional ids as soon as it may: the writer is refused, with what it
-// means, and a log that is opened anew goes on.
-func TestWritersThatTheBrokerEnds(t *testing.T) {
+// The broker aborts transactions and expires transactional ids as soon as it may: the writer gets an error with a hint, and a
+// log that is opened again goes on.
+func TestProducersThatTheBrokerExpires(t *testing.T) {
 	broker := startKafka(t, servers.KafkaOptions{Properties: map[string]string{
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 		"transaction.remove.expired.transaction.cleanup.interval.ms":  "200",
@@ -62,12 +62,12 @@ func TestWritersThatTheBrokerEnds(t *testing.T) {
 	})
 }
 
-// goesOn opens the log anew, and demands that the batch that was refused is there once when it is written again.
+// goesOn opens the log again and writes the batch that was refused, which must be in the log once.
 func goesOn(t *testing.T, r *reader, cfg kafka.Config) {
 	t.Helper()
 	log, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
 	if len(recovered) > 0 {
-		t.Errorf("recovered %d batches of none", len(recovered))
+		t.Errorf("recovered %d batches, want none", len(recovered))
 	}
 	b := lives(1, 3, 2)
 	mustWrite(t, log, b)
