@@ -90,7 +90,8 @@ func (l *slotLog) writeMalformed(ctx context.Context) error {
 		d.add(change.HeaderReason, m.Reason)
 		d.add(change.HeaderDeadLetter, id)
 		if err := l.writeLetter(ctx, d); err != nil {
-			return l.refusedLetter(change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream)), fmt.Errorf("write dead letter %s: %w", id, err))
+			topic := change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream))
+			return l.refusedLetter(topic, fmt.Errorf("write dead letter %s: %w", id, err))
 		}
 		l.sink.cfg.Logger.Warn("an event from the API server can't be parsed; its bytes are in the dead-letter topic",
 			"stream", m.Stream, "id", id, "bytes", len(m.Bytes), "reason", m.Reason)

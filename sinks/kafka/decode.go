@@ -25,7 +25,8 @@ func (r *decoder) addPart(f consumer.Record) error {
 	part, err1 := strconv.Atoi(f.Headers[change.HeaderPart])
 	parts, err2 := strconv.Atoi(f.Headers[change.HeaderParts])
 	if err1 != nil || err2 != nil || part < 0 || part >= parts {
-		return fmt.Errorf("dead letter %q at offset %d: part %q of %q", id, f.Offset, f.Headers[change.HeaderPart], f.Headers[change.HeaderParts])
+		return fmt.Errorf("dead letter %q at offset %d: part %q of %q",
+			id, f.Offset, f.Headers[change.HeaderPart], f.Headers[change.HeaderParts])
 	}
 	if r.parts[id] == nil {
 		r.parts[id] = make([][]byte, parts)
@@ -41,13 +42,8 @@ func (r *decoder) addChange(f consumer.Record) error {
 	if len(f.Headers[change.HeaderOp]) != 1 {
 		return nil
 	}
-	c := change.Change{
-		Stream: change.StreamFromID(change.StreamID(f.Headers[change.HeaderStream])), Op: change.Op(f.Headers[change.HeaderOp][0]),
-		UID: f.Headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(f.Headers[change.HeaderResourceVersion]),
-		Inferred: f.Headers[change.HeaderInferred] != "", Gap: f.Headers[change.HeaderGap],
-	}
-	var err error
-	if _, c.Namespace, c.Name, err = change.DecodeKey(f.Key); err != nil {
+	c, err := changeOf(f)
+	if err != nil {
 		return err
 	}
 	if c.Op == change.Delete {
@@ -67,6 +63,17 @@ func (r *decoder) addChange(f consumer.Record) error {
 	}
 	r.changes = append(r.changes, c)
 	return nil
+}
+
+// changeOf makes a change without its body from a record's key and headers.
+func changeOf(r consumer.Record) (c change.Change, err error) {
+	c = change.Change{
+		Stream: change.StreamFromID(change.StreamID(r.Headers[change.HeaderStream])), Op: change.Op(r.Headers[change.HeaderOp][0]),
+		UID: r.Headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(r.Headers[change.HeaderResourceVersion]),
+		Inferred: r.Headers[change.HeaderInferred] != "", Gap: r.Headers[change.HeaderGap],
+	}
+	_, c.Namespace, c.Name, err = change.DecodeKey(r.Key)
+	return c, err
 }
 
 func (r *decoder) repeatsDelete(c *change.Change) bool {

@@ -13,7 +13,9 @@ import (
 )
 
 // fold reads one partition after another. An object's records are all on one, in order: the last one has its state.
-func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress)) (sinks.Progress, error) {
+func (f *folder) fold(
+	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
+) (sinks.Progress, error) {
 	counts := map[string]*partitioning{}
 	for _, p := range f.parts {
 		if counts[p.topic] == nil {
@@ -26,7 +28,9 @@ func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, pro
 	return f.folded, f.pin(ctx, counts)
 }
 
-func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Progress)) error {
+func (f *folder) part(
+	ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Progress),
+) error {
 	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(f.log.envelope.Cluster))
 	before := f.folded.Records
 	var reader *consumer.Reader
@@ -49,7 +53,8 @@ func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visi
 // wants selects the records of changes of the selected streams. A topic may belong to another prefix that begins with this one.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
-	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
+	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) &&
+		change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 
 // object visits the change of a record. Records without a transaction may be of a batch that was never finished, which is
@@ -58,10 +63,8 @@ func (f *folder) object(r consumer.Record, visit func(*change.Change) error) err
 	if !r.Transactional && !f.finished(r.Headers) {
 		return nil
 	}
-	c := change.Change{Stream: change.StreamFromID(change.StreamID(r.Headers[change.HeaderStream])), Op: change.Op(r.Headers[change.HeaderOp][0]),
-		UID: r.Headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(r.Headers[change.HeaderResourceVersion])}
-	var err error
-	if _, c.Namespace, c.Name, err = change.DecodeKey(r.Key); err != nil {
+	c, err := changeOf(r)
+	if err != nil {
 		return err
 	}
 	if c.Op != change.Delete && f.wanted.Bodies {

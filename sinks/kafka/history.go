@@ -41,7 +41,8 @@ type slotHistory struct {
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
-	h := &history{log: l, streams: map[change.StreamID]streamState{}, slots: map[int]*slotHistory{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
+	h := &history{log: l, streams: map[change.StreamID]streamState{}, slots: map[int]*slotHistory{},
+		ranges: change.Offsets{}, whole: true, said: time.Now()}
 	starts, err := l.sink.client.Starts(ctx, l.control.Topic.Name)
 	if err != nil {
 		return nil, err

@@ -142,7 +142,9 @@ func (r *tailReader) recovered(b *decoder) *sinks.Recovered {
 
 // scan visits the group's own records of one topic. Among them may be records of other slots and, with at-least-once delivery,
 // of an owner that was being fenced.
-func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*decoder, consumer.Record) error) error {
+func (r *tailReader) scan(
+	ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*decoder, consumer.Record) error,
+) error {
 	c := r.log.sink.client
 	if len(spans) == 0 {
 		return nil

@@ -54,7 +54,8 @@ func (l *slotLog) refusedToAdd(err error) error {
 	}
 	all := &sinks.RefusedError{}
 	for _, topic := range denied {
-		all.Refusals = append(all.Refusals, l.refuse(topic, l.sink.client.NewError("write to "+topic, kafka.TopicAuthorizationFailed), probe{}).Refusals...)
+		err := l.sink.client.NewError("write to "+topic, kafka.TopicAuthorizationFailed)
+		all.Refusals = append(all.Refusals, l.refuse(topic, err, probe{}).Refusals...)
 	}
 	return all
 }
@@ -140,7 +141,8 @@ func (p probe) fits(ctx context.Context) error {
 		limit = min(limit, own)
 	}
 	if err == nil && p.size > limit {
-		return &Error{Op: "write a stub to " + p.topic, Err: producer.LimitError{Size: p.size, Limit: limit}, Hint: hints[kafka.MessageSizeTooLarge]}
+		return &Error{Op: "write a stub to " + p.topic, Err: producer.LimitError{Size: p.size, Limit: limit},
+			Hint: hints[kafka.MessageSizeTooLarge]}
 	}
 	return nil
 }
@@ -149,7 +151,8 @@ func (p probe) fits(ctx context.Context) error {
 // would fence the slot's owner.
 func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*producer.Partition) error {
 	p, err := producer.New(ctx, s.client, producer.Options{
-		TransactionalID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who, Timeout: min(s.cfg.TransactionTimeout, tryTimeout)})
+		TransactionalID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who,
+		Timeout:         min(s.cfg.TransactionTimeout, tryTimeout)})
 	if err != nil {
 		return err
 	}

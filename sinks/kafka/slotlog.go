@@ -246,6 +246,7 @@ func (l *slotLog) abandon() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := l.producer.End(ctx, false); err != nil {
-		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will abort it", "slot", l.slot, "error", err)
+		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will",
+			"slot", l.slot, "error", err)
 	}
 }

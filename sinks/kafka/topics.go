@@ -93,8 +93,9 @@ func (t *topics) pin(ctx context.Context, name string, found int, anew bool) (in
 		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
 	}
 	if use != found {
-		t.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay in order on one partition",
-			"topic", name, "partitions", found, "written to", use, "hint", "to use them, start with a new topic prefix and a new checkpoint")
+		t.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay on one partition",
+			"topic", name, "partitions", found, "written to", use,
+			"hint", "to use them, start with a new topic prefix and a new checkpoint")
 	}
 	return use, nil
 }

@@ -55,7 +55,9 @@ func (s *Sink) doubt(ctx context.Context, missing []string, since time.Time) err
 }
 
 // shorter returns the topics that end before the offsets, with their ends; missing are those that the brokers do not know.
-func (l *slotLog) shorter(ctx context.Context, topics []string, offsets change.Offsets) (gone map[string]map[int]int64, missing []string, err error) {
+func (l *slotLog) shorter(
+	ctx context.Context, topics []string, offsets change.Offsets,
+) (gone map[string]map[int]int64, missing []string, err error) {
 	gone = map[string]map[int]int64{}
 	for _, topic := range topics {
 		ends, err := l.sink.client.Ends(ctx, topic)

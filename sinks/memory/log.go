@@ -1,9 +1,9 @@
 // Package memory is the reference sink: a log in memory that passes the whole contract (sinktest) with as little code as
 // possible. It is an example for authors of sinks (docs/adding-a-sink.md) and useful in tests; no setting selects it.
 //
-// The log is a list to which records are appended one at a time, as to a file. A batch is all or nothing by its commit mark, which
-// follows its records: the mark is appended only while its writer is the newest owner of the slot, and readers skip records
-// that no mark follows.
+// The log is a list to which records are appended one at a time, as to a file. A batch is all or nothing by its commit mark,
+// which follows its records: the mark is appended only while its writer is the newest owner of the slot, and readers skip
+// records that no mark follows.
 package memory
 
 import (

@@ -89,7 +89,8 @@ func (c *Client) refresh() {
 func (c *Client) Coordinator(ctx context.Context, transactionalID string) (broker int32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
 	defer cancel()
-	res, err := c.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{Key: transactionalID, KeyType: kafka.CoordinatorKeyTypeTransaction})
+	res, err := c.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{
+		Key: transactionalID, KeyType: kafka.CoordinatorKeyTypeTransaction})
 	if err == nil {
 		err = res.Error
 	}

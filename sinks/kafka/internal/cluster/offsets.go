@@ -44,7 +44,8 @@ func (c *Client) Offsets(ctx context.Context, topic string, at int64) (map[int]i
 	for p := range leaders {
 		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: at}
 	}
-	m, err := c.RoundTrip(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: partitions}}})
+	m, err := c.RoundTrip(ctx, &listoffsets.Request{ReplicaID: -1,
+		Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: partitions}}})
 	if err != nil {
 		return nil, err
 	}

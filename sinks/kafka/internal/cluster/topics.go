@@ -9,8 +9,11 @@ import (
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 )
 
-// CreateTopics asks the controller to create topics, or only to validate that, with the replication factor of the options. Each topic's answer has its own error code.
-func (c *Client) CreateTopics(ctx context.Context, validateOnly bool, topics ...createtopics.RequestTopic) ([]createtopics.ResponseTopic, error) {
+// CreateTopics asks the controller to create topics, or only to validate that, with the replication factor of the options.
+// Each topic's answer has its own error code.
+func (c *Client) CreateTopics(
+	ctx context.Context, validateOnly bool, topics ...createtopics.RequestTopic,
+) ([]createtopics.ResponseTopic, error) {
 	for i := range topics {
 		topics[i].ReplicationFactor = int16(c.ReplicationFactor)
 	}
@@ -30,7 +33,9 @@ func (c *Client) CreateTopics(ctx context.Context, validateOnly bool, topics ...
 }
 
 // TopicConfigs reads settings of topics. Those that the user may not read are in unread.
-func (c *Client) TopicConfigs(ctx context.Context, topics []string, settings ...string) (configs map[string]map[string]string, unread []string, err error) {
+func (c *Client) TopicConfigs(
+	ctx context.Context, topics []string, settings ...string,
+) (configs map[string]map[string]string, unread []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
 	defer cancel()
 	request := &kafka.DescribeConfigsRequest{}

@@ -156,7 +156,9 @@ func (s *Reader) judgeEmpty(ctx context.Context, highWatermark int64) error {
 	return fmt.Errorf("offset %d is not replicated yet: %w", s.next, kafka.OffsetNotAvailable)
 }
 
-func fetchFrom(ctx context.Context, c *cluster.Client, topic string, partition int32, offset int64, size int32) (*fetch.ResponsePartition, error) {
+func fetchFrom(
+	ctx context.Context, c *cluster.Client, topic string, partition int32, offset int64, size int32,
+) (*fetch.ResponsePartition, error) {
 	m, err := c.RoundTrip(ctx, &fetch.Request{
 		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: size,
 		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
