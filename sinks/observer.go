@@ -1,6 +1,6 @@
 package sinks
 
-// Observer is told of events that Write does not return. Its methods are quick and safe for concurrent use.
+// Observer gets events that Write does not return. Its methods are quick and safe for concurrent use.
 type Observer interface {
 	// SinkStuck gets the error of a request that has been retried in vain for a while, each time that it is logged; nil when
 	// no request is stuck any more.

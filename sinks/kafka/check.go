@@ -31,7 +31,7 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 		names = append(names, change.Topic(s.cfg.TopicPrefix, r))
 	}
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return c.see(ctx, names) },
+		func(ctx context.Context) error { return c.describe(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
 	} {
@@ -58,14 +58,14 @@ func (s *Sink) retentionOrWhyNot(ctx context.Context) []string {
 // checking is one run of Check.
 type checking struct {
 	sink     *Sink
-	there    []seenTopic
+	existing []existingTopic
 	missing  []string
 	denied   map[right][]string // topics
 	wrong    []error
 	warnings []string
 }
 
-type seenTopic struct {
+type existingTopic struct {
 	name     string
 	replicas int // of the partition that has the fewest
 }
@@ -98,8 +98,8 @@ func (c *checking) note(r right, topic, op string, err error) {
 	}
 }
 
-// see finds out which topics exist.
-func (c *checking) see(ctx context.Context, names []string) error {
+// describe finds out which topics exist.
+func (c *checking) describe(ctx context.Context, names []string) error {
 	topics, err := c.sink.client.Describe(ctx, names)
 	if err != nil {
 		return c.sink.client.NewError("describe the topics "+c.sink.cfg.TopicPrefix+".*", err)
@@ -107,24 +107,24 @@ func (c *checking) see(ctx context.Context, names []string) error {
 	for _, t := range topics {
 		err := cluster.CodeError(t.ErrorCode)
 		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			c.seeMissing(t.Name, t.TopicAuthorizedOperations)
+			c.noteMissing(t.Name, t.TopicAuthorizedOperations)
 			continue
 		}
 		c.note(toDescribe, t.Name, "describe", err)
 		if err != nil || len(t.Partitions) == 0 {
 			continue
 		}
-		seen := seenTopic{t.Name, len(t.Partitions[0].ReplicaNodes)}
+		seen := existingTopic{t.Name, len(t.Partitions[0].ReplicaNodes)}
 		for _, p := range t.Partitions {
 			seen.replicas = min(seen.replicas, len(p.ReplicaNodes))
 		}
-		c.there = append(c.there, seen)
+		c.existing = append(c.existing, seen)
 	}
 	return nil
 }
 
-// seeMissing notes a topic that does not exist, and whether it could be read and written to.
-func (c *checking) seeMissing(topic string, rights int32) {
+// noteMissing notes a topic that does not exist, and whether it could be read and written to.
+func (c *checking) noteMissing(topic string, rights int32) {
 	c.missing = append(c.missing, topic)
 	if rights == notSent {
 		return
@@ -161,7 +161,7 @@ func (c *checking) make(ctx context.Context) error {
 
 // read fetches from each topic, beyond its end.
 func (c *checking) read(ctx context.Context) error {
-	for _, t := range c.there {
+	for _, t := range c.existing {
 		err := consumer.Readable(ctx, c.sink.client, t.name)
 		if ctx.Err() != nil {
 			return err
@@ -174,7 +174,7 @@ func (c *checking) read(ctx context.Context) error {
 // write adds the topics to a transaction and aborts it. If some may not be written to, it tries again without them.
 func (c *checking) write(ctx context.Context) error {
 	who := "check-" + rand.Text()[:8] // so that checks of several replicas do not fence each other
-	left := slices.Clone(c.there)
+	left := slices.Clone(c.existing)
 	for {
 		var partitions []*producer.Partition
 		for _, t := range left {
@@ -191,7 +191,7 @@ func (c *checking) write(ctx context.Context) error {
 			return err
 		}
 		c.denied[toWrite] = append(c.denied[toWrite], denied...)
-		left = slices.DeleteFunc(left, func(t seenTopic) bool { return slices.Contains(denied, t.name) })
+		left = slices.DeleteFunc(left, func(t existingTopic) bool { return slices.Contains(denied, t.name) })
 	}
 }
 
@@ -200,11 +200,11 @@ const leastBatch = 4 << 10
 
 // limits reads the settings of the topics that exist.
 func (c *checking) limits(ctx context.Context, resources int) error {
-	if len(c.there) == 0 {
+	if len(c.existing) == 0 {
 		return nil
 	}
-	names := make([]string, len(c.there))
-	for i, t := range c.there {
+	names := make([]string, len(c.existing))
+	for i, t := range c.existing {
 		names[i] = t.name
 	}
 	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
@@ -215,7 +215,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default for max.message.bytes is assumed, and smaller record batches are sent after one that a broker refuses",
 			list(unread)))
 	}
-	for _, t := range c.there {
+	for _, t := range c.existing {
 		if settings := configs[t.name]; settings != nil {
 			c.suits(t, settings, resources)
 		}
@@ -224,7 +224,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 }
 
 // suits compares the settings of a topic with what is written to it.
-func (c *checking) suits(t seenTopic, settings map[string]string, resources int) {
+func (c *checking) suits(t existingTopic, settings map[string]string, resources int) {
 	wrong := func(format string, args ...any) {
 		c.wrong = append(c.wrong, fmt.Errorf("topic %s: "+format, append([]any{t.name}, args...)...))
 	}

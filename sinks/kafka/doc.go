@@ -2,7 +2,7 @@
 // records, last the batch record, which has the batch's positions and the offsets of its records. So a consumer of committed
 // records sees complete batches, and the next owner of a slot finds in the log itself how far it is.
 //
-// The protocol stands in packages of its own, which know nothing of kubecdc: internal/cluster sends requests over kafka-go and
+// The protocol is in packages of its own, which know nothing of kubecdc: internal/cluster sends requests over kafka-go and
 // retries them, internal/producer writes in transactions, internal/recordbatch encodes what it sends, internal/consumer reads
 // back what was committed. This package knows nothing of Kubernetes except package change, and nothing of checkpoints except
 // sinks.Durable and Pin.

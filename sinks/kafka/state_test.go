@@ -21,17 +21,17 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string
 	t.Cleanup(func() { _ = sink.Close() })
 	opened, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
 	mustDo(t, err)
-	past, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	objects := map[string]change.Change{}
-	_, err = past.Fold(t.Context(), func(c *change.Change) error {
+	_, err = state.Fold(t.Context(), func(c *change.Change) error {
 		if delete(objects, c.Key()); c.Op != change.Delete {
 			objects[c.Key()] = *c
 		}
 		return nil
 	}, func(sinks.Progress) {})
 	mustDo(t, err)
-	return past, objects
+	return state, objects
 }
 
 func created(name string, version int) change.Change {
@@ -63,13 +63,13 @@ func TestUnfinishedBatchesAreNotFolded(t *testing.T) {
 			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), created("b", 11)}})
 			unfinished := &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{created("a", 20), created("c", 21)}}
 			mustDo(t, kafka.WriteDataOnly(t.Context(), log, unfinished))
-			past, objects := fold(t, cfg, 2)
-			if past.Seq != 1 {
-				t.Errorf("the log is at batch %d, want 1", past.Seq)
+			state, objects := fold(t, cfg, 2)
+			if state.Seq != 1 {
+				t.Errorf("the log is at batch %d, want 1", state.Seq)
 			}
 			wantVersions(t, objects, "a@10", "b@11")
 
-			log, _ = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: past.Seq, Offsets: past.Offsets})
+			log, _ = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 			unfinished.Epoch = 3
 			mustWrite(t, log, unfinished)
 			_, objects = fold(t, cfg, 4)
@@ -101,8 +101,8 @@ func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	topic := cfg.TopicPrefix + ".pods"
 	pinned := map[string]int{}
-	cfg.Pin = func(_ context.Context, topic string, found int, anew bool) (int, error) {
-		if pinned[topic] == 0 || anew {
+	cfg.Pin = func(_ context.Context, topic string, found int, created bool) (int, error) {
+		if pinned[topic] == 0 || created {
 			pinned[topic] = found
 		}
 		return pinned[topic], nil
@@ -117,11 +117,11 @@ func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	_, err := r.admin.UpdatePartitions(t.Context(), 7, topic)
 	mustDo(t, err)
 	clear(pinned)
-	past, objects := fold(t, cfg, 2)
+	state, objects := fold(t, cfg, 2)
 	if len(objects) != 60 || pinned[topic] != 3 {
 		t.Errorf("%d objects, spread over %d partitions; want 60 over 3", len(objects), pinned[topic])
 	}
-	log, _ = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: past.Seq, Offsets: past.Offsets})
+	log, _ = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	second := &change.Batch{Epoch: 3, Seq: 2}
 	for i := range 60 {
 		second.Changes = append(second.Changes, created(fmt.Sprint("pod-", i), 100+i))
@@ -148,8 +148,8 @@ func TestATopicThatWasDeletedBeforeTheCheckpointWasLostTail(t *testing.T) {
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)},
 		Positions: []change.Position{{Stream: "pods", ResourceVersion: "10"}}})
 	deleteTopic(t, newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods")
-	past, objects := fold(t, cfg, 2)
-	if wantVersions(t, objects); past.Lost == nil || !past.Lost.Gone(change.Resource{Plural: "pods"}) || past.Lost.Gone(change.Resource{Plural: "nodes"}) {
-		t.Errorf("the past is %+v, lost %+v", past, past.Lost)
+	state, objects := fold(t, cfg, 2)
+	if wantVersions(t, objects); state.Lost == nil || !state.Lost.Gone(change.Resource{Plural: "pods"}) || state.Lost.Gone(change.Resource{Plural: "nodes"}) {
+		t.Errorf("the state is %+v, lost %+v", state, state.Lost)
 	}
 }

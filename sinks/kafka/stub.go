@@ -11,7 +11,7 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// stub stands in a topic for a change whose record was not accepted.
+// stub is written to a topic in place of a change whose record was not accepted.
 type stub struct {
 	change change.Change // with the images that fit
 	letter change.DeadLetter

@@ -50,13 +50,13 @@ func TestRetriedErrorsAreReported(t *testing.T) {
 			second := lives(2, 3, 2)
 			mustWrite(t, log, second)
 			if err := <-told; err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("it told %v, want %q", err, tc.want)
+				t.Errorf("it reported %v, want %q", err, tc.want)
 			}
 			if len(h.stuck) != 1 {
-				t.Fatalf("it told %d times more, want once, that it is over", len(h.stuck))
+				t.Fatalf("it reported %d times more, want once, that nothing is stuck", len(h.stuck))
 			}
 			if err := <-h.stuck; err != nil {
-				t.Errorf("at the end it told %v", err)
+				t.Errorf("at the end it reported %v", err)
 			}
 			wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), lives(1, 3, 2), second)
 		})

@@ -60,17 +60,17 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	if info := t.get(name); info != nil {
 		return info, nil
 	}
-	found, anew := 0, false // several slots may do this at the same time: the broker creates the topic once
+	found, created := 0, false // several slots may do this at the same time: the broker creates the topic once
 	err := t.client.Try(ctx, "prepare topic "+name, func(ctx context.Context) error {
 		n, made, err := t.ready(ctx, name, plan)
-		found, anew = n, anew || made
+		found, created = n, created || made
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	info := &topicInfo{name: name}
-	if info.partitions, err = t.pin(ctx, name, found, anew); err != nil {
+	if info.partitions, err = t.pin(ctx, name, found, created); err != nil {
 		return nil, err
 	}
 	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
@@ -87,8 +87,8 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 
 // pin returns how many of a topic's partitions are written to. It stays the same when partitions are added, since a key must
 // stay on its partition.
-func (t *topics) pin(ctx context.Context, name string, found int, anew bool) (int, error) {
-	use, err := t.cfg.Pin(ctx, name, found, anew)
+func (t *topics) pin(ctx context.Context, name string, found int, created bool) (int, error) {
+	use, err := t.cfg.Pin(ctx, name, found, created)
 	if err != nil {
 		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
 	}

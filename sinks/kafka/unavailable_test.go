@@ -55,10 +55,10 @@ func TestTopicsThatBrokersDoNotKnowYetAreNotLost(t *testing.T) {
 	var mu sync.Mutex
 	made := map[string]int{}
 	cfg.Observer = h
-	cfg.Pin = func(_ context.Context, topic string, found int, anew bool) (int, error) {
+	cfg.Pin = func(_ context.Context, topic string, found int, created bool) (int, error) {
 		mu.Lock()
 		defer mu.Unlock()
-		if anew {
+		if created {
 			made[topic]++
 		}
 		return found, nil

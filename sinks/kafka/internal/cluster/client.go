@@ -46,7 +46,7 @@ type Client struct {
 }
 
 const (
-	// metadataTTL is long because the transport asks for every topic of the cluster. The client asks anew when a
+	// metadataTTL is long because the transport asks for every topic of the cluster. The client asks again when a
 	// request shows that the view is old.
 	metadataTTL = 30 * time.Second
 	// refreshEvery keeps many writers from dropping the view that another has just fetched.
