@@ -97,7 +97,7 @@ func TestADeadLetterIsFoldedAsItsStub(t *testing.T) {
 }
 
 // Partitions were added, then the checkpoint was lost, which knew how many are written to: keys stay on their partitions.
-func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
+func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	topic := cfg.TopicPrefix + ".pods"
 	pinned := map[string]int{}
@@ -142,7 +142,7 @@ func TestPartitionsAddedBeforeTheCheckpointWasLostTail(t *testing.T) {
 }
 
 // A deleted topic is noticed although the checkpoint is lost as well.
-func TestATopicThatWasDeletedBeforeTheCheckpointWasLostTail(t *testing.T) {
+func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)},

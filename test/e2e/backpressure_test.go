@@ -100,7 +100,7 @@ func topicDeleted(t *testing.T, w *World, e *Exporter, writer *Writer, kinds []K
 	writer.Run(60)
 	w.AwaitComplete(t, writer, kinds)
 	e.awaitWell(t, "a topic was deleted")
-	e.wantLogged(t, topic, "the topic is not there")
+	e.wantLogged(t, topic, "the topic does not exist")
 	t.Logf("a topic was deleted: made anew and complete after %.1fs", time.Since(started).Seconds())
 	log := w.Read(t)
 	wantLossSaid(t, log, topic, Secrets)

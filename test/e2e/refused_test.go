@@ -51,7 +51,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	writer.Run(40)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
-	e.awaitRefused(t, "stream configmaps: make ready topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
+	e.awaitRefused(t, "stream configmaps: prepare topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
 	e.awaitRefused(t, "stream secrets: write ", "stub", "raise max.message.bytes")
 	writer.Run(40)
 	w.AwaitComplete(t, writer, well)
