@@ -1,10 +1,10 @@
 package sinks
 
-// Kind is what is known of a sink before it is opened. Each implementation has one; cmd/exporter has the table of all.
+// Kind has the properties of a sink that are known before it is opened. Each implementation has one; cmd/exporter has the table.
 type Kind struct {
 	Name string // as KUBECDC_SINK has it
-	// CheckpointMayForget: a batch can be read back even after the checkpoint acknowledged it. A checkpoint in Postgres then
-	// does not wait for its disk: what it forgets in a crash, the log tells again.
+	// CheckpointMayForget: a batch can be read back even after the checkpoint has it. A checkpoint in Postgres then commits
+	// without waiting for its disk: batches that it loses in a crash are read back from the log.
 	CheckpointMayForget bool
 	// Stdout: records go to the process's own standard output.
 	Stdout bool

@@ -196,7 +196,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	if bound != nil {
 		return "", bound
 	}
-	return strings.Join(append([]string{describeSink(r.settings)}, found.Kept...), "\n"), nil
+	return strings.Join(append([]string{describeSink(r.settings)}, found.Retention...), "\n"), nil
 }
 
 // bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
@@ -245,7 +245,7 @@ func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.
 		} else if slot > 0 {
 			continue
 		}
-		if err := sink.Meet(ctx, slot, from); err != nil {
+		if err := sink.VerifyCluster(ctx, slot, from); err != nil {
 			return err
 		}
 	}

@@ -55,7 +55,7 @@ type Slot struct {
 type rebuild struct {
 	Slot
 	state *checkpoint.SlotState
-	past  *sinks.Past
+	past  *sinks.State
 	loss  *sinks.LostTailError
 	known []change.Position // of the checkpoint, before
 
@@ -73,7 +73,7 @@ type rebuild struct {
 func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
 	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	started := time.Now()
-	past, err := log.Past(ctx, sinks.Wanted{Stream: s.Mine, Bodies: s.Bodies})
+	past, err := log.State(ctx, sinks.Selection{Stream: s.Mine, Bodies: s.Bodies})
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
@@ -186,7 +186,7 @@ func (r *rebuild) flush(ctx context.Context) error {
 	return nil
 }
 
-func (r *rebuild) progress(f sinks.Folded) {
+func (r *rebuild) progress(f sinks.Progress) {
 	r.pacer.Report(func() { r.Observer.Rebuilding(r.Number, f.Records, max(r.past.Records, f.Records)) }, func() {
 		r.Logger.Info("rebuilding the checkpoint from the log", "records", f.Records, "of", r.past.Records, "bytes", f.Bytes)
 	})

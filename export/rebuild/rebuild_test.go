@@ -49,20 +49,20 @@ func (p *pages) Rebuilt(_ context.Context, n int, c checkpoint.Commit) error {
 // log is a sink's log with a past and its records.
 type log struct {
 	sinks.Log
-	past    sinks.Past
+	past    sinks.State
 	records []change.Change
 	err     error // returned after the records
 }
 
-func (l *log) Past(context.Context, sinks.Wanted) (*sinks.Past, error) {
+func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
 	past := l.past
-	past.Fold = func(_ context.Context, visit func(*change.Change) error, _ func(sinks.Folded)) (sinks.Folded, error) {
+	past.Fold = func(_ context.Context, visit func(*change.Change) error, _ func(sinks.Progress)) (sinks.Progress, error) {
 		for i := range l.records {
 			if err := visit(&l.records[i]); err != nil {
-				return sinks.Folded{}, err
+				return sinks.Progress{}, err
 			}
 		}
-		return sinks.Folded{Records: int64(len(l.records))}, l.err
+		return sinks.Progress{Records: int64(len(l.records))}, l.err
 	}
 	return &past, nil
 }
@@ -106,7 +106,7 @@ func TestPages(t *testing.T) {
 		"an object each":       {2, 2 * pageBytes, []int{1, 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &log{past: sinks.Past{Seq: 1, Records: int64(test.records)}}
+			l := &log{past: sinks.State{Seq: 1, Records: int64(test.records)}}
 			for n := range test.records {
 				l.records = append(l.records, record(change.Create, "pods", fmt.Sprint(n), "1", test.size))
 			}
@@ -127,7 +127,7 @@ func TestPages(t *testing.T) {
 
 // A page has the last state of each key, redacted.
 func TestAPageHasTheLastStateOfEachKey(t *testing.T) {
-	l := &log{past: sinks.Past{Seq: 1}, records: []change.Change{record(change.Create, "pods", "a", "1", 1), record(change.Create, "pods", "b", "2", 1),
+	l := &log{past: sinks.State{Seq: 1}, records: []change.Change{record(change.Create, "pods", "a", "1", 1), record(change.Create, "pods", "b", "2", 1),
 		record(change.Delete, "pods", "b", "3", 0), record(change.Update, "pods", "a", "4", 1), record(change.Create, "secrets", "s", "5", 1)}}
 	p := &pages{failAt: -1}
 	if err := run(t, p, l, &checkpoint.SlotState{}, &sinks.LostTailError{}); err != nil {
@@ -169,7 +169,7 @@ func TestPositionsOfStreams(t *testing.T) {
 		"it belongs to another slot, or is gone": {known: []change.Position{at("nodes", "5", "")}, want: map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := &log{past: sinks.Past{Seq: 1, Positions: test.log}}
+			l := &log{past: sinks.State{Seq: 1, Positions: test.log}}
 			if test.seen != "" {
 				l.records = []change.Change{record(change.Create, test.seen, "a", "1", 1)}
 			}
@@ -193,7 +193,7 @@ func TestPositionsOfStreams(t *testing.T) {
 func TestStateOfTheSlot(t *testing.T) {
 	for _, test := range []struct{ checkpoint, log, want uint64 }{{0, 7, 7}, {9, 7, 9}, {3, 0, 3}} {
 		state := checkpoint.SlotState{Epoch: 2, Seq: test.checkpoint, New: true, Offsets: change.Offsets{"gone": {0: 50}, "kept": {0: 60}}}
-		l := &log{past: sinks.Past{Seq: test.log, Offsets: change.Offsets{"kept": {0: 70}}}}
+		l := &log{past: sinks.State{Seq: test.log, Offsets: change.Offsets{"kept": {0: 70}}}}
 		p := &pages{failAt: -1}
 		if err := run(t, p, l, &state, &sinks.LostTailError{Offsets: change.Offsets{"gone": {0: 0}}}); err != nil {
 			t.Fatal(err)
@@ -220,7 +220,7 @@ func TestARebuildThatFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			state := checkpoint.SlotState{Seq: 3, New: true}
 			p := &pages{failAt: test.failAt}
-			err := run(t, p, &log{past: sinks.Past{Seq: 9}, records: []change.Change{record(change.Create, "pods", "a", "1", 1)}, err: test.err},
+			err := run(t, p, &log{past: sinks.State{Seq: 9}, records: []change.Change{record(change.Create, "pods", "a", "1", 1)}, err: test.err},
 				&state, &sinks.LostTailError{})
 			if err == nil || dependency.Of(err) != test.of || !strings.HasPrefix(err.Error(), "rebuild the checkpoint of slot 0 from the log: ") {
 				t.Errorf("error %v, of %q", err, dependency.Of(err))

@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// BenchmarkWrite tells the latency of one batch (ns/op), and with large batches the throughput.
+// BenchmarkWrite measures the latency of one batch (ns/op), and with large batches the throughput.
 func BenchmarkWrite(b *testing.B) {
 	broker := servers.SharedKafka(b)
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
@@ -67,7 +67,7 @@ func benchmarkWrite(b *testing.B, cfg kafka.Config, changes int) {
 	b.ReportMetric(float64(changes*b.N)/time.Since(start).Seconds(), "changes/s")
 }
 
-// cpuTime is what this process has used; the broker is another.
+// cpuTime is the CPU time of this process, without the broker's.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -15,7 +15,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// twoBrokers are real ones; what they hold, transactions included, is on both.
+// twoBrokers starts a real cluster of two brokers, in which every partition has a replica on both.
 func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 	t.Helper()
 	first = startKafka(t, servers.KafkaOptions{Properties: map[string]string{
@@ -30,7 +30,7 @@ func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 	return first, second, append(first.Brokers, second.Brokers...)
 }
 
-// Two real brokers, of which one is killed, comes back, is stopped and frozen.
+// One of two real brokers is killed, started again, restarted and frozen.
 func TestABrokerOfTwoDies(t *testing.T) {
 	_, second, seeds := twoBrokers(t)
 	t.Run("exactly-once", func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestABrokerOfTwoDies(t *testing.T) {
 	t.Run("probe", func(t *testing.T) { probeFollowsTheBrokers(t, second, seeds) })
 }
 
-// probeFollowsTheBrokers: a broker that does not answer fails the probe, until the cluster does not name it any more.
+// probeFollowsTheBrokers: a broker that does not answer fails the probe, until the cluster no longer names it.
 func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string) {
 	sink := newSink(t, newConfig(t, seeds))
 	probe := func() error {
@@ -86,8 +86,8 @@ func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string)
 	mustDo(t, second.Resume())
 }
 
-// brokerDies: the broker leads half of the partitions and coordinates half of the transactions of several slots that
-// write: every batch is there once.
+// brokerDies: several slots write while a broker fails that leads half of the partitions and coordinates half of the
+// transactions. Every batch is in the log once.
 func brokerDies(t *testing.T, seeds []string, delivery string, breaks func(await func(n int))) {
 	t.Helper()
 	cfg := newConfig(t, seeds)
@@ -99,8 +99,8 @@ func brokerDies(t *testing.T, seeds []string, delivery string, breaks func(await
 	})
 }
 
-// tooFewReplicas: where both replicas are demanded and one is down, the sink waits, says so with what to do, and goes
-// on when it is up.
+// tooFewReplicas: with min.insync.replicas=2 and one of two replicas down, the sink waits and reports it with a hint, and goes
+// on when the replica is back.
 func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
 	cfg, h := newConfig(t, seeds), &heard{stuck: make(chan error, 100)}
 	cfg.Observer = h
@@ -116,7 +116,7 @@ func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
 	wantOnce(t, newReader(t, seeds).committed(t, seeds, cfg.TopicPrefix+".pods"), one, two)
 }
 
-// startWhenTold starts the broker once the sink has said that replicas are missing.
+// startWhenTold starts the broker once the sink has reported that replicas are missing.
 func startWhenTold(t *testing.T, k *servers.Kafka, h *heard) error {
 	for end := time.After(time.Minute); ; {
 		select {

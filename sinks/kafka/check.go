@@ -13,16 +13,17 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
-	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// Check tries all that an export of the resources needs, and all that the start after the first one needs: to see, read and
-// write each topic that is there, to make each that is not, and a transaction, which is aborted. Nothing is made, and no
-// record is written. (An aborted transaction leaves a marker in each partition, which no consumer is given.) The error says
-// all that is wrong.
+// Check tries everything that an export of the resources needs, restarts included: to describe, read and write each topic that
+// exists, to create each that does not, and a transaction, which it aborts. It creates nothing and writes no record. (An aborted
+// transaction leaves a marker in each partition, which consumers do not see.) The error lists all that is wrong.
 func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.Report, err error) {
 	c := &checking{sink: s, denied: map[right][]string{}}
 	names := []string{change.ControlTopic(s.cfg.TopicPrefix), change.DeadLetterTopic(s.cfg.TopicPrefix)}
@@ -30,7 +31,7 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 		names = append(names, change.Topic(s.cfg.TopicPrefix, r))
 	}
 	for _, step := range []func(context.Context) error{
-		func(ctx context.Context) error { return c.see(ctx, names) },
+		func(ctx context.Context) error { return c.describe(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
 	} {
@@ -41,91 +42,91 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 	}
 	r.Warnings, err = c.warnings, errors.Join(append(c.wrong, c.missingRights()...)...)
 	if err == nil {
-		r.Kept = s.keptOrWhyNot(ctx)
+		r.Retention = s.retentionOrWhyNot(ctx)
 	}
 	return r, err
 }
 
-func (s *Sink) keptOrWhyNot(ctx context.Context) []string {
-	differences, err := s.Kept(ctx)
+func (s *Sink) retentionOrWhyNot(ctx context.Context) []string {
+	differences, err := s.Retention(ctx)
 	if err != nil {
-		return []string{"for how long it keeps changes can't be seen: " + err.Error()}
+		return []string{"the retention of the topics can't be read: " + err.Error()}
 	}
 	return differences
 }
 
-// checking is one check.
+// checking is one run of Check.
 type checking struct {
 	sink     *Sink
-	there    []seenTopic
+	existing []existingTopic
 	missing  []string
 	denied   map[right][]string // topics
 	wrong    []error
 	warnings []string
 }
 
-type seenTopic struct {
+type existingTopic struct {
 	name     string
-	replicas int // the fewest of a partition
+	replicas int // of the partition that has the fewest
 }
 
-// right is what an ACL allows.
+// right is an operation of an ACL.
 type right string
 
 const (
-	toDescribe right = "Describe" // which the others imply: where it is missing, all are
+	toDescribe right = "Describe" // which the others imply: if it is missing, all are
 	toCreate   right = "Create"
 	toRead     right = "Read"
 	toWrite    right = "Write"
 )
 
-// The rights in TopicAuthorizedOperations (KIP-430), which brokers tell of topics that are not there too.
+// The rights in TopicAuthorizedOperations (KIP-430), which brokers send for topics that do not exist too.
 const (
-	notTold  = math.MinInt32
+	notSent  = math.MinInt32
 	readBit  = 1 << 3
 	writeBit = 1 << 4
 )
 
-// take notes an error about a topic: a right that is missing, or something else that is wrong with it.
-func (c *checking) take(r right, topic, op string, err error) {
+// note notes an error about a topic: a missing right, or something else.
+func (c *checking) note(r right, topic, op string, err error) {
 	switch {
 	case err == nil:
 	case errors.Is(err, kafka.TopicAuthorizationFailed), errors.Is(err, kafka.ClusterAuthorizationFailed):
 		c.denied[r] = append(c.denied[r], topic)
 	default:
-		c.wrong = append(c.wrong, newError(op+" topic "+topic, err))
+		c.wrong = append(c.wrong, c.sink.client.NewError(op+" topic "+topic, err))
 	}
 }
 
-// see finds out which topics are there.
-func (c *checking) see(ctx context.Context, names []string) error {
-	m, err := c.sink.client.roundTrip(ctx, &topicRequest{metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}})
+// describe finds out which topics exist.
+func (c *checking) describe(ctx context.Context, names []string) error {
+	topics, err := c.sink.client.Describe(ctx, names)
 	if err != nil {
-		return newError("ask for the topics "+c.sink.cfg.TopicPrefix+".*", err)
+		return c.sink.client.NewError("describe the topics "+c.sink.cfg.TopicPrefix+".*", err)
 	}
-	for _, t := range m.(topicResponse).Topics {
-		err := codeError(t.ErrorCode)
+	for _, t := range topics {
+		err := cluster.CodeError(t.ErrorCode)
 		if errors.Is(err, kafka.UnknownTopicOrPartition) {
-			c.seeMissing(t.Name, t.TopicAuthorizedOperations)
+			c.noteMissing(t.Name, t.TopicAuthorizedOperations)
 			continue
 		}
-		c.take(toDescribe, t.Name, "describe", err)
+		c.note(toDescribe, t.Name, "describe", err)
 		if err != nil || len(t.Partitions) == 0 {
 			continue
 		}
-		seen := seenTopic{t.Name, len(t.Partitions[0].ReplicaNodes)}
+		seen := existingTopic{t.Name, len(t.Partitions[0].ReplicaNodes)}
 		for _, p := range t.Partitions {
 			seen.replicas = min(seen.replicas, len(p.ReplicaNodes))
 		}
-		c.there = append(c.there, seen)
+		c.existing = append(c.existing, seen)
 	}
 	return nil
 }
 
-// seeMissing asks of a topic that is not there what it can: whether it could be read and written to.
-func (c *checking) seeMissing(topic string, rights int32) {
+// noteMissing notes a topic that does not exist, and whether it could be read and written to.
+func (c *checking) noteMissing(topic string, rights int32) {
 	c.missing = append(c.missing, topic)
-	if rights == notTold {
+	if rights == notSent {
 		return
 	}
 	if rights&readBit == 0 {
@@ -136,54 +137,51 @@ func (c *checking) seeMissing(topic string, rights int32) {
 	}
 }
 
-// make asks whether the topics that are missing could be made.
+// make tests whether the missing topics could be created.
 func (c *checking) make(ctx context.Context) error {
 	if len(c.missing) == 0 {
 		return nil
 	}
-	request := createtopics.Request{ValidateOnly: true, TimeoutMs: int32(c.sink.cfg.RequestTimeout.Milliseconds())}
+	var topics []createtopics.RequestTopic
 	for _, name := range c.missing {
-		request.Topics = append(request.Topics, c.sink.plan(name).request(name, &c.sink.cfg))
+		topics = append(topics, c.sink.plan(name).request(name, &c.sink.cfg))
 	}
 	var answers []createtopics.ResponseTopic
-	err := c.sink.client.try(ctx, "try to make topics", func(ctx context.Context) error {
-		m, err := c.sink.client.roundTrip(ctx, &tryToMake{request})
-		if err == nil {
-			answers = m.(madeOrNot).Topics
-		}
+	err := c.sink.client.Try(ctx, "try to create topics", func(ctx context.Context) (err error) {
+		answers, err = c.sink.client.CreateTopics(ctx, true, topics...)
 		return err
 	})
 	for _, t := range answers {
-		if err := codeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
-			c.take(toCreate, t.Name, "make", withText(err, t.ErrorMessage))
+		if err := cluster.CodeError(t.ErrorCode); !errors.Is(err, kafka.TopicAlreadyExists) {
+			c.note(toCreate, t.Name, "create", cluster.WithText(err, t.ErrorMessage))
 		}
 	}
 	return err
 }
 
-// read asks each topic for a record that it does not have.
+// read fetches from each topic, beyond its end.
 func (c *checking) read(ctx context.Context) error {
-	for _, t := range c.there {
-		err := c.sink.client.readable(ctx, t.name)
+	for _, t := range c.existing {
+		err := consumer.Readable(ctx, c.sink.client, t.name)
 		if ctx.Err() != nil {
 			return err
 		}
-		c.take(toRead, t.name, "read", err)
+		c.note(toRead, t.name, "read", err)
 	}
 	return nil
 }
 
-// write makes the topics part of a transaction that is aborted; where some may not be written to, all others.
+// write adds the topics to a transaction and aborts it. If some may not be written to, it tries again without them.
 func (c *checking) write(ctx context.Context) error {
-	who := "check-" + rand.Text()[:8] // checks of several replicas shall not fence each other
-	left := slices.Clone(c.there)
+	who := "check-" + rand.Text()[:8] // so that checks of several replicas do not fence each other
+	left := slices.Clone(c.existing)
 	for {
-		var partitions []*partition
+		var partitions []*producer.Partition
 		for _, t := range left {
-			partitions = append(partitions, &partition{topic: &topic{topicInfo: &topicInfo{name: t.name}}})
+			partitions = append(partitions, producer.NewTopic(t.name, 1, 0).Partitions[0])
 		}
 		err := c.sink.tryTransaction(ctx, who, partitions)
-		var denied deniedTopics
+		var denied producer.DeniedTopics
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
 			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",
@@ -193,31 +191,31 @@ func (c *checking) write(ctx context.Context) error {
 			return err
 		}
 		c.denied[toWrite] = append(c.denied[toWrite], denied...)
-		left = slices.DeleteFunc(left, func(t seenTopic) bool { return slices.Contains(denied, t.name) })
+		left = slices.DeleteFunc(left, func(t existingTopic) bool { return slices.Contains(denied, t.name) })
 	}
 }
 
-// leastBatch is what the stub of an object with the longest names takes, and more.
+// leastBatch is more than the stub of an object with the longest names takes.
 const leastBatch = 4 << 10
 
-// limits looks at the settings of the topics that are there.
+// limits reads the settings of the topics that exist.
 func (c *checking) limits(ctx context.Context, resources int) error {
-	if len(c.there) == 0 {
+	if len(c.existing) == 0 {
 		return nil
 	}
-	names := make([]string, len(c.there))
-	for i, t := range c.there {
+	names := make([]string, len(c.existing))
+	for i, t := range c.existing {
 		names[i] = t.name
 	}
-	configs, unread, err := c.sink.client.topicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
+	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
 	if err != nil {
-		return newError("read the settings of topics", err)
+		return c.sink.client.NewError("read the settings of topics", err)
 	}
 	if len(unread) > 0 {
-		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default limit is assumed, and what a broker refuses is written again in smaller parts",
+		c.warnings = append(c.warnings, fmt.Sprintf("the settings of %s may not be read (DescribeConfigs): Kafka's default for max.message.bytes is assumed, and smaller record batches are sent after one that a broker refuses",
 			list(unread)))
 	}
-	for _, t := range c.there {
+	for _, t := range c.existing {
 		if settings := configs[t.name]; settings != nil {
 			c.suits(t, settings, resources)
 		}
@@ -226,14 +224,14 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 }
 
 // suits compares the settings of a topic with what is written to it.
-func (c *checking) suits(t seenTopic, settings map[string]string, resources int) {
+func (c *checking) suits(t existingTopic, settings map[string]string, resources int) {
 	wrong := func(format string, args ...any) {
 		c.wrong = append(c.wrong, fmt.Errorf("topic %s: "+format, append([]any{t.name}, args...)...))
 	}
 	control := t.name == change.ControlTopic(c.sink.cfg.TopicPrefix)
 	least := leastBatch
 	if control {
-		least += resources << 10 // a batch record has the positions of all streams, and where its records stand
+		least += resources << 10 // a batch record has the positions of all streams, and the offsets of its records
 	}
 	if limit, err := strconv.Atoi(settings[maxMessageBytes]); err == nil && limit < least {
 		wrong("max.message.bytes is %d, and a record may need %d: raise it", limit, least)
@@ -243,18 +241,18 @@ func (c *checking) suits(t seenTopic, settings map[string]string, resources int)
 	}
 	compacted := strings.Contains(settings[cleanupPolicy], "compact")
 	if compacted && (control || t.name == change.DeadLetterTopic(c.sink.cfg.TopicPrefix)) {
-		wrong("cleanup.policy is %s, which would remove records that count: set it to delete", settings[cleanupPolicy])
+		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete", settings[cleanupPolicy])
 	}
 }
 
-// missingRights gives an error for each right that is missing, with the command that grants it.
+// missingRights returns an error for each missing right, with the command that grants it.
 func (c *checking) missingRights() (errs []error) {
 	for _, r := range []struct {
 		op   string
 		need []right
 	}{
-		{"see", []right{toDescribe, toCreate, toRead, toWrite}}, {"make", []right{toCreate}},
-		{"read, which the next start needs,", []right{toRead}}, {"write to", []right{toWrite}},
+		{"describe", []right{toDescribe, toCreate, toRead, toWrite}}, {"create", []right{toCreate}},
+		{"read, which each start needs,", []right{toRead}}, {"write to", []right{toWrite}},
 	} {
 		if topics := c.denied[r.need[0]]; len(topics) > 0 {
 			errs = append(errs, fmt.Errorf("%s %s: not allowed: grant %s on topics %s.*:\n%s", r.op, list(topics), join(r.need, ", "),
@@ -264,7 +262,7 @@ func (c *checking) missingRights() (errs []error) {
 	return errs
 }
 
-// grant is the command of Kafka's own tool.
+// grant is the command that grants rights.
 func (c *checking) grant(kind, prefix string, need ...right) string {
 	user := cmp.Or(c.sink.cfg.SASL.Username, "NAME")
 	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal 'User:%s' --operation %s %s '%s' --resource-pattern-type prefixed",
@@ -279,7 +277,7 @@ func join(rights []right, between string) string {
 	return strings.Join(texts, between)
 }
 
-// list names a few, and how many more there are.
+// list names the first few, and says how many more there are.
 func list(names []string) string {
 	const most = 5
 	slices.Sort(names)
@@ -287,34 +285,4 @@ func list(names []string) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// topicConfigs reads settings of topics; unread are those whose settings the user may not read.
-func (c *client) topicConfigs(ctx context.Context, names []string, keys ...string) (configs map[string]map[string]string, unread []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.RequestTimeout)
-	defer cancel()
-	request := &kafka.DescribeConfigsRequest{}
-	for _, name := range names {
-		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
-			ResourceType: kafka.ResourceTypeTopic, ResourceName: name, ConfigNames: keys})
-	}
-	res, err := c.api.DescribeConfigs(ctx, request)
-	if err != nil {
-		return nil, nil, err
-	}
-	configs = map[string]map[string]string{}
-	for _, r := range res.Resources {
-		switch {
-		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
-			unread = append(unread, r.ResourceName)
-			continue
-		case r.Error != nil:
-			return nil, nil, r.Error
-		}
-		configs[r.ResourceName] = map[string]string{}
-		for _, e := range r.ConfigEntries {
-			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
-		}
-	}
-	return configs, unread, nil
 }

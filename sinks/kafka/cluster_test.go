@@ -16,7 +16,7 @@ import (
 	"kubecdc/sinks/sinktest"
 )
 
-// Several brokers, and answers that a real one gives only in trouble, come from kfake, an in-process cluster.
+// fakeCluster is kfake, an in-process cluster of several brokers, which returns errors that a real broker rarely does.
 func fakeCluster(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(3))
@@ -47,8 +47,8 @@ func TestLeadersMove(t *testing.T) {
 
 var writes = []kmsg.Key{kmsg.Produce, kmsg.AddPartitionsToTxn, kmsg.EndTxn, kmsg.InitProducerID, kmsg.FindCoordinator}
 
-// Each answer that says "not now" is followed by the same request until it is done; the batch is there once.
-func TestPassingErrorsAreRetried(t *testing.T) {
+// Requests that fail with a transient error are sent again until they succeed; the batch is in the log once.
+func TestTransientErrorsAreRetried(t *testing.T) {
 	for _, tc := range []struct {
 		err  *kerr.Error
 		keys []kmsg.Key
@@ -94,13 +94,13 @@ func TestPassingErrorsAreRetried(t *testing.T) {
 	}
 }
 
-// fault answers with an error where the answer has a place for it.
+// fault puts an error into the field that an answer has for it.
 func fault(key kmsg.Key, err *kerr.Error, count int) kfake.Fault {
 	top := key == kmsg.EndTxn || key == kmsg.InitProducerID || key == kmsg.FindCoordinator
 	return kfake.Fault{Keys: []kmsg.Key{key}, Err: err, Count: count, TopLevel: top}
 }
 
-// Errors that waiting does not cure end the write at once and say what to do.
+// Errors that are not transient end the write at once, with a hint.
 func TestFinalErrors(t *testing.T) {
 	for _, tc := range []struct {
 		err  *kerr.Error
@@ -137,7 +137,7 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-// Without the right to read a topic's settings the limit is learned from what the broker refuses.
+// Without the right to read a topic's settings the limit is learned from refused record batches.
 func TestLimitIsLearned(t *testing.T) {
 	c := fakeCluster(t)
 	cfg := newConfig(t, c.ListenAddrs())
@@ -180,8 +180,8 @@ func TestNewTopicsLeaderDoesNotLeadYet(t *testing.T) {
 	wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), b)
 }
 
-// A broker that may not make topics says so at once.
-func TestTopicsMayNotBeMade(t *testing.T) {
+// A user that may not create topics gets the error at once.
+func TestTopicsMayNotBeCreated(t *testing.T) {
 	c := fakeCluster(t)
 	c.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.CreateTopics}, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	_, err := newSink(t, newConfig(t, c.ListenAddrs())).Open(t.Context(), 0, 1, sinks.Durable{})

@@ -16,8 +16,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Kafka compacts the topic while a checkpoint is far behind, tombstones included: a lost checkpoint is rebuilt from what is
-// left, and one that is behind is not rolled forward over batches of which deletions may be missing.
+// Kafka compacts the topic, tombstones included, while the checkpoint is far behind. A lost checkpoint is rebuilt from the
+// remaining records; one that is behind is not rolled forward over batches whose deletions may be missing.
 func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1
@@ -54,16 +54,16 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 	}
 
-	past, objects := fold(t, cfg, 2)
+	state, objects := fold(t, cfg, 2)
 	if fillers := len(objects) - 4; fillers != int(seq)-3 {
 		t.Errorf("the log has %d fillers, want %d", fillers, seq-3)
 	}
 	maps.DeleteFunc(objects, func(_ string, c change.Change) bool { return strings.HasPrefix(c.Name, "filler-") })
 	wantVersions(t, objects, "a@30", "b@31", "c@12", "e@22")
-	if past.Seq != seq || past.Lost != nil || past.Positions[0].ResourceVersion != change.VersionOf(39+seq) {
-		t.Errorf("the past is %+v, want batch %d", past, seq)
+	if state.Seq != seq || state.Lost != nil || state.Positions[0].ResourceVersion != change.VersionOf(39+seq) {
+		t.Errorf("the state is %+v, want batch %d", state, seq)
 	}
-	known := sinks.Durable{Seq: past.Seq, Offsets: past.Offsets}
+	known := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets}
 	log, _ = openLog(t, newSink(t, cfg), 0, 3, known)
 	mustWrite(t, log, &change.Batch{Epoch: 3, Seq: seq + 1, Changes: []change.Change{created("f", 500)}})
 	_, recovered := openLog(t, newSink(t, cfg), 0, 4, known)

@@ -11,65 +11,66 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// The ways to deliver.
+// The delivery guarantees.
 const (
 	ExactlyOnce = "exactly-once"  // each batch is one transaction
-	AtLeastOnce = "at-least-once" // idempotent writes, no transaction: a batch may be repeated after a crash
+	AtLeastOnce = "at-least-once" // idempotent writes without transactions: a batch may be repeated after a crash
 )
 
-// Config says where the brokers are and how to write. Only Brokers, TopicPrefix and Cluster are required.
+// Config has the brokers, and how to write. Only Brokers, TopicPrefix and Cluster are required.
 type Config struct {
 	Brokers     []string // host:port
 	TopicPrefix string
 	Cluster     string
-	ClusterUID  string   // what tells the cluster from all others of that name; it never changes
-	ClusterIDs  []string // all that it may be known by: what names one of them is this cluster's too
+	ClusterUID  string   // distinguishes the Kubernetes cluster from others of that name; it never changes
+	ClusterIDs  []string // all ids of the Kubernetes cluster: records with one of them are its own too
 	Version     string   // kubecdc's own, for the records
 	ClientID    string   // default "kubecdc"
 
 	Delivery    string // ExactlyOnce (default) or AtLeastOnce
 	Compression string // none, gzip, snappy, lz4, zstd (default)
-	// MaxMessageBytes is the largest record batch to send. 0: what each topic allows (max.message.bytes), or
-	// Kafka's default of 1 MiB where that may not be read.
+	// MaxMessageBytes is the largest record batch to send. 0: each topic's max.message.bytes, or Kafka's default of 1 MiB
+	// if that may not be read.
 	MaxMessageBytes int
 
-	Partitions        int // of topics made on demand; default 6
-	ReplicationFactor int // of topics made on demand; 0 or -1: the broker's default
-	// History is how long every change stays in the topics made on demand; after that the last state of each object does.
-	// sinks.Forever: none is dropped. Default a week.
+	Partitions        int // of topics that the sink creates; default 6
+	ReplicationFactor int // of topics that the sink creates; 0 or -1: the broker's default
+	// History is how long topics that the sink creates keep every change; after that they keep the last state of each object.
+	// sinks.Forever: no change is dropped. Default a week.
 	History time.Duration
-	// TopicConfig is set on the data topics made on demand, over what follows from History.
+	// TopicConfig is set on data topics that the sink creates; it overrides what follows from History.
 	TopicConfig map[string]string
 
-	Pin Pin // without it the number of partitions is kept only as long as a log is open
+	Pin Pin // nil: all partitions that a topic has are used
 
-	// TransactionTimeout: the broker aborts a transaction that is open for longer, and the slot must be opened anew;
-	// readers of committed records wait for a dead exporter's transaction for as long. Default 1 minute.
+	// TransactionTimeout: the coordinator aborts a transaction that is open for longer, and the slot must be opened again.
+	// read_committed consumers wait as long for the transaction of an exporter that died. Default 1 minute.
 	TransactionTimeout time.Duration
-	// RequestTimeout is how long to wait for one answer before asking again. Default 20 seconds.
+	// RequestTimeout is how long to wait for an answer before the request is sent again. Default 20 seconds.
 	RequestTimeout time.Duration
 
-	TLS  func() (*tls.Config, error) // called for each connection, so that its files may be renewed; nil: plaintext
+	TLS  func() (*tls.Config, error) // called for each connection, so that files may be renewed; nil: plaintext
 	SASL SASL
 
 	Logger   *slog.Logger   // default slog.Default()
 	Observer sinks.Observer // default: nobody
 }
 
-// Pin remembers how many partitions of a topic are written to, over all processes and restarts; anew: the topic was
-// just made.
-type Pin func(ctx context.Context, topic string, found int, anew bool) (use int, err error)
+// Pin stores how many partitions of a topic are written to, for all processes and restarts. found is how many it has; created: the
+// topic was just created.
+type Pin func(ctx context.Context, topic string, found int, created bool) (use int, err error)
 
-// SASL is how to log in; no Mechanism, no login.
+// SASL is how to log in. Without a Mechanism there is no login.
 type SASL struct {
 	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
 	Username  string
 	Password  string
 
-	PasswordFile string // in place of Password; read at each login, so that it may be renewed
+	PasswordFile string // replaces Password; read at each login, so that it may be renewed
 }
 
 // String keeps the password out of logs.
@@ -112,7 +113,7 @@ func setDefault[T comparable](p *T, value T) {
 	}
 }
 
-// Validate names every field that can't be right.
+// Validate names every field that is not valid.
 func (c *Config) Validate() error {
 	var errs []error
 	bad := func(ok bool, format string, args ...any) {
@@ -132,7 +133,7 @@ func (c *Config) Validate() error {
 		"Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
 	_, err := recordbatch.NewCodec(c.Compression)
 	bad(err == nil, "Compression: %v", err)
-	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= minLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, minLimit)
+	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= producer.MinLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, producer.MinLimit)
 	bad(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond, "TransactionTimeout: %s is less than a millisecond", c.TransactionTimeout)
 	bad(c.History >= 0, "History: %s is negative", c.History)
 	bad(c.Partitions >= 0, "Partitions: %d is negative", c.Partitions)

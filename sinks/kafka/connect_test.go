@@ -36,7 +36,7 @@ func TestSecureConnections(t *testing.T) {
 	refusals(t, broker, login)
 }
 
-// refusals end at once, with a hint, and without the password.
+// refusals: a refused connection is an error at once, with a hint and without the password.
 func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 	for name, tc := range map[string]struct {
 		change func(*kafka.Config)
@@ -63,7 +63,7 @@ func refusals(t *testing.T, broker *servers.Kafka, login kafka.SASL) {
 	}
 }
 
-// A check must not wait for a broker that is not there.
+// Ping does not wait for a broker that is down.
 func TestPingEndsAtOnce(t *testing.T) {
 	err := newSink(t, newConfig(t, []string{"127.0.0.1:1"})).Ping(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "check that the brokers run") {

@@ -12,8 +12,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A process that dies inside a transaction leaves nothing that a reader of committed records or the next owner
-// would see; what the next owner then writes is there once.
+// A process that dies in a transaction leaves no record that read_committed consumers or the next owner see. What the next
+// owner then writes is in the log once.
 func TestKilledInATransaction(t *testing.T) {
 	for name, die := range map[string]func(*testing.T, sinks.Log){
 		"before the control record": func(t *testing.T, log sinks.Log) {
@@ -57,7 +57,7 @@ func mustDo(t *testing.T, err error) {
 	}
 }
 
-// Without transactions the records of an unfinished batch can be seen, and the batch is written again whole.
+// Without transactions consumers see the records of an unfinished batch, and the next owner writes the whole batch again.
 func TestKilledAtLeastOnce(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Delivery = kafka.AtLeastOnce
@@ -78,8 +78,7 @@ func TestKilledAtLeastOnce(t *testing.T) {
 	}
 }
 
-// Another slot's open transaction on the same partitions delays readers of committed records, but not the
-// recovery of this slot.
+// Another slot's open transaction on the same partitions delays read_committed consumers, but not the recovery of this slot.
 func TestRecoveryDoesNotWaitForOthers(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1
@@ -101,7 +100,7 @@ func TestLostTail(t *testing.T) {
 		"the control topic was deleted": func(t *testing.T, cfg kafka.Config, r *reader) {
 			deleteTopic(t, r, cfg.TopicPrefix+".control")
 		},
-		"the control topic was made anew and has grown": func(t *testing.T, cfg kafka.Config, r *reader) {
+		"the control topic was recreated and has grown": func(t *testing.T, cfg kafka.Config, r *reader) {
 			deleteTopic(t, r, cfg.TopicPrefix+".control")
 			log, _ := openLog(t, newSink(t, cfg), 64, 1, sinks.Durable{})
 			for seq := range uint64(20) {
@@ -133,13 +132,13 @@ func TestLostTail(t *testing.T) {
 			}
 			b := lives(2, 10, 4)
 			b.Epoch = 2
-			mustWrite(t, opened.Log, b) // the log is fit to go on
+			mustWrite(t, opened.Log, b) // the log can be written to
 		})
 	}
 }
 
-// Of batches that are read together one is gone: those before it are handed on.
-func TestTheTailIsReadUpToWhatIsLost(t *testing.T) {
+// Several batches are read together and one of them is gone: those before it are recovered.
+func TestTheTailIsReadUpToTheFirstLostBatch(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	known := mustWrite(t, log, lives(1, 10, 4))

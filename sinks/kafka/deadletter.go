@@ -7,15 +7,17 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// letter is what is to stand in the dead-letter topic, in parts that each fit.
+// letter is a dead letter: a value that is written to the dead-letter topic in parts that fit its limit.
 type letter struct {
-	key     []byte // all parts go to its partition
+	key     []byte // of all parts, which are on one partition
 	time    int64
-	headers []byte // which all parts have
-	count   int    // how many headers these are
+	headers []byte // of all parts
+	count   int    // of headers
 	whole   []byte
 }
 
@@ -25,7 +27,7 @@ func (d *letter) add(name, value string) {
 	d.count++
 }
 
-// writeLetter writes the parts, all to one partition, which is made part of the transaction.
+// writeLetter writes the parts, all to one partition, which it adds to the transaction.
 func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	q, err := l.deadPartition(ctx, d.key)
 	if err != nil {
@@ -33,30 +35,30 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 	}
 	for {
 		err := l.writeParts(ctx, q, d)
-		// The first part is as large as any: when it was refused, nothing was written.
-		if err == nil || q.next > 0 || judge(err) != refused || q.topic.aim <= minLimit {
+		// No part is larger than the first: if that is refused, nothing was written.
+		if err == nil || q.Acknowledged() > 0 || cluster.Judge(err) != cluster.TooLarge || q.Topic.Aim() <= producer.MinLimit {
 			return err
 		}
 	}
 }
 
-func (l *slotLog) writeParts(ctx context.Context, q *partition, d *letter) error {
-	size := max(q.topic.aim-len(d.headers)-len(d.key)-512, 256)
+func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *letter) error {
+	size := max(q.Topic.Aim()-len(d.headers)-len(d.key)-512, 256)
 	parts := max((len(d.whole)+size-1)/size, 1)
 	shared := recordbatch.AppendHeader(d.headers[:len(d.headers):len(d.headers)], change.HeaderParts, strconv.Itoa(parts))
-	q.records, q.next, q.pending, q.most = q.records[:0], 0, nil, 0
+	q.Clear()
 	for i := range parts {
 		part := d.whole[i*size : min((i+1)*size, len(d.whole))]
-		q.records = append(q.records, recordbatch.Record{
+		q.QueueRecord(recordbatch.Record{
 			Time: d.time, Key: d.key, Value: [][]byte{part}, HeaderCount: d.count + 2,
 			Headers: recordbatch.AppendHeader(shared[:len(shared):len(shared)], change.HeaderPart, strconv.Itoa(i)),
 		})
 	}
-	return l.produce(ctx, []*partition{q})
+	return l.producer.Produce(ctx, q)
 }
 
-// deadPartition gives the partition for a letter.
-func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, error) {
+// deadPartition returns the partition for a letter.
+func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Partition, error) {
 	if l.dead == nil {
 		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
 		if err != nil {
@@ -64,8 +66,8 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, er
 		}
 		l.dead = t
 	}
-	q := l.dead.partitionOf(key)
-	if q.inTxn {
+	q := l.dead.Partition(key)
+	if q.InTransaction {
 		return q, nil
 	}
 	for _, p := range l.active {
@@ -74,10 +76,10 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*partition, er
 		}
 	}
 	l.active = append(l.active, q)
-	return q, l.producer.add(ctx, []*partition{q})
+	return q, l.producer.Add(ctx, q)
 }
 
-// writeMalformed writes what the API server sent and nobody could read, as it came.
+// writeMalformed writes the events that could not be parsed, byte for byte.
 func (l *slotLog) writeMalformed(ctx context.Context) error {
 	for i := range l.batch.Malformed {
 		m := &l.batch.Malformed[i]
@@ -88,9 +90,10 @@ func (l *slotLog) writeMalformed(ctx context.Context) error {
 		d.add(change.HeaderReason, m.Reason)
 		d.add(change.HeaderDeadLetter, id)
 		if err := l.writeLetter(ctx, d); err != nil {
-			return l.refusedLetter(change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream)), fmt.Errorf("write dead letter %s: %w", id, err))
+			topic := change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream))
+			return l.refusedLetter(topic, fmt.Errorf("write dead letter %s: %w", id, err))
 		}
-		l.sink.cfg.Logger.Warn("what the API server sent can't be read: it stands in the dead-letter topic as it came",
+		l.sink.cfg.Logger.Warn("an event from the API server can't be parsed; its bytes are in the dead-letter topic",
 			"stream", m.Stream, "id", id, "bytes", len(m.Bytes), "reason", m.Reason)
 	}
 	return nil

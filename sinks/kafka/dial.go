@@ -9,13 +9,15 @@ import (
 	"net"
 	"strings"
 	"time"
+
+	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // dialTimeout bounds the TCP connection to one of several brokers; all of them together, with TLS and login, have
 // Transport.DialTimeout.
 const dialTimeout = 3 * time.Second
 
-// dial connects to a broker. What TLS needs is read from its files each time, since certificates are renewed.
+// dial connects to a broker. It reads the files for TLS each time, since certificates are renewed.
 func (c *Config) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
 	if err != nil || c.TLS == nil {
@@ -38,9 +40,9 @@ func (c *Config) handshake(ctx context.Context, conn net.Conn, address string) (
 		settings = settings.Clone()
 		settings.ServerName, _, _ = net.SplitHostPort(address)
 	}
-	s := &secured{Conn: tls.Client(conn, settings), broker: address}
+	s := &tlsConn{Conn: tls.Client(conn, settings), broker: address}
 	if len(settings.Certificates) > 0 {
-		s.shown = settings.Certificates[0].Leaf
+		s.client = settings.Certificates[0].Leaf
 	}
 	if err := s.HandshakeContext(ctx); err != nil {
 		return nil, s.explain(err)
@@ -48,16 +50,16 @@ func (c *Config) handshake(ctx context.Context, conn net.Conn, address string) (
 	return s, nil
 }
 
-// secured is a connection over TLS. With TLS 1.3 a broker that refuses the client's certificate says so, or hangs up,
-// only when the first answer is read.
-type secured struct {
+// tlsConn is a connection over TLS. With TLS 1.3 a broker refuses the client's certificate only after the handshake: the first
+// read fails.
+type tlsConn struct {
 	*tls.Conn
 	broker   string
-	shown    *x509.Certificate // the client's; nil where there is none
+	client   *x509.Certificate // the client's; nil if there is none
 	answered bool
 }
 
-func (s *secured) Read(b []byte) (int, error) {
+func (s *tlsConn) Read(b []byte) (int, error) {
 	n, err := s.Conn.Read(b)
 	if n > 0 {
 		s.answered = true
@@ -68,38 +70,38 @@ func (s *secured) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// explain says whose certificate it is that is refused, where it is that.
-func (s *secured) explain(err error) error {
+// explain makes a CertificateError of an error that is about a certificate.
+func (s *tlsConn) explain(err error) error {
 	var invalid x509.CertificateInvalidError
 	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		return &CertificateError{Whose: "broker " + s.broker + "'s certificate", Cert: invalid.Cert, Err: err}
 	}
 	refused := refusesCertificate(err)
-	if s.shown == nil && refused {
+	if s.client == nil && refused {
 		return &CertificateError{Whose: "broker " + s.broker + " wants a client certificate (KUBECDC_KAFKA_TLS_CERT)", Err: err}
 	}
-	if s.shown != nil && (refused || lifeOf(s.shown) != "") {
-		return &CertificateError{Whose: "broker " + s.broker + " refuses the client certificate (KUBECDC_KAFKA_TLS_CERT)", Cert: s.shown, Err: err}
+	if s.client != nil && (refused || lifeOf(s.client) != "") {
+		return &CertificateError{Whose: "broker " + s.broker + " refuses the client certificate (KUBECDC_KAFKA_TLS_CERT)", Cert: s.client, Err: err}
 	}
 	return err
 }
 
-// refusesCertificate: the broker has sent an alert about the client's certificate (RFC 8446, 6.2).
+// refusesCertificate reports whether the broker has sent an alert about the client's certificate (RFC 8446, 6.2).
 func refusesCertificate(err error) bool {
 	var alert *net.OpError
 	return errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
 }
 
-// fileError is a file of a setting that could be used at the start and can't be now. It may be in the middle of being
-// renewed, so it is tried again.
+// fileError is the error of a file that a setting names, which was valid at the start. It may be just being renewed, so the
+// connection is tried again.
 type fileError struct{ error }
 
 func (e *fileError) Unwrap() error { return e.error }
 
-// CertificateError is a certificate that one side does not take.
+// CertificateError says that one side refuses the other's certificate.
 type CertificateError struct {
-	Whose string
-	Cert  *x509.Certificate // nil where there is none
+	Whose string            // whose certificate it is, and who refuses it
+	Cert  *x509.Certificate // nil if there is none
 	Err   error
 }
 
@@ -116,7 +118,10 @@ func (e *CertificateError) Error() string {
 
 func (e *CertificateError) Unwrap() error { return e.Err }
 
-// lifeOf is empty for a certificate that is valid now.
+// Is marks the error for the client, which then does not retry.
+func (e *CertificateError) Is(target error) bool { return target == cluster.ErrCertificate }
+
+// lifeOf says that a certificate has expired or is not valid yet; it is empty for one that is valid now.
 func lifeOf(cert *x509.Certificate) string {
 	switch now := time.Now(); {
 	case now.After(cert.NotAfter):

@@ -1,9 +1,9 @@
-// Package kafka writes the log to Apache Kafka. A batch is one transaction: the records of its changes, then
-// its control records, last the "batch" record that says which positions it moves to and where its records
-// stand. So what a reader of committed records sees is whole batches, and the next owner of a slot finds in the
-// log itself how far it is.
+// Package kafka writes the log to Apache Kafka. A batch is one transaction: the records of its changes, then its control
+// records, last the batch record, which has the batch's positions and the offsets of its records. So a consumer of committed
+// records sees complete batches, and the next owner of a slot finds in the log itself how far it is.
 //
-// The protocol comes from github.com/segmentio/kafka-go (connections, requests, routing), record batches from
-// internal/recordbatch; sequence numbers and transactions are made here. The package knows nothing of Kubernetes but
-// the change package, and nothing of checkpoints but sinks.Durable and Pin.
+// The protocol is in packages of its own, which know nothing of kubecdc: internal/cluster sends requests over kafka-go and
+// retries them, internal/producer writes in transactions, internal/recordbatch encodes what it sends, internal/consumer reads
+// back what was committed. This package knows nothing of Kubernetes except package change, and nothing of checkpoints except
+// sinks.Durable and Pin.
 package kafka

@@ -7,8 +7,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// WriteWithoutEnd writes all of a batch but does not end its transaction, and leaves the log as a killed process
-// would.
+// WriteWithoutEnd writes a batch without ending its transaction, and leaves the log as a killed process would.
 func WriteWithoutEnd(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)
 	if err := l.prepare(ctx, b); err != nil {
@@ -19,7 +18,7 @@ func WriteWithoutEnd(ctx context.Context, log sinks.Log, b *change.Batch) error 
 	return err
 }
 
-// WriteUnended writes all of a batch but does not end its transaction, as a process that is suspended there.
+// WriteUnended writes a batch without ending its transaction, as a process that is suspended there.
 func WriteUnended(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)
 	if err := l.prepare(ctx, b); err != nil {
@@ -28,16 +27,16 @@ func WriteUnended(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	return l.apply(ctx)
 }
 
-// WriteDataOnly writes the records of a batch's changes only.
+// WriteDataOnly writes only the records of a batch's changes.
 func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	l := log.(*slotLog)
 	if err := l.prepare(ctx, b); err != nil {
 		return err
 	}
-	if err := l.producer.add(ctx, l.active); err != nil {
+	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return err
 	}
-	err := l.produce(ctx, l.active)
+	err := l.producer.Produce(ctx, l.active...)
 	l.broken = errClosed
 	return err
 }

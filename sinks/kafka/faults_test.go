@@ -17,8 +17,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// owner writes a slot's batches as the exporter does: after an error it opens the slot anew, goes on from what
-// it finds, and never writes a batch again that was recovered.
+// owner writes a slot's batches as the exporter does: after an error it opens the slot again, goes on from the tail, and never
+// writes a recovered batch again.
 type owner struct {
 	cfg     kafka.Config
 	slot    int
@@ -83,7 +83,7 @@ func (o *owner) run(t *testing.T, deadline time.Duration, done func() bool) erro
 	return nil
 }
 
-// owners run several slots on the same topics while break_ does its work, then compare the log.
+// underFaults runs several slots on the same topics while breaks runs, then compares the log with what was written.
 func underFaults(t *testing.T, cfg kafka.Config, readFrom []string, deadline time.Duration, breaks func(written func() int)) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -128,8 +128,7 @@ func await(t *testing.T, written func() int, n int) {
 	}
 }
 
-// Connections break at any moment, so that requests are sent again whose answer was lost: nothing is there twice
-// and nothing is missing.
+// Connections break at any moment, so requests whose answer was lost are sent again: every record is in the log once.
 func TestBrokenConnections(t *testing.T) {
 	broker := startKafka(t, servers.KafkaOptions{})
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
@@ -153,8 +152,8 @@ func TestBrokenConnections(t *testing.T) {
 	}
 }
 
-// The broker is stopped, killed and frozen in the middle of writes. Writes end in success or, where their time
-// runs out, in an error after which the slot is opened anew: exactly once all the same.
+// The broker is stopped, killed and frozen during writes. A write succeeds or, after its deadline, fails, and the slot is opened
+// again: every batch is in the log once.
 func TestBrokerRestarts(t *testing.T) {
 	broker := startKafka(t, servers.KafkaOptions{})
 	cfg := newConfig(t, broker.Brokers)
@@ -186,7 +185,7 @@ func startKafka(t *testing.T, o servers.KafkaOptions) *servers.Kafka {
 	return k
 }
 
-// A broker that can't be reached is waited for; the log says what is going on; the context ends it.
+// Open retries while no broker can be reached, until its context ends.
 func TestUnreachable(t *testing.T) {
 	cfg := newConfig(t, []string{"127.0.0.1:1"})
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)

@@ -8,10 +8,14 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// fold reads one partition after another. An object's records are all on one, in order: the last one tells.
-func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, progress func(sinks.Folded)) (sinks.Folded, error) {
+// fold reads one partition after another. An object's records are all on one, in order: the last one has its state.
+func (f *folder) fold(
+	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
+) (sinks.Progress, error) {
 	counts := map[string]*partitioning{}
 	for _, p := range f.parts {
 		if counts[p.topic] == nil {
@@ -24,46 +28,47 @@ func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, pro
 	return f.folded, f.pin(ctx, counts)
 }
 
-func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Folded)) error {
+func (f *folder) part(
+	ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Progress),
+) error {
 	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(f.log.envelope.Cluster))
 	before := f.folded.Records
-	var s *scanner
-	s = &scanner{topic: p.topic, partition: p.partition, first: p.first,
-		wanted: func(r *fetched) bool {
-			f.folded.Records = before + s.read
+	var reader *consumer.Reader
+	reader = consumer.New(f.log.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
+		Wanted: func(r *consumer.Record) bool {
+			f.folded.Records = before + reader.Records()
 			progress(f.folded)
-			return bytes.HasPrefix(r.key, own) && f.wants(p.topic, r)
+			return bytes.HasPrefix(r.Key, own) && f.wants(p.topic, r)
 		},
-		visit: func(r fetched) error {
-			count.see(r.key, int(p.partition))
-			f.folded.Bytes += int64(len(r.key) + len(r.value))
+		Visit: func(r consumer.Record) error {
+			count.see(r.Key, int(p.partition))
+			f.folded.Bytes += int64(len(r.Key) + len(r.Value))
 			return f.object(r, visit)
-		}}
-	err := f.log.sink.client.scanTo(ctx, s, p.next-1)
-	f.folded.Records = before + s.read
+		}})
+	err := reader.ReadTo(ctx, p.next-1)
+	f.folded.Records = before + reader.Records()
 	return err
 }
 
-// wants leaves out what is of another prefix, whose topics may begin with this one's, and what was never finished: without a
-// transaction its records can be seen, but the batch will be, or was, written again.
-func (f *folder) wants(topic string, r *fetched) bool {
-	id := change.StreamID(r.headers[change.HeaderStream])
-	return id != "" && len(r.headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
+// wants selects the records of changes of the selected streams. A topic may belong to another prefix that begins with this one.
+func (f *folder) wants(topic string, r *consumer.Record) bool {
+	id := change.StreamID(r.Headers[change.HeaderStream])
+	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) &&
+		change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 
-// object visits what a record makes of its object.
-func (f *folder) object(r fetched, visit func(*change.Change) error) error {
-	if r.plain && !f.finished(r.headers) {
+// object visits the change of a record. Records without a transaction may be of a batch that was never finished, which is
+// skipped: it was written again, or will be.
+func (f *folder) object(r consumer.Record, visit func(*change.Change) error) error {
+	if !r.Transactional && !f.finished(r.Headers) {
 		return nil
 	}
-	c := change.Change{Stream: change.StreamFromID(change.StreamID(r.headers[change.HeaderStream])), Op: change.Op(r.headers[change.HeaderOp][0]),
-		UID: r.headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(r.headers[change.HeaderResourceVersion])}
-	var err error
-	if _, c.Namespace, c.Name, err = change.DecodeKey(r.key); err != nil {
+	c, err := changeOf(r)
+	if err != nil {
 		return err
 	}
 	if c.Op != change.Delete && f.wanted.Bodies {
-		if c.After, err = change.DecodeAfter(r.value); err != nil {
+		if c.After, err = change.DecodeAfter(r.Value); err != nil {
 			return err
 		}
 	}
@@ -77,8 +82,8 @@ func (f *folder) finished(headers map[string]string) bool {
 	return err1 != nil || err2 != nil || err3 != nil || f.history.finished(slot, epoch, batch)
 }
 
-// pin makes the checkpoint remember over how many partitions of each topic the keys are spread. Where some were added, the
-// number that is found now is not the one that was written with.
+// pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is
+// less than the topic has now.
 func (f *folder) pin(ctx context.Context, counts map[string]*partitioning) error {
 	for topic, count := range counts {
 		if n := count.likely(); n > 0 {
@@ -91,7 +96,7 @@ func (f *folder) pin(ctx context.Context, counts map[string]*partitioning) error
 	return nil
 }
 
-// partitioning finds out over how many partitions keys are spread.
+// partitioning finds out over how many partitions the keys of a topic are spread.
 type partitioning struct{ possible []int } // that agree with all keys seen
 
 func newPartitioning(found int) *partitioning {
@@ -106,16 +111,16 @@ func (p *partitioning) see(key []byte, partition int) {
 	if len(p.possible) < 2 {
 		return
 	}
-	kept := p.possible[:0]
+	left := p.possible[:0]
 	for _, n := range p.possible {
-		if partitionFor(key, n) == partition {
-			kept = append(kept, n)
+		if producer.PartitionOf(key, n) == partition {
+			left = append(left, n)
 		}
 	}
-	p.possible = kept
+	p.possible = left
 }
 
-// likely is the highest number possible; 0 where no number is, since they were spread otherwise.
+// likely is the highest possible number; 0 if there is none, since another partitioner was used.
 func (p *partitioning) likely() int {
 	if len(p.possible) == 0 {
 		return 0

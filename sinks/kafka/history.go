@@ -7,73 +7,78 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// history is what the control topic tells of the cluster's streams, whichever slots they were in.
+// history is what the control topic has of the cluster's streams, whichever slots they were in.
 type history struct {
-	log      *slotLog
-	scanners []*scanner // one for each partition
-	streams  map[change.StreamID]standing
-	slots    map[int]*slotPast
-	ranges   change.Offsets // where the records of the last batches end
-	whole    bool           // nothing has expired: what is not told was not written
-	said     time.Time
+	log     *slotLog
+	readers []*consumer.Reader // one for each partition
+	streams map[change.StreamID]streamState
+	slots   map[int]*slotHistory
+	ranges  change.Offsets // where the records of the last batches end
+	whole   bool           // no record has expired
+	said    time.Time
 }
 
-// standing is where a stream stood last.
-type standing struct {
+// progressEvery is how often the progress of reading is logged.
+const progressEvery = 5 * time.Second
+
+// streamState is the newest position of a stream.
+type streamState struct {
 	change.Position
-	partition int32 // of the control topic, that says so
+	partition int32 // of the control topic
 	timeMs    int64
 }
 
-// slotPast is what a slot has done, as far as the topic still tells.
-type slotPast struct {
+// slotHistory is what the topic still has of a slot.
+type slotHistory struct {
 	seq       uint64           // its last batch
-	epochs    map[int64]uint64 // the last batch of each owner; of one that wrote none, the last before it
+	epochs    map[int64]uint64 // the last batch of each owner; for one that wrote none, the last batch before it
 	partition int32            // of the last batch's record
 	next      int64            // the offset after that
 }
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
-	h := &history{log: l, streams: map[change.StreamID]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
-	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
+	h := &history{log: l, streams: map[change.StreamID]streamState{}, slots: map[int]*slotHistory{},
+		ranges: change.Offsets{}, whole: true, said: time.Now()}
+	starts, err := l.sink.client.Starts(ctx, l.control.Topic.Name)
 	if err != nil {
 		return nil, err
 	}
 	for _, p := range slices.Sorted(maps.Keys(ends)) {
 		partition := int32(p)
 		h.whole = h.whole && starts[p] == 0
-		h.scanners = append(h.scanners, l.controlScanner(partition, starts[p], func(f fetched) error {
-			h.note(f.control, partition, f.offset)
+		h.readers = append(h.readers, l.controlReader(partition, starts[p], func(f consumer.Record) error {
+			h.note(controlOf(f), partition, f.Offset)
 			return nil
 		}))
 	}
 	return h, h.readTo(ctx, ends)
 }
 
-// readTo goes on up to the offsets.
+// readTo reads on up to the offsets.
 func (h *history) readTo(ctx context.Context, ends map[int]int64) error {
-	for _, s := range h.scanners {
-		if err := h.log.sink.client.scanTo(ctx, s, ends[int(s.partition)]-1); err != nil {
+	for _, r := range h.readers {
+		if err := r.ReadTo(ctx, ends[int(r.Partition)]-1); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// used reports whether there is anything before this owner's mark. A control topic that is empty may have been made anew,
-// beside data topics that were not.
+// used reports whether there is a record before this owner's open record. An empty control topic may have been recreated, while
+// the data topics were not.
 func (h *history) used() bool {
-	return slices.ContainsFunc(h.scanners, func(s *scanner) bool { return s.read > 0 })
+	return slices.ContainsFunc(h.readers, func(r *consumer.Reader) bool { return r.Records() > 0 })
 }
 
-// note takes in a committed record of the cluster.
+// note adds a committed record of the cluster.
 func (h *history) note(c *change.Control, partition int32, offset int64) {
-	if time.Since(h.said) > sayEvery {
+	if time.Since(h.said) > progressEvery {
 		h.said = time.Now()
-		h.log.sink.cfg.Logger.Info("reading what the control topic tells", "slot", h.log.slot, "partition", partition, "offset", offset,
+		h.log.sink.cfg.Logger.Info("reading the control topic", "slot", h.log.slot, "partition", partition, "offset", offset,
 			"time", time.UnixMilli(c.TimeMs).UTC())
 	}
 	switch c.Type {
@@ -85,18 +90,18 @@ func (h *history) note(c *change.Control, partition int32, offset int64) {
 		h.batch(c, partition, offset)
 	case change.ControlSnapshotBegin:
 		if _, ok := h.streams[c.Stream]; !ok {
-			h.stand(change.Position{Stream: c.Stream}, c, partition)
+			h.setPosition(change.Position{Stream: c.Stream}, c, partition)
 		}
 	case change.ControlGap:
-		if c.Gap != nil && c.Gap.From == change.UnknownVersion { // written anew from there
-			h.stand(change.Position{Stream: c.Stream}, c, partition)
+		if c.Gap != nil && c.Gap.From == change.UnknownVersion { // the stream is written again from there
+			h.setPosition(change.Position{Stream: c.Stream}, c, partition)
 		}
 	}
 }
 
-func (h *history) slot(n int) *slotPast {
+func (h *history) slot(n int) *slotHistory {
 	if h.slots[n] == nil {
-		h.slots[n] = &slotPast{epochs: map[int64]uint64{}}
+		h.slots[n] = &slotHistory{epochs: map[int64]uint64{}}
 	}
 	return h.slots[n]
 }
@@ -106,7 +111,7 @@ func (h *history) batch(c *change.Control, partition int32, offset int64) {
 	s.seq, s.partition, s.next = c.Batch, partition, offset+1
 	s.epochs[c.Epoch] = c.Batch
 	for _, p := range c.Positions {
-		h.stand(p, c, partition)
+		h.setPosition(p, c, partition)
 	}
 	for topic, ranges := range c.Ranges {
 		for p, ends := range ranges {
@@ -115,17 +120,17 @@ func (h *history) batch(c *change.Control, partition int32, offset int64) {
 	}
 }
 
-// stand notes a stream's newest position. Between records of two partitions, as of a stream that moved to another slot,
-// there is no order but by time.
-func (h *history) stand(p change.Position, c *change.Control, partition int32) {
+// setPosition sets a stream's newest position. Records of two partitions, as of a stream that moved to another slot, are
+// ordered by time only.
+func (h *history) setPosition(p change.Position, c *change.Control, partition int32) {
 	old, ok := h.streams[p.Stream]
 	if !ok || old.partition == partition || old.timeMs <= c.TimeMs {
-		h.streams[p.Stream] = standing{p, partition, c.TimeMs}
+		h.streams[p.Stream] = streamState{p, partition, c.TimeMs}
 	}
 }
 
-// finished reports whether a batch's record is there, as far as the topic still tells of its owner. Only a record that was
-// written without a transaction needs it.
+// finished reports whether a batch has its batch record, as far as the topic still has records of its owner. It matters only for
+// records that were written without a transaction.
 func (h *history) finished(slot int, epoch int64, batch uint64) bool {
 	s := h.slots[slot]
 	if s == nil {

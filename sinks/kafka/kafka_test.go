@@ -63,7 +63,7 @@ func place(cfg kafka.Config) sinktest.Place {
 	}
 }
 
-// malformed puts together, from the parts, what could not be read.
+// malformed joins the parts of malformed events.
 func malformed(t *testing.T, cfg kafka.Config) (all []change.Malformed) {
 	at := map[string]int{}
 	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter") {

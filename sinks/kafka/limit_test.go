@@ -29,8 +29,8 @@ func huge(name string, rv, size int) change.Change {
 			name, name, rv, base64.StdEncoding.EncodeToString(noise))}
 }
 
-// A record above the broker's limit is not lost: it stands in the dead-letter topic, byte for byte, a readable
-// stub stands in its place, the stream goes on, and the next owner gets the whole object.
+// A record above the broker's limit is not lost: the dead-letter topic has it byte for byte, its topic has a stub, the stream
+// goes on, and the next owner gets the whole object.
 func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestTooLargeGoesToTheDeadLetterTopic(t *testing.T) {
 
 func seeded() *mathrand.Rand { return mathrand.New(mathrand.NewPCG(1, 2)) }
 
-// deadLetters puts the parts together as the documentation says: by the header dead-letter, in order.
+// deadLetters joins the parts as the documentation says: by the header dead-letter, in order.
 func deadLetters(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]byte {
 	t.Helper()
 	whole, parts := map[string][]byte{}, map[string]int{}
@@ -84,7 +84,7 @@ func deadLetters(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]
 	return whole
 }
 
-// wantStubs follows each stub to its dead letter and compares it with what the record would have been.
+// wantStubs finds the dead letter of each stub and compares it with the whole record.
 func wantStubs(t *testing.T, records map[int32][]*kgo.Record, letters map[string][]byte, b *change.Batch) {
 	t.Helper()
 	changes := map[string]*change.Change{}
@@ -135,7 +135,7 @@ func wantBodies(t *testing.T, recovered []sinks.Recovered, b *change.Batch) {
 	}
 }
 
-// What is large but compresses below the limit is sent as it is.
+// A large record that compresses below the limit is sent as it is.
 func TestLimitIsOfTheCompressedBatch(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	s := newSink(t, cfg)
@@ -151,8 +151,8 @@ func TestLimitIsOfTheCompressedBatch(t *testing.T) {
 	}
 }
 
-// The limit of a topic can be lowered while the exporter runs: what the broker refuses is sent in smaller
-// batches, and only what does not fit by itself goes to the dead-letter topic.
+// The limit of a topic is lowered while the exporter runs: smaller batches are sent after a refused one, and only a record that
+// does not fit alone goes to the dead-letter topic.
 func TestLimitLoweredMeanwhile(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Compression = "none"
@@ -185,7 +185,7 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	}
 }
 
-// awaitTopicConfig waits until the broker works with the setting: it answers a change before it has made it.
+// awaitTopicConfig waits until the broker applies the setting: it answers before it does.
 func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
 	t.Helper()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {

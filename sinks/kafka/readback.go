@@ -7,15 +7,16 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 const (
-	// So much of the tail is read at once: several small batches together, since each has few records in each of many
-	// partitions, or one that is larger.
+	// These bound how much of the tail is read at once: several small batches together, since each has few records in each of
+	// many partitions, or one that is larger.
 	groupChanges = 1000
 	groupBytes   = 4 << 20
-	// nearby: records between two batches that are passed over faster than they are left out.
-	nearby = 1000
+	// maxHole is up to how many records between two batches are read and dropped, which is faster than another fetch.
+	maxHole = 1000
 	// controlFetch bounds how many batch records of a tail wait in memory.
 	controlFetch = 64 << 10
 )
@@ -30,50 +31,56 @@ type tailBatch struct {
 type tailReader struct {
 	log     *slotLog
 	seq     uint64           // of the last batch that was found
-	batches []tailBatch      // found, and not handed on yet
-	topics  map[string]error // nil: it is there; else it is gone
+	batches []tailBatch      // found, and not delivered yet
+	topics  map[string]error // nil: the topic exists; otherwise it is gone
 }
 
-// readTail hands the batches on, each as it is read.
+// readTail calls visit with each batch as it is read.
 func (l *slotLog) readTail(ctx context.Context, visit func(*sinks.Recovered) error) error {
 	t := l.after
 	if t == nil || t.lost != nil || t.seq == t.from.Seq {
 		return nil
 	}
 	r := &tailReader{log: l, seq: t.from.Seq, topics: map[string]error{}}
-	s := l.controlScanner(l.control.index, t.first, r.add)
-	s.most = controlFetch
-	for s.begin(l.marked - 1); !s.done() && r.seq < t.seq; {
-		if err := l.sink.client.scanNext(ctx, s); err != nil {
+	at := l.controlRange(l.control.Index, t.first, r.add)
+	at.MaxBytes = controlFetch
+	reader := consumer.New(l.sink.client, at)
+	for r.seq < t.seq {
+		more, err := reader.Fetch(ctx, l.openOffset-1)
+		if err != nil {
 			return err
 		}
-		if err := r.handOn(ctx, visit); err != nil {
+		if !more {
+			break
+		}
+		if err := r.deliver(ctx, visit); err != nil {
 			return err
 		}
 	}
 	if r.seq < t.seq {
-		return gone("batch %d in %s", r.seq+1, l.control.topic.name)
+		return gone("batch %d in %s", r.seq+1, l.control.Topic.Name)
 	}
 	return nil
 }
 
-func (r *tailReader) add(f fetched) error {
-	if c := f.control; r.log.after.follows(c) {
+func (r *tailReader) add(f consumer.Record) error {
+	if c := controlOf(f); r.log.after.follows(c) {
 		if c.Batch != r.seq+1 {
-			return gone("batch %d in %s", r.seq+1, r.log.control.topic.name)
+			return gone("batch %d in %s", r.seq+1, r.log.control.Topic.Name)
 		}
 		r.seq = c.Batch
-		r.batches = append(r.batches, tailBatch{*c, f.offset + 1})
+		r.batches = append(r.batches, tailBatch{*c, f.Offset + 1})
 	}
 	return nil
 }
 
-// handOn reads what was found, group by group. Of a group of which something is gone, those before it are whole.
-func (r *tailReader) handOn(ctx context.Context, visit func(*sinks.Recovered) error) error {
+// deliver reads the changes of the batches that were found, group by group. If something of a group is gone, it reads the
+// group's batches one by one: those before the gap are complete.
+func (r *tailReader) deliver(ctx context.Context, visit func(*sinks.Recovered) error) error {
 	for n := 0; len(r.batches) > 0; r.batches = r.batches[n:] {
 		n = r.next()
 		recovered, err := r.read(ctx, r.batches[:n])
-		if errors.Is(err, errGone) && n > 1 {
+		if errors.Is(err, consumer.ErrGone) && n > 1 {
 			n = 1
 			recovered, err = r.read(ctx, r.batches[:n])
 		}
@@ -92,7 +99,7 @@ func (r *tailReader) handOn(ctx context.Context, visit func(*sinks.Recovered) er
 	return nil
 }
 
-// next says how many batches to read at once.
+// next is how many batches to read at once.
 func (r *tailReader) next() int {
 	changes, bytes := 0, int64(0)
 	for i := range r.batches {
@@ -104,24 +111,24 @@ func (r *tailReader) next() int {
 	return len(r.batches)
 }
 
-// read reads the changes of batches that follow each other: first the dead letters, which stubs stand for.
-func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*rebuilder, error) {
+// read reads the changes of consecutive batches: first the dead letters, whose stubs are in the data topics.
+func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*decoder, error) {
 	g := newGroup(batches)
 	spans := g.spans()
 	dead := change.DeadLetterTopic(r.log.envelope.Prefix)
-	err := r.scan(ctx, g, dead, spans[dead], (*rebuilder).addPart)
+	err := r.scan(ctx, g, dead, spans[dead], (*decoder).addPart)
 	delete(spans, dead)
 	for topic, parts := range spans {
 		if err == nil {
-			err = r.scan(ctx, g, topic, parts, (*rebuilder).addChange)
+			err = r.scan(ctx, g, topic, parts, (*decoder).addChange)
 		}
 	}
 	return g.batches, err
 }
 
-func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
+func (r *tailReader) recovered(b *decoder) *sinks.Recovered {
 	t := b.batch
-	offsets := change.Offsets{r.log.control.topic.name: {int(r.log.control.index): t.next}}
+	offsets := change.Offsets{r.log.control.Topic.Name: {int(r.log.control.Index): t.next}}
 	for topic, ranges := range t.Ranges {
 		for p, ends := range ranges {
 			offsets.Merge(change.Offsets{topic: {p: ends[1] + 1}})
@@ -133,9 +140,11 @@ func (r *tailReader) recovered(b *rebuilder) *sinks.Recovered {
 	return recovered
 }
 
-// scan visits the group's own records of one topic. In between may stand those of other slots, and in at-least-once mode those
+// scan visits the group's own records of one topic. Among them may be records of other slots and, with at-least-once delivery,
 // of an owner that was being fenced.
-func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*rebuilder, fetched) error) error {
+func (r *tailReader) scan(
+	ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*decoder, consumer.Record) error,
+) error {
 	c := r.log.sink.client
 	if len(spans) == 0 {
 		return nil
@@ -145,16 +154,16 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 	}
 	for p, list := range spans {
 		for _, at := range list {
-			s := &scanner{topic: topic, partition: int32(p), first: at.first, last: at.last, committed: true,
-				wanted: func(f *fetched) bool { return g.owner(f) != nil },
-				visit: func(f fetched) error {
+			reader := consumer.New(c, consumer.Range{Topic: topic, Partition: int32(p), First: at.first, Committed: true,
+				Wanted: func(f *consumer.Record) bool { return g.owner(f) != nil },
+				Visit: func(f consumer.Record) error {
 					b := g.owner(&f)
-					if ends := b.batch.Ranges[topic][p]; f.offset < ends[0] || f.offset > ends[1] {
+					if ends := b.batch.Ranges[topic][p]; f.Offset < ends[0] || f.Offset > ends[1] {
 						return nil
 					}
 					return visit(b, f)
-				}}
-			if err := c.scan(ctx, s); err != nil {
+				}})
+			if err := reader.ReadTo(ctx, at.last); err != nil {
 				return err
 			}
 		}
@@ -162,50 +171,55 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 	return nil
 }
 
-// exists asks for each topic once.
+// exists looks for each topic once. The error is ErrGone for one that was deleted.
 func (r *tailReader) exists(ctx context.Context, topic string) error {
 	err, known := r.topics[topic]
 	if !known {
-		if err = r.log.sink.client.exists(ctx, topic); err == nil || errors.Is(err, errGone) {
-			r.topics[topic] = err
+		exists, e := r.log.sink.client.Exists(ctx, topic)
+		if e != nil {
+			return e
 		}
+		if !exists {
+			err = gone("topic %s", topic)
+		}
+		r.topics[topic] = err
 	}
 	return err
 }
 
-// group is some batches of one slot that are read at once.
+// group has the batches of one slot that are read at once.
 type group struct {
-	batches []*rebuilder
+	batches []*decoder
 	slot    string
-	owners  map[owner]*rebuilder
+	owners  map[owner]*decoder
 }
 
-// owner is what the headers of a batch's records say.
+// owner identifies a batch by the headers of its records.
 type owner struct{ epoch, batch string }
 
 func newGroup(batches []tailBatch) *group {
-	g := &group{slot: strconv.Itoa(batches[0].Slot), owners: map[owner]*rebuilder{}}
+	g := &group{slot: strconv.Itoa(batches[0].Slot), owners: map[owner]*decoder{}}
 	for i := range batches {
 		t := &batches[i]
-		b := &rebuilder{batch: t, parts: map[string][][]byte{}}
+		b := &decoder{batch: t, parts: map[string][][]byte{}}
 		g.batches = append(g.batches, b)
 		g.owners[owner{strconv.FormatInt(t.Epoch, 10), strconv.FormatUint(t.Batch, 10)}] = b
 	}
 	return g
 }
 
-// owner gives the batch that a record is of; nil where that is none of the group.
-func (g *group) owner(f *fetched) *rebuilder {
-	if f.headers[change.HeaderSlot] != g.slot {
+// owner returns the batch of a record; nil if that is not in the group.
+func (g *group) owner(f *consumer.Record) *decoder {
+	if f.Headers[change.HeaderSlot] != g.slot {
 		return nil
 	}
-	return g.owners[owner{f.headers[change.HeaderEpoch], f.headers[change.HeaderBatch]}]
+	return g.owners[owner{f.Headers[change.HeaderEpoch], f.Headers[change.HeaderBatch]}]
 }
 
 // span is a range of offsets, both ends included.
 type span struct{ first, last int64 }
 
-// spans says what is to be read of each topic and partition: the ranges of the batches, joined where they are near each other.
+// spans are the offsets to read of each topic and partition: the ranges of the batches, joined where the hole is small.
 func (g *group) spans() map[string]map[int][]span {
 	all := map[string]map[int][]span{}
 	for _, b := range g.batches {
@@ -215,7 +229,7 @@ func (g *group) spans() map[string]map[int][]span {
 			}
 			for p, ends := range ranges {
 				list := all[topic][p]
-				if n := len(list); n > 0 && ends[0]-list[n-1].last <= nearby {
+				if n := len(list); n > 0 && ends[0]-list[n-1].last <= maxHole {
 					list[n-1].last = max(list[n-1].last, ends[1])
 				} else {
 					list = append(list, span{ends[0], ends[1]})

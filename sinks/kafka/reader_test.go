@@ -15,7 +15,7 @@ import (
 	"kubecdc/change"
 )
 
-// reader reads topics as an independent client does that honours transactions.
+// reader reads topics with an independent client, with isolation level read_committed.
 type reader struct {
 	client *kgo.Client
 	admin  *kadm.Client
@@ -31,7 +31,7 @@ func newReader(t *testing.T, brokers []string, opts ...kgo.Opt) *reader {
 	return &reader{client: c, admin: kadm.NewClient(c)}
 }
 
-// settled waits until no transaction is open: a broker answers a commit before its markers are in the log.
+// settled waits until no transaction is open: a broker answers a commit before its markers are written.
 func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(5 * time.Millisecond) {
@@ -49,7 +49,7 @@ func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 	}
 }
 
-// committed gives all committed records of a topic up to its last stable offset, by partition.
+// committed returns all committed records of a topic up to its last stable offset, by partition.
 func (r *reader) committed(t *testing.T, brokers []string, topic string, opts ...kgo.Opt) map[int32][]*kgo.Record {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -114,10 +114,10 @@ func headers(r *kgo.Record) map[string]string {
 	return m
 }
 
-// object is a change as a reader of the log sees it.
+// seen is a change as a consumer sees it.
 type seen struct{ op, rv string }
 
-// histories gives what a reader sees of each object: its changes in order, each delete with its tombstone next.
+// histories returns each object's changes as a consumer sees them, and checks that each delete is followed by its tombstone.
 func histories(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]seen {
 	t.Helper()
 	all := map[string][]seen{}

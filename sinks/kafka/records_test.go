@@ -55,7 +55,7 @@ func lives(seq uint64, objects, steps int) *change.Batch {
 	return b
 }
 
-func TestReadersSeeWholeOrderedLives(t *testing.T) {
+func TestConsumersSeeTheChangesOfAnObjectInOrder(t *testing.T) {
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
 			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
@@ -86,7 +86,7 @@ func wantJavaPartitions(t *testing.T, records map[int32][]*kgo.Record, n int) {
 	}
 }
 
-func TestARecordTellsAll(t *testing.T) {
+func TestHeadersAndValueOfARecord(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1
 	s := newSink(t, cfg)
@@ -114,7 +114,7 @@ func TestARecordTellsAll(t *testing.T) {
 	wantControls(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".control")[0], cfg.TopicPrefix+".pods")
 }
 
-// The control topic tells who opened the slot, what streams said, and last where the batch stands.
+// The control topic has the open record, then the batch's control records, last the batch record.
 func wantControls(t *testing.T, records []*kgo.Record, topic string) {
 	t.Helper()
 	var types []string

@@ -12,52 +12,55 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// ofOneTopic are errors that say nothing of other topics.
+// ofOneTopic are the errors that concern one topic only.
 var ofOneTopic = map[kafka.Error]bool{
 	kafka.TopicAuthorizationFailed: true, // a right is missing
-	kafka.InvalidTopic:             true, // the broker does not like its name
+	kafka.InvalidTopic:             true, // its name is not valid
 	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
-	kafka.InvalidConfiguration:     true, // and these refuse how it is to be made, which others may be already
+	kafka.InvalidConfiguration:     true, // the next three: it can't be created as configured; others may exist already
 	kafka.InvalidReplicationFactor: true,
 	kafka.InvalidPartitionNumber:   true,
 }
 
-// refusedTopic makes an error of a resource's topic a *sinks.RefusedError; all others stay what they are.
-func (l *slotLog) refusedTopic(topic string, err error) error {
+// Failed makes a *sinks.RefusedError of an error that concerns one resource's topic only.
+func (l *slotLog) Failed(topic string, err error) error {
 	if !ofOneTopic[kafkaCode(err)] || l.isShared(topic) {
-		return err
+		return nil
 	}
 	var named *Error
 	if !errors.As(err, &named) {
-		err = newError("write to "+topic, err)
+		err = l.sink.client.NewError("write to "+topic, err)
 	}
 	return l.refuse(topic, err, probe{})
 }
 
-// refusedLetter does so with an error of the dead-letter topic: only what needs a dead letter waits.
+// refusedLetter does so with an error of the dead-letter topic, for the resource whose record needs a dead letter.
 func (l *slotLog) refusedLetter(topic string, err error) error {
-	if !ofOneTopic[kafkaCode(err)] && judge(err) != refused {
+	if !ofOneTopic[kafkaCode(err)] && cluster.Judge(err) != cluster.TooLarge {
 		return err
 	}
 	return l.refuse(topic, err, probe{letter: true})
 }
 
-// refusedToAdd does so with topics that could not be made part of a transaction.
+// refusedToAdd does so with topics that could not be added to the transaction.
 func (l *slotLog) refusedToAdd(err error) error {
-	var denied deniedTopics
+	var denied producer.DeniedTopics
 	if !errors.As(err, &denied) || slices.ContainsFunc(denied, l.isShared) {
 		return err
 	}
 	all := &sinks.RefusedError{}
 	for _, topic := range denied {
-		all.Refusals = append(all.Refusals, l.refuse(topic, newError("write to "+topic, kafka.TopicAuthorizationFailed), probe{}).Refusals...)
+		err := l.sink.client.NewError("write to "+topic, kafka.TopicAuthorizationFailed)
+		all.Refusals = append(all.Refusals, l.refuse(topic, err, probe{}).Refusals...)
 	}
 	return all
 }
 
-// isShared tells the topics that are not of one resource.
+// isShared reports whether a topic is not one resource's own.
 func (l *slotLog) isShared(topic string) bool {
 	return topic == change.ControlTopic(l.envelope.Prefix) || topic == change.DeadLetterTopic(l.envelope.Prefix)
 }
@@ -70,7 +73,7 @@ func (l *slotLog) refuse(topic string, err error, p probe) *sinks.RefusedError {
 	}}}
 }
 
-// allRefused adds what is refused of the batch's other topics, so that all of it is known at once.
+// allRefused adds the refusals of the batch's other topics, so that the caller gets all of them at once.
 func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) error {
 	all, seen := &sinks.RefusedError{}, map[string]bool{}
 	for i := range b.Changes {
@@ -94,14 +97,14 @@ func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) 
 	return all
 }
 
-// probe finds out whether a topic that was refused would be taken now. It makes the topic where there is none, and a
-// transaction with it, which is aborted: no record is written.
+// probe finds out whether a topic that refused records would accept them now. It creates the topic if there is none, and adds
+// it to a transaction, which it aborts: no record is written.
 type probe struct {
 	sink   *Sink
 	slot   int
 	topic  string
-	letter bool // the dead-letter topic was refused
-	size   int  // of a record batch that was too large even as a stub; 0: another reason
+	letter bool // the dead-letter topic refused them
+	size   int  // of a stub's record batch that was too large; 0: there was another reason
 }
 
 func (p probe) run(ctx context.Context) error {
@@ -109,14 +112,14 @@ func (p probe) run(ctx context.Context) error {
 	if p.letter {
 		plans[change.DeadLetterTopic(p.sink.cfg.TopicPrefix)] = deadLetterTopic
 	}
-	var partitions []*partition
+	var partitions []*producer.Partition
 	for name, plan := range plans {
 		p.sink.topics.drop(name)
 		info, err := p.sink.topics.ensure(ctx, name, plan)
 		if err != nil {
 			return err
 		}
-		partitions = append(partitions, newTopic(info).partitions[0])
+		partitions = append(partitions, producer.NewTopic(info.name, 1, 0).Partitions[0])
 	}
 	if err := p.fits(ctx); err != nil {
 		return err
@@ -124,12 +127,12 @@ func (p probe) run(ctx context.Context) error {
 	return p.sink.tryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), partitions)
 }
 
-// fits compares the record batch with the topic's limit. Where that may not be read, only writing tells.
+// fits compares the record batch with the topic's limit. If that may not be read, only a write can tell.
 func (p probe) fits(ctx context.Context) error {
 	if p.size == 0 {
 		return nil
 	}
-	configs, _, err := p.sink.client.topicConfigs(ctx, []string{p.topic}, maxMessageBytes)
+	configs, _, err := p.sink.client.TopicConfigs(ctx, []string{p.topic}, maxMessageBytes)
 	if err != nil {
 		return err
 	}
@@ -138,24 +141,26 @@ func (p probe) fits(ctx context.Context) error {
 		limit = min(limit, own)
 	}
 	if err == nil && p.size > limit {
-		return &Error{Op: "write a stub to " + p.topic, Err: tooLarge{p.size, limit}, Hint: hints[kafka.MessageSizeTooLarge]}
+		return &Error{Op: "write a stub to " + p.topic, Err: producer.LimitError{Size: p.size, Limit: limit},
+			Hint: hints[kafka.MessageSizeTooLarge]}
 	}
 	return nil
 }
 
-// tryTransaction makes the partitions part of a transaction of its own, and aborts it. Its id is not a slot's: that would
-// fence the slot's owner.
-func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*partition) error {
-	p := &producer{client: s.client, coordinator: -1, transactional: true,
-		txnID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who}
-	if err := p.init(ctx, min(s.cfg.TransactionTimeout, tryTimeout)); err != nil {
+// tryTransaction adds the partitions to a transaction of its own, and aborts it. Its transactional id is not a slot's, which
+// would fence the slot's owner.
+func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*producer.Partition) error {
+	p, err := producer.New(ctx, s.client, producer.Options{
+		TransactionalID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who,
+		Timeout:         min(s.cfg.TransactionTimeout, tryTimeout)})
+	if err != nil {
 		return err
 	}
-	if err := p.add(ctx, partitions); err != nil {
+	if err := p.Add(ctx, partitions...); err != nil {
 		return err
 	}
-	return p.end(ctx, false)
+	return p.End(ctx, false)
 }
 
-// tryTimeout ends a transaction of which the process that tried it was killed.
+// tryTimeout ends the transaction of a process that was killed meanwhile.
 const tryTimeout = 10 * time.Second

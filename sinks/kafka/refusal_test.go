@@ -18,9 +18,9 @@ import (
 
 var nodeStream = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 
-// A topic whose limit is below a stub's size is said to be so, of its resource alone; and so is a dead-letter topic, of what
-// needs it. What is left of the batch can be written, and all of it once the limit is raised.
-func TestALimitBelowAStubsSizeIsOfOneResource(t *testing.T) {
+// A topic whose limit is below a stub's size refuses its resource only; a dead-letter topic with such a limit refuses the resource
+// that needs it. The rest of the batch can be written, and all of it once the limit is raised.
+func TestALimitBelowTheStubRefusesOneResource(t *testing.T) {
 	for name, tc := range map[string]struct{ topic, delivery string }{
 		"its own topic":       {"pods", kafka.ExactlyOnce},
 		"its own, repeated":   {"pods", kafka.AtLeastOnce},
@@ -74,14 +74,14 @@ func refusalOf(t *testing.T, err error) sinks.Refusal {
 	return refused.Refusals[0]
 }
 
-// A check names what is wrong with topics, while a log is written to, which it leaves as it is: no record, no fencing.
-func TestACheckLeavesTheLogAsItIs(t *testing.T) {
+// Check names what is wrong with the topics while a log is written to. It writes no record and fences nobody.
+func TestCheckWritesNothing(t *testing.T) {
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	r, resources := newReader(t, cfg.Brokers), []change.Resource{podStream.Resource, nodeStream.Resource}
 	s := newSink(t, cfg)
 	defer s.Close()
 	found, err := s.Check(t.Context(), resources)
-	if err != nil || len(found.Warnings) > 0 || len(found.Kept) > 0 {
+	if err != nil || len(found.Warnings) > 0 || len(found.Retention) > 0 {
 		t.Fatalf("Check = %v, %v", found, err)
 	}
 	topics, err := r.admin.ListTopics(t.Context())
@@ -121,7 +121,7 @@ func TestACheckLeavesTheLogAsItIs(t *testing.T) {
 	}
 }
 
-// count says how many records a consumer finds in the topics.
+// count returns how many records a consumer finds in the topics.
 func (r *reader) count(t *testing.T, cfg kafka.Config) map[string]int {
 	t.Helper()
 	counts := map[string]int{}

@@ -13,7 +13,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// guarded is a broker that demands certificate and login, and a configuration that has both in files.
+// guarded is a broker that requires a client certificate and a login, and a configuration that has both in files.
 func guarded(t *testing.T) (broker *servers.Kafka, cfg kafka.Config, passwordFile string) {
 	t.Helper()
 	broker = startKafka(t, servers.KafkaOptions{Guarded: true})
@@ -26,7 +26,7 @@ func guarded(t *testing.T) (broker *servers.Kafka, cfg kafka.Config, passwordFil
 	return broker, cfg, passwordFile
 }
 
-// Authority, certificates and password are all replaced, and a sink that was open before goes on without a restart.
+// Authority, certificates and password are all replaced, and a sink that is open goes on without a restart.
 func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 	broker, cfg, passwordFile := guarded(t)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
@@ -43,7 +43,7 @@ func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 	wantOnce(t, newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods"), one, two, three)
 }
 
-// What is wrong with a certificate is said in words, and over as soon as it is renewed.
+// The error says what is wrong with a certificate, and ends as soon as that is renewed.
 func TestExpiredCertificatesAreNamed(t *testing.T) {
 	broker, cfg, passwordFile := guarded(t)
 	past := time.Now().Add(-time.Minute)

@@ -12,7 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/scram"
 )
 
-// mechanism is how connections log in; nil: not at all.
+// mechanism is how connections log in; nil: without a login.
 func (s SASL) mechanism() (sasl.Mechanism, error) {
 	m, err := s.with(s.Password)
 	if err != nil || m == nil || s.PasswordFile == "" {

@@ -8,16 +8,18 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Kind is the sink's.
+// Kind describes the sink.
 var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
 
 // Sink is the Kafka destination.
 type Sink struct {
 	cfg                     Config
-	client                  *client
+	client                  *cluster.Client
 	topics                  *topics
 	codec                   recordbatch.Codec
 	dataTopic, controlTopic topicPlan
@@ -25,41 +27,44 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New checks the configuration. It does not connect: Open does.
+// New validates the configuration. It does not connect; Open does.
 func New(cfg Config) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka settings: %w", err)
 	}
 	cfg.setDefaults()
-	c, err := newClient(&cfg)
+	mechanism, err := cfg.SASL.mechanism()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("prepare the SASL login: %w", err)
 	}
 	codec, err := recordbatch.NewCodec(cfg.Compression)
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, client: c, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
-	c.cfg = &s.cfg
-	s.topics = &topics{client: c, known: map[string]*topicInfo{}, warned: map[string]string{}}
+	s.client = cluster.New(cluster.Options{
+		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
+		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck, Hint: hintFor,
+	})
+	s.topics = &topics{cfg: &s.cfg, client: s.client, known: map[string]*topicInfo{}, warned: map[string]string{}}
 	return s, nil
 }
 
 // Close closes the connections.
 func (s *Sink) Close() error {
-	s.client.close()
+	s.client.Close()
 	return nil
 }
 
-// Open sees whose the log is, fences the slot's earlier writers, and marks the place in the control topic up to which the tail
-// is read.
+// Open tests whether the log belongs to this cluster, fences the slot's earlier writers, and writes an "open" record to the
+// control topic, up to which the tail is read.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	s.topics.forget()
 	l, lost, err := s.open(ctx, slot, epoch, from)
 	if err == nil {
 		tail := func(ctx context.Context, visit func(*sinks.Recovered) error) error {
-			return asLost(l.readTail(ctx, visit), lost)
+			return asLostTail(l.readTail(ctx, visit), lost)
 		}
 		opened := &sinks.Opened{Log: l, Tail: tail, Lost: lost}
 		if l.after != nil && l.after.lost == nil {
@@ -67,7 +72,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		}
 		return opened, nil
 	}
-	if l != nil && l.producer != nil {
+	if l != nil {
 		l.broken = err
 		l.abandon()
 	}
@@ -75,24 +80,24 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	if errors.As(err, &other) {
 		return nil, other
 	}
-	return nil, fmt.Errorf("open slot %d: %w", slot, err)
+	return nil, fmt.Errorf("open slot %d: %w", slot, asInvalidWriter(err))
 }
 
 func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, _ *sinks.LostTailError, err error) {
 	if l, err = s.newLog(ctx, slot, epoch); err != nil {
 		return nil, nil, err
 	}
-	if err := l.meet(ctx, from); err != nil {
+	if err := l.verify(ctx, from); err != nil {
 		return l, nil, err
 	}
-	if from.New { // the checkpoint that was may have known the cluster by another of its ids
+	if from.New { // the lost checkpoint may have known the cluster by another of its ids
 		for _, uid := range s.cfg.ClusterIDs {
-			if _, err := newProducer(ctx, s.client, uid, slot); err != nil {
+			if _, err := l.newProducer(ctx, uid); err != nil {
 				return l, nil, err
 			}
 		}
 	}
-	if l.producer, err = newProducer(ctx, s.client, s.cfg.ClusterUID, slot); err != nil {
+	if l.producer, err = l.newProducer(ctx, s.cfg.ClusterUID); err != nil {
 		return l, nil, err
 	}
 	lost, err := s.openLog(ctx, l, from)
@@ -103,22 +108,21 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 	l := &slotLog{
 		sink: s, slot: slot, epoch: epoch,
 		envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version},
-		topics:   map[string]*topic{}, streams: map[*change.Stream]*topic{}, buried: map[int32]*burial{},
-		encoder: recordbatch.NewEncoder(s.codec),
+		topics:   map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
 	}
 	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
 		return nil, err
 	}
-	l.control = t.partitions[slot%len(t.partitions)]
+	l.control = t.Partitions[slot%len(t.Partitions)]
 	return l, nil
 }
 
-// openLog writes the mark and finds out what is lost. In at-least-once mode the mark is what fences: the control partition
-// has now seen the newer producer epoch, so no older writer can end a batch any more.
+// openLog writes the open record and finds out what is lost. With at-least-once delivery this record is what fences: the control
+// partition now has the newer producer epoch, so no older writer can finish a batch.
 func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (lost *sinks.LostTailError, err error) {
-	if l.marked, err = l.mark(ctx, from.Seq); err != nil {
-		return nil, fmt.Errorf("mark the control topic: %w", err)
+	if l.openOffset, err = l.writeOpen(ctx, from.Seq); err != nil {
+		return nil, fmt.Errorf("write the open record: %w", err)
 	}
 	if !from.New {
 		if err := l.after.end(ctx); err != nil {
@@ -131,15 +135,15 @@ func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (los
 	return withTail(l.after.lost, lost), nil
 }
 
-// mark writes an "open" control record and gives its offset.
-func (l *slotLog) mark(ctx context.Context, seq uint64) (int64, error) {
+// writeOpen writes the "open" record and returns its offset.
+func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 	l.begin(&change.Batch{Slot: l.slot, Epoch: l.epoch, Seq: seq})
 	l.active = append(l.active, l.control)
-	if err := l.producer.add(ctx, l.active); err != nil {
+	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return 0, err
 	}
 	if err := l.writeControl(ctx, []change.Control{{Type: change.ControlOpen}}); err != nil {
 		return 0, err
 	}
-	return l.control.last, l.producer.end(ctx, true)
+	return l.control.Last, l.producer.End(ctx, true)
 }

@@ -11,7 +11,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// heard keeps what a sink tells.
+// heard keeps what the sink reports.
 type heard struct {
 	sinks.NoObserver
 	stuck chan error
@@ -19,8 +19,8 @@ type heard struct {
 
 func (h *heard) SinkStuck(err error) { h.stuck <- err }
 
-// What the sink waits out is told with what to do, and so is that it is over.
-func TestWhatIsWaitedForIsNamed(t *testing.T) {
+// A request that is retried for long is reported with a hint, and so is its end.
+func TestRetriedErrorsAreReported(t *testing.T) {
 	for _, tc := range []struct {
 		err  *kerr.Error
 		key  kmsg.Key
@@ -38,7 +38,7 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 			mustWrite(t, log, lives(1, 3, 2))
 			faults := c.Fault(fault(tc.key, tc.err, -1))
 			told := make(chan error, 1)
-			go func() { // the fault lasts until it is told of
+			go func() { // the fault lasts until it is reported
 				select {
 				case err := <-h.stuck:
 					told <- err
@@ -50,13 +50,13 @@ func TestWhatIsWaitedForIsNamed(t *testing.T) {
 			second := lives(2, 3, 2)
 			mustWrite(t, log, second)
 			if err := <-told; err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("it told %v, want %q", err, tc.want)
+				t.Errorf("it reported %v, want %q", err, tc.want)
 			}
 			if len(h.stuck) != 1 {
-				t.Fatalf("it told %d times more, want once, that it is over", len(h.stuck))
+				t.Fatalf("it reported %d times more, want once, that nothing is stuck", len(h.stuck))
 			}
 			if err := <-h.stuck; err != nil {
-				t.Errorf("at the end it told %v", err)
+				t.Errorf("at the end it reported %v", err)
 			}
 			wantOnce(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), lives(1, 3, 2), second)
 		})

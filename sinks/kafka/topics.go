@@ -12,25 +12,23 @@ import (
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
 )
-
-// minLimit is below every limit that makes sense: a stub must fit.
-const minLimit = 1024
 
 const maxMessageBytes = "max.message.bytes"
 
-func (p *topicPlan) count(cfg *Config) int { return cmp.Or(p.partitions, cfg.Partitions) }
-
-// request is the plan as a request.
+// request asks for a topic as planned.
 func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic {
-	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(p.count(cfg)), ReplicationFactor: int16(cfg.ReplicationFactor)}
+	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(cmp.Or(p.partitions, cfg.Partitions))}
 	for k, v := range p.config {
 		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
 	}
 	return t
 }
 
-// plan says how a topic is made.
+// plan is how a topic of this name is created.
 func (s *Sink) plan(name string) *topicPlan {
 	switch name {
 	case change.ControlTopic(s.cfg.TopicPrefix):
@@ -41,43 +39,44 @@ func (s *Sink) plan(name string) *topicPlan {
 	return &s.dataTopic
 }
 
-// topicInfo is what must be known to write to a topic.
+// topicInfo is what a writer must know of a topic.
 type topicInfo struct {
 	name       string
 	partitions int
 	maxBatch   int // largest record batch in bytes
 }
 
-// topics makes topics on demand and remembers them.
+// topics creates topics on demand and caches what is known of them.
 type topics struct {
-	client *client
+	cfg    *Config
+	client *cluster.Client
 	mu     sync.Mutex
 	known  map[string]*topicInfo
-	warned map[string]string // what was said of how a topic keeps its records
+	warned map[string]string // the retention that was warned of, by topic
 }
 
-// ensure gives a topic, made as planned if it is not there.
+// ensure returns a topic, created as planned if there is none.
 func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topicInfo, error) {
 	if info := t.get(name); info != nil {
 		return info, nil
 	}
-	found, anew := 0, false // two slots may do this at a time: the broker makes the topic once
-	err := t.client.try(ctx, "make ready topic "+name, func(ctx context.Context) error {
+	found, created := 0, false // several slots may do this at the same time: the broker creates the topic once
+	err := t.client.Try(ctx, "prepare topic "+name, func(ctx context.Context) error {
 		n, made, err := t.ready(ctx, name, plan)
-		found, anew = n, anew || made
+		found, created = n, created || made
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
 	info := &topicInfo{name: name}
-	if info.partitions, err = t.pin(ctx, name, found, anew); err != nil {
+	if info.partitions, err = t.pin(ctx, name, found, created); err != nil {
 		return nil, err
 	}
 	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
 		return nil, err
 	}
-	if err := t.client.readable(ctx, name); err != nil {
+	if err := consumer.Readable(ctx, t.client, name); err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
@@ -86,15 +85,17 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	return info, nil
 }
 
-// pin gives how many of a topic's partitions are written to: a key must not move when some are added.
-func (t *topics) pin(ctx context.Context, name string, found int, anew bool) (int, error) {
-	use, err := t.client.cfg.Pin(ctx, name, found, anew)
+// pin returns how many of a topic's partitions are written to. It stays the same when partitions are added, since a key must
+// stay on its partition.
+func (t *topics) pin(ctx context.Context, name string, found int, created bool) (int, error) {
+	use, err := t.cfg.Pin(ctx, name, found, created)
 	if err != nil {
 		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
 	}
 	if use != found {
-		t.client.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay in order on one partition",
-			"topic", name, "partitions", found, "written to", use, "hint", "to use them, start with a new topic prefix and a new checkpoint")
+		t.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay on one partition",
+			"topic", name, "partitions", found, "written to", use,
+			"hint", "to use them, start with a new topic prefix and a new checkpoint")
 	}
 	return use, nil
 }
@@ -105,30 +106,30 @@ func (t *topics) get(name string) *topicInfo {
 	return t.known[name]
 }
 
-// drop makes the next ensure of one topic look again.
+// drop removes a topic from the cache.
 func (t *topics) drop(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.known, name)
 }
 
-// forget makes the next ensure look again.
+// forget empties the cache.
 func (t *topics) forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	clear(t.known)
 }
 
-// ready gives the number of partitions once each has a leader, and whether the topic was missing until now.
+// ready returns the number of partitions once each has a leader, and whether it has created the topic.
 func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int, made bool, err error) {
-	leaders, err := t.client.leaders(ctx, name)
+	leaders, err := t.client.Leaders(ctx, name)
 	if errors.Is(err, kafka.UnknownTopicOrPartition) {
 		made, err = t.create(ctx, name, plan)
 		if err != nil {
 			return 0, false, err
 		}
-		if leaders, err = t.client.leaders(ctx, name); noTopic(err) && !made {
-			err = notSeen(name)
+		if leaders, err = t.client.Leaders(ctx, name); cluster.NoTopic(err) && !made {
+			err = cluster.ErrUnknownYet(name)
 		}
 	}
 	if err != nil {
@@ -142,19 +143,11 @@ func (t *topics) ready(ctx context.Context, name string, plan topicPlan) (n int,
 	return len(leaders), made, nil
 }
 
-// create makes a topic. It is not made where it is there: another slot was quicker, or a broker did not know it.
+// create creates a topic. made is false if it exists: another slot has just created it, or a broker did not know it.
 func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made bool, err error) {
-	topic := kafka.TopicConfig{
-		Topic: name, NumPartitions: plan.count(t.client.cfg), ReplicationFactor: t.client.cfg.ReplicationFactor,
-	}
-	for k, v := range plan.config {
-		topic.ConfigEntries = append(topic.ConfigEntries, kafka.ConfigEntry{ConfigName: k, ConfigValue: v})
-	}
-	ctx, cancel := context.WithTimeout(ctx, t.client.cfg.RequestTimeout)
-	defer cancel()
-	res, err := t.client.api.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{topic}})
-	if err == nil {
-		err = res.Errors[name]
+	res, err := t.client.CreateTopics(ctx, false, plan.request(name, t.cfg))
+	if err == nil && len(res) > 0 {
+		err = cluster.WithText(cluster.CodeError(res[0].ErrorCode), res[0].ErrorMessage)
 	}
 	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
 		return false, fmt.Errorf("create: %w", err)
@@ -162,13 +155,13 @@ func (t *topics) create(ctx context.Context, name string, plan topicPlan) (made 
 	return err == nil, nil
 }
 
-// settings looks at how a topic is configured, and gives the largest record batch that it takes, or the configured one where
-// that is smaller. That DescribeConfigs is not allowed is no error: a refused batch teaches the limit too. An outage is waited
-// out, since what is above a limit that was only guessed would go to the dead-letter topic.
+// settings reads a topic's settings and returns the limit of its record batches: the topic's or the configured one, whichever is
+// smaller. It is no error if DescribeConfigs is not allowed: the limit can be learned from refused batches. Other errors are
+// retried, since records above a limit that was only guessed would go to the dead-letter topic.
 func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (limit int, err error) {
 	var has map[string]string
-	err = t.client.try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
-		all, err := t.client.configs(ctx, name)
+	err = t.client.Try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
+		all, err := readConfigs(ctx, t.client, name)
 		if has = all[name]; err == nil {
 			limit, err = strconv.Atoi(has[maxMessageBytes])
 		}
@@ -178,29 +171,29 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 		return 0, err
 	}
 	if err != nil {
-		t.client.cfg.Logger.Debug("can't read a topic's configuration; taking Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
+		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
 		limit = defaultLimit
-		if t.client.cfg.MaxMessageBytes > 0 {
-			limit = t.client.cfg.MaxMessageBytes
+		if t.cfg.MaxMessageBytes > 0 {
+			limit = t.cfg.MaxMessageBytes
 		}
 	}
 	if d := plan.differs(name, has); d != nil {
 		t.warn(d)
 	}
-	if configured := t.client.cfg.MaxMessageBytes; configured > 0 {
+	if configured := t.cfg.MaxMessageBytes; configured > 0 {
 		limit = min(limit, configured)
 	}
-	return max(limit, minLimit), nil
+	return max(limit, producer.MinLimit), nil
 }
 
-// warn says once how a topic differs, and again when it differs otherwise.
+// warn logs once how a topic differs, and again when that changes.
 func (t *topics) warn(d *difference) {
 	t.mu.Lock()
 	said := t.warned[d.topic] == d.has
 	t.warned[d.topic] = d.has
 	t.mu.Unlock()
 	if !said {
-		t.client.cfg.Logger.Warn("a topic keeps its records otherwise than "+asks+" asks; it is left as it is", "topic", d.topic,
-			"has", d.has, "asked", d.asked, "to change it", d.command(t.client.cfg.Brokers))
+		t.cfg.Logger.Warn("a topic's retention differs from "+historySetting+"; it is left as it is", "topic", d.topic,
+			"has", d.has, "asked", d.asked, "to change it", d.command(t.cfg.Brokers))
 	}
 }

@@ -1,9 +1,9 @@
-// Package memory is the reference sink: a log in memory that passes the whole contract (sinktest) with as little as that
-// takes. It is read by whoever writes a sink, with docs/adding-a-sink.md, and of use to tests; no setting chooses it.
+// Package memory is the reference sink: a log in memory that passes the whole contract (sinktest) with as little code as
+// possible. It is an example for authors of sinks (docs/adding-a-sink.md) and useful in tests; no setting selects it.
 //
-// The log is a list that records are appended to, one at a time, as to a file. What makes a batch all or nothing is a mark
-// after its records, which is appended only while its writer is the newest owner of the slot, and readers that leave
-// out what no mark follows.
+// The log is a list to which records are appended one at a time, as to a file. A batch is all or nothing by its commit mark,
+// which follows its records: the mark is appended only while its writer is the newest owner of the slot, and readers skip
+// records that no mark follows.
 package memory
 
 import (
@@ -13,13 +13,13 @@ import (
 	"kubecdc/change"
 )
 
-// Log is what sinks write to. Those that share one are processes that share a server.
+// Log is what sinks write to. Sinks that share one are like processes that share a server.
 type Log struct {
 	id string
 
 	mu      sync.Mutex
 	records []record
-	uids    map[string]string // of each cluster that the log has, by name
+	uids    map[string]string // of the clusters in the log, by name
 	epochs  map[place]int64   // of each slot's newest owner
 }
 
@@ -29,7 +29,7 @@ type place struct {
 	slot    int
 }
 
-// record is part of a batch: a change, or what could not be read, or the mark that ends it.
+// record is part of a batch: a change, a malformed event, or the commit mark that ends it.
 type record struct {
 	place
 	epoch     int64
@@ -49,7 +49,7 @@ func NewLog() *Log {
 	return &Log{id: "memory:" + rand.Text(), uids: map[string]string{}, epochs: map[place]int64{}}
 }
 
-// append adds the record if its writer is still the slot's newest owner, and says whether it is.
+// append adds the record if its writer is still the slot's newest owner, and reports whether it is.
 func (l *Log) append(r record) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,14 +60,14 @@ func (l *Log) append(r record) bool {
 	return true
 }
 
-// until gives what the log has now. Records are never changed, so it may be read while more are appended.
-func (l *Log) until() []record {
+// snapshot is what the log has now. Records are never changed, so it may be read while more are appended.
+func (l *Log) snapshot() []record {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.records[:len(l.records):len(l.records)]
 }
 
-// batch is one that was ended by a mark.
+// batch is a batch that has its commit mark.
 type batch struct {
 	place
 	epoch     int64
@@ -77,7 +77,7 @@ type batch struct {
 	mark
 }
 
-// batches hands on every batch that was ended, in the order of their marks. What was begun and never ended is left out.
+// batches calls visit with every committed batch, in the order of their marks.
 func batches(records []record, visit func(*batch) error) error {
 	type attempt struct {
 		place
@@ -108,9 +108,9 @@ func batches(records []record, visit func(*batch) error) error {
 	return nil
 }
 
-// DeadLetters gives what could not be read, as any other program finds it.
+// DeadLetters returns the malformed events, as any other reader of the log finds them.
 func (l *Log) DeadLetters() (all []change.Malformed) {
-	_ = batches(l.until(), func(b *batch) error {
+	_ = batches(l.snapshot(), func(b *batch) error {
 		for _, m := range b.malformed {
 			all = append(all, *m)
 		}

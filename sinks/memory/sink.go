@@ -9,7 +9,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// Kind is the sink's.
+// Kind describes the sink.
 var Kind = sinks.Kind{Name: "memory"}
 
 // Sink is one process's access to a Log, on behalf of a cluster.
@@ -22,17 +22,17 @@ type Sink struct {
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// New makes a sink that writes to the log. The uid tells the cluster from all others of that name.
+// New makes a sink that writes to the log. The uid distinguishes the cluster from others of that name.
 func New(log *Log, cluster, uid string) *Sink {
 	return &Sink{log: log, cluster: cluster, uid: uid}
 }
 
-// Open makes this the slot's newest owner, after which no mark of an earlier one is taken.
+// Open makes the caller the slot's newest owner: the log accepts no more marks of earlier ones.
 func (s *Sink) Open(_ context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	at := place{s.cluster, slot}
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	if err := s.meet(); err != nil {
+	if err := s.verify(); err != nil {
 		return nil, err
 	}
 	before := s.log.epochs[at]
@@ -49,14 +49,14 @@ func (s *Sink) Open(_ context.Context, slot int, epoch int64, from sinks.Durable
 	}}, nil
 }
 
-// Meet says whose the log is.
-func (s *Sink) Meet(context.Context, int, sinks.Durable) error {
+// VerifyCluster compares the uid of the cluster in the log.
+func (s *Sink) VerifyCluster(context.Context, int, sinks.Durable) error {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	return s.meet()
+	return s.verify()
 }
 
-func (s *Sink) meet() error {
+func (s *Sink) verify() error {
 	if stored, known := s.log.uids[s.cluster]; known && stored != s.uid {
 		return &sinks.OtherClusterError{Log: "the log in memory", Cluster: s.cluster, Stored: stored, Found: s.uid, Setting: "the log"}
 	}
@@ -66,7 +66,7 @@ func (s *Sink) meet() error {
 // Identity is the log's.
 func (s *Sink) Identity(context.Context) (string, error) { return s.log.id, nil }
 
-// Close has nothing to free.
+// Close does nothing.
 func (s *Sink) Close() error { return nil }
 
 // slotLog is the log of a slot, for one owner.
@@ -75,10 +75,10 @@ type slotLog struct {
 	place
 	epoch  int64
 	before int64    // the epoch of the owner before
-	read   []record // what was there when it was opened
+	read   []record // of the log when it was opened
 }
 
-// Write appends the batch's records one by one, and the mark last. Whatever ends it before the mark, the batch was never written.
+// Write appends the batch's records one by one, and the mark last. If it ends before the mark, the batch was never written.
 func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	for _, r := range l.recordsOf(b) {
 		if err := ctx.Err(); err != nil {
@@ -91,7 +91,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	return nil, nil
 }
 
-// recordsOf copies what the batch has: its bytes are the caller's again when Write returns.
+// recordsOf copies the batch, since its bytes belong to the caller again when Write returns.
 func (l *slotLog) recordsOf(b *change.Batch) (records []record) {
 	part := record{place: l.place, epoch: l.epoch, seq: b.Seq}
 	for _, m := range b.Malformed {
@@ -110,7 +110,7 @@ func (l *slotLog) recordsOf(b *change.Batch) (records []record) {
 	return append(records, part)
 }
 
-// tail hands on the slot's batches after seq, as the log was when it was opened.
+// tail visits the slot's batches after seq, up to the end that the log had when it was opened.
 func (l *slotLog) tail(ctx context.Context, seq uint64, visit func(*sinks.Recovered) error) error {
 	return batches(l.read, func(b *batch) error {
 		if b.place != l.place || b.seq <= seq {
@@ -124,5 +124,5 @@ func (l *slotLog) tail(ctx context.Context, seq uint64, visit func(*sinks.Recove
 	})
 }
 
-// Close has nothing to end: a batch without its mark is none.
+// Close does nothing: a batch without its mark does not count.
 func (l *slotLog) Close() error { return nil }

@@ -136,8 +136,8 @@ func (s *Sink) compare(ctx context.Context, db interface {
 		Setting: "KUBECDC_SINK_POSTGRES"}
 }
 
-// Meet compares as Open does.
-func (s *Sink) Meet(ctx context.Context, _ int, _ sinks.Durable) error {
+// VerifyCluster compares as Open does.
+func (s *Sink) VerifyCluster(ctx context.Context, _ int, _ sinks.Durable) error {
 	err := s.compare(ctx, s.db)
 	var other *sinks.OtherClusterError
 	if errors.As(err, &other) {

@@ -132,7 +132,7 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	}
 	write(t, log, &change.Batch{Epoch: 2, Seq: 8})
 	log, _ = openTail(t, sink, 0, 3, sinks.Durable{New: true})
-	past, err := log.Past(t.Context(), sinks.Wanted{Stream: func(change.StreamID) bool { return true }})
+	past, err := log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	if want := map[string]string{"deployments.apps": "77", "pods": "7", "quiet": ""}; !reflect.DeepEqual(stands, want) {
 		t.Errorf("positions are %v, want %v", stands, want)
 	}
-	folded, err := past.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Folded) {})
+	folded, err := past.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
 	if err != nil || folded.Records != 8 || past.Seq != 8 {
 		t.Errorf("%d objects, batch %d, error %v; want 8 of both", folded.Records, past.Seq, err)
 	}

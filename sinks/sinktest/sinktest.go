@@ -1,5 +1,5 @@
-// Package sinktest holds the tests that every sinks.Sink that can be read back must pass: what it may forget and repeat, and what it
-// may not. It knows the interface only.
+// Package sinktest is the contract suite: the tests that every sinks.Sink must pass that can be read back. It knows only the
+// interface.
 package sinktest
 
 import (
@@ -17,51 +17,51 @@ import (
 
 // Place is one empty destination.
 type Place struct {
-	// Connect gives a sink that writes to it, each time as a new process would; the suite closes it.
+	// Connect returns a sink that writes to it, as a new process would. The suite closes the sink.
 	Connect func(t *testing.T) sinks.Sink
-	// Another connects as a process that exports another cluster of the same name, or of another name.
+	// Another connects as a process that exports another cluster, of the same or another name.
 	Another func(t *testing.T, cluster, uid string) sinks.Sink
-	// DeadLetters reads what could not be read, as any other program finds it there.
+	// DeadLetters reads the malformed events, as any other consumer finds them.
 	DeadLetters func(t *testing.T) []change.Malformed
 }
 
-// Fresh makes a destination.
-type Fresh func(t *testing.T) Place
+// NewPlace makes an empty destination.
+type NewPlace func(t *testing.T) Place
 
 // Run runs the suite.
-func Run(t *testing.T, fresh Fresh) {
+func Run(t *testing.T, newPlace NewPlace) {
 	for _, tc := range []struct {
 		name string
 		test func(*testing.T, *world)
 	}{
 		{"a new slot has nothing to recover", newSlot},
-		{"its identity is its own", identity},
+		{"the identity is the same for all processes, and differs between logs", identity},
 		{"a batch is recovered by the next owner", recoverBatch},
-		{"what the checkpoint knows is not recovered", knownIsNotRecovered},
+		{"batches that the checkpoint has are not recovered", knownIsNotRecovered},
 		{"only newer batches are recovered, oldest first", onlyNewer},
 		{"batch numbers go on under a new owner", goOn},
 		{"an older owner is fenced", fenceOlder},
 		{"an older owner can't open the slot again", olderCantOpen},
 		{"a batch without changes moves its positions", noChanges},
-		{"what can't be read is kept as it came", malformed},
+		{"malformed events are kept byte for byte", malformed},
 		{"changes of an object keep their order", order},
-		{"slots do not see each other", slotsAreSeparate},
-		{"a large batch is recovered whole", largeBatch},
+		{"slots are independent of each other", slotsAreSeparate},
+		{"a large batch is recovered completely", largeBatch},
 		{"a cancelled write is all or nothing", cancelled},
-		{"another cluster of the same name is refused, and disturbs nobody", anotherCluster},
+		{"another cluster of the same name is refused, and fences nobody", anotherCluster},
 		{"another cluster of the same name is refused in a slot that is new to the log", anotherClusterElsewhere},
-		{"the past of an empty log is empty", emptyPast},
-		{"the past is the last state of each object, whichever slots it was written by", pastOfSlots},
-		{"the past of a stream follows its last list", pastOfLists},
-		{"the past leaves other clusters out", pastOfClusters},
-		{"the past goes on where it ends", goOnFromPast},
-		{"recovery is the same however often it is repeated", recoverTwice},
-		{"a tail that was broken off is read on from there", brokenOff},
-		{"an owner that is fenced while it reads the tail reads its own, and writes no more", fencedInTheTail},
-		{"a long tail takes the memory of a batch", longTail},
+		{"the state of an empty log is empty", emptyState},
+		{"the state has the last change of each object, whichever slot wrote it", stateOfSlots},
+		{"the state of a stream follows its last list", stateOfLists},
+		{"the state leaves other clusters out", stateOfClusters},
+		{"an owner goes on from the state of the log", goOnFromState},
+		{"recovery can be repeated", recoverTwice},
+		{"the next owner reads on where reading the tail ended", brokenOff},
+		{"an owner that is fenced while it reads the tail reads its own tail, and writes no more", fencedInTheTail},
+		{"a long tail needs the memory of one batch", longTail},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			tc.test(t, &world{fresh, fresh(t)})
+			tc.test(t, &world{newPlace, newPlace(t)})
 		})
 	}
 }
@@ -81,7 +81,7 @@ func identity(t *testing.T, w *world) {
 	if again, err := w.sink(t).Identity(t.Context()); again != first {
 		t.Errorf("another process has it as %q, not %q: %v", again, first, err)
 	}
-	elsewhere := &world{w.fresh, w.fresh(t)}
+	elsewhere := &world{w.newPlace, w.newPlace(t)}
 	if other, err := elsewhere.sink(t).Identity(t.Context()); err != nil || other == first {
 		t.Errorf("another place has the same identity %q, %v", other, err)
 	}
@@ -161,7 +161,7 @@ func noChanges(t *testing.T, w *world) {
 	wantBatches(t, recovered, b)
 }
 
-// malformed: it is part of the batch like any change, but nothing that a checkpoint would have to know.
+// malformed: a malformed event is part of the batch, but it is not recovered, since the checkpoint does not need it.
 func malformed(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	large := append(bytes.Repeat([]byte("\xff\x00{"), 900_000), 'z')
@@ -213,7 +213,7 @@ func slotsAreSeparate(t *testing.T, w *world) {
 	wantBatches(t, recovered, b)
 	d := batch(1, 2, object("b", 12))
 	d.Slot = 64
-	w.write(t, other, d) // was not fenced with the other slot
+	w.write(t, other, d) // it was not fenced with the other slot
 	_, recovered = w.open(t, 64, 2, sinks.Durable{})
 	wantBatches(t, recovered, c, d)
 }
@@ -230,8 +230,7 @@ func largeBatch(t *testing.T, w *world) {
 	wantBatches(t, recovered, b)
 }
 
-// cancelled ends writes at different moments. Whatever their error said, the next owner finds each batch whole
-// or not at all.
+// cancelled ends writes at different moments. Whatever their error was, the next owner finds each batch complete or not at all.
 func cancelled(t *testing.T, w *world) {
 	var from sinks.Durable
 	for epoch := int64(1); epoch < 9; epoch++ {
@@ -252,7 +251,7 @@ func cancelled(t *testing.T, w *world) {
 	}
 }
 
-// numbered is a batch of which each epoch writes another.
+// numbered is a batch with objects that depend on the epoch.
 func numbered(epoch int64, seq uint64) *change.Batch {
 	var changes []change.Change
 	for i := range 50 {

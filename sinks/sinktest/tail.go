@@ -10,7 +10,7 @@ import (
 	"kubecdc/sinks"
 )
 
-// brokenOff ends the reading of a tail at one batch after another: each next owner finds the rest, and nothing twice.
+// brokenOff ends reading a tail after each batch in turn: each next owner finds the rest, and nothing twice.
 func brokenOff(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	var want []*change.Batch
@@ -66,7 +66,7 @@ func fencedInTheTail(t *testing.T, w *world) {
 	wantBatches(t, recovered, append(want, fourth)...)
 }
 
-// longTail has 24 MB, in batches of 1 MB.
+// longTail reads a tail of 24 MB in batches of 1 MB.
 func longTail(t *testing.T, w *world) {
 	const batches, changes, size, most = 24, 50, 20_000, 12 << 20
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
@@ -95,7 +95,7 @@ func longTail(t *testing.T, w *world) {
 	}
 }
 
-// held is the size of what is reachable.
+// held is the size of the reachable heap.
 func held() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -16,13 +16,13 @@ import (
 	"kubecdc/sinks"
 )
 
-// world is one destination and the processes that write to it.
+// world is one destination, and makes the processes that write to it.
 type world struct {
-	fresh Fresh
-	place Place
+	newPlace NewPlace
+	place    Place
 }
 
-// sink is a new process.
+// sink connects as a new process.
 func (w *world) sink(t *testing.T) sinks.Sink {
 	t.Helper()
 	s := w.place.Connect(t)
@@ -41,7 +41,7 @@ func (w *world) another(t *testing.T, cluster, uid string) sinks.Sink {
 	return s
 }
 
-// open takes a slot as a new process does. Earlier owners are neither closed nor told.
+// open acquires a slot as a new process does, and reads the tail. Earlier owners stay open.
 func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (sinks.Log, []sinks.Recovered) {
 	t.Helper()
 	opened := w.opened(t, slot, epoch, from)
@@ -52,7 +52,7 @@ func (w *world) open(t *testing.T, slot int, epoch int64, from sinks.Durable) (s
 	return opened.Log, recovered
 }
 
-// opened takes a slot and reads nothing back yet.
+// opened acquires a slot, and does not read the tail.
 func (w *world) opened(t *testing.T, slot int, epoch int64, from sinks.Durable) *sinks.Opened {
 	t.Helper()
 	opened, err := w.sink(t).Open(t.Context(), slot, epoch, from)
@@ -63,7 +63,7 @@ func (w *world) opened(t *testing.T, slot int, epoch int64, from sinks.Durable) 
 	return opened
 }
 
-// Tail reads a whole tail into memory, and what the log has lost.
+// Tail reads a whole tail into memory, and returns what the log has lost.
 func Tail(ctx context.Context, opened *sinks.Opened) (all []sinks.Recovered, lost *sinks.LostTailError, err error) {
 	err = opened.Tail(ctx, func(r *sinks.Recovered) error {
 		kept := *r
@@ -89,7 +89,7 @@ func (w *world) write(t *testing.T, log sinks.Log, b *change.Batch) change.Offse
 	return offsets
 }
 
-// began is when the tests' changes happen: now, since a broker may compact what is older than the history at any moment.
+// began is the time of the tests' changes: now, since a broker may compact older records at any moment.
 var began = time.Now().Truncate(time.Millisecond)
 
 var (
@@ -97,7 +97,7 @@ var (
 	nodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
 )
 
-// object is the creation of one; those whose name begins with b are cluster-scoped.
+// object is the creation of an object. Objects whose name begins with b are cluster-scoped.
 func object(name string, rv int) change.Change { return padded(name, rv, 10) }
 
 func padded(name string, rv, size int) change.Change {
@@ -114,7 +114,7 @@ func padded(name string, rv, size int) change.Change {
 	return c
 }
 
-// gone makes the deletion of an object.
+// gone is the deletion of an object.
 func gone(c change.Change) change.Change {
 	c.Op, c.Before, c.After = change.Delete, c.After, nil
 	return c
@@ -131,7 +131,7 @@ func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 	}
 }
 
-// wantBatches compares what the interface promises of recovered batches. Between objects there is no order.
+// wantBatches compares the fields that recovered batches must have. There is no order between objects.
 func wantBatches(t *testing.T, got []sinks.Recovered, want ...*change.Batch) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -198,7 +198,7 @@ func wantChange(t *testing.T, key string, got, want change.Change) {
 	}
 }
 
-// wantMalformed compares as far as text can hold the reason.
+// wantMalformed compares malformed events, with the part of the reason that a text column can hold.
 func wantMalformed(t *testing.T, got, want []change.Malformed) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -213,7 +213,7 @@ func wantMalformed(t *testing.T, got, want []change.Malformed) {
 	}
 }
 
-// asText is the part of s before what a text column may not hold.
+// asText is the part of s before the first character that a text column does not accept.
 func asText(s string) string {
 	if end := strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || r == 0 }); end >= 0 {
 		return s[:end]

@@ -11,10 +11,10 @@ import (
 
 type fields = map[string]json.RawMessage
 
-// bookkeeping changes with every write and says nothing.
+// bookkeeping are fields that change with every write.
 var bookkeeping = map[string]bool{"metadata.resourceVersion": true, "metadata.managedFields": true, "metadata.generation": true}
 
-// changedPaths names the fields of two levels that differ: "spec.replicas", "data.key". Nil when one of the
+// changedPaths names the fields that differ, down to two levels: "spec.replicas", "data.key". It is nil if one of the
 // images is not a JSON object.
 func changedPaths(before, after []byte) []string {
 	var paths []string
@@ -36,7 +36,7 @@ func changedPaths(before, after []byte) []string {
 	return paths
 }
 
-// changedFields names, in order, the fields of two objects that are not the same bytes.
+// changedFields names, sorted, the fields whose bytes differ in two objects.
 func changedFields(before, after []byte) []string {
 	var b, a fields
 	if json.Unmarshal(before, &b) != nil || json.Unmarshal(after, &a) != nil {
@@ -49,7 +49,7 @@ func changedFields(before, after []byte) []string {
 	})
 }
 
-// summary is short whatever changed.
+// summary names a few of the paths.
 func summary(paths []string) string {
 	const most = 4
 	if len(paths) > most {

@@ -1,8 +1,8 @@
 // Package stdout writes the changes to a terminal or a pipe: to look at a cluster, and to try kubecdc out. It is
-// not durable: nothing is recovered and nobody is fenced, so the lines of a batch that was written but not yet
-// checkpointed are written again after a crash; and what the reader of the pipe had not read is gone.
+// not durable: it reads nothing back and fences nobody. So the lines of a batch that was written but not yet checkpointed are
+// written again after a crash; and lines that the reader of the pipe had not read are lost.
 //
-// On a pipe each line is a JSON object. A change has op; a control record and what could not be read have type, and no op.
+// On a pipe each line is a JSON object. A change has op; a control record or a malformed event has type, and no op.
 package stdout
 
 import (
@@ -21,20 +21,20 @@ import (
 	"kubecdc/sinks"
 )
 
-// Kind is the sink's.
+// Kind describes the sink.
 var Kind = sinks.Kind{Name: "stdout", Stdout: true}
 
-// Format is how a change is shown.
+// Format is how changes are printed.
 type Format string
 
 // The formats.
 const (
 	Auto Format = ""     // Text on a terminal, JSON elsewhere
-	JSON Format = "json" // the envelope's value, one change a line; control records likewise
-	Text Format = "text" // one short line a change, coloured where the terminal has colours
+	JSON Format = "json" // the envelope's value, one line for each change or control record
+	Text Format = "text" // one short line for each change, coloured if the terminal has colours
 )
 
-// Options are all optional but the envelope.
+// Options are all optional except the envelope.
 type Options struct {
 	Envelope change.Envelope
 	Out      io.Writer // default os.Stdout
@@ -45,14 +45,14 @@ type Options struct {
 type Sink struct {
 	sinks.NoServer
 
-	mu    sync.Mutex // the lines of one batch stand together
+	mu    sync.Mutex // so that the lines of one batch are together
 	out   *bufio.Writer
 	lines lines
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
-// lines shows changes, control records and what could not be read; one that shows nothing appends nothing.
+// lines formats changes, control records and malformed events. It appends nothing for one that is not printed.
 type lines interface {
 	change(dst []byte, c *change.Change) []byte
 	control(dst []byte, c *change.Control) []byte
@@ -77,24 +77,23 @@ func isTerminal(w io.Writer) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// Open recovers nothing.
+// Open reads nothing back.
 func (s *Sink) Open(context.Context, int, int64, sinks.Durable) (*sinks.Opened, error) {
 	return &sinks.Opened{Log: &log{s}, Tail: sinks.NoTail}, nil
 }
 
-// Meet finds nothing: nobody can tell what was written before.
-func (s *Sink) Meet(context.Context, int, sinks.Durable) error { return nil }
+// VerifyCluster accepts every cluster, since nothing can be read back.
+func (s *Sink) VerifyCluster(context.Context, int, sinks.Durable) error { return nil }
 
-// Identity is the same wherever the lines go: nobody can tell.
+// Identity is always the same, since nobody knows where the lines go.
 func (s *Sink) Identity(context.Context) (string, error) { return Kind.Name, nil }
 
-// Close leaves the file open: it is not ours.
+// Close leaves the file open, since the sink did not open it.
 func (s *Sink) Close() error { return nil }
 
 type log struct{ sink *Sink }
 
-// Write shows the batch's changes and what could not be read, and of its control records those that a reader must
-// know.
+// Write prints the batch's changes and malformed events, and those of its control records that a reader needs.
 func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -119,8 +118,8 @@ func (l *log) Write(ctx context.Context, b *change.Batch) (change.Offsets, error
 	return nil, nil
 }
 
-// controls writes the control records of a batch that end something, which stand after its changes, or the others. Only a
-// terminal or a pipe has one order for all: what is told of an end holds of all lines before it.
+// controls prints a batch's control records: with ends set those that end a snapshot or a stream, which come after the changes,
+// otherwise the others. A terminal or a pipe has one order for all lines, so an end holds for all lines before it.
 func (s *Sink) controls(b *change.Batch, ends bool) {
 	var line []byte
 	for _, c := range b.Controls {
@@ -132,36 +131,36 @@ func (s *Sink) controls(b *change.Batch, ends bool) {
 	}
 }
 
-// Past is empty, as for a log that was never written to.
-func (l *log) Past(context.Context, sinks.Wanted) (*sinks.Past, error) {
-	fold := func(context.Context, func(*change.Change) error, func(sinks.Folded)) (f sinks.Folded, err error) {
+// State is empty, as that of a log without records.
+func (l *log) State(context.Context, sinks.Selection) (*sinks.State, error) {
+	fold := func(context.Context, func(*change.Change) error, func(sinks.Progress)) (f sinks.Progress, err error) {
 		return
 	}
-	return &sinks.Past{Fold: fold}, nil
+	return &sinks.State{Fold: fold}, nil
 }
 
 func (l *log) Close() error { return nil }
 
-// jsonLines shows what Kafka's readers would see as the record's value.
+// jsonLines prints what Kafka's consumers would get as the record's value.
 type jsonLines struct{ envelope change.Envelope }
 
 func (j *jsonLines) change(dst []byte, c *change.Change) []byte {
 	return append(j.envelope.AppendValue(dst, c), '\n')
 }
 
-// control shows what Kafka's readers would see as the value of a record of the control topic. What only tells how far the log
-// is (batch, watermark) or who writes it (open, layout) is left out.
+// control prints what Kafka's consumers would get as the value of a control record. It leaves out records about the progress of
+// the log (batch, watermark) and its writers (open, layout).
 func (j *jsonLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
 	case change.ControlBatch, change.ControlWatermark, change.ControlOpen, change.ControlLayout:
 		return dst
 	}
 	c.Cluster = j.envelope.Cluster
-	text, _ := json.Marshal(c) // strings and numbers always can be
+	text, _ := json.Marshal(c) // strings and numbers can always be marshalled
 	return append(append(dst, text...), '\n')
 }
 
-// malformed has the bytes as text where they are text, else in base64.
+// malformed prints the bytes as text if they are text, otherwise in base64.
 func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {
 	line := struct {
 		Type    string `json:"type"`
@@ -176,6 +175,6 @@ func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {
 	} else {
 		line.Base64 = m.Bytes
 	}
-	text, _ := json.Marshal(&line) // strings and bytes always can be
+	text, _ := json.Marshal(&line) // strings and bytes can always be marshalled
 	return append(append(dst, text...), '\n')
 }

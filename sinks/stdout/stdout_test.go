@@ -68,7 +68,7 @@ func TestMalformed(t *testing.T) {
 	if got := show(t, JSON, b); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := show(t, Text, b); !strings.Contains(got, `malformed pods: 10 bytes from the API server can't be read: not an object: "{\"kind\":5}"`) {
+	if got := show(t, Text, b); !strings.Contains(got, `malformed pods: 10 bytes from the API server can't be parsed: not an object: "{\"kind\":5}"`) {
 		t.Error(got)
 	}
 }
@@ -113,10 +113,10 @@ func TestPipeGetsControlRecords(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		if line.Op == "" && (line.Cluster != "prod" || line.Stream == "" || line.Epoch != 3 || line.Batch != 9) {
-			t.Errorf("a control record is told as %s", text)
+			t.Errorf("a control record is printed as %s", text)
 		}
 		if line.Type == change.ControlGap && (line.Gap == nil || line.Gap.Complete || line.Gap.Reason != "compacted") {
-			t.Errorf("the gap is told as %s", text)
+			t.Errorf("the gap is printed as %s", text)
 		}
 		kinds = append(kinds, line.Op+line.Type)
 	}

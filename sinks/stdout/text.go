@@ -10,7 +10,7 @@ import (
 	"kubecdc/change"
 )
 
-// textLines shows a change as one line:
+// textLines prints a change as one line:
 //
 //	15:04:05 updated pods default/web-1 (1234) spec.replicas, status
 type textLines struct {
@@ -53,7 +53,7 @@ func (t *textLines) change(dst []byte, c *change.Change) []byte {
 	return append(dst, '\n')
 }
 
-// what says in short what an update changed, and where a change was not seen live.
+// what says which fields an update changed, and that a change was inferred or recovered.
 func (t *textLines) what(c *change.Change) string {
 	var words []string
 	if c.Op == change.Update && c.Before != nil {
@@ -71,7 +71,7 @@ func (t *textLines) what(c *change.Change) string {
 // words are those of control records, as wide as those of changes.
 var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  "}
 
-// control shows what a reader would misread the stream without: gaps, errors, the end of a snapshot.
+// control prints what a reader needs to understand the stream: gaps, errors, the end of a snapshot.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	at := clock(time.UnixMilli(c.TimeMs))
 	switch c.Type {
@@ -80,7 +80,7 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	case change.ControlStreamError, change.ControlStreamEnd:
 		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint(words[c.Type]), c.Stream, c.Cause)
 	case change.ControlStreamRecovered, change.ControlStreamResume:
-		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: goes on: %s", c.Stream, c.Cause))
+		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: resumes: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:
 		objects := "all"
 		if c.Objects != nil {
@@ -103,17 +103,17 @@ func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
 		c.Stream, c.Gap.From, c.Gap.To, c.Gap.Recovered, c.Gap.Inferred, verdict)
 }
 
-// malformed shows how much can't be read, and why.
+// malformed prints how long a malformed event is, how it begins, and why it can't be parsed.
 func (t *textLines) malformed(dst []byte, m *change.Malformed) []byte {
 	const most = 60
 	begins := m.Bytes[:min(len(m.Bytes), most)]
-	return fmt.Appendf(dst, "%s %s %s: %d bytes from the API server can't be read: %s: %q\n", clock(time.Now()),
+	return fmt.Appendf(dst, "%s %s %s: %d bytes from the API server can't be parsed: %s: %q\n", clock(time.Now()),
 		t.alert.Sprint("malformed"), m.Stream, len(m.Bytes), m.Reason, begins)
 }
 
 func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 
-// column pads to the widest so far.
+// column pads a text to the widest so far.
 func column(width *int, text string) string {
 	*width = max(*width, min(len(text), columnLimit))
 	return fmt.Sprintf("%-*s", *width, text)

@@ -62,7 +62,7 @@ func brokerAway(t *testing.T, w *World, e *Exporter, bufferBytes float64) {
 	if !strings.Contains(wrong, "check that the brokers run") || bytes > bufferBytes || items == 0 {
 		t.Errorf("after 20 s: %s; %v items, %v bytes are buffered", wrong, items, bytes)
 	}
-	e.wantLogged(t, "Kafka does not accept it yet", "check that the brokers run")
+	e.wantLogged(t, "a request to Kafka does not succeed", "check that the brokers run")
 	must(t, w.Kafka.Start(context.Background()))
 	started := time.Now()
 	e.awaitWell(t, "the broker was away")
@@ -100,7 +100,7 @@ func topicDeleted(t *testing.T, w *World, e *Exporter, writer *Writer, kinds []K
 	writer.Run(60)
 	w.AwaitComplete(t, writer, kinds)
 	e.awaitWell(t, "a topic was deleted")
-	e.wantLogged(t, topic, "the topic is not there")
+	e.wantLogged(t, topic, "the topic does not exist")
 	t.Logf("a topic was deleted: made anew and complete after %.1fs", time.Since(started).Seconds())
 	log := w.Read(t)
 	wantLossSaid(t, log, topic, Secrets)

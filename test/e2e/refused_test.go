@@ -51,7 +51,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	writer.Run(40)
 	e := StartExporter(t, "the exporter", w.Env)
 	e.AwaitReady(t)
-	e.awaitRefused(t, "stream configmaps: make ready topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
+	e.awaitRefused(t, "stream configmaps: prepare topic e2e.configmaps: create: ", "Topic Authorization Failed", "grant")
 	e.awaitRefused(t, "stream secrets: write ", "stub", "raise max.message.bytes")
 	writer.Run(40)
 	w.AwaitComplete(t, writer, well)
@@ -131,11 +131,11 @@ func readingIsMissed(t *testing.T, w *World) {
 	}
 	command := "kafka-acls.sh --bootstrap-server " + w.Kafka.SASLBrokers[0] +
 		" --add --allow-principal 'User:kubecdc' --operation Read --topic 'e2e.' --resource-pattern-type prefixed"
-	demand(1, "read, which the next start needs, e2e.configmaps, e2e.control, e2e.dead-letter, ", "grant Read on topics e2e.*", command)
+	demand(1, "read, which each start needs, e2e.configmaps, e2e.control, e2e.dead-letter, ", "grant Read on topics e2e.*", command)
 	e := StartExporter(t, "one that may not read", w.Env)
 	e.awaitRefused(t, "sink: slot 0: ", "read topic e2e.control: ", "grant")
 	e.Kill()
-	demand(1, "read, which the next start needs, e2e.configmaps, e2e.control, ", command) // which is there now
+	demand(1, "read, which each start needs, e2e.configmaps, e2e.control, ", command) // which is there now
 	w.grant(t, kadm.OpRead)
 	demand(0, "sink")
 }

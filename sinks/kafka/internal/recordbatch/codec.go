@@ -16,7 +16,7 @@ type Codec interface {
 	appendTo(dst, src []byte) ([]byte, error)
 }
 
-// NewCodec makes the codec of a name: none, which is nil, gzip, snappy, lz4 or zstd, the default.
+// NewCodec returns the codec of a name: none (nil), gzip, snappy, lz4 or zstd (the default).
 func NewCodec(name string) (Codec, error) {
 	switch name {
 	case "", "zstd":
@@ -35,8 +35,8 @@ func NewCodec(name string) (Codec, error) {
 
 // zstdCodec uses EncodeAll, which needs no stream and no copy. What repeats in a batch of objects repeats within a
 // few of them: a window of 256 KiB finds it, and stays in the processor's cache, where the default of 4 MiB held 8 MB
-// of history for nothing. The window is named before the level, which would otherwise halve the blocks: each has
-// tables of its own, which cost a tenth of the time. One encoder serves all slots, 200,000 changes a second.
+// of history without a gain. The option for the window comes before that for the level, which would otherwise halve the blocks:
+// each has tables of its own, which cost a tenth of the time. One encoder serves all slots: 200,000 changes a second.
 type zstdCodec struct{ enc *zstd.Encoder }
 
 func newZstd() (Codec, error) {
@@ -49,7 +49,7 @@ func (z zstdCodec) bits() int16 { return int16(compress.Zstd) }
 
 func (z zstdCodec) appendTo(dst, src []byte) ([]byte, error) { return z.enc.EncodeAll(src, dst), nil }
 
-// streamCodec is one of kafka-go's, which frame snappy and lz4 as Kafka's readers expect.
+// streamCodec is a codec of kafka-go, which frames snappy and lz4 as Kafka's consumers expect.
 type streamCodec struct{ compress.Codec }
 
 func (s streamCodec) bits() int16 { return int16(s.Code()) }

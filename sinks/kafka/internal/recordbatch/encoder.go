@@ -1,5 +1,5 @@
-// Package recordbatch encodes Kafka's record batches with the number, epoch and sequence of their producer, which kafka-go's
-// writer can't set: what an idempotent or transactional producer sends. It knows nothing of brokers, nor of what records hold.
+// Package recordbatch encodes Kafka's record batches (message format 2, KIP-98) with the id, epoch and sequence number of an
+// idempotent or transactional producer, which kafka-go's writer can't set. It knows nothing of brokers, nor of what records hold.
 package recordbatch
 
 import (
@@ -9,7 +9,7 @@ import (
 )
 
 // The record batch, magic 2 (https://kafka.apache.org/documentation/#recordbatch). Offsets are from the start of
-// our buffer, which begins with the 4-byte size of the record set, as a produce request wants it.
+// the buffer, which begins with the 4-byte size of the record set, as a produce request wants it.
 const (
 	atBaseOffset      = 4  // int64
 	atLength          = 12 // int32, of what follows
@@ -26,7 +26,7 @@ const (
 	atCount           = 61 // int32
 	atRecords         = 65
 
-	// SizePrefix is the length of what stands before the batch in what Seal gives.
+	// SizePrefix is the length of the size that precedes the batch in the buffer of Seal.
 	SizePrefix = 4
 
 	transactionalBit = 1 << 4
@@ -64,7 +64,7 @@ type Encoder struct {
 // NewEncoder makes an encoder; a nil codec compresses nothing.
 func NewEncoder(c Codec) *Encoder { return &Encoder{codec: c} }
 
-// Producer is what a batch says of its producer.
+// Producer are the fields of a batch about its producer.
 type Producer struct {
 	ID            int64
 	Epoch         int16
@@ -87,7 +87,7 @@ func (e *Encoder) Size() int { return len(e.plain) - SizePrefix }
 // Count is how many records the batch has.
 func (e *Encoder) Count() int { return e.count }
 
-// Append adds a record, and keeps nothing of it.
+// Append encodes a record. It keeps no reference to it.
 func (e *Encoder) Append(r *Record) {
 	if e.count == 0 {
 		e.firstTime, e.maxTime = r.Time, r.Time
@@ -116,8 +116,8 @@ func (e *Encoder) Append(r *Record) {
 	e.count++
 }
 
-// Seal compresses the records into the buffer, where that makes them smaller, and fills in the header. Where it
-// does not, the encoder gives away its own buffer and goes on with the other: nothing is copied.
+// Seal compresses the records into the buffer and fills in the header. If compression does not make them smaller, it returns the
+// encoder's own buffer, uncompressed, and keeps the other: nothing is copied.
 func (e *Encoder) Seal(buffer []byte, m Producer) ([]byte, error) {
 	b, attributes := buffer, int16(0)
 	if e.codec != nil {

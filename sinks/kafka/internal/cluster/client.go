@@ -1,0 +1,111 @@
+// Package cluster sends requests to a Kafka cluster over kafka-go's connections, and repeats them until their outcome is known:
+// kafka-go gives each error to its caller. It decides by error code which errors are retried (errors.go), after the tables of the
+// protocol guide (https://kafka.apache.org/protocol#protocol_error_codes). What kafka-go answers from its own view of the cluster
+// is asked of a broker where the difference matters (metadata.go, deleted.go).
+//
+// It knows nothing of what the topics hold. Every request that it repeats must be idempotent.
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// Options say how to connect. All are required except SASL.
+type Options struct {
+	Brokers        []string // host:port
+	ClientID       string
+	Dial           func(ctx context.Context, network, address string) (net.Conn, error)
+	SASL           sasl.Mechanism
+	RequestTimeout time.Duration // for one answer, after which the request is sent again
+	// ReplicationFactor is that of topics to be created; -1: the broker's default (KIP-464).
+	ReplicationFactor int
+	Logger            *slog.Logger
+	Stuck             func(error)        // gets an error that has lasted for 2 s, then every 5 s; nil when nothing is stuck any more
+	Hint              func(error) string // what the user can do about an error; may be empty
+}
+
+// Client sends requests. kafka-go's Transport keeps the connections and a view of the cluster.
+type Client struct {
+	Options
+	addr      net.Addr
+	transport *kafka.Transport
+	api       *kafka.Client
+
+	mu        sync.Mutex
+	refreshed time.Time          // when the view of the cluster was last dropped
+	stuck     map[*Attempts]bool // operations that have been retried for long
+}
+
+const (
+	// metadataTTL is long because the transport asks for every topic of the cluster. The client asks again when a
+	// request shows that the view is old.
+	metadataTTL = 30 * time.Second
+	// idleTimeout is short because kafka-go holds a view that was dropped until then. Probes keep connections open.
+	idleTimeout = 20 * time.Second
+	// refreshEvery keeps many writers from dropping the view that another has just fetched.
+	refreshEvery = 200 * time.Millisecond
+)
+
+// New does not connect: the first request does.
+func New(o Options) *Client {
+	c := &Client{Options: o, addr: kafka.TCP(o.Brokers...), stuck: map[*Attempts]bool{}}
+	c.transport = &kafka.Transport{
+		ClientID: o.ClientID, Dial: o.Dial, SASL: o.SASL,
+		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: idleTimeout,
+	}
+	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport}
+	return c
+}
+
+// Close closes the connections.
+func (c *Client) Close() { c.transport.CloseIdleConnections() }
+
+// RoundTrip sends one request once and waits for at most the request timeout.
+func (c *Client) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
+	defer cancel()
+	return c.transport.RoundTrip(ctx, c.addr, req)
+}
+
+// refresh drops connections and the view of the cluster, so that the next request makes new ones.
+// Requests that are under way are not disturbed.
+func (c *Client) refresh() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.refreshed) >= refreshEvery {
+		c.transport.CloseIdleConnections()
+		c.refreshed = time.Now()
+	}
+}
+
+// Coordinator gives the broker that coordinates a transactional id.
+func (c *Client) Coordinator(ctx context.Context, transactionalID string) (broker int32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
+	defer cancel()
+	res, err := c.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{
+		Key: transactionalID, KeyType: kafka.CoordinatorKeyTypeTransaction})
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return -1, fmt.Errorf("find the transaction coordinator: %w", err)
+	}
+	return int32(res.Coordinator.NodeID), nil
+}
+
+// BrokerByID is for requests that go to a broker of their choice (protocol.BrokerMessage).
+func BrokerByID(c protocol.Cluster, id int32) (protocol.Broker, error) {
+	if b, ok := c.Brokers[id]; ok {
+		return b, nil
+	}
+	return protocol.Broker{}, fmt.Errorf("broker %d is not in the cluster", id)
+}

@@ -1,0 +1,172 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// Verdict is what to do after an error.
+type Verdict int
+
+const (
+	Fail     Verdict = iota // the request would fail again
+	Retry                   // the same request to the same broker may succeed soon
+	Refresh                 // the view of the cluster is old: fetch the metadata, then retry
+	Fenced                  // the producer is fenced: its epoch is no longer the newest
+	TooLarge                // the record batch is not accepted; a smaller one may be
+)
+
+// verdicts has the error codes that mean more than a failure, each with the reason.
+var verdicts = map[kafka.Error]Verdict{
+	kafka.RequestTimedOut:              Retry,   // acknowledgements are late; a repeated batch is recognised by its sequence
+	kafka.NetworkException:             Refresh, // the broker lost its connection to another
+	kafka.NotEnoughReplicas:            Retry,   // below min.insync.replicas until a replica is back; nothing was written
+	kafka.NotEnoughReplicasAfterAppend: Retry,   // written but not yet replicated; the repeat is recognised
+	kafka.KafkaStorageError:            Refresh, // a disk failed: another replica takes over
+	kafka.ThrottlingQuotaExceeded:      Retry,   // topic creation above the quota
+	kafka.InvalidMessage:               Retry,   // damaged on the way (CRC)
+
+	// The leader moved, or is being elected, or our view of the cluster is old.
+	kafka.UnknownTopicOrPartition: Refresh,
+	kafka.LeaderNotAvailable:      Refresh,
+	kafka.NotLeaderForPartition:   Refresh,
+	kafka.BrokerNotAvailable:      Refresh,
+	kafka.ReplicaNotAvailable:     Refresh,
+	kafka.FencedLeaderEpoch:       Refresh,
+	kafka.UnknownLeaderEpoch:      Refresh,
+	kafka.OffsetNotAvailable:      Retry, // the new leader has not yet settled its high watermark
+	kafka.UnknownTopicID:          Refresh,
+	kafka.NotController:           Refresh,
+
+	// The transaction coordinator is starting, moved, or still ends the previous transaction.
+	kafka.GroupLoadInProgress:          Retry,
+	kafka.GroupCoordinatorNotAvailable: Refresh,
+	kafka.NotCoordinatorForGroup:       Refresh,
+	kafka.ConcurrentTransactions:       Retry,
+
+	// There is a newer producer epoch. A newer producer of the transactional id has it; or the coordinator itself, which has
+	// aborted a transaction that was open for longer than its timeout.
+	kafka.ProducerFenced:       Fenced, // says the coordinator
+	kafka.InvalidProducerEpoch: Fenced, // says a partition's leader, or an older coordinator
+
+	// The broker does not know the producer, or not its transaction: the transactional id has expired
+	// (transactional.id.expiration.ms), or the broker has lost what it knew. A new producer is needed.
+	kafka.InvalidTransactionState:  Fail,
+	kafka.InvalidProducerIDMapping: Fail,
+	kafka.UnknownProducerId:        Fail,
+	kafka.OutOfOrderSequenceNumber: Fail,
+
+	kafka.MessageSizeTooLarge: TooLarge, // above max.message.bytes
+	kafka.RecordListTooLarge:  TooLarge, // above segment.bytes
+	kafka.InvalidRecord:       TooLarge, // a record breaks a rule of the topic
+}
+
+// Worse gives the error that matters more: one that is final over one that is retried.
+func Worse(a, b error) error {
+	switch {
+	case b == nil:
+		return a
+	case a == nil:
+		return b
+	}
+	if v := Judge(a); v == Retry || v == Refresh {
+		return b
+	}
+	return a
+}
+
+// Judge classifies an error of a request.
+func Judge(err error) Verdict {
+	var f *final
+	if errors.As(err, &f) {
+		return Fail
+	}
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return verdicts[code]
+	}
+	var own *Error
+	switch {
+	case errors.As(err, &own):
+		return Fail
+	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
+		return Refresh // our view of the cluster does not have it yet
+	case IsTrustError(err):
+		return Fail
+	}
+	// Anything else is the connection: refused, reset, closed, timed out. The outcome of the request is
+	// unknown; every request that is retried is idempotent.
+	return Refresh
+}
+
+// connectionRefused reports whether a connection was refused for its certificate or login, before any request.
+func connectionRefused(err error) bool {
+	return IsTrustError(err) || errors.Is(err, kafka.SASLAuthenticationFailed) ||
+		errors.Is(err, kafka.UnsupportedSASLMechanism) || errors.Is(err, kafka.IllegalSASLState)
+}
+
+// ErrCertificate marks (errors.Is) an error of Options.Dial: one side refused the other's certificate.
+var ErrCertificate = errors.New("a certificate is refused")
+
+// IsTrustError reports whether TLS failed for a reason that waiting does not cure.
+func IsTrustError(err error) bool {
+	var (
+		verify    *tls.CertificateVerificationError
+		authority x509.UnknownAuthorityError
+		header    tls.RecordHeaderError
+	)
+	return errors.Is(err, ErrCertificate) || errors.As(err, &verify) || errors.As(err, &authority) || errors.As(err, &header)
+}
+
+// Error is a request that failed for good.
+type Error struct {
+	Op   string // what was tried, on what
+	Err  error
+	Hint string // what the user can do; may be empty
+}
+
+func (e *Error) Error() string {
+	if e.Hint == "" {
+		return e.Op + ": " + e.Err.Error()
+	}
+	return e.Op + ": " + e.Err.Error() + " (" + e.Hint + ")"
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// NewError adds to an error what was tried and what the user can do. An error made by Final stays as it is.
+func (c *Client) NewError(op string, err error) error {
+	var f *final
+	if errors.As(err, &f) {
+		return f.error
+	}
+	return &Error{Op: op, Err: err, Hint: c.Hint(err)}
+}
+
+// Final makes an error of the caller's own that ends the attempts and is returned as it is.
+func Final(err error) error { return &final{err} }
+
+type final struct{ error }
+
+func (f *final) Unwrap() error { return f.error }
+
+// CodeError is nil for code 0.
+func CodeError(code int16) error {
+	if code == 0 {
+		return nil
+	}
+	return kafka.Error(code)
+}
+
+// WithText adds the broker's message to an error.
+func WithText(err error, text string) error {
+	if err == nil || text == "" {
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, text)
+}

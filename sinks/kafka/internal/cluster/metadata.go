@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+)
+
+// ID is the cluster's own id (cluster.id), whichever brokers were named.
+func (c *Client) ID(ctx context.Context) (string, error) {
+	m, err := c.RoundTrip(ctx, &metadata.Request{TopicNames: []string{}})
+	if err != nil {
+		return "", err
+	}
+	return m.(*metadata.Response).ClusterID, nil
+}
+
+// Topics names all topics that the user may see.
+func (c *Client) Topics(ctx context.Context) (names []string, err error) {
+	m, err := c.RoundTrip(ctx, &metadata.Request{})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range m.(*metadata.Response).Topics {
+		names = append(names, t.Name)
+	}
+	return names, nil
+}
+
+// Leaders gives the leader of each partition of a topic, as the client's view of the cluster has it. The error is
+// kafka.UnknownTopicOrPartition only where a broker says that there is no such topic.
+func (c *Client) Leaders(ctx context.Context, topic string) ([]int32, error) {
+	m, err := c.RoundTrip(ctx, &metadata.Request{TopicNames: []string{topic}})
+	if err != nil {
+		return nil, err
+	}
+	t := &m.(*metadata.Response).Topics[0]
+	if t.ErrorCode == int16(kafka.UnknownTopicOrPartition) {
+		return nil, c.whyUnknown(ctx, topic)
+	}
+	if t.ErrorCode != 0 {
+		return nil, CodeError(t.ErrorCode)
+	}
+	leaders := make([]int32, len(t.Partitions))
+	for _, p := range t.Partitions {
+		if int(p.PartitionIndex) < len(leaders) {
+			leaders[p.PartitionIndex] = p.LeaderID
+		}
+	}
+	return leaders, nil
+}
+
+// whyUnknown asks a broker about a topic that the client's view of the cluster does not have.
+func (c *Client) whyUnknown(ctx context.Context, topic string) error {
+	topics, err := c.Describe(ctx, []string{topic})
+	switch {
+	case err != nil:
+		return err
+	case len(topics) != 1:
+		return fmt.Errorf("topic %s: %w", topic, kafka.UnknownTopicOrPartition)
+	case topics[0].ErrorCode != 0:
+		return fmt.Errorf("topic %s: %w", topic, CodeError(topics[0].ErrorCode))
+	}
+	return fmt.Errorf("topic %s is not in the client's view of the cluster yet: %w", topic, kafka.LeaderNotAvailable)
+}
+
+// Describe asks a broker about topics, and which operations on them are allowed (KIP-430).
+func (c *Client) Describe(ctx context.Context, topics []string) ([]metadata.ResponseTopic, error) {
+	m, err := c.RoundTrip(ctx, &topicRequest{metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true}})
+	if err != nil {
+		return nil, err
+	}
+	return m.(topicResponse).Topics, nil
+}
+
+// NoTopic reports whether an error says that a topic is not known.
+func NoTopic(err error) bool {
+	return errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic)
+}
+
+// topicRequest passes by kafka-go's view of the cluster, in which a topic that may not be described looks as if it did
+// not exist. A broker tells the two apart. kafka-go sends on to a broker what is split, even into one part.
+type topicRequest struct{ metadata.Request }
+
+type topicResponse struct{ *metadata.Response }
+
+var (
+	_ protocol.Splitter = (*topicRequest)(nil)
+	_ protocol.Merger   = (*topicRequest)(nil)
+)
+
+func (r *topicRequest) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	return []protocol.Message{&r.Request}, r, nil
+}
+
+func (r *topicRequest) Merge(_ []protocol.Message, results []any) (protocol.Message, error) {
+	m, err := protocol.Result(results[0])
+	if err != nil {
+		return nil, err
+	}
+	return topicResponse{m.(*metadata.Response)}, nil
+}

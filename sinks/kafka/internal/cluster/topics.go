@@ -1,0 +1,90 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+)
+
+// CreateTopics asks the controller to create topics, or only to validate that, with the replication factor of the options.
+// Each topic's answer has its own error code.
+func (c *Client) CreateTopics(
+	ctx context.Context, validateOnly bool, topics ...createtopics.RequestTopic,
+) ([]createtopics.ResponseTopic, error) {
+	for i := range topics {
+		topics[i].ReplicationFactor = int16(c.ReplicationFactor)
+	}
+	request := createtopics.Request{ValidateOnly: validateOnly, TimeoutMs: int32(c.RequestTimeout.Milliseconds()), Topics: topics}
+	if !validateOnly {
+		m, err := c.RoundTrip(ctx, &request)
+		if err != nil {
+			return nil, err
+		}
+		return m.(*createtopics.Response).Topics, nil
+	}
+	m, err := c.RoundTrip(ctx, &validateRequest{request})
+	if err != nil {
+		return nil, err
+	}
+	return m.(validateResponse).Topics, nil
+}
+
+// TopicConfigs reads settings of topics. Those that the user may not read are in unread.
+func (c *Client) TopicConfigs(
+	ctx context.Context, topics []string, settings ...string,
+) (configs map[string]map[string]string, unread []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
+	defer cancel()
+	request := &kafka.DescribeConfigsRequest{}
+	for _, topic := range topics {
+		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: topic, ConfigNames: settings})
+	}
+	res, err := c.api.DescribeConfigs(ctx, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	configs = map[string]map[string]string{}
+	for _, r := range res.Resources {
+		switch {
+		case errors.Is(r.Error, kafka.TopicAuthorizationFailed):
+			unread = append(unread, r.ResourceName)
+			continue
+		case r.Error != nil:
+			return nil, nil, r.Error
+		}
+		configs[r.ResourceName] = map[string]string{}
+		for _, e := range r.ConfigEntries {
+			configs[r.ResourceName][e.ConfigName] = e.ConfigValue
+		}
+	}
+	return configs, unread, nil
+}
+
+// validateRequest keeps kafka-go from waiting until it sees the topics of a CreateTopics request, which it does even where
+// they were only to be validated: it knows such a request by the type of the answer.
+type validateRequest struct{ request createtopics.Request }
+
+type validateResponse struct{ *createtopics.Response }
+
+var (
+	_ protocol.Splitter = (*validateRequest)(nil)
+	_ protocol.Merger   = (*validateRequest)(nil)
+)
+
+func (r *validateRequest) ApiKey() protocol.ApiKey { return r.request.ApiKey() }
+
+func (r *validateRequest) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
+	return []protocol.Message{&r.request}, r, nil
+}
+
+func (r *validateRequest) Merge(_ []protocol.Message, results []any) (protocol.Message, error) {
+	m, err := protocol.Result(results[0])
+	if err != nil {
+		return nil, err
+	}
+	return validateResponse{m.(*createtopics.Response)}, nil
+}

@@ -1,0 +1,103 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"kubecdc/sinks/kafka/internal/cluster"
+)
+
+// The answer to a fetch is held in memory, decompressed, where it may be a hundred times larger than on the wire. So the size of
+// the next fetch follows from what the last answer held. A record batch that is larger than the size comes alone.
+const (
+	firstFetch = 128 << 10
+	maxFetch   = 4 << 20
+	fewBytes   = 2 << 20 // of keys and values
+	manyBytes  = 8 << 20
+)
+
+// Readable tests whether the user may read a topic. It fetches from an offset that no log has, so that nothing is sent. A
+// broker checks the right first, so the answer of one that does not lead the partition will do: the leader of a topic that was
+// just created does not for a moment.
+func Readable(ctx context.Context, c *cluster.Client, topic string) error {
+	return c.Try(ctx, "read topic "+topic, func(ctx context.Context) error {
+		_, err := fetchFrom(ctx, c, topic, 0, math.MaxInt64, 1)
+		if errors.Is(err, kafka.OffsetOutOfRange) || errors.Is(err, kafka.NotLeaderForPartition) {
+			return nil
+		}
+		return err
+	})
+}
+
+func (s *Reader) fetchOnce(ctx context.Context) error {
+	p, err := fetchFrom(ctx, s.client, s.Topic, s.Partition, s.next, s.fetchSize)
+	if errors.Is(err, kafka.OffsetOutOfRange) {
+		s.err = fmt.Errorf("offset %d: %w", s.next, ErrGone)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.bytes = 0
+	s.err = s.readAnswer(p.RecordSet.Records, p.HighWatermark)
+	s.resize()
+	if s.err == nil && s.empty {
+		return s.judgeEmpty(ctx, p.HighWatermark)
+	}
+	return nil
+}
+
+// judgeEmpty decides on an empty answer from before the last offset. Where the partition's leader has an offset after the
+// last, which it shows by accepting a fetch from there, the records wait for replicas that are away: the fetch is retried
+// for as long as those are. Where it has none, the records are lost.
+func (s *Reader) judgeEmpty(ctx context.Context, highWatermark int64) error {
+	_, err := fetchFrom(ctx, s.client, s.Topic, s.Partition, s.last+1, s.fetchSize)
+	switch {
+	case errors.Is(err, kafka.OffsetOutOfRange):
+		s.err = fmt.Errorf("the log ends at offset %d: %w", highWatermark, ErrGone)
+		return nil
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("offset %d is not replicated yet: %w", s.next, kafka.OffsetNotAvailable)
+}
+
+func fetchFrom(
+	ctx context.Context, c *cluster.Client, topic string, partition int32, offset int64, size int32,
+) (*fetch.ResponsePartition, error) {
+	m, err := c.RoundTrip(ctx, &fetch.Request{
+		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: size,
+		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
+		Topics: []fetch.RequestTopic{{Topic: topic, Partitions: []fetch.RequestPartition{{
+			Partition: partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: size,
+		}}}},
+	})
+	if err != nil {
+		return nil, err
+	}
+	res := m.(*fetch.Response)
+	if err := cluster.CodeError(res.ErrorCode); err != nil {
+		return nil, err
+	}
+	if len(res.Topics) == 0 || len(res.Topics[0].Partitions) == 0 {
+		return nil, fmt.Errorf("the broker does not answer for %s/%d", topic, partition)
+	}
+	p := &res.Topics[0].Partitions[0]
+	return p, cluster.CodeError(p.ErrorCode)
+}
+
+// resize chooses the size of the next fetch.
+func (s *Reader) resize() {
+	switch {
+	case s.bytes > manyBytes:
+		s.fetchSize = max(s.fetchSize/2, firstFetch/8)
+	case s.bytes < fewBytes:
+		s.fetchSize = min(s.fetchSize*2, s.MaxBytes)
+	}
+}

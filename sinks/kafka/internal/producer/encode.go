@@ -1,0 +1,118 @@
+package producer
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// Source has the items that partitions queue. An item is one record, or a few that must be in one batch.
+type Source interface {
+	// Size is about how many bytes an item takes before compression.
+	Size(item int32) int
+	// Append appends the item's records.
+	Append(e *recordbatch.Encoder, item int32)
+	// TooLarge is called when an item is not accepted even alone, in a record batch of so many bytes. The source makes it
+	// smaller, and it is sent again; or returns an error, which ends Produce. It may call Produce for other partitions.
+	TooLarge(ctx context.Context, p *Partition, item int32, size int, cause error) error
+	// Failed may replace the error of a topic by one of its own, which ends Produce. nil: it does not.
+	Failed(topic string, err error) error
+}
+
+// LimitError is the reason why a record was not sent as it is.
+type LimitError struct{ Size, Limit int }
+
+func (e LimitError) Error() string {
+	return fmt.Sprintf("a record batch of %d bytes is above the topic's limit of %d", e.Size, e.Limit)
+}
+
+// encode makes the partition's next record batch, if none is pending: as much of the queue as the aim allows. Where
+// compression was overestimated the batch is halved. A single item that is too large goes to the Source.
+func (p *Producer) encode(ctx context.Context, q *Partition) error {
+	for q.pending == nil {
+		queued := p.fill(q)
+		plain, count := p.encoder.Size(), p.encoder.Count()
+		sealed, err := p.encoder.Seal(p.buffers.get(), recordbatch.Producer{
+			ID: p.id, Epoch: p.epoch, Sequence: q.sequence, Transactional: !p.Idempotent,
+		})
+		if err != nil {
+			return fmt.Errorf("compress a batch for %s: %w", q.Topic.Name, err)
+		}
+		size := len(sealed) - recordbatch.SizePrefix
+		q.Topic.learn(plain, size)
+		q.pendingItems, q.pendingRecords = queued, count
+		if size <= q.Topic.limit {
+			q.pending = sealed
+			return nil
+		}
+		p.buffers.put(sealed)
+		switch {
+		case queued > 1:
+			q.most = queued / 2
+		case len(q.records) > 0:
+			return p.recordTooLarge(q, LimitError{size, q.Topic.limit})
+		default:
+			if err := p.Source.TooLarge(ctx, q, q.items[q.next], size, LimitError{size, q.Topic.limit}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// recordTooLarge is the error for a record that is not an item.
+func (p *Producer) recordTooLarge(q *Partition, cause error) error {
+	return &cluster.Error{Op: "write to " + q.Topic.Name, Err: cause, Hint: p.client.Hint(kafka.MessageSizeTooLarge)}
+}
+
+// buffers are those of record batches that were sent: as many as partitions are written at a time.
+type buffers [][]byte
+
+// maxIdle bounds how many buffers are kept.
+const maxIdle = 32
+
+func (b *buffers) get() []byte {
+	if len(*b) == 0 {
+		return nil
+	}
+	last := (*b)[len(*b)-1]
+	*b = (*b)[:len(*b)-1]
+	return last
+}
+
+func (b *buffers) put(buffer []byte) {
+	if len(*b) < maxIdle && cap(buffer) <= maxPlain {
+		*b = append(*b, buffer)
+	}
+}
+
+// fill appends from the queue to the encoder until the aim is reached, and returns how much.
+func (p *Producer) fill(q *Partition) int {
+	p.encoder.Reset()
+	aim, left := q.Topic.plainAim(), q.Queued()-q.next
+	if q.most > 0 {
+		left = min(left, q.most)
+	}
+	for i := range left {
+		if i > 0 && p.encoder.Size()+p.sizeOf(q, q.next+i) > aim {
+			return i
+		}
+		if len(q.records) > 0 {
+			p.encoder.Append(&q.records[q.next+i])
+		} else {
+			p.Source.Append(p.encoder, q.items[q.next+i])
+		}
+	}
+	return left
+}
+
+func (p *Producer) sizeOf(q *Partition, i int) int {
+	if len(q.records) > 0 {
+		return q.records[i].ValueLen() + 256 // for key and headers
+	}
+	return p.Source.Size(q.items[i])
+}

@@ -1,0 +1,193 @@
+// Package producer is the idempotent and transactional producer that kafka-go lacks (KIP-98; its Writer is neither). A Producer
+// gets its id and epoch from the transaction coordinator (InitProducerID), which fences every earlier producer of the same
+// transactional id; it adds partitions to a transaction (AddPartitionsToTxn), sends record batches with sequence numbers
+// (Produce), and commits or aborts (EndTxn). The requests are described in the protocol guide
+// (https://kafka.apache.org/protocol).
+//
+// It knows nothing of what the records hold: a Source appends them, and decides what becomes of one that is too large.
+package producer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// Options say who produces. All are required except Codec and, without Produce, Source.
+type Options struct {
+	TransactionalID string
+	// Idempotent: the producer has the identity and the fencing of its transactional id, but begins no transactions.
+	Idempotent bool
+	// Timeout: the coordinator aborts a transaction that is open for longer.
+	Timeout time.Duration
+	Codec   recordbatch.Codec // nil: no compression
+	Source  Source            // of what Produce sends
+}
+
+// Producer is one producer under one epoch. It is used by one goroutine.
+//
+// Invariants:
+//  1. A newer producer of the same transactional id has a higher epoch; the brokers refuse all others (cluster.Fenced).
+//  2. Every request is repeated as it is until its outcome is known; each is idempotent.
+//  3. Records of one partition are written in order: one record batch is in flight to it at a time.
+type Producer struct {
+	Options
+	client      *cluster.Client
+	id          int64
+	epoch       int16
+	coordinator int32 // broker id; -1: not known
+	open        bool  // a transaction was begun and not yet ended
+	ending      bool  // its end was requested
+
+	encoder *recordbatch.Encoder
+	buffers buffers
+}
+
+// New fences every earlier producer of the transactional id. If that has a transaction open, the coordinator aborts it before
+// New returns; one whose commit was requested is committed.
+//
+// An idempotent producer fences likewise: without transactions too, a partition refuses an older epoch once it has records of
+// the newer one.
+func New(ctx context.Context, c *cluster.Client, o Options) (*Producer, error) {
+	p := &Producer{Options: o, client: c, coordinator: -1, encoder: recordbatch.NewEncoder(o.Codec)}
+	return p, c.Try(ctx, "fence earlier producers of "+o.TransactionalID, func(ctx context.Context) error {
+		m, err := c.RoundTrip(ctx, &initproducerid.Request{
+			TransactionalID: o.TransactionalID, TransactionTimeoutMs: int32(o.Timeout.Milliseconds()),
+			ProducerID: -1, ProducerEpoch: -1, // a new producer; other values would go on as an older one (KIP-360)
+		})
+		if err != nil {
+			return err
+		}
+		res := m.(*initproducerid.Response)
+		p.id, p.epoch = res.ProducerID, res.ProducerEpoch
+		return cluster.CodeError(res.ErrorCode)
+	})
+}
+
+// InTransaction reports whether a transaction was begun whose end was not requested.
+func (p *Producer) InTransaction() bool { return p.open && !p.ending }
+
+// Add adds partitions to the transaction; the first begins it. The error may be a DeniedTopics.
+func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
+	if p.Idempotent || len(partitions) == 0 {
+		return nil
+	}
+	topics := groupByTopic(partitions)
+	p.open = true
+	err := p.client.Try(ctx, "begin a transaction of "+p.TransactionalID, func(ctx context.Context) error {
+		return p.askCoordinator(ctx, func() error {
+			m, err := p.client.RoundTrip(ctx, &addPartitionsRequest{
+				TransactionalID: p.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Topics: topics,
+				coordinator: p.coordinator,
+			})
+			if err != nil {
+				return err
+			}
+			return firstError(m.(*addpartitionstotxn.Response))
+		})
+	})
+	for _, q := range partitions {
+		q.InTransaction = err == nil
+	}
+	return err
+}
+
+func groupByTopic(partitions []*Partition) []addpartitionstotxn.RequestTopic {
+	var topics []addpartitionstotxn.RequestTopic
+	at := map[*Topic]int{}
+	for _, p := range partitions {
+		i, ok := at[p.Topic]
+		if !ok {
+			i = len(topics)
+			at[p.Topic] = i
+			topics = append(topics, addpartitionstotxn.RequestTopic{Name: p.Topic.Name})
+		}
+		topics[i].Partitions = append(topics[i].Partitions, p.Index)
+	}
+	return topics
+}
+
+// firstError skips OPERATION_NOT_ATTEMPTED, which the broker answers for the partitions beside a failed one. Where all that
+// failed are topics that the user may not write to, it names them all.
+func firstError(res *addpartitionstotxn.Response) error {
+	const notAttempted = 55 // OPERATION_NOT_ATTEMPTED
+	var skipped error
+	var denied DeniedTopics
+	for _, t := range res.Results {
+		for _, r := range t.Results {
+			err := cluster.CodeError(r.ErrorCode)
+			switch {
+			case err == nil:
+			case r.ErrorCode == notAttempted:
+				skipped = fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
+			case errors.Is(err, kafka.TopicAuthorizationFailed):
+				denied = append(denied, t.Name)
+			default:
+				return fmt.Errorf("%s/%d: %w", t.Name, r.PartitionIndex, err)
+			}
+		}
+	}
+	if denied = slices.Compact(denied); len(denied) > 0 {
+		return denied
+	}
+	return skipped
+}
+
+// DeniedTopics are topics that the user may not write to.
+type DeniedTopics []string
+
+func (d DeniedTopics) Error() string { return strings.Join(d, ", ") + ": " + d.Unwrap().Error() }
+func (d DeniedTopics) Unwrap() error { return kafka.TopicAuthorizationFailed }
+
+// End commits or aborts the transaction, if one is open.
+func (p *Producer) End(ctx context.Context, commit bool) error {
+	if !p.open {
+		return nil
+	}
+	p.ending = true
+	op := "commit a transaction of " + p.TransactionalID
+	if !commit {
+		op = "abort a transaction of " + p.TransactionalID
+	}
+	err := p.client.Try(ctx, op, func(ctx context.Context) error {
+		return p.askCoordinator(ctx, func() error {
+			m, err := p.client.RoundTrip(ctx, &endTxnRequest{
+				TransactionalID: p.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Committed: commit,
+				coordinator: p.coordinator,
+			})
+			if err != nil {
+				return err
+			}
+			return cluster.CodeError(m.(*endtxn.Response).ErrorCode)
+		})
+	})
+	if err == nil {
+		p.open, p.ending = false, false
+	}
+	return err
+}
+
+// askCoordinator finds the coordinator if it is not known, and looks for it again after an error that may mean that it
+// moved.
+func (p *Producer) askCoordinator(ctx context.Context, ask func() error) (err error) {
+	if p.coordinator < 0 {
+		if p.coordinator, err = p.client.Coordinator(ctx, p.TransactionalID); err != nil {
+			return err
+		}
+	}
+	if err = ask(); err != nil && cluster.Judge(err) == cluster.Refresh {
+		p.coordinator = -1
+	}
+	return err
+}

@@ -1,0 +1,70 @@
+package kafka
+
+import (
+	"errors"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// Size is about how large a change's record is before compression: the images, and 600 bytes for key, source and headers.
+func (l *slotLog) Size(index int32) int { return l.batch.Changes[index].Size() + 600 }
+
+// Append appends the record of a change; a delete is followed by its tombstone.
+func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
+	c := &l.batch.Changes[index]
+	r := recordbatch.Record{Time: c.Time.UnixMilli(), Key: l.key(index)}
+	var value change.Value
+	if s := l.stubs[index]; s != nil {
+		value = l.envelope.Value(l.tail[:0], &s.change, &s.letter)
+		r.Headers, r.HeaderCount = l.changeHeaders(c, s.letter.ID)
+	} else {
+		value = l.envelope.Value(l.tail[:0], c, nil)
+		r.Headers, r.HeaderCount = l.changeHeaders(c, "")
+	}
+	r.Value, l.tail = value[:], value[len(value)-1]
+	e.Append(&r)
+	if c.Op == change.Delete {
+		r.Tombstone = true
+		e.Append(&r)
+	}
+}
+
+func (l *slotLog) key(index int32) []byte {
+	start := 0
+	if index > 0 {
+		start = l.keyEnd[index-1]
+	}
+	return l.keys[start:l.keyEnd[index]]
+}
+
+// changeHeaders encodes the headers of a change's record. They are valid until the next call.
+func (l *slotLog) changeHeaders(c *change.Change, dead string) ([]byte, int) {
+	n := 4
+	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, c.Op.String())
+	h = recordbatch.AppendHeader(h, change.HeaderUID, c.UID)
+	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, string(c.ResourceVersion))
+	h = recordbatch.AppendHeader(h, change.HeaderStream, string(c.Stream.ID()))
+	if c.Inferred {
+		h = recordbatch.AppendHeader(h, change.HeaderInferred, "true")
+		n++
+	}
+	if c.Gap != "" {
+		h = recordbatch.AppendHeader(h, change.HeaderGap, c.Gap)
+		n++
+	}
+	if dead != "" {
+		h = recordbatch.AppendHeader(h, change.HeaderDeadLetter, dead)
+		n++
+	}
+	l.headers = append(h, l.shared...)
+	return l.headers, n + l.sharedCount
+}
+
+func kafkaCode(err error) kafka.Error {
+	var code kafka.Error
+	errors.As(err, &code)
+	return code
+}

@@ -1,0 +1,136 @@
+package kafka_test
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// writeOne creates all topics of a prefix except the dead-letter topic.
+func writeOne(t *testing.T, cfg kafka.Config) {
+	t.Helper()
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
+}
+
+// topicConfig returns some of a topic's settings, as an independent client reads them.
+func topicConfig(t *testing.T, r *reader, topic string, keys ...string) (values []string) {
+	t.Helper()
+	all, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
+	mustDo(t, err)
+	config, err := all.On(topic, nil)
+	mustDo(t, err)
+	for _, key := range keys {
+		for _, c := range config.Configs {
+			if c.Key == key {
+				values = append(values, c.MaybeValue())
+			}
+		}
+	}
+	return values
+}
+
+func TestRetentionOfCreatedTopics(t *testing.T) {
+	for _, test := range []struct {
+		history       time.Duration
+		data, control string
+	}{
+		{0, "[compact,delete -1 604800000 86400000]", "[delete 604800000]"},
+		{time.Hour, "[compact,delete -1 3600000 86400000]", "[delete 604800000]"},
+		{1000 * time.Hour, "[compact,delete -1 3600000000 86400000]", "[delete 3600000000]"},
+		{sinks.Forever, "[delete -1 0 86400000]", "[delete -1]"},
+	} {
+		t.Run(test.history.String(), func(t *testing.T) {
+			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+			cfg.History = test.history
+			writeOne(t, cfg)
+			r := newReader(t, cfg.Brokers)
+			if got := fmt.Sprint(topicConfig(t, r, cfg.TopicPrefix+".pods", "cleanup.policy", "retention.ms", "min.compaction.lag.ms", "delete.retention.ms")); got != test.data {
+				t.Errorf("the data topic has %s, want %s", got, test.data)
+			}
+			if got := fmt.Sprint(topicConfig(t, r, cfg.TopicPrefix+".control", "cleanup.policy", "retention.ms")); got != test.control {
+				t.Errorf("the control topic has %s, want %s", got, test.control)
+			}
+		})
+	}
+}
+
+// The retention of an existing topic is not changed. That it differs is logged once, with the command that changes it.
+func TestOtherRetentionIsReportedAndNotChanged(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	writeOne(t, cfg)
+	var log bytes.Buffer
+	cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	cfg.History = sinks.Forever
+	sink := newSink(t, cfg)
+	slot := openNew(t, sink, 2)
+	mustWrite(t, slot, &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{created("b", 20)}})
+	slot = openNew(t, sink, 3)
+	mustWrite(t, slot, &change.Batch{Epoch: 3, Seq: 2, Changes: []change.Change{created("b", 20)}})
+
+	pods, control := cfg.TopicPrefix+".pods", cfg.TopicPrefix+".control"
+	r := newReader(t, cfg.Brokers)
+	if got := topicConfig(t, r, pods, "cleanup.policy"); got[0] != "compact,delete" {
+		t.Errorf("the topic was changed: %s", got)
+	}
+	for _, want := range []string{
+		"topic=" + pods + " has=\"cleanup.policy=compact,delete\" asked=\"cleanup.policy=delete\"",
+		"topic=" + control + " has=\"retention.ms=604800000\" asked=\"retention.ms=-1\"",
+		"kafka-configs.sh --bootstrap-server " + cfg.Brokers[0] + " --alter --entity-type topics --entity-name " + pods + " --add-config 'cleanup.policy=delete'",
+	} {
+		if n := strings.Count(strings.ReplaceAll(log.String(), `\"`, `"`), want); n != 1 {
+			t.Errorf("%q was logged %d times, want once:\n%s", want, n, log.String())
+		}
+	}
+	wantRetention(t, sink, control+" has retention.ms=604800000", pods+" has cleanup.policy=compact,delete")
+
+	alter(t, r, pods, "cleanup.policy", "delete")
+	alter(t, r, control, "retention.ms", "-1")
+	wantRetention(t, sink)
+	cfg.History = 48 * time.Hour
+	wantRetention(t, newSink(t, cfg), control+" has retention.ms=-1", pods+" has cleanup.policy=delete")
+	alter(t, r, control, "retention.ms", "604800000")
+	alter(t, r, pods, "cleanup.policy", "compact") // a time limit has no effect then
+	alter(t, r, pods, "retention.ms", "1000")
+	alter(t, r, pods, "min.compaction.lag.ms", "172800000")
+	wantRetention(t, newSink(t, cfg))
+}
+
+// openNew opens the slot without a checkpoint.
+func openNew(t *testing.T, sink *kafka.Sink, epoch int64) sinks.Log {
+	t.Helper()
+	log, _ := openLog(t, sink, 0, epoch, sinks.Durable{New: true})
+	return log
+}
+
+func wantRetention(t *testing.T, sink *kafka.Sink, want ...string) {
+	t.Helper()
+	got, err := sink.Retention(t.Context())
+	mustDo(t, err)
+	ok := len(got) == len(want)
+	for i := range want {
+		ok = ok && strings.HasPrefix(got[i], "topic "+want[i]) && strings.Contains(got[i], "kafka-configs.sh ")
+	}
+	if !ok {
+		t.Errorf("it says\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+func alter(t *testing.T, r *reader, topic, key, value string) {
+	t.Helper()
+	res, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Name: key, Value: &value}}, topic)
+	mustDo(t, err)
+	_, err = res.On(topic, nil)
+	mustDo(t, err)
+	mustDo(t, res[0].Err)
+}

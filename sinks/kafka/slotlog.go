@@ -1,0 +1,252 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// slotLog writes one slot's batches.
+//
+// A batch is prepared (each change gets its partition), applied (its records are written, then its control records)
+// and published (the transaction is committed). Invariants:
+//  1. Records of one partition are written in the order of the batch's changes, one record batch in flight.
+//  2. The batch's control record is written after everything else was acknowledged.
+//  3. After any error the outcome is unknown and the log writes no more: the slot must be opened again.
+type slotLog struct {
+	sink     *Sink
+	slot     int
+	epoch    int64
+	producer *producer.Producer
+	envelope change.Envelope
+
+	topics  map[string]*producer.Topic
+	streams map[*change.Stream]*producer.Topic
+	control *producer.Partition
+	dead    *producer.Topic // nil until it is needed
+
+	batch  *change.Batch
+	keys   []byte // of all changes of the batch, one after another
+	keyEnd []int
+	active []*producer.Partition
+	stubs  map[int32]*stub // of changes whose records were not accepted, by index
+
+	// The headers that all records of the batch share, and buffers for one record.
+	shared      []byte
+	sharedCount int
+	headers     []byte
+	tail        []byte
+
+	seen       controlSeen // when the log was opened
+	after      *tail       // what follows the checkpoint; nil if that is new
+	history    *history    // of the whole cluster; nil until it is needed
+	openOffset int64       // of this owner's "open" record
+
+	broken error
+}
+
+var errClosed = errors.New("the log is closed")
+
+func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	if l.broken != nil {
+		return nil, fmt.Errorf("write batch %d of slot %d: the slot must be opened again: %w", b.Seq, l.slot, l.broken)
+	}
+	offsets, err := l.write(ctx, b)
+	l.batch = nil // so that an idle log keeps no batch in memory
+	if err != nil {
+		l.broken = err
+		l.abandon()
+		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, asInvalidWriter(err))
+	}
+	return offsets, nil
+}
+
+func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	if err := l.prepare(ctx, b); err != nil {
+		return nil, err
+	}
+	if err := l.apply(ctx); err != nil {
+		return nil, err
+	}
+	return l.publish(ctx)
+}
+
+// prepare queues every change for its partition.
+func (l *slotLog) prepare(ctx context.Context, b *change.Batch) error {
+	l.begin(b)
+	for i := range b.Changes {
+		c := &b.Changes[i]
+		t, err := l.topicOf(ctx, c.Stream)
+		if err != nil {
+			return l.allRefused(ctx, b, err)
+		}
+		start := len(l.keys)
+		l.keys = l.envelope.AppendKey(l.keys, c)
+		l.keyEnd = append(l.keyEnd, len(l.keys))
+		p := t.Partition(l.keys[start:])
+		if p.Queued() == 0 {
+			l.active = append(l.active, p)
+		}
+		p.Queue(int32(i))
+	}
+	return nil
+}
+
+func (l *slotLog) begin(b *change.Batch) {
+	for _, p := range l.active {
+		p.Reset()
+	}
+	l.batch, l.active = b, l.active[:0]
+	l.keys, l.keyEnd = l.keys[:0], l.keyEnd[:0]
+	clear(l.stubs)
+	l.shared = recordbatch.AppendHeader(l.shared[:0], change.HeaderSlot, strconv.Itoa(l.slot))
+	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))
+	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
+	l.sharedCount = 3
+}
+
+// apply writes the changes and the malformed events, then the control records.
+func (l *slotLog) apply(ctx context.Context) error {
+	data := len(l.active)
+	l.active = append(l.active, l.control)
+	if err := l.producer.Add(ctx, l.active...); err != nil {
+		return l.refusedToAdd(err)
+	}
+	failpoint.Hit(failpoint.TxnAdded)
+	// l.active grows when a dead letter is written.
+	if err := l.producer.Produce(ctx, l.active[:data:data]...); err != nil {
+		return err
+	}
+	if err := l.writeMalformed(ctx); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.DataProduced)
+	return l.writeControl(ctx, append(l.batch.Controls[:len(l.batch.Controls):len(l.batch.Controls)], l.batchControl()))
+}
+
+// publish commits the transaction and returns the offsets after the batch's records.
+func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
+	failpoint.Hit(failpoint.ControlWritten)
+	if err := l.producer.End(ctx, true); err != nil {
+		return nil, err
+	}
+	for index := range l.stubs {
+		l.sink.cfg.Observer.DeadLetter(l.batch.Changes[index].Stream.Resource.ID())
+	}
+	offsets := change.Offsets{}
+	for _, p := range l.active {
+		if offsets[p.Topic.Name] == nil {
+			offsets[p.Topic.Name] = map[int]int64{}
+		}
+		offsets[p.Topic.Name][int(p.Index)] = p.Last + 1
+	}
+	return offsets, nil
+}
+
+// batchControl is the batch record: the positions of the batch, and the offsets of its records.
+func (l *slotLog) batchControl() change.Control {
+	ranges := map[string]map[int][2]int64{}
+	for _, p := range l.active {
+		if !p.Written {
+			continue
+		}
+		if ranges[p.Topic.Name] == nil {
+			ranges[p.Topic.Name] = map[int][2]int64{}
+		}
+		ranges[p.Topic.Name][int(p.Index)] = [2]int64{p.First, p.Last}
+	}
+	bytes := 0
+	for i := range l.batch.Changes {
+		bytes += l.batch.Changes[i].Size()
+	}
+	return change.Control{
+		Type: change.ControlBatch, Changes: len(l.batch.Changes), Bytes: int64(bytes), Malformed: len(l.batch.Malformed),
+		Positions: l.batch.Positions, Ranges: ranges,
+	}
+}
+
+// writeControl writes control records to the slot's partition of the control topic.
+func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) error {
+	now := time.Now().UnixMilli()
+	key := fmt.Appendf(nil, `{"cluster":%s,"slot":%d}`, mustJSON(l.envelope.Cluster), l.slot)
+	for i := range controls {
+		c := controls[i]
+		c.Cluster, c.ClusterUID, c.Slot, c.Epoch, c.Batch = l.envelope.Cluster, l.sink.cfg.ClusterUID, l.slot, l.epoch, l.batch.Seq
+		if c.TimeMs == 0 {
+			c.TimeMs = now
+		}
+		value, err := json.Marshal(&c)
+		if err != nil {
+			return fmt.Errorf("encode control record %s: %w", c.Type, err)
+		}
+		headers := recordbatch.AppendHeader(l.shared[:len(l.shared):len(l.shared)], change.HeaderType, c.Type)
+		l.control.QueueRecord(recordbatch.Record{
+			Time: c.TimeMs, Key: key, Value: [][]byte{value}, Headers: headers, HeaderCount: l.sharedCount + 1,
+		})
+	}
+	return l.producer.Produce(ctx, l.control)
+}
+
+func mustJSON(s string) []byte {
+	b, _ := json.Marshal(s) // a string always can be
+	return b
+}
+
+// topicOf returns the topic of a stream's records, and creates it if there is none.
+func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topic, error) {
+	if t := l.streams[s]; t != nil {
+		return t, nil
+	}
+	name := change.Topic(l.envelope.Prefix, s.Resource)
+	t, err := l.topic(ctx, name, l.sink.dataTopic)
+	if err != nil {
+		return nil, cmp.Or(l.Failed(name, err), err)
+	}
+	l.streams[s] = t
+	return t, nil
+}
+
+func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {
+	if t := l.topics[name]; t != nil {
+		return t, nil
+	}
+	info, err := l.sink.topics.ensure(ctx, name, plan)
+	if err != nil {
+		return nil, err
+	}
+	t := producer.NewTopic(info.name, info.partitions, info.maxBatch)
+	l.topics[name] = t
+	return t, nil
+}
+
+// Close aborts an open transaction, so that read_committed consumers do not wait for its timeout.
+func (l *slotLog) Close() error {
+	if l.broken == nil {
+		l.broken = errClosed
+		l.abandon()
+	}
+	return nil
+}
+
+// abandon tries for 2 s to abort an open transaction. One whose end was already requested is left to the coordinator.
+func (l *slotLog) abandon() {
+	if l.producer == nil || !l.producer.InTransaction() || cluster.Judge(l.broken) == cluster.Fenced {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := l.producer.End(ctx, false); err != nil {
+		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will",
+			"slot", l.slot, "error", err)
+	}
+}

@@ -1,0 +1,155 @@
+package kafka_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// fold reads the whole log, as for a lost checkpoint.
+func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.State, map[string]change.Change) {
+	t.Helper()
+	sink := newSink(t, cfg)
+	t.Cleanup(func() { _ = sink.Close() })
+	opened, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
+	mustDo(t, err)
+	state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	mustDo(t, err)
+	objects := map[string]change.Change{}
+	_, err = state.Fold(t.Context(), func(c *change.Change) error {
+		if delete(objects, c.Key()); c.Op != change.Delete {
+			objects[c.Key()] = *c
+		}
+		return nil
+	}, func(sinks.Progress) {})
+	mustDo(t, err)
+	return state, objects
+}
+
+func created(name string, version int) change.Change {
+	c := podBatch(1).Changes[0]
+	c.Op, c.Name, c.UID, c.ResourceVersion = change.Create, name, "uid-"+name, change.VersionOf(uint64(version))
+	c.After = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":%q,"uid":"uid-%s","resourceVersion":"%d"}}`, name, c.Namespace, name, version)
+	return c
+}
+
+func wantVersions(t *testing.T, objects map[string]change.Change, want ...string) {
+	t.Helper()
+	var got []string
+	for _, c := range objects {
+		got = append(got, c.Name+"@"+string(c.ResourceVersion))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("the log has %v, want %v", got, want)
+	}
+}
+
+// Records of an unfinished batch are skipped, with transactions and without.
+func TestUnfinishedBatchesAreNotFolded(t *testing.T) {
+	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+		t.Run(delivery, func(t *testing.T) {
+			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+			cfg.Delivery = delivery
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), created("b", 11)}})
+			unfinished := &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{created("a", 20), created("c", 21)}}
+			mustDo(t, kafka.WriteDataOnly(t.Context(), log, unfinished))
+			state, objects := fold(t, cfg, 2)
+			if state.Seq != 1 {
+				t.Errorf("the log is at batch %d, want 1", state.Seq)
+			}
+			wantVersions(t, objects, "a@10", "b@11")
+
+			log, _ = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+			unfinished.Epoch = 3
+			mustWrite(t, log, unfinished)
+			_, objects = fold(t, cfg, 4)
+			wantVersions(t, objects, "a@20", "b@11", "c@21")
+		})
+	}
+}
+
+// A record that was too large for its topic is folded as its stub.
+func TestADeadLetterIsFoldedAsItsStub(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Compression = "none"
+	cfg.MaxMessageBytes = 30_000
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), huge("big", 5000, 100_000)}})
+	_, objects := fold(t, cfg, 2)
+	for _, c := range objects {
+		if c.Name == "big" && (!strings.Contains(string(c.After), change.StubAnnotation) || len(c.After) > 1000) {
+			t.Errorf("folded as %.300s", c.After)
+		}
+	}
+	if len(objects) != 2 {
+		t.Errorf("%d objects", len(objects))
+	}
+}
+
+// Partitions were added, then the checkpoint was lost, which knew how many are written to: keys stay on their partitions.
+func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	topic := cfg.TopicPrefix + ".pods"
+	pinned := map[string]int{}
+	cfg.Pin = func(_ context.Context, topic string, found int, created bool) (int, error) {
+		if pinned[topic] == 0 || created {
+			pinned[topic] = found
+		}
+		return pinned[topic], nil
+	}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	first := &change.Batch{Epoch: 1, Seq: 1}
+	for i := range 60 {
+		first.Changes = append(first.Changes, created(fmt.Sprint("pod-", i), 10+i))
+	}
+	mustWrite(t, log, first)
+	r := newReader(t, cfg.Brokers)
+	_, err := r.admin.UpdatePartitions(t.Context(), 7, topic)
+	mustDo(t, err)
+	clear(pinned)
+	state, objects := fold(t, cfg, 2)
+	if len(objects) != 60 || pinned[topic] != 3 {
+		t.Errorf("%d objects, spread over %d partitions; want 60 over 3", len(objects), pinned[topic])
+	}
+	log, _ = openLog(t, newSink(t, cfg), 0, 3, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
+	second := &change.Batch{Epoch: 3, Seq: 2}
+	for i := range 60 {
+		second.Changes = append(second.Changes, created(fmt.Sprint("pod-", i), 100+i))
+	}
+	mustWrite(t, log, second)
+	at := map[string]int32{}
+	for p, records := range r.committed(t, cfg.Brokers, topic) {
+		for _, record := range records {
+			if old, ok := at[string(record.Key)]; ok && old != p {
+				t.Errorf("%s is on partitions %d and %d", record.Key, old, p)
+			}
+			at[string(record.Key)] = p
+		}
+	}
+	if partitions := slices.Compact(slices.Sorted(maps.Values(at))); len(partitions) != 3 {
+		t.Errorf("records are on partitions %v", partitions)
+	}
+}
+
+// A deleted topic is noticed although the checkpoint is lost as well.
+func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)},
+		Positions: []change.Position{{Stream: "pods", ResourceVersion: "10"}}})
+	deleteTopic(t, newReader(t, cfg.Brokers), cfg.TopicPrefix+".pods")
+	state, objects := fold(t, cfg, 2)
+	if wantVersions(t, objects); state.Lost == nil || !state.Lost.Gone(change.Resource{Plural: "pods"}) || state.Lost.Gone(change.Resource{Plural: "nodes"}) {
+		t.Errorf("the state is %+v, lost %+v", state, state.Lost)
+	}
+}

@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// State reads the positions from the batches, and the objects from the table of that name.
+func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
+	r := &objectReader{log: l, wanted: wanted}
+	p := &sinks.State{Seq: l.at.seq, Epoch: l.epoch - 1, Fold: r.read}
+	positions, err := l.newestPositions(ctx)
+	if err == nil {
+		err = r.findStreams(ctx, p)
+	}
+	if err != nil {
+		return nil, l.sink.db.Fail(fmt.Sprintf("find out what the log has of slot %d's streams", l.slot), err)
+	}
+	for _, at := range positions {
+		if wanted.Stream(at.Stream) {
+			p.Positions = append(p.Positions, at)
+		}
+	}
+	return p, nil
+}
+
+// moves selects what moved a stream's position, and when: a batch, the start of the stream's first list, or a gap record which
+// says that the log has lost the stream. The last two make the position empty. All times are by this server's clock.
+const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.time as moved, coalesce(p.ended, '') as ended,
+		b.written as since, b.written, 1 as rank
+	from kubecdc_log.batches b, json_to_recordset(b.positions)
+		as p (stream text, "resourceVersion" text, time timestamptz, ended text)
+union all
+	select cluster, stream, '', time, '', case type when '` + change.ControlSnapshotBegin + `'
+		then '-infinity' else written end, written, 0
+	from kubecdc_log.control where type = '` + change.ControlSnapshotBegin + `'
+		or type = '` + change.ControlGap + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
+
+// newest selects the last position of each stream, whichever slot it was in, and whether its batch was dropped or not.
+const newest = `select distinct on (stream) stream, version, moved, ended from (` + moves + `
+union all
+	select cluster, stream, version, moved, ended, written, written, 1 from kubecdc_log.positions
+) as m where cluster = $1 order by stream, since desc, rank desc`
+
+func (l *slotLog) newestPositions(ctx context.Context) ([]change.Position, error) {
+	rows, err := l.sink.db.Query(ctx, newest, l.sink.cluster)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p change.Position, err error) {
+		var moved time.Time
+		err = row.Scan(&p.Stream, &p.ResourceVersion, &moved, &p.Ended)
+		p.Time = moved.UTC()
+		return p, err
+	})
+}
+
+// objectReader reads the table objects, which has the last state of each object.
+type objectReader struct {
+	log     *slotLog
+	wanted  sinks.Selection
+	streams []change.StreamID
+}
+
+// findStreams finds the streams that have objects, and counts these.
+func (r *objectReader) findStreams(ctx context.Context, p *sinks.State) error {
+	const look = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
+	rows, err := r.log.sink.db.Query(ctx, look, r.log.sink.cluster)
+	if err != nil {
+		return err
+	}
+	var stream change.StreamID
+	var count int64
+	_, err = pgx.ForEachRow(rows, []any{&stream, &count}, func() error {
+		if r.wanted.Stream(stream) {
+			r.streams = append(r.streams, stream)
+			p.Records += count
+		}
+		return nil
+	})
+	return err
+}
+
+// read visits the rows as they come off the wire.
+func (r *objectReader) read(
+	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
+) (done sinks.Progress, err error) {
+	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
+		from kubecdc_log.objects where cluster = $1 and stream = any ($2)`
+	rows, err := r.log.sink.db.Query(ctx, look, r.log.sink.cluster, r.streams, r.wanted.Bodies)
+	if err != nil {
+		return done, r.log.sink.db.Fail("read the objects", err)
+	}
+	var stream change.StreamID
+	c := change.Change{Op: change.Create}
+	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
+	_, err = pgx.ForEachRow(rows, into, func() error {
+		if c.Stream == nil || c.Stream.ID() != stream {
+			c.Stream = change.StreamFromID(stream)
+		}
+		done.Records++
+		done.Bytes += int64(len(c.After))
+		progress(done)
+		return visit(&c)
+	})
+	return done, err
+}
