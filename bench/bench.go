@@ -49,26 +49,31 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 	}
 	defer os.RemoveAll(b.dir)
 	b.table.title()
+	var failed []error
 	for _, r := range rowsOf(p.peers) {
-		if !p.only.MatchString(r.name) {
+		if !p.only.MatchString(r.name) || ctx.Err() != nil {
 			continue
 		}
-		b.row = r.name
 		started := time.Now()
-		ctx, cancel := context.WithTimeout(ctx, rowLimit)
-		results, err := r.measure(ctx, b)
-		cancel()
-		if missing, ok := errors.AsType[absent](err); ok {
-			results, err = []result{{name: r.name, note: missing.why}}, nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
-		}
+		results, err := b.measure(ctx, r)
 		fmt.Fprintf(os.Stderr, "%s took %s\n", r.name, time.Since(started).Round(time.Second))
+		if missing, ok := errors.AsType[absent](err); ok {
+			results = []result{{name: r.name, note: missing.why}}
+		} else if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", r.name, err))
+			results = []result{{name: r.name, note: "failed"}}
+		}
 		b.table.add(results)
 	}
 	b.table.ratios()
-	return nil
+	return errors.Join(append(failed, ctx.Err())...)
+}
+
+func (b *bench) measure(ctx context.Context, r row) ([]result, error) {
+	b.row = r.name
+	ctx, cancel := context.WithTimeout(ctx, rowLimit)
+	defer cancel()
+	return r.measure(ctx, b)
 }
 
 func (b *bench) prepare(ctx context.Context) (err error) {
