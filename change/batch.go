@@ -7,10 +7,10 @@ import (
 
 // Position is how far a stream is known to be complete in the log.
 type Position struct {
-	Stream string `json:"stream"`
+	Stream StreamID `json:"stream"`
 	// ResourceVersion: every change up to and including it is in the log. Empty while the first list is running.
-	ResourceVersion string    `json:"resourceVersion"`
-	Time            time.Time `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
+	ResourceVersion ResourceVersion `json:"resourceVersion"`
+	Time            time.Time       `json:"time"` // when the server last said so: an event, a bookmark or the end of a list
 	// Ended says that the stream has ended, and how; empty while it lives.
 	Ended Ended `json:"ended,omitempty"`
 }
@@ -26,10 +26,6 @@ const (
 	EndedDeselected Ended = "deselected"
 )
 
-// UnknownVersion is the position of a stream whose objects are in the log, while nobody knows any more up to where that is
-// complete. No API server gives it to anything.
-const UnknownVersion = "0"
-
 // Batch is the unit of everything: the changes of one commit, the control records that belong to them, and the
 // positions that they move to. A sink makes it durable as a whole or not at all.
 type Batch struct {
@@ -44,7 +40,7 @@ type Batch struct {
 
 // Malformed is something the API server sent that can't be read as an object. It goes to the dead letter as it came.
 type Malformed struct {
-	Stream string
+	Stream StreamID
 	Bytes  []byte
 	Reason string
 }

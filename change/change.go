@@ -30,7 +30,7 @@ type Change struct {
 	Namespace       string // empty for a cluster-scoped object
 	Name            string
 	UID             string
-	ResourceVersion string // of a Delete seen live: the deletion's own; of an inferred Delete: the last one known
+	ResourceVersion ResourceVersion // of a Delete seen live: the deletion's own; of an inferred Delete: the last one known
 	Before          []byte
 	After           []byte
 	Time            time.Time // when the exporter saw it

@@ -38,8 +38,8 @@ type Control struct {
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
 
 	// all others
-	Stream          string `json:"stream,omitempty"`
-	ResourceVersion string `json:"resourceVersion,omitempty"`
+	Stream          StreamID        `json:"stream,omitempty"`
+	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
 
 	// snapshot-end: how many objects the list held
 	Objects *int `json:"objects,omitempty"`
@@ -53,19 +53,19 @@ type Control struct {
 
 // Gap tells of a span of resourceVersions that the watch could not deliver.
 type Gap struct {
-	ID        string `json:"id"`
-	From      string `json:"from"` // complete up to here
-	To        string `json:"to"`   // the resourceVersion of the list that closed it
-	Complete  bool   `json:"complete"`
-	Reason    string `json:"reason,omitempty"` // why it is not complete
-	Recovered int    `json:"recovered"`        // changes recovered with their own resourceVersions
-	Inferred  int    `json:"inferred"`         // changes found only by comparing the list with the inventory
-	Created   int    `json:"created"`
-	Updated   int    `json:"updated"`
-	Deleted   int    `json:"deleted"`
-	Requests  int    `json:"requests,omitempty"` // made to the API server to recover it
-	ElapsedMs int64  `json:"elapsed_ms,omitempty"`
+	ID        string          `json:"id"`
+	From      ResourceVersion `json:"from"` // complete up to here
+	To        ResourceVersion `json:"to"`   // the resourceVersion of the list that closed it
+	Complete  bool            `json:"complete"`
+	Reason    string          `json:"reason,omitempty"` // why it is not complete
+	Recovered int             `json:"recovered"`        // changes recovered with their own resourceVersions
+	Inferred  int             `json:"inferred"`         // changes found only by comparing the list with the inventory
+	Created   int             `json:"created"`
+	Updated   int             `json:"updated"`
+	Deleted   int             `json:"deleted"`
+	Requests  int             `json:"requests,omitempty"` // made to the API server to recover it
+	ElapsedMs int64           `json:"elapsed_ms,omitempty"`
 }
 
 // GapID names the gap of a stream that begins at from. It is the same however often the recovery is restarted.
-func GapID(stream, from string) string { return stream + ":" + from }
+func GapID(stream StreamID, from ResourceVersion) string { return string(stream) + ":" + string(from) }

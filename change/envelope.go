@@ -98,8 +98,8 @@ func (e *Envelope) appendTail(dst []byte, c *Change, dead *DeadLetter) []byte {
 	dst = appendField(dst, "schema", c.Namespace)
 	dst = append(dst, c.Stream.fields...)
 	dst = appendField(dst, "uid", c.UID)
-	dst = appendField(dst, "resourceVersion", c.ResourceVersion)
-	dst = appendField(dst, "stream", c.Stream.ID())
+	dst = appendField(dst, "resourceVersion", string(c.ResourceVersion))
+	dst = appendField(dst, "stream", string(c.Stream.ID()))
 	return append(appendOptional(dst, c, dead), "}}"...)
 }
 

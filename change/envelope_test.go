@@ -68,7 +68,7 @@ func FuzzEnvelope(f *testing.F) {
 		c := Change{
 			Stream: NewStream(Resource{Group: gap, Version: "v1", Plural: name, Kind: uid}, namespace, rv, ""),
 			Op:     []Op{Create, Update, Delete, Read}[op%4], Namespace: namespace, Name: name, UID: uid,
-			ResourceVersion: rv, Before: before, After: after, Time: time.UnixMilli(int64(op) * 1e9),
+			ResourceVersion: ResourceVersion(rv), Before: before, After: after, Time: time.UnixMilli(int64(op) * 1e9),
 			Inferred: flag, Gap: gap,
 		}
 		checkValue(t, e, &c)

@@ -12,7 +12,7 @@ const maxTopic = 249
 func Topic(prefix string, r Resource) string { return legalTopic(prefix + "." + r.ID()) }
 
 // TopicOf names the topic of a stream of which only the id is known.
-func TopicOf(prefix, stream string) string { return Topic(prefix, ResourceOf(stream)) }
+func TopicOf(prefix string, stream StreamID) string { return Topic(prefix, ResourceOf(stream)) }
 
 // ControlTopic names the topic that tells how far the log is complete.
 func ControlTopic(prefix string) string { return legalTopic(prefix + ".control") }

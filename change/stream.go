@@ -20,11 +20,12 @@ func (r Resource) ID() string {
 }
 
 // ResourceOf gives the resource of a stream's id, as far as that tells: group and plural.
-func ResourceOf(stream string) Resource {
-	if i := strings.IndexAny(stream, "@?"); i >= 0 {
-		stream = stream[:i]
+func ResourceOf(stream StreamID) Resource {
+	id := string(stream)
+	if i := strings.IndexAny(id, "@?"); i >= 0 {
+		id = id[:i]
 	}
-	plural, group, _ := strings.Cut(stream, ".")
+	plural, group, _ := strings.Cut(id, ".")
 	return Resource{Group: group, Plural: plural}
 }
 
@@ -36,6 +37,11 @@ func (r Resource) APIVersion() string {
 	return r.Group + "/" + r.Version
 }
 
+// StreamID names a stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
+// "pods@default?labels=app=web&fields=…". The version of the resource is left out on purpose: when the version that is read
+// changes, the stream goes on.
+type StreamID string
+
 // Stream is one watched collection: a resource, within one namespace or all, and selectors. It never changes: records
 // that are on their way refer to it.
 type Stream struct {
@@ -43,7 +49,7 @@ type Stream struct {
 	Namespace     string // empty for all
 	LabelSelector string
 	FieldSelector string
-	id            string
+	id            StreamID
 	fields        []byte // of the resource, as every record's envelope has them
 }
 
@@ -61,8 +67,8 @@ func (s *Stream) As(r Resource) *Stream {
 }
 
 // ParseStream takes an id apart. The version, the kind and the scope of the resource are not known from it.
-func ParseStream(id string) *Stream {
-	collection, selectors, _ := strings.Cut(id, "?")
+func ParseStream(id StreamID) *Stream {
+	collection, selectors, _ := strings.Cut(string(id), "?")
 	name, namespace, _ := strings.Cut(collection, "@")
 	r := Resource{}
 	r.Plural, r.Group, _ = strings.Cut(name, ".")
@@ -74,16 +80,14 @@ func ParseStream(id string) *Stream {
 }
 
 // StreamFromID gives a stream of which only the id is known, as it is read back from a sink or a checkpoint.
-func StreamFromID(id string) *Stream {
+func StreamFromID(id StreamID) *Stream {
 	return &Stream{id: id, fields: appendResource(nil, &Resource{})}
 }
 
-// ID names the stream in checkpoints, control records and metrics: "pods", "pods@kube-system",
-// "pods@default?labels=app=web&fields=…". The version is left out on purpose: when the version that is read
-// changes, the stream goes on.
-func (s *Stream) ID() string { return s.id }
+// ID returns the stream's id.
+func (s *Stream) ID() StreamID { return s.id }
 
-func (s *Stream) makeID() string {
+func (s *Stream) makeID() StreamID {
 	var b strings.Builder
 	b.WriteString(s.Resource.ID())
 	if s.Namespace != "" {
@@ -96,5 +100,5 @@ func (s *Stream) makeID() string {
 			sep = "&"
 		}
 	}
-	return b.String()
+	return StreamID(b.String())
 }

@@ -2,23 +2,31 @@ package change
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 )
 
-// CompareVersions compares two resourceVersions of one resource of one cluster as unsigned integers of any
-// length (KEP-5504): negative when a is older than b. The empty text is older than all others.
-// It must never be used across resources of different API servers or clusters.
-func CompareVersions(a, b string) int {
-	a, b = strings.TrimLeft(a, "0"), strings.TrimLeft(b, "0")
+// ResourceVersion is the version of an object or of a collection, as the API server gives it.
+type ResourceVersion string
+
+// UnknownVersion is the position of a stream whose objects are in the log, while nobody knows any more up to where that is
+// complete. No API server gives it to anything.
+const UnknownVersion ResourceVersion = "0"
+
+// Compare compares two resourceVersions of one resource of one cluster as unsigned integers of any length (KEP-5504). The
+// result is negative if v is older than other. The empty version is older than all others. Versions of different API servers
+// or clusters must never be compared.
+func (v ResourceVersion) Compare(other ResourceVersion) int {
+	a, b := strings.TrimLeft(string(v), "0"), strings.TrimLeft(string(other), "0")
 	if c := cmp.Compare(len(a), len(b)); c != 0 {
 		return c
 	}
 	return strings.Compare(a, b)
 }
 
-// ValidVersion reports whether v is a resourceVersion that can be compared: decimal digits, not all zero.
-func ValidVersion(v string) bool {
-	if strings.Trim(v, "0") == "" {
+// Valid reports whether the version can be compared: decimal digits, not all zero.
+func (v ResourceVersion) Valid() bool {
+	if strings.Trim(string(v), "0") == "" {
 		return false
 	}
 	for i := range len(v) {
@@ -28,3 +36,11 @@ func ValidVersion(v string) bool {
 	}
 	return true
 }
+
+// VersionOf returns the resourceVersion of a revision of etcd.
+func VersionOf(revision uint64) ResourceVersion {
+	return ResourceVersion(strconv.FormatUint(revision, 10))
+}
+
+// Revision returns the version as a number; an error if it is none, or a larger one than etcd has.
+func (v ResourceVersion) Revision() (uint64, error) { return strconv.ParseUint(string(v), 10, 64) }

@@ -35,9 +35,9 @@ func CompareEpochs(have, mine int64) error {
 }
 
 // NotEndedError: a stream that lives can't be forgotten.
-type NotEndedError struct{ Stream string }
+type NotEndedError struct{ Stream change.StreamID }
 
-func (e *NotEndedError) Error() string { return "stream " + e.Stream + " has not ended" }
+func (e *NotEndedError) Error() string { return "stream " + string(e.Stream) + " has not ended" }
 
 // HeldError: the slot's lease is still running.
 type HeldError struct {

@@ -23,25 +23,25 @@ type State interface {
 	Commit(ctx context.Context, c Commit) error
 	// Rewrite notes that the log has lost what it held of the streams: their positions become empty, as before the
 	// first list, and the resourceVersions of their objects get a minus in front. ErrFenced and ErrBehind as for Commit.
-	Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error
+	Rewrite(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error
 	// Forget drops the position and the objects of a stream that has ended; *NotEndedError for any other. ErrFenced as for
 	// Commit.
-	Forget(ctx context.Context, slot int, epoch int64, stream string) error
+	Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error
 }
 
 // Reader reads how far each stream is, and its inventory.
 type Reader interface {
 	// Position gives where a stream stands; ok is false for a stream never seen.
-	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
+	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
 	// Streams gives the positions of all streams known, by name. One whose first list was broken off has objects, and no
 	// position: it is given with an empty resourceVersion.
 	Streams(ctx context.Context) ([]change.Position, error)
 
 	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
-	Inventory(ctx context.Context, stream string, visit func(Object) error) error
+	Inventory(ctx context.Context, stream change.StreamID, visit func(Object) error) error
 	// Bodies gives the last emitted bodies of the keys of one stream; a key that is unknown, or was stored
 	// without a body, is absent.
-	Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error)
+	Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error)
 }
 
 // Epochs is how an owner asks for its own epoch.
@@ -58,7 +58,7 @@ type Epochs interface {
 // the slot stays new (SlotState.New), so that whoever is interrupted begins again. All three fail with ErrFenced as Commit does.
 type Rebuilder interface {
 	// Clear drops positions and inventory of those streams of the cluster that mine picks.
-	Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error
+	Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error
 	// PutPage adds to the inventory, or takes from it. Pages are numbered from 0; ErrBehind when one is missing.
 	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []StreamCommit) error
 	// Rebuilt ends it after so many pages, and puts the slot where the commit says: that needs not follow anything, and its
@@ -70,7 +70,7 @@ type Rebuilder interface {
 type Object struct {
 	Key             string // change.ObjectKey
 	UID             string
-	ResourceVersion string
+	ResourceVersion change.ResourceVersion
 	Body            []byte // nil where before-images are off
 }
 
@@ -86,7 +86,7 @@ type Commit struct {
 
 // StreamCommit is what a batch does to one stream's inventory. A key stands in at most one of the two lists.
 type StreamCommit struct {
-	Stream  string
+	Stream  change.StreamID
 	Upserts []Object
 	Deletes []string
 }

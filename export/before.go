@@ -17,15 +17,15 @@ import (
 // that it was told to rewrite the bodies.
 type befores struct {
 	store  *reads
-	hide   func(stream string) rewrite
-	hides  map[string]rewrite // of the streams asked for
+	hide   func(stream change.StreamID) rewrite
+	hides  map[change.StreamID]rewrite // of the streams asked for
 	recent *simplelru.LRU[string, []byte]
 	bytes  int64
 	max    int64
 }
 
-func newBefores(store *reads, hide func(stream string) rewrite, maxBytes int64) *befores {
-	b := &befores{store: store, hide: hide, hides: map[string]rewrite{}, max: maxBytes}
+func newBefores(store *reads, hide func(stream change.StreamID) rewrite, maxBytes int64) *befores {
+	b := &befores{store: store, hide: hide, hides: map[change.StreamID]rewrite{}, max: maxBytes}
 	b.recent, _ = simplelru.NewLRU(1<<20, func(key string, body []byte) { b.bytes -= int64(len(key) + len(body)) })
 	return b
 }
@@ -52,12 +52,12 @@ func (b *befores) attach(ctx context.Context, batch *change.Batch) error {
 	return nil
 }
 
-func cacheKey(c *change.Change) string { return c.Stream.ID() + "\x00" + c.Key() }
+func cacheKey(c *change.Change) string { return string(c.Stream.ID()) + "\x00" + c.Key() }
 
 // load finds the bodies that the batch starts from.
 func (b *befores) load(ctx context.Context, batch *change.Batch) (map[string][]byte, error) {
 	bodies := map[string][]byte{}
-	missing := map[string][]string{} // stream → keys
+	missing := map[change.StreamID][]string{} // stream → keys
 	seen := map[string]bool{}
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
@@ -89,7 +89,7 @@ func (b *befores) load(ctx context.Context, batch *change.Batch) (map[string][]b
 			if hide != nil {
 				body = hide(key, body)
 			}
-			bodies[stream+"\x00"+key] = body
+			bodies[string(stream)+"\x00"+key] = body
 		}
 	}
 	return bodies, nil

@@ -31,8 +31,8 @@ type committer struct {
 	log     sinks.Log
 	befores *befores // nil: before-images are off
 
-	watermark  time.Duration        // at least so long between two watermark records of a stream
-	watermarks map[string]time.Time // when each stream had its last one
+	watermark  time.Duration                 // at least so long between two watermark records of a stream
+	watermarks map[change.StreamID]time.Time // when each stream had its last one
 	observer   Observer
 	watchdog   *dependency.Watchdog
 	reach      *ownership.Reachability
@@ -122,9 +122,12 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 // commitOf is what a batch does to the checkpoint: the last state of every key that it touches. It reads the batch from
 // its end, so that the first change of a key that it meets is the last.
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	type place struct{ stream, key string }
+	type place struct {
+		stream change.StreamID
+		key    string
+	}
 	seen := make(map[place]struct{}, len(batch.Changes))
-	streams := map[string]*checkpoint.StreamCommit{}
+	streams := map[change.StreamID]*checkpoint.StreamCommit{}
 	for i := len(batch.Changes) - 1; i >= 0; i-- {
 		c := &batch.Changes[i]
 		at := place{c.Stream.ID(), c.Key()}

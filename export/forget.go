@@ -19,7 +19,7 @@ func EndedStreams(ctx context.Context, store checkpoint.Reader) ([]change.Positi
 
 // Forget drops what the checkpoint has of a stream that has ended; *checkpoint.NotEndedError for another. It becomes the
 // owner of the stream's slot for that moment, so that no process that lives can be working on it.
-func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream string) error {
+func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
 		return err

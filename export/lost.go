@@ -46,7 +46,7 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 // rebuildFrom rebuilds the checkpoint of this slot's streams, but for those whose records are gone: they are written again.
 func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, lost *sinks.LostTailError) (*sinks.LostTailError, error) {
 	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
-	mine := func(stream string) bool {
+	mine := func(stream change.StreamID) bool {
 		return ownership.SlotOf(stream, s.config.Slots) == s.number && (lost.Gone == nil || !lost.Gone(change.ResourceOf(stream)))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Rewrite: s.rewrites(),
@@ -72,7 +72,7 @@ func (s *slot) rewrite(ctx context.Context, state *checkpoint.SlotState, log sin
 		return err
 	}
 	var controls []change.Control
-	var streams []string
+	var streams []change.StreamID
 	for _, p := range positions {
 		streams = append(streams, p.Stream)
 		if p.ResourceVersion == "" && !lost.All || p.Ended != "" {

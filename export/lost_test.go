@@ -20,7 +20,7 @@ type killedStore struct {
 	before, after bool
 }
 
-func (k *killedStore) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
+func (k *killedStore) Rewrite(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
 	if !k.before {
 		k.before = true
 		return errKilled

@@ -17,10 +17,10 @@ type Observer interface {
 	ownership.Observer
 	rebuild.Observer
 	// StreamAdded and StreamRemoved say which streams are owned here.
-	StreamAdded(stream string)
-	StreamRemoved(stream string)
+	StreamAdded(stream change.StreamID)
+	StreamRemoved(stream change.StreamID)
 	// StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known.
-	StreamDoubt(stream string, err error)
+	StreamDoubt(stream change.StreamID, err error)
 	// StreamsKnown says that StreamAdded was called for all streams of a slot that are there now.
 	StreamsKnown(slot int)
 	// SlotHeld says that a slot is owned by this process now, or no more.

@@ -22,7 +22,7 @@ import (
 // of the two it is, nothing is done until it can.
 
 // settle looks at each orphan until it is known what became of it.
-func (x *streams) settle(ctx context.Context, selection discovery.Selection, wanted map[string]bool) error {
+func (x *streams) settle(ctx context.Context, selection discovery.Selection, wanted map[change.StreamID]bool) error {
 	if x.orphans == nil {
 		if err := x.loadOrphans(ctx); err != nil {
 			return err
@@ -49,7 +49,7 @@ func (x *streams) loadOrphans(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.orphans = map[string]change.Position{}
+	x.orphans = map[change.StreamID]change.Position{}
 	for _, p := range all {
 		if ownership.SlotOf(p.Stream, x.slot.config.Slots) == x.slot.number {
 			x.orphans[p.Stream] = p
@@ -110,7 +110,7 @@ func (x *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 // asRead is the resource as it was read: a stream's id tells neither version nor kind, but the objects do.
 func (x *streams) asRead(ctx context.Context, s *change.Stream) (change.Resource, error) {
 	r, first, enough := s.Resource, "", errors.New("one is enough")
-	err := x.reads.Objects(ctx, s.ID(), func(key, _, _ string) error {
+	err := x.reads.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
 		first = key
 		return enough
 	})
@@ -135,7 +135,7 @@ func (x *streams) asRead(ctx context.Context, s *change.Stream) (change.Resource
 }
 
 // doubt says, once, what is not known of a stream; nil when it is.
-func (x *streams) doubt(id string, err error) {
+func (x *streams) doubt(id change.StreamID, err error) {
 	text := ""
 	if err != nil {
 		text = err.Error()

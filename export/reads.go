@@ -29,7 +29,7 @@ func (r *reads) note() {
 // unchecked says, once, whether anything was read.
 func (r *reads) unchecked() bool { return r.any.Load() && r.any.Swap(false) }
 
-func (r *reads) Position(ctx context.Context, stream string) (change.Position, bool, error) {
+func (r *reads) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
 	p, ok, err := r.store.Position(ctx, stream)
 	r.note()
 	return p, ok, dependency.Tag(dependency.Checkpoint, err)
@@ -41,7 +41,7 @@ func (r *reads) Streams(ctx context.Context) ([]change.Position, error) {
 	return all, dependency.Tag(dependency.Checkpoint, err)
 }
 
-func (r *reads) Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error {
+func (r *reads) Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.note()
 		return visit(o.Key, o.UID, o.ResourceVersion)
@@ -50,7 +50,7 @@ func (r *reads) Objects(ctx context.Context, stream string, visit func(key, uid,
 	return err
 }
 
-func (r *reads) Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error) {
+func (r *reads) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
 	found, err := r.store.Bodies(ctx, stream, keys)
 	r.note()
 	return found, err

@@ -44,7 +44,7 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 func committerAt(store checkpoint.Store, seq uint64) *committer {
 	r := &reads{store: store}
 	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: r, log: &logged{}, befores: newBefores(r, (&slot{}).rewriteOf, 0),
-		observer: quiet{}, watermarks: map[string]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
+		observer: quiet{}, watermarks: map[change.StreamID]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
@@ -52,7 +52,7 @@ var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind:
 func update(n int) *batching.Batch {
 	version := fmt.Sprint(n)
 	return &batching.Batch{Batch: change.Batch{Changes: []change.Change{{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a",
-		UID: "u", ResourceVersion: version, After: []byte(version)}}}}
+		UID: "u", ResourceVersion: change.ResourceVersion(version), After: []byte(version)}}}}
 }
 
 type logged struct {
@@ -72,7 +72,7 @@ func (quiet) Committed(Committed) {}
 func TestNothingIsWrittenThatFollowsFromAForgetfulStore(t *testing.T) {
 	const committed = 3
 	inventory := func(t *testing.T, c *committer) {
-		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, string) error { return nil }); err != nil {
+		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

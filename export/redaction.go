@@ -17,7 +17,7 @@ type redactions struct {
 	slot  *slot
 	epoch int64
 	mu    sync.Mutex
-	kept  map[string]string
+	kept  map[change.StreamID]string
 }
 
 // settleRedactions makes what the checkpoint keeps of this slot's objects, exported any more or not, what may be kept now.
@@ -28,7 +28,7 @@ func (s *slot) settleRedactions(ctx context.Context, epoch int64) (*redactions, 
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
 	c := &redactions{slot: s, epoch: epoch, kept: kept}
-	var mine []string
+	var mine []change.StreamID
 	for stream := range kept {
 		if ownership.SlotOf(stream, s.config.Slots) == s.number {
 			mine = append(mine, stream)
@@ -38,7 +38,7 @@ func (s *slot) settleRedactions(ctx context.Context, epoch int64) (*redactions, 
 }
 
 // redactorOf gives a stream's redactor.
-func (s *slot) redactorOf(stream string) *redact.Redactor {
+func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
 	return s.config.redactor(change.ResourceOf(stream))
 }
 
@@ -46,7 +46,7 @@ func (s *slot) redactorOf(stream string) *redact.Redactor {
 type rewrite = func(key string, body []byte) []byte
 
 // rewriteOf is nil where all of a stream's bodies may be told.
-func (s *slot) rewriteOf(stream string) rewrite {
+func (s *slot) rewriteOf(stream change.StreamID) rewrite {
 	r := s.redactorOf(stream)
 	if r == nil {
 		return nil
@@ -61,9 +61,9 @@ func (s *slot) rewriteOf(stream string) rewrite {
 }
 
 // rewrites is rewriteOf, worked out once for each stream. It is for one goroutine.
-func (s *slot) rewrites() func(stream string) rewrite {
-	known := map[string]rewrite{}
-	return func(stream string) rewrite {
+func (s *slot) rewrites() func(stream change.StreamID) rewrite {
+	known := map[change.StreamID]rewrite{}
+	return func(stream change.StreamID) rewrite {
 		r, ok := known[stream]
 		if !ok {
 			r = s.rewriteOf(stream)
@@ -74,7 +74,7 @@ func (s *slot) rewrites() func(stream string) rewrite {
 }
 
 // redactBatch makes a batch that was read back from the log, where another owner may have told more, what may be kept now.
-func redactBatch(b *change.Batch, rewriteOf func(stream string) rewrite) {
+func redactBatch(b *change.Batch, rewriteOf func(stream change.StreamID) rewrite) {
 	for i := range b.Changes {
 		c := &b.Changes[i]
 		if c.After == nil {
@@ -87,7 +87,7 @@ func redactBatch(b *change.Batch, rewriteOf func(stream string) rewrite) {
 }
 
 // settle rewrites what the checkpoint keeps of the streams, where it is under other rules.
-func (x *redactions) settle(ctx context.Context, streams ...string) error {
+func (x *redactions) settle(ctx context.Context, streams ...change.StreamID) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	var changed []checkpoint.Redaction
@@ -114,7 +114,7 @@ func (x *redactions) settle(ctx context.Context, streams ...string) error {
 	return nil
 }
 
-func (x *redactions) report(stream, was string, now *redact.Redactor) {
+func (x *redactions) report(stream change.StreamID, was string, now *redact.Redactor) {
 	if was == "" {
 		was = "all"
 	}

@@ -84,7 +84,7 @@ func TestWhatWasKeptBeforeIsHiddenWhenItIsRead(t *testing.T) {
 	keep(t, store, 1)
 	log, r := &logged{}, &reads{store: store}
 	c := &committer{epoch: 1, seq: 1, cluster: "prod", store: store, reads: r, log: log, befores: newBefores(r, s.rewriteOf, 0),
-		observer: quiet{}, watermarks: map[string]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
+		observer: quiet{}, watermarks: map[change.StreamID]time.Time{}, watchdog: dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)), reach: ownership.NewReachability(time.Minute, nil)}
 	deleted := change.Change{Op: change.Delete, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: "2"}
 	if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{deleted}}}); err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func (x *streams) leaveOut(ctx context.Context, s *change.Stream, w *refusal) er
 	return x.tell(ctx, id, change.ControlStreamError, w.Err.Error(), w.since)
 }
 
-func (x *streams) tell(ctx context.Context, id, kind, cause string, since time.Time) error {
+func (x *streams) tell(ctx context.Context, id change.StreamID, kind, cause string, since time.Time) error {
 	p, _, err := x.reads.Position(ctx, id)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/internal/failpoint"
@@ -23,7 +24,7 @@ const (
 type rolling struct {
 	*slot
 	state *checkpoint.SlotState
-	hides func(stream string) rewrite
+	hides func(stream change.StreamID) rewrite
 
 	last                uint64 // of the tail's batches
 	batches, changes    int

@@ -65,7 +65,7 @@ func TestRollingForwardIsBrokenOffAtABatch(t *testing.T) {
 
 // tailOf is the nth batch after the checkpoint's.
 func tailOf(n int) *sinks.Recovered {
-	c := change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: fmt.Sprint(10 + n), After: fmt.Appendf(nil, `"after batch %d"`, n)}
+	c := change.Change{Op: change.Update, Stream: pods, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.ResourceVersion(fmt.Sprint(10 + n)), After: fmt.Appendf(nil, `"after batch %d"`, n)}
 	return &sinks.Recovered{Batch: change.Batch{Epoch: 1, Seq: uint64(n) + 1, Changes: []change.Change{c},
 		Positions: []change.Position{{Stream: "pods", ResourceVersion: c.ResourceVersion, Time: time.Now()}}}, Offsets: change.Offsets{"pods": {0: int64(n)}}}
 }

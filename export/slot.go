@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
@@ -181,7 +182,7 @@ var ErrShutdownTimeout = errors.New("the shutdown timeout (KUBECDC_SHUTDOWN_TIME
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log, r *reads, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
 		store: s.parts.Store, reads: r, log: log, observer: s.parts.Observer, watchdog: s.parts.watchdog, reach: s.parts.reach,
-		watermark: s.config.Limits.Watermark, watermarks: map[string]time.Time{}}
+		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 	if s.config.Before {
 		c.befores = newBefores(r, s.rewrites(), s.config.BodyCacheBytes)
 	}

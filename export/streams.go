@@ -19,17 +19,17 @@ type streams struct {
 	reads      *reads
 	redactions *redactions
 	fail       context.CancelCauseFunc
-	running    map[string]*reflector.Reflector
-	orphans    map[string]change.Position // not settled yet (orphans.go); nil: not read yet
-	doubts     map[string]string          // what is said of streams now
-	refused    map[string]change.Resource // streams that are not read while the sink refuses their records (refusals.go)
+	running    map[change.StreamID]*reflector.Reflector
+	orphans    map[change.StreamID]change.Position // not settled yet (orphans.go); nil: not read yet
+	doubts     map[change.StreamID]string          // what is said of streams now
+	refused    map[change.StreamID]change.Resource // streams that are not read while the sink refuses their records (refusals.go)
 	newest     *discovery.Selection
 	wg         sync.WaitGroup
 }
 
 func newStreams(s *slot, q *batching.Queue, r *reads, c *redactions, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, redactions: c, fail: fail, running: map[string]*reflector.Reflector{}, doubts: map[string]string{},
-		refused: map[string]change.Resource{}}
+	return &streams{slot: s, queue: q, reads: r, redactions: c, fail: fail, running: map[change.StreamID]*reflector.Reflector{}, doubts: map[change.StreamID]string{},
+		refused: map[change.StreamID]change.Resource{}}
 }
 
 // run follows the selection until the context ends and every stream has stopped.
@@ -65,7 +65,7 @@ func (x *streams) run(ctx context.Context) {
 
 // apply starts what is new, tells running streams what the API server serves now, and settles the orphans.
 func (x *streams) apply(ctx context.Context, selection discovery.Selection) error {
-	wanted := map[string]bool{}
+	wanted := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range x.slot.config.StreamsOf(r) {
 			if ownership.SlotOf(s.ID(), x.slot.config.Slots) != x.slot.number {

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"maps"
-	"strings"
 
 	"kubecdc/change"
 	"kubecdc/export"
@@ -24,15 +23,12 @@ var (
 	_ sinks.Observer  = (*Exporter)(nil)
 )
 
-// FirstSnapshot is the reason of a stream that lists because it has no position yet.
-const FirstSnapshot = "first snapshot"
-
-func (e *Exporter) StreamAdded(stream string) {
+func (e *Exporter) StreamAdded(stream change.StreamID) {
 	e.Health.StreamAdded(stream)
 	e.Progress.Expect(stream)
 }
 
-func (e *Exporter) StreamDoubt(stream string, err error) { e.Health.StreamDoubt(stream, err) }
+func (e *Exporter) StreamDoubt(stream change.StreamID, err error) { e.Health.StreamDoubt(stream, err) }
 
 func (e *Exporter) StreamsKnown(slot int) { e.Health.StreamsKnown(slot) }
 
@@ -43,14 +39,14 @@ func (e *Exporter) Standing(s ownership.Standing) {
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 }
 
-func (e *Exporter) StreamRemoved(stream string) {
+func (e *Exporter) StreamRemoved(stream change.StreamID) {
 	e.Health.Forget(stream)
 	e.Metrics.Forget(stream)
 	e.Progress.Done(stream)
 }
 
-func (e *Exporter) StreamState(stream string, state reflector.State, reason string, err error) {
-	e.Metrics.StreamState(stream, string(state))
+func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
+	e.Metrics.StreamState(stream, state)
 	e.Health.StreamState(stream, string(state), err)
 	switch {
 	case err != nil && state == reflector.StateRefused:
@@ -61,24 +57,21 @@ func (e *Exporter) StreamState(stream string, state reflector.State, reason stri
 	switch {
 	case err != nil:
 		e.Progress.Drop(stream)
-	case state == reflector.StateListing && reason == FirstSnapshot:
+	case state == reflector.StateListing && reason == reflector.ReasonFirstSnapshot:
 		e.Progress.Begin(stream)
 	case state == reflector.StateWatching, state == reflector.StateCatchingUp, state == reflector.StateAbsent:
 		e.Progress.Done(stream)
 	}
 }
 
-func (e *Exporter) ListProgress(stream string, done, total int64) {
+func (e *Exporter) ListProgress(stream change.StreamID, done, total int64) {
 	e.Progress.List(stream, done, total)
 }
 
-// Reconnected counts a lost watch; a reason that begins with "relist: " says that a list follows, and why.
-func (e *Exporter) Reconnected(_, reason string) {
-	if why, ok := strings.CutPrefix(reason, "relist: "); ok {
-		e.Metrics.Relist(why)
-		return
-	}
-	e.Metrics.WatchRestart()
+func (e *Exporter) WatchRestarted(change.StreamID) { e.Metrics.WatchRestart() }
+
+func (e *Exporter) Relisted(_ change.StreamID, reason reflector.RelistReason) {
+	e.Metrics.Relist(reason)
 }
 
 func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {

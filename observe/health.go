@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/config"
 )
 
@@ -23,7 +24,7 @@ type Health struct {
 	slots    map[int]*slotHealth
 	problems map[string]trouble
 	stalls   map[string]trouble // what has had no answer, by component
-	streams  map[string]*streamHealth
+	streams  map[change.StreamID]*streamHealth
 	standby  string
 }
 
@@ -51,7 +52,7 @@ type streamHealth struct {
 
 // NewHealth expects the given slots to be held.
 func NewHealth(slots ...int) *Health {
-	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]trouble{}, stalls: map[string]trouble{}, streams: map[string]*streamHealth{}}
+	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]trouble{}, stalls: map[string]trouble{}, streams: map[change.StreamID]*streamHealth{}}
 	for _, s := range slots {
 		h.slots[s] = &slotHealth{}
 	}
@@ -121,7 +122,7 @@ func (h *Health) Standing(owners map[int]string, standby string) {
 
 // StreamState says what a stream is doing, and what is wrong, or nil. An error stays listed until the stream is
 // watching, or absent, again.
-func (h *Health) StreamState(id, state string, err error) {
+func (h *Health) StreamState(id change.StreamID, state string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -143,7 +144,7 @@ func (h *Health) StreamState(id, state string, err error) {
 }
 
 // StreamAdded says that a stream is owned here.
-func (h *Health) StreamAdded(id string) {
+func (h *Health) StreamAdded(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.streams[id] == nil {
@@ -153,7 +154,7 @@ func (h *Health) StreamAdded(id string) {
 
 // StreamDoubt says why it is not known whether a stream's resource was removed; nil when that is known. Of one that is
 // not read nothing else is expected.
-func (h *Health) StreamDoubt(id string, err error) {
+func (h *Health) StreamDoubt(id change.StreamID, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -174,7 +175,7 @@ func (h *Health) StreamDoubt(id string, err error) {
 }
 
 // Forget drops a stream that is watched no more.
-func (h *Health) Forget(id string) {
+func (h *Health) Forget(id change.StreamID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.streams, id)
@@ -312,13 +313,13 @@ func (h *Health) reportStreams(r *Report) {
 		s := h.streams[id]
 		r.Streams.All++
 		if s.doubt != nil {
-			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: s.doubt.text, Since: s.doubt.since})
+			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + string(id), Problem: s.doubt.text, Since: s.doubt.since})
 		}
 		switch {
 		case s.err != nil:
-			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: s.err.text, Since: s.err.since})
+			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + string(id), Problem: s.err.text, Since: s.err.since})
 		case !s.settled:
-			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + id, Problem: "no position yet: " + s.state, Since: s.since, Blocks: true})
+			r.Wrong = append(r.Wrong, Wrong{Component: "stream " + string(id), Problem: "no position yet: " + s.state, Since: s.since, Blocks: true})
 		case s.doubt == nil:
 			r.Streams.OK++
 		}

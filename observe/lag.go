@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"kubecdc/change"
 )
 
 // lagCollector works out each stream's lag when it is asked, so that it grows while nothing comes.
@@ -13,7 +15,7 @@ type lagCollector struct {
 	now  func() time.Time
 
 	mu sync.Mutex
-	at map[string]time.Time // by stream: when its position was true
+	at map[change.StreamID]time.Time // by stream: when its position was true
 }
 
 func newLagCollector(now func() time.Time) *lagCollector {
@@ -21,17 +23,17 @@ func newLagCollector(now func() time.Time) *lagCollector {
 		desc: prometheus.NewDesc("kubecdc_stream_lag_seconds",
 			"Time since a stream was last known to be complete in the log. A quiet stream's moves with the server's bookmarks, about once a minute.",
 			[]string{"stream"}, nil),
-		now: now, at: map[string]time.Time{},
+		now: now, at: map[change.StreamID]time.Time{},
 	}
 }
 
-func (l *lagCollector) set(stream string, t time.Time) {
+func (l *lagCollector) set(stream change.StreamID, t time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.at[stream] = t
 }
 
-func (l *lagCollector) drop(stream string) {
+func (l *lagCollector) drop(stream change.StreamID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.at, stream)
@@ -44,6 +46,6 @@ func (l *lagCollector) Collect(ch chan<- prometheus.Metric) {
 	defer l.mu.Unlock()
 	for stream, at := range l.at {
 		lag := max(l.now().Sub(at).Seconds(), 0)
-		ch <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, lag, stream)
+		ch <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, lag, string(stream))
 	}
 }

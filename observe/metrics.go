@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubecdc/change"
+	"kubecdc/source/reflector"
 )
 
 // The stages that times and errors are counted by.
@@ -125,19 +126,21 @@ func (m *Metrics) Position(p change.Position) {
 }
 
 // StreamState notes what a stream is doing now.
-func (m *Metrics) StreamState(stream, state string) {
-	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
-	m.streamState.WithLabelValues(stream, state).Set(1)
+func (m *Metrics) StreamState(stream change.StreamID, state reflector.State) {
+	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
+	m.streamState.WithLabelValues(string(stream), string(state)).Set(1)
 }
 
 // Forget drops a stream that is watched no more.
-func (m *Metrics) Forget(stream string) {
-	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": stream})
+func (m *Metrics) Forget(stream change.StreamID) {
+	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.lag.drop(stream)
 }
 
-// Relist counts a list made because a watch could not resume. The reason must be one of a few.
-func (m *Metrics) Relist(reason string) { m.relists.WithLabelValues(reason).Inc() }
+// Relist counts a list made because a watch could not resume.
+func (m *Metrics) Relist(reason reflector.RelistReason) {
+	m.relists.WithLabelValues(string(reason)).Inc()
+}
 
 // Gap counts a gap that was closed.
 func (m *Metrics) Gap(complete bool) { m.gaps.WithLabelValues(strconv.FormatBool(complete)).Inc() }

@@ -83,10 +83,10 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.StreamAdded("pods")
 	e.StreamAdded("secrets")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateListing, FirstSnapshot, nil)
+	e.StreamState("pods", reflector.StateListing, reflector.ReasonFirstSnapshot, nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
 	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamState("secrets", reflector.StateWaiting, FirstSnapshot, errors.New("403 forbidden"))
+	e.StreamState("secrets", reflector.StateWaiting, reflector.ReasonFirstSnapshot, errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
 	e.StreamState("pods", reflector.StateListing, "relist: 410", nil)
 	expect(true, "stream secrets: 403 forbidden") // a relist is no reason to be taken out of service
@@ -161,8 +161,8 @@ func TestMetrics(t *testing.T) {
 	}})
 	e.StreamState(pods.ID(), reflector.StateListing, "", nil)
 	e.StreamState(pods.ID(), reflector.StateWatching, "", nil)
-	e.Reconnected(pods.ID(), "relist: 410")
-	e.Reconnected(pods.ID(), "the server ended the watch")
+	e.Relisted(pods.ID(), reflector.RelistExpired)
+	e.WatchRestarted(pods.ID())
 	e.SlotHeld(0, 7, true)
 	_, text := get(t, s, "/metrics")
 	for _, want := range []string{
@@ -291,14 +291,14 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	e := &Exporter{Metrics: NewMetrics(""), Health: NewHealth(), Progress: NewProgress(nil)}
 	e.Progress.LogTo(slog.New(slog.NewTextHandler(&out, nil)))
 	for _, stream := range []string{"pods", "secrets", "nodes", "services"} {
-		e.StreamAdded(stream)
+		e.StreamAdded(change.StreamID(stream))
 	}
 	for _, stream := range []string{"pods", "nodes"} {
-		e.StreamState(stream, reflector.StateListing, FirstSnapshot, nil)
-		e.ListProgress(stream, 2, 2)
-		e.StreamState(stream, reflector.StateWatching, "", nil)
+		e.StreamState(change.StreamID(stream), reflector.StateListing, reflector.ReasonFirstSnapshot, nil)
+		e.ListProgress(change.StreamID(stream), 2, 2)
+		e.StreamState(change.StreamID(stream), reflector.StateWatching, "", nil)
 	}
-	e.StreamState("secrets", reflector.StateWaiting, FirstSnapshot, errors.New("403"))
+	e.StreamState("secrets", reflector.StateWaiting, reflector.ReasonFirstSnapshot, errors.New("403"))
 	e.StreamState("services", reflector.StateWatching, "resumed", nil)
 	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
 		t.Error(out.String())

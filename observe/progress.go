@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
+
+	"kubecdc/change"
 )
 
 // Progress shows how far the first snapshots are, and rebuilds of the checkpoint: a bar on a terminal. Elsewhere there is a
@@ -16,10 +18,10 @@ type Progress struct {
 	out     io.Writer // the terminal; nil for none
 	log     *slog.Logger
 	bar     *progressbar.ProgressBar
-	rebuilt map[int]*count    // by slot
-	drawn   time.Time         // when their bar was drawn last
-	running map[string]*count // by stream
-	count   count             // of streams that are done
+	rebuilt map[int]*count             // by slot
+	drawn   time.Time                  // when their bar was drawn last
+	running map[change.StreamID]*count // by stream
+	count   count                      // of streams that are done
 	started time.Time
 	said    time.Time // when the last line was logged
 }
@@ -34,7 +36,7 @@ const sayEvery = 5 * time.Second
 
 // NewProgress draws on the terminal out, or logs where out is nil.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[string]*count{}, rebuilt: map[int]*count{}}
+	return &Progress{out: out, log: slog.New(slog.DiscardHandler), running: map[change.StreamID]*count{}, rebuilt: map[int]*count{}}
 }
 
 // LogTo says where the lines go; for a logger that writes through Writer it can only be said afterwards.
@@ -67,7 +69,7 @@ func (p *Progress) Rebuild(slot int, done, of int64) {
 }
 
 // Expect says that a stream is about to start, perhaps with a first list.
-func (p *Progress) Expect(stream string) {
+func (p *Progress) Expect(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.running[stream] == nil {
@@ -76,7 +78,7 @@ func (p *Progress) Expect(stream string) {
 }
 
 // Begin says that the first list of a stream starts.
-func (p *Progress) Begin(stream string) {
+func (p *Progress) Begin(stream change.StreamID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.started.IsZero() {
@@ -90,7 +92,7 @@ func (p *Progress) Begin(stream string) {
 }
 
 // List says how many objects of how many a list has read; of a stream that did not begin it is passed over.
-func (p *Progress) List(stream string, done, total int64) {
+func (p *Progress) List(stream change.StreamID, done, total int64) {
 	say := func() {}
 	defer func() { say() }() // the log may write through Writer, which takes the lock
 	p.mu.Lock()
@@ -110,12 +112,12 @@ func (p *Progress) List(stream string, done, total int64) {
 }
 
 // Done says that a stream is watching: its first list, if it had one, has ended.
-func (p *Progress) Done(stream string) { p.end(stream, true) }
+func (p *Progress) Done(stream change.StreamID) { p.end(stream, true) }
 
 // Drop says that a stream is held up, so that the others need not wait for it; Begin takes it in again.
-func (p *Progress) Drop(stream string) { p.end(stream, false) }
+func (p *Progress) Drop(stream change.StreamID) { p.end(stream, false) }
 
-func (p *Progress) end(stream string, counts bool) {
+func (p *Progress) end(stream change.StreamID, counts bool) {
 	say := func() {}
 	defer func() { say() }()
 	p.mu.Lock()

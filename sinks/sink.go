@@ -157,7 +157,7 @@ type Durable struct {
 
 // Wanted says what of the log a checkpoint is rebuilt from.
 type Wanted struct {
-	Stream func(id string) bool
+	Stream func(id change.StreamID) bool
 	Bodies bool // else After of what is folded is empty
 }
 

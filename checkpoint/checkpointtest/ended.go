@@ -10,7 +10,7 @@ import (
 )
 
 // ended is a position whose stream has ended.
-func ended(stream, version string, how change.Ended) change.Position {
+func ended(stream change.StreamID, version change.ResourceVersion, how change.Ended) change.Position {
 	p := at(stream, version)
 	p.Ended = how
 	return p
@@ -60,7 +60,7 @@ func deselected(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	s.wantError(s.store.Forget(s.ctx, 0, old, "pods"), checkpoint.ErrFenced)
 	s.wantInventory("pods", object("b", "u2", "2"))
-	for _, living := range []string{"nodes", "never seen"} {
+	for _, living := range []change.StreamID{"nodes", "never seen"} {
 		var not *checkpoint.NotEndedError
 		if err := s.store.Forget(s.ctx, 0, epoch, living); !errors.As(err, &not) || not.Stream != living {
 			t.Fatalf("forget %s: error is %v, not a NotEndedError", living, err)

@@ -14,7 +14,7 @@ const numberedObjects = 300
 // Numbered is a commit of which every part says its number: position, offsets, and each object's resourceVersion
 // and body. Odd ones delete half of the objects. After a crash WantNumbered tells whether the parts agree.
 func Numbered(epoch int64, seq uint64) checkpoint.Commit {
-	version := fmt.Sprint(seq)
+	version := change.VersionOf(seq)
 	pods := checkpoint.StreamCommit{Stream: "pods"}
 	for i := range numberedObjects {
 		key := fmt.Sprintf("ns/pod-%d", i)
@@ -39,7 +39,7 @@ func WantNumbered(t testing.TB, store checkpoint.Store, owner string) checkpoint
 	if state.Seq == 0 {
 		return state
 	}
-	version := fmt.Sprint(state.Seq)
+	version := change.VersionOf(state.Seq)
 	p, ok, err := store.Position(t.Context(), "pods")
 	if err != nil || !ok || p.ResourceVersion != version {
 		t.Fatalf("the position is %v %v %v after batch %s", p, ok, err, version)
@@ -52,7 +52,7 @@ func WantNumbered(t testing.TB, store checkpoint.Store, owner string) checkpoint
 	return state
 }
 
-func wantNumberedObjects(t testing.TB, store checkpoint.Store, version string, want int) {
+func wantNumberedObjects(t testing.TB, store checkpoint.Store, version change.ResourceVersion, want int) {
 	t.Helper()
 	var keys []string
 	err := store.Inventory(t.Context(), "pods", func(o checkpoint.Object) error {
@@ -70,7 +70,7 @@ func wantNumberedObjects(t testing.TB, store checkpoint.Store, version string, w
 		t.Fatalf("%d bodies, not %d; %v", len(bodies), want, err)
 	}
 	for key, body := range bodies {
-		if string(body) != version {
+		if string(body) != string(version) {
 			t.Fatalf("the body of %s is of batch %s after batch %s", key, body, version)
 		}
 	}

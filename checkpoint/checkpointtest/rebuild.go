@@ -62,7 +62,7 @@ func rebuildSlot(t *testing.T, s *suite) {
 		Offsets: change.Offsets{"k8s.control": {0: 3}, "k8s.old": {0: 1}},
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{object("old", "u", "1")}}, {Stream: "nodes", Upserts: []checkpoint.Object{object("n", "u", "1")}}}}))
 	epoch := s.acquire(0, "a").Epoch
-	mine := func(stream string) bool { return strings.HasPrefix(stream, "pods") }
+	mine := func(stream change.StreamID) bool { return strings.HasPrefix(string(stream), "pods") }
 	page := func(keys ...string) []checkpoint.StreamCommit {
 		c := checkpoint.StreamCommit{Stream: "pods"}
 		for _, key := range keys {

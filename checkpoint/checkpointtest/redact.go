@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -48,7 +49,7 @@ func redactBodies(t *testing.T, s *suite) {
 	secrets = append(secrets, checkpoint.Object{Key: "ns/none", UID: "u", ResourceVersion: "7"})
 	s.put(0, epoch, 1, "secrets", secrets...)
 	s.put(0, epoch, 2, "pods", checkpoint.Object{Key: "ns/000", UID: "u", ResourceVersion: "7", Body: []byte("secret of a pod")})
-	s.wantRedacted(map[string]string{"secrets": "", "pods": ""})
+	s.wantRedacted(map[change.StreamID]string{"secrets": "", "pods": ""})
 
 	visited := 0
 	hide := func(key string, body []byte) []byte {
@@ -59,7 +60,7 @@ func redactBodies(t *testing.T, s *suite) {
 		return bytes.Replace(body, []byte("secret"), []byte("hidden"), 1)
 	}
 	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "secrets", Rules: "hide", Rewrite: hide}, {Stream: "new", Rules: "hide", Rewrite: hide}}))
-	s.wantRedacted(map[string]string{"secrets": "hide", "pods": "", "new": "hide"})
+	s.wantRedacted(map[change.StreamID]string{"secrets": "hide", "pods": "", "new": "hide"})
 	if visited != many {
 		t.Errorf("%d bodies were rewritten of %d", visited, many)
 	}
@@ -84,7 +85,7 @@ func redactBodies(t *testing.T, s *suite) {
 		t.Errorf("another stream's bodies are %q %v", found, err)
 	}
 	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "secrets"}}))
-	s.wantRedacted(map[string]string{"secrets": "", "pods": "", "new": "hide"})
+	s.wantRedacted(map[change.StreamID]string{"secrets": "", "pods": "", "new": "hide"})
 	s.put(0, epoch, 3, "secrets", checkpoint.Object{Key: "ns/003", UID: "u", ResourceVersion: "8", Body: []byte("in full")})
 	if found, err := s.store.Bodies(s.ctx, "secrets", []string{"ns/003", "ns/004"}); err != nil || string(found["ns/003"]) != "in full" || string(found["ns/004"]) != "hidden 4" {
 		t.Errorf("bodies are %q %v", found, err)
@@ -98,13 +99,13 @@ func redactFenced(t *testing.T, s *suite) {
 	s.acquire(0, "a")
 	forget := func(string, []byte) []byte { return nil }
 	s.wantError(s.store.Redact(s.ctx, 0, old, []checkpoint.Redaction{{Stream: "secrets", Rules: "hide", Rewrite: forget}}), checkpoint.ErrFenced)
-	s.wantRedacted(map[string]string{"secrets": ""})
+	s.wantRedacted(map[change.StreamID]string{"secrets": ""})
 	if found, err := s.store.Bodies(s.ctx, "secrets", []string{"ns/a"}); err != nil || string(found["ns/a"]) != "secret" {
 		t.Errorf("bodies are %q %v", found, err)
 	}
 }
 
-func (s *suite) wantRedacted(want map[string]string) {
+func (s *suite) wantRedacted(want map[change.StreamID]string) {
 	s.t.Helper()
 	got, err := s.store.Redacted(s.ctx)
 	s.must(err)

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -58,10 +59,10 @@ func rewrite(t *testing.T, s *suite) {
 	s.must(s.store.Commit(s.ctx, everything(old, 1)))
 	s.put(0, old, 2, "pods", checkpoint.Object{Key: "b", UID: "u2", ResourceVersion: "2", Body: []byte("{}")})
 	epoch := s.acquire(0, "a").Epoch
-	s.wantError(s.store.Rewrite(s.ctx, 0, old, []string{"pods"}), checkpoint.ErrFenced)
+	s.wantError(s.store.Rewrite(s.ctx, 0, old, []change.StreamID{"pods"}), checkpoint.ErrFenced)
 	s.wantPosition("pods", "101")
 	for range 2 {
-		s.must(s.store.Rewrite(s.ctx, 0, epoch, []string{"pods", "never seen"}))
+		s.must(s.store.Rewrite(s.ctx, 0, epoch, []change.StreamID{"pods", "never seen"}))
 		s.wantInventory("pods", object("b", "u2", "-2"))
 	}
 	s.wantInventory("nodes", object("n", "u3", "3"))

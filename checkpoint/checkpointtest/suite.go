@@ -118,13 +118,13 @@ func (s *suite) wantHeld(err error, by string) {
 }
 
 // put commits upserts to one stream, and its position.
-func (s *suite) put(slot int, epoch int64, seq uint64, stream string, objects ...checkpoint.Object) {
+func (s *suite) put(slot int, epoch int64, seq uint64, stream change.StreamID, objects ...checkpoint.Object) {
 	s.t.Helper()
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Slot: slot, Epoch: epoch, Seq: seq,
 		Streams: []checkpoint.StreamCommit{{Stream: stream, Upserts: objects}}}))
 }
 
-func (s *suite) inventory(stream string) []checkpoint.Object {
+func (s *suite) inventory(stream change.StreamID) []checkpoint.Object {
 	s.t.Helper()
 	var all []checkpoint.Object
 	s.must(s.store.Inventory(s.ctx, stream, func(o checkpoint.Object) error {
@@ -134,7 +134,7 @@ func (s *suite) inventory(stream string) []checkpoint.Object {
 	return all
 }
 
-func (s *suite) wantInventory(stream string, want ...checkpoint.Object) {
+func (s *suite) wantInventory(stream change.StreamID, want ...checkpoint.Object) {
 	s.t.Helper()
 	got := s.inventory(stream)
 	if len(got) == 0 && len(want) == 0 {
@@ -145,7 +145,7 @@ func (s *suite) wantInventory(stream string, want ...checkpoint.Object) {
 	}
 }
 
-func (s *suite) wantPosition(stream, version string) {
+func (s *suite) wantPosition(stream change.StreamID, version change.ResourceVersion) {
 	s.t.Helper()
 	p, ok, err := s.store.Position(s.ctx, stream)
 	s.must(err)
@@ -161,11 +161,11 @@ func (s *suite) history(slot int) []checkpoint.Checkpoint {
 	return all
 }
 
-func object(key, uid, version string) checkpoint.Object {
+func object(key, uid string, version change.ResourceVersion) checkpoint.Object {
 	return checkpoint.Object{Key: key, UID: uid, ResourceVersion: version}
 }
 
-func at(stream, version string) change.Position {
+func at(stream change.StreamID, version change.ResourceVersion) change.Position {
 	return change.Position{Stream: stream, ResourceVersion: version, Time: time.Unix(1700000000, 0).UTC()}
 }
 
@@ -268,7 +268,7 @@ func fenced(t *testing.T, s *suite) {
 // everything is a commit that touches all that a commit can.
 func everything(epoch int64, seq uint64) checkpoint.Commit {
 	return checkpoint.Commit{Epoch: epoch, Seq: seq,
-		Positions: []change.Position{at("pods", fmt.Sprint(100+seq)), at("nodes", fmt.Sprint(200+seq))},
+		Positions: []change.Position{at("pods", change.VersionOf(100+seq)), at("nodes", change.VersionOf(200+seq))},
 		Offsets:   change.Offsets{"k8s.pods": {0: int64(seq * 10)}},
 		Streams: []checkpoint.StreamCommit{
 			{Stream: "pods", Upserts: []checkpoint.Object{object("b", "u2", "2")}, Deletes: []string{"a"}},
@@ -325,7 +325,7 @@ func forgotten(t *testing.T, s *suite) {
 		s.wantError(s.store.Check(s.ctx, slot, mine, 0), checkpoint.ErrBehind)
 		s.wantError(s.store.Renew(s.ctx, slot, mine, ttl), checkpoint.ErrBehind)
 		s.wantError(s.store.Release(s.ctx, slot, mine), checkpoint.ErrBehind)
-		s.wantError(s.store.Rewrite(s.ctx, slot, mine, []string{"pods"}), checkpoint.ErrBehind)
+		s.wantError(s.store.Rewrite(s.ctx, slot, mine, []change.StreamID{"pods"}), checkpoint.ErrBehind)
 	}
 	s.wantInventory("pods", object("a", "u", "1"))
 }
@@ -390,7 +390,7 @@ func bigCommit(t *testing.T, s *suite) {
 	keys := make([]string, n)
 	for i := range objects {
 		keys[i] = fmt.Sprintf("ns/pod-%05d", i)
-		objects[i] = object(keys[i], fmt.Sprintf("uid-%d", i), fmt.Sprint(i+1))
+		objects[i] = object(keys[i], fmt.Sprintf("uid-%d", i), change.VersionOf(uint64(i+1)))
 		objects[i].Body = fmt.Appendf(nil, `{"i":%d}`, i)
 	}
 	s.put(0, epoch, 1, "pods", objects...)
@@ -452,7 +452,7 @@ func pages(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	var objects []checkpoint.Object
 	for i := range 12345 {
-		objects = append(objects, object(fmt.Sprintf("ns-%d/%06d", i/5000, i), "u", fmt.Sprint(i)))
+		objects = append(objects, object(fmt.Sprintf("ns-%d/%06d", i/5000, i), "u", change.VersionOf(uint64(i))))
 	}
 	s.put(0, epoch, 1, "pods", objects...)
 	s.put(0, epoch, 2, "zz", object("other", "u", "1"))
@@ -462,7 +462,7 @@ func pages(t *testing.T, s *suite) {
 func longVersions(t *testing.T, s *suite) {
 	s.bind()
 	epoch := s.acquire(0, "a").Epoch
-	long := strings.Repeat("98765432109876543210", 20)
+	long := change.ResourceVersion(strings.Repeat("98765432109876543210", 20))
 	c := checkpoint.Commit{Epoch: epoch, Seq: 1, Positions: []change.Position{at("pods", long)},
 		Streams: []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{object("a", "u", long)}}}}
 	s.must(s.store.Commit(s.ctx, c))
@@ -528,10 +528,11 @@ func history(t *testing.T, s *suite) {
 	epoch := s.acquire(0, "a").Epoch
 	other := s.acquire(1, "a").Epoch
 	s.put(1, other, 1, "nodes")
+	streams := []change.StreamID{"stream-0", "stream-1"}
 	var seq uint64
 	for len(s.history(0)) < 3 { // as many seconds
 		seq++
-		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at(fmt.Sprint("stream-", seq%2), fmt.Sprint(seq))}}
+		c := checkpoint.Commit{Epoch: epoch, Seq: seq, Positions: []change.Position{at(streams[seq%2], change.VersionOf(seq))}}
 		s.must(s.store.Commit(s.ctx, c))
 	}
 	h, err := s.store.History(s.ctx, 0, 2)
@@ -541,7 +542,7 @@ func history(t *testing.T, s *suite) {
 	}
 	// All that moved in the second before, which saw many commits.
 	last, before := h[1].Seq, h[1].Seq-1
-	want := []change.Position{at(fmt.Sprint("stream-", last%2), fmt.Sprint(last)), at(fmt.Sprint("stream-", before%2), fmt.Sprint(before))}
+	want := []change.Position{at(streams[last%2], change.VersionOf(last)), at(streams[before%2], change.VersionOf(before))}
 	if last%2 == 1 {
 		want[0], want[1] = want[1], want[0]
 	}
@@ -565,7 +566,7 @@ func positionTimes(t *testing.T, s *suite) {
 	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	for i, when := range []time.Time{time.Now(), {}, time.Date(2031, 5, 6, 7, 8, 9, 123456000, time.FixedZone("x", 3600))} {
-		p := change.Position{Stream: "pods", ResourceVersion: fmt.Sprint(i + 1), Time: when}
+		p := change.Position{Stream: "pods", ResourceVersion: change.VersionOf(uint64(i + 1)), Time: when}
 		s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: uint64(i + 1), Positions: []change.Position{p}}))
 		got, ok, err := s.store.Position(s.ctx, "pods")
 		s.must(err)

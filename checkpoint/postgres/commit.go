@@ -61,8 +61,8 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	return s.db.Call(ctx, commitBatch, append(p.values(), pgdb.Bool(s.relaxed)), commitTypes)
 }
 
-func streamNames(c checkpoint.Commit) []string {
-	names := make([]string, 0, len(c.Positions)+len(c.Streams))
+func streamNames(c checkpoint.Commit) []change.StreamID {
+	names := make([]change.StreamID, 0, len(c.Positions)+len(c.Streams))
 	for _, p := range c.Positions {
 		names = append(names, p.Stream)
 	}
@@ -85,7 +85,7 @@ type commitParams struct {
 
 var commitPool = sync.Pool{New: func() any { return new(commitParams) }}
 
-func (p *commitParams) fill(cluster int32, c checkpoint.Commit, ids map[string]int32) {
+func (p *commitParams) fill(cluster int32, c checkpoint.Commit, ids map[change.StreamID]int32) {
 	p.cluster = pgdb.AppendInt32(p.cluster[:0], cluster)
 	p.slot = pgdb.AppendInt32(p.slot[:0], int32(c.Slot))
 	p.epoch = pgdb.AppendInt64(p.epoch[:0], c.Epoch)
@@ -96,7 +96,7 @@ func (p *commitParams) fill(cluster int32, c checkpoint.Commit, ids map[string]i
 	p.fillUpserts(c.Streams, ids)
 }
 
-func (p *commitParams) fillPositions(list []change.Position, ids map[string]int32) {
+func (p *commitParams) fillPositions(list []change.Position, ids map[change.StreamID]int32) {
 	p.positions = pgdb.AppendJSONB(p.positions[:0], positions.Encode(list))
 	p.positionStreams.Reset(pgtype.Int4OID)
 	p.positionVersions.Reset(pgtype.TextOID)
@@ -104,13 +104,13 @@ func (p *commitParams) fillPositions(list []change.Position, ids map[string]int3
 	p.positionEnds.Reset(pgtype.TextOID)
 	for _, at := range list {
 		p.positionStreams.Int32(ids[at.Stream])
-		p.positionVersions.Text(at.ResourceVersion)
+		p.positionVersions.Text(string(at.ResourceVersion))
 		p.positionTimes.Time(at.Time)
 		p.positionEnds.Text(string(at.Ended))
 	}
 }
 
-func (p *commitParams) fillDeletes(streams []checkpoint.StreamCommit, ids map[string]int32) {
+func (p *commitParams) fillDeletes(streams []checkpoint.StreamCommit, ids map[change.StreamID]int32) {
 	p.deleteStreams.Reset(pgtype.Int4OID)
 	p.deleteKeys.Reset(pgtype.TextOID)
 	for _, s := range streams {
@@ -122,7 +122,7 @@ func (p *commitParams) fillDeletes(streams []checkpoint.StreamCommit, ids map[st
 	}
 }
 
-func (p *commitParams) fillUpserts(streams []checkpoint.StreamCommit, ids map[string]int32) {
+func (p *commitParams) fillUpserts(streams []checkpoint.StreamCommit, ids map[change.StreamID]int32) {
 	p.upsertStreams.Reset(pgtype.Int4OID)
 	p.upsertKeys.Reset(pgtype.TextOID)
 	p.upsertUIDs.Reset(pgtype.TextOID)
@@ -135,7 +135,7 @@ func (p *commitParams) fillUpserts(streams []checkpoint.StreamCommit, ids map[st
 			p.upsertStreams.Int32(id)
 			p.upsertKeys.Text(o.Key)
 			p.upsertUIDs.Text(o.UID)
-			p.upsertVersions.Text(o.ResourceVersion)
+			p.upsertVersions.Text(string(o.ResourceVersion))
 			p.body(o.Body)
 		}
 	}

@@ -6,11 +6,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
 // Forget drops what is known of a stream that has ended.
-func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string) error {
+func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		const own = `select from kubecdc.slots where cluster = $1 and slot = $2 and epoch = $3 for update`
 		tag, err := tx.Exec(ctx, own, s.cluster.Load(), slot, epoch)
@@ -35,5 +36,5 @@ func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string
 	case errors.Is(err, pgx.ErrNoRows):
 		return &checkpoint.NotEndedError{Stream: stream}
 	}
-	return s.db.Fail("forget stream "+stream, err)
+	return s.db.Fail("forget stream "+string(stream), err)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/pack"
 )
@@ -15,15 +16,15 @@ const pageSize = 5000
 
 // Inventory reads page by page, and holds no connection and no snapshot while it visits: the visitor may take as
 // long as a list from the API server takes, and may commit meanwhile.
-func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpoint.Object) error) error {
+func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit func(checkpoint.Object) error) error {
 	if err := s.bound(); err != nil {
-		return s.db.Fail("read the inventory of stream "+stream, err)
+		return s.db.Fail("read the inventory of stream "+string(stream), err)
 	}
 	page := make([]checkpoint.Object, 0, 100)
 	for after := ""; ; after = page[len(page)-1].Key {
 		var err error
 		if page, err = s.inventoryPage(ctx, stream, after, page[:0]); err != nil {
-			return s.db.Fail("read the inventory of stream "+stream, err)
+			return s.db.Fail("read the inventory of stream "+string(stream), err)
 		}
 		for _, o := range page {
 			if err := visit(o); err != nil {
@@ -37,7 +38,7 @@ func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpo
 }
 
 // No key is empty, so every key comes after "".
-func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
+func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
 	const look = `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
 	if err != nil {
@@ -50,18 +51,18 @@ func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []
 }
 
 // Bodies reads the bodies of the keys by one query.
-func (s *Store) Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error) {
+func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
 	bodies := make(map[string][]byte, len(keys))
 	if len(keys) == 0 {
 		return bodies, nil
 	}
 	if err := s.bodies(ctx, stream, keys, bodies); err != nil {
-		return nil, s.db.Fail("read bodies of stream "+stream, err)
+		return nil, s.db.Fail("read bodies of stream "+string(stream), err)
 	}
 	return bodies, nil
 }
 
-func (s *Store) bodies(ctx context.Context, stream string, keys []string, into map[string][]byte) error {
+func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string, into map[string][]byte) error {
 	const look = `select key, body from kubecdc.inventory
 		where stream = (select id from kubecdc.streams where cluster = $1 and name = $2) and key = any ($3) and body is not null`
 	if err := s.bound(); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // Position gives where a stream stands.
-func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
+func (s *Store) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
 	const look = `select resource_version, time, ended from kubecdc.positions join kubecdc.streams on id = stream where cluster = $1 and name = $2`
 	p := change.Position{Stream: stream}
 	err := s.bound()
@@ -22,7 +22,7 @@ func (s *Store) Position(ctx context.Context, stream string) (change.Position, b
 		return change.Position{}, false, nil
 	}
 	if err != nil {
-		return change.Position{}, false, s.db.Fail("read the position of stream "+stream, err)
+		return change.Position{}, false, s.db.Fail("read the position of stream "+string(stream), err)
 	}
 	p.Time = p.Time.UTC()
 	return p, true, nil

@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/positions"
 )
@@ -26,7 +27,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 }
 
 // Clear begins a rebuild.
-func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error {
+func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error {
 	op := fmt.Sprintf("forget the streams of slot %d", slot)
 	ids, err := s.streamsThat(ctx, mine)
 	if err != nil {
@@ -50,7 +51,7 @@ func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stre
 	return s.db.Fail(op, err)
 }
 
-func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) (ids []int32, err error) {
+func (s *Store) streamsThat(ctx context.Context, mine func(stream change.StreamID) bool) (ids []int32, err error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
@@ -59,7 +60,7 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 		return nil, err
 	}
 	var id int32
-	var name string
+	var name change.StreamID
 	_, err = pgx.ForEachRow(rows, []any{&id, &name}, func() error {
 		if mine(name) {
 			ids = append(ids, id)
@@ -117,7 +118,7 @@ func (s *Store) Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) err
 }
 
 // rebuilt gives pgx.ErrNoRows where the slot has not the epoch, or not all pages.
-func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[string]int32) error {
+func (s *Store) rebuilt(ctx context.Context, tx pgx.Tx, pages int, c checkpoint.Commit, ids map[change.StreamID]int32) error {
 	cluster := s.cluster.Load()
 	const move = `update kubecdc.slots set seq = $4, offsets = $5, pages = null where cluster = $1 and slot = $2 and epoch = $3 and pages = $6`
 	tag, err := tx.Exec(ctx, move, cluster, c.Slot, c.Epoch, int64(c.Seq), flatten(c.Offsets), pages)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/pack"
 )
@@ -20,12 +21,12 @@ func (s *Store) HashKey(ctx context.Context, offered []byte) (key []byte, err er
 }
 
 // Redacted gives the rules noted.
-func (s *Store) Redacted(ctx context.Context) (map[string]string, error) {
+func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	rules, err := s.redacted(ctx)
 	return rules, s.db.Fail("read what was kept of objects", err)
 }
 
-func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
+func (s *Store) redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
@@ -33,8 +34,9 @@ func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]string{}
-	var stream, rules string
+	all := map[change.StreamID]string{}
+	var stream change.StreamID
+	var rules string
 	_, err = pgx.ForEachRow(rows, []any{&stream, &rules}, func() error { all[stream] = rules; return nil })
 	return all, err
 }
@@ -48,7 +50,7 @@ func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []che
 			return checkpoint.ErrFenced
 		}
 		if err != nil {
-			return s.db.Fail("rewrite what is kept of stream "+r.Stream, err)
+			return s.db.Fail("rewrite what is kept of stream "+string(r.Stream), err)
 		}
 	}
 	return nil
@@ -67,7 +69,7 @@ func (r *redaction) run(ctx context.Context) error {
 	if err := r.store.bound(); err != nil {
 		return err
 	}
-	ids, err := r.store.streamIDs(ctx, []string{r.Stream})
+	ids, err := r.store.streamIDs(ctx, []change.StreamID{r.Stream})
 	if err != nil {
 		return err
 	}

@@ -5,10 +5,12 @@ import (
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
 )
 
 // Rewrite notes that the log has lost the streams.
-func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
+func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
 	op := fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot)
 	var ids []int32
 	owned, err := s.own(ctx, slot, epoch, func(tx pgx.Tx) error {

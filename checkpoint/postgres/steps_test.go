@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/test/servers"
 )
@@ -37,9 +38,11 @@ func TestALargeInventoryIsRewrittenInSteps(t *testing.T) {
 		do         func() error
 	}{
 		{"rewrite", `select count(*) from kubecdc.inventory where resource_version not like '-%'`,
-			func() error { return store.Rewrite(t.Context(), 0, state.Epoch, []string{"pods"}) }},
+			func() error { return store.Rewrite(t.Context(), 0, state.Epoch, []change.StreamID{"pods"}) }},
 		{"clear", `select count(*) from kubecdc.inventory`,
-			func() error { return store.Clear(t.Context(), 0, state.Epoch, func(string) bool { return true }) }},
+			func() error {
+				return store.Clear(t.Context(), 0, state.Epoch, func(change.StreamID) bool { return true })
+			}},
 	} {
 		last, err := conn.Begin(t.Context())
 		if err != nil {

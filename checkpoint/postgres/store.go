@@ -11,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/pgdb"
 )
@@ -61,9 +62,9 @@ func (s *Store) Close() { s.db.Close() }
 
 // streamIDs gives the rows of the streams, which are made where they are missing. It costs a round trip only for
 // a stream that this process has not seen yet.
-func (s *Store) streamIDs(ctx context.Context, names []string) (map[string]int32, error) {
-	ids := make(map[string]int32, len(names))
-	var missing []string
+func (s *Store) streamIDs(ctx context.Context, names []change.StreamID) (map[change.StreamID]int32, error) {
+	ids := make(map[change.StreamID]int32, len(names))
+	var missing []change.StreamID
 	for _, name := range names {
 		if id, ok := s.streams.Load(name); ok {
 			ids[name] = id.(int32)
@@ -77,7 +78,7 @@ func (s *Store) streamIDs(ctx context.Context, names []string) (map[string]int32
 	return ids, s.makeStreams(ctx, missing, ids)
 }
 
-func (s *Store) makeStreams(ctx context.Context, names []string, ids map[string]int32) error {
+func (s *Store) makeStreams(ctx context.Context, names []change.StreamID, ids map[change.StreamID]int32) error {
 	const note = `insert into kubecdc.streams (cluster, name) select distinct $1::int, unnest($2::text[]) on conflict do nothing`
 	if _, err := s.db.Exec(ctx, note, s.cluster.Load(), names); err != nil {
 		return err
@@ -86,7 +87,7 @@ func (s *Store) makeStreams(ctx context.Context, names []string, ids map[string]
 	if err != nil {
 		return err
 	}
-	var name string
+	var name change.StreamID
 	var id int32
 	_, err = pgx.ForEachRow(rows, []any{&name, &id}, func() error {
 		ids[name] = id

@@ -19,7 +19,7 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 	err := s.bound()
 	if err == nil {
 		err = s.inTx(ctx, func(tx *sql.Tx) error {
-			t := &commit{tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[string]int64{}}
+			t := &commit{tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[change.StreamID]int64{}}
 			return t.run(c)
 		})
 	}
@@ -33,8 +33,8 @@ type commit struct {
 	tx      *sql.Tx
 	ctx     context.Context
 	cluster int64
-	ids     map[string]int64 // of streams
-	packed  []byte           // used again for each body: the driver copies it
+	ids     map[change.StreamID]int64 // of streams
+	packed  []byte                    // used again for each body: the driver copies it
 }
 
 func (t *commit) run(c checkpoint.Commit) error {
@@ -148,7 +148,7 @@ func (t *commit) movePositions(list []change.Position) error {
 }
 
 // stream gives the stream's row, which is made when it is missing.
-func (t *commit) stream(name string) (int64, error) {
+func (t *commit) stream(name change.StreamID) (int64, error) {
 	if id, ok := t.ids[name]; ok {
 		return id, nil
 	}
@@ -180,7 +180,7 @@ func (t *commit) upsert(s checkpoint.StreamCommit) error {
 }
 
 // each runs one prepared statement n times; its first parameter is the stream.
-func (t *commit) each(query, stream string, n int, args func(i int) []any) error {
+func (t *commit) each(query string, stream change.StreamID, n int, args func(i int) []any) error {
 	if n == 0 {
 		return nil
 	}

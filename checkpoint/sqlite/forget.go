@@ -5,11 +5,12 @@ import (
 	"database/sql"
 	"errors"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
 // Forget drops what is known of a stream that has ended.
-func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string) error {
+func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error {
 	err := s.inTx(ctx, func(tx *sql.Tx) error {
 		if err := own(ctx, tx, s.cluster.Load(), slot, epoch, 0); err != nil {
 			return err
@@ -29,5 +30,5 @@ func (s *Store) Forget(ctx context.Context, slot int, epoch int64, stream string
 	case errors.Is(err, sql.ErrNoRows):
 		return &checkpoint.NotEndedError{Stream: stream}
 	}
-	return s.fail("forget stream "+stream, err)
+	return s.fail("forget stream "+string(stream), err)
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/pack"
 )
@@ -13,12 +14,12 @@ import (
 const pageSize = 5000
 
 // Inventory reads page by page: there is one connection only, and the visitor may want it.
-func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpoint.Object) error) error {
+func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit func(checkpoint.Object) error) error {
 	page := make([]checkpoint.Object, 0, 100)
 	for after := ""; ; after = page[len(page)-1].Key {
 		var err error
 		if page, err = s.inventoryPage(ctx, stream, after, page[:0]); err != nil {
-			return s.fail("read the inventory of stream "+stream, err)
+			return s.fail("read the inventory of stream "+string(stream), err)
 		}
 		for _, o := range page {
 			if err := visit(o); err != nil {
@@ -32,7 +33,7 @@ func (s *Store) Inventory(ctx context.Context, stream string, visit func(checkpo
 }
 
 // No key is empty, so every key comes after "".
-func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
+func (s *Store) inventoryPage(ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object) ([]checkpoint.Object, error) {
 	const look = `select key, uid, resource_version from inventory
 		where stream = (select id from streams where cluster = ? and name = ?) and key > ? order by key limit ?`
 	if err := s.bound(); err != nil {
@@ -54,18 +55,18 @@ func (s *Store) inventoryPage(ctx context.Context, stream, after string, page []
 }
 
 // Bodies reads the bodies of the keys by one query.
-func (s *Store) Bodies(ctx context.Context, stream string, keys []string) (map[string][]byte, error) {
+func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
 	bodies := make(map[string][]byte, len(keys))
 	if len(keys) == 0 {
 		return bodies, nil
 	}
 	if err := s.bodies(ctx, stream, keys, bodies); err != nil {
-		return nil, s.fail("read bodies of stream "+stream, err)
+		return nil, s.fail("read bodies of stream "+string(stream), err)
 	}
 	return bodies, nil
 }
 
-func (s *Store) bodies(ctx context.Context, stream string, keys []string, into map[string][]byte) error {
+func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string, into map[string][]byte) error {
 	const look = `select i.key, i.body from json_each(?) k cross join inventory i
 		where i.stream = (select id from streams where cluster = ? and name = ?) and i.key = k.value and i.body is not null`
 	if err := s.bound(); err != nil {

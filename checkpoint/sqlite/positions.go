@@ -15,10 +15,10 @@ const lookStreams = `select name, coalesce(resource_version, ''), time, coalesce
 	order by name`
 
 // Position gives where a stream stands.
-func (s *Store) Position(ctx context.Context, stream string) (change.Position, bool, error) {
+func (s *Store) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
 	found, err := s.positions(ctx, lookPosition, s.cluster.Load(), stream)
 	if err != nil || len(found) == 0 {
-		return change.Position{}, false, s.fail("read the position of stream "+stream, err)
+		return change.Position{}, false, s.fail("read the position of stream "+string(stream), err)
 	}
 	return found[0], true, nil
 }

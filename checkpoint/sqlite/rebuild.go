@@ -23,7 +23,7 @@ func (s *Store) RaiseEpoch(ctx context.Context, slot int, epoch, above int64) (r
 }
 
 // Clear begins a rebuild.
-func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error {
+func (s *Store) Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error {
 	op := fmt.Sprintf("forget the streams of slot %d", slot)
 	ids, err := s.streamsThat(ctx, mine)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Store) ownedBy(ctx context.Context, op string, slot int, epoch int64, d
 	})
 }
 
-func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) (ids []int64, err error) {
+func (s *Store) streamsThat(ctx context.Context, mine func(stream change.StreamID) bool) (ids []int64, err error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (s *Store) streamsThat(ctx context.Context, mine func(stream string) bool) 
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
-		var name string
+		var name change.StreamID
 		if err := rows.Scan(&id, &name); err != nil {
 			return nil, err
 		}
@@ -102,7 +102,7 @@ func (s *Store) rebuild(ctx context.Context, op string, do func(*commit) error) 
 	err := s.bound()
 	if err == nil {
 		err = s.inTx(ctx, func(tx *sql.Tx) error {
-			return do(&commit{tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[string]int64{}})
+			return do(&commit{tx: tx, ctx: ctx, cluster: s.cluster.Load(), ids: map[change.StreamID]int64{}})
 		})
 	}
 	if errors.Is(err, checkpoint.ErrFenced) {

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/pack"
 )
@@ -19,12 +20,12 @@ func (s *Store) HashKey(ctx context.Context, offered []byte) (key []byte, err er
 }
 
 // Redacted gives the rules noted.
-func (s *Store) Redacted(ctx context.Context) (map[string]string, error) {
+func (s *Store) Redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	rules, err := s.redacted(ctx)
 	return rules, s.fail("read what was kept of objects", err)
 }
 
-func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
+func (s *Store) redacted(ctx context.Context) (map[change.StreamID]string, error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
@@ -33,9 +34,10 @@ func (s *Store) redacted(ctx context.Context) (map[string]string, error) {
 		return nil, err
 	}
 	defer rows.Close()
-	all := map[string]string{}
+	all := map[change.StreamID]string{}
 	for rows.Next() {
-		var stream, rules string
+		var stream change.StreamID
+		var rules string
 		if err := rows.Scan(&stream, &rules); err != nil {
 			return nil, err
 		}
@@ -54,7 +56,7 @@ func (s *Store) Redact(ctx context.Context, slot int, epoch int64, streams []che
 			return err
 		}
 		if err != nil {
-			return s.fail("rewrite what is kept of stream "+r.Stream, err)
+			return s.fail("rewrite what is kept of stream "+string(r.Stream), err)
 		}
 	}
 	// Nothing else can be done in the file meanwhile, so a lease may run out and the session end: not this.

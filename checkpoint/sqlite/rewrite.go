@@ -5,12 +5,14 @@ import (
 	"database/sql"
 	"fmt"
 	"slices"
+
+	"kubecdc/change"
 )
 
 // Rewrite notes that the log has lost the streams.
-func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []string) error {
+func (s *Store) Rewrite(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error {
 	op := fmt.Sprintf("note that %d streams of slot %d are to be written again", len(streams), slot)
-	ids, err := s.streamsThat(ctx, func(stream string) bool { return slices.Contains(streams, stream) })
+	ids, err := s.streamsThat(ctx, func(stream change.StreamID) bool { return slices.Contains(streams, stream) })
 	if err != nil {
 		return s.fail(op, err)
 	}

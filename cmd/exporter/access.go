@@ -29,7 +29,7 @@ func (r *report) forbidden(ctx context.Context, plan export.Config, resources []
 					return nil, fmt.Errorf("ask what this user may do: %w", err)
 				}
 				if !ok {
-					refused = append(refused, verb+" "+change.NewStream(resource, stream.Namespace, "", "").ID())
+					refused = append(refused, verb+" "+string(change.NewStream(resource, stream.Namespace, "", "").ID()))
 				}
 			}
 		}

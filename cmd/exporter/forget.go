@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
@@ -70,7 +71,7 @@ func forget(ctx context.Context, c *cobra.Command, streams []string) error {
 	owner := export.Config{Slots: settings.Slots.Count, Owner: owner(), LeaseDuration: settings.Slots.LeaseDuration}
 	for _, stream := range streams {
 		var not *checkpoint.NotEndedError
-		err := export.Forget(ctx, owner, store, leases, stream)
+		err := export.Forget(ctx, owner, store, leases, change.StreamID(stream))
 		if errors.As(err, &not) {
 			return &usageError{err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them"}
 		}

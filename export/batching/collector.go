@@ -37,8 +37,8 @@ func (l *Limits) interval() time.Duration {
 
 // Batch is a batch with what it holds of the queue's room.
 type Batch struct {
-	change.Batch                            // its Positions are for the caller to fill in
-	Newest       map[string]change.Position // of each stream
+	change.Batch                                     // its Positions are for the caller to fill in
+	Newest       map[change.StreamID]change.Position // of each stream
 	Bytes        int64
 
 	items  int // of the queue's room; a position alone takes none, since there is one for each stream at most
@@ -62,7 +62,7 @@ func (c *collector) add(item *reflector.Item, weight int64) (news bool) {
 
 // newBatch is empty, with room for what the one before had: a busy stream's are alike.
 func (c *collector) newBatch() *Batch {
-	b := &Batch{Newest: map[string]change.Position{}, since: time.Now()}
+	b := &Batch{Newest: map[change.StreamID]change.Position{}, since: time.Now()}
 	if c.size > 1 {
 		b.Changes = make([]change.Change, 0, c.size)
 	}

@@ -78,7 +78,7 @@ func TestWhatIsLeftGoesAtTheEnd(t *testing.T) {
 			}
 		}
 		close(stop)
-		var versions []string
+		var versions []change.ResourceVersion
 		for b := q.Next(t.Context(), stop); b != nil; b = q.Next(t.Context(), stop) {
 			for _, c := range b.Changes {
 				versions = append(versions, c.ResourceVersion)
@@ -87,7 +87,7 @@ func TestWhatIsLeftGoesAtTheEnd(t *testing.T) {
 				t.Errorf("the batch moves the stream to %s, its last change is %s", b.Newest[pods.ID()].ResourceVersion, want)
 			}
 		}
-		if want := []string{"0", "1", "2", "3", "4"}; !slices.Equal(versions, want) || time.Since(began) > 0 {
+		if want := []change.ResourceVersion{"0", "1", "2", "3", "4"}; !slices.Equal(versions, want) || time.Since(began) > 0 {
 			t.Errorf("after %s: %v, want %v", time.Since(began), versions, want)
 		}
 	})

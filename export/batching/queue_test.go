@@ -22,9 +22,9 @@ func newTestQueue(limits Limits) *Queue {
 	return New(10, 1<<20, limits)
 }
 
-func bookmark(t *testing.T, q *Queue, stream string, version int) {
+func bookmark(t *testing.T, q *Queue, stream change.StreamID, version int) {
 	t.Helper()
-	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: fmt.Sprint(version), Time: time.Now()}); err != nil {
+	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -32,8 +32,8 @@ func bookmark(t *testing.T, q *Queue, stream string, version int) {
 // created is a change of so many bytes more than an empty one.
 func created(version, bytes int) reflector.Item {
 	v := fmt.Sprint(version)
-	return reflector.Item{Stream: pods.ID(), Version: v,
-		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: v, After: make([]byte, bytes)}}
+	return reflector.Item{Stream: pods.ID(), Version: change.ResourceVersion(v),
+		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: change.ResourceVersion(v), After: make([]byte, bytes)}}
 }
 
 // 40 quiet streams say every half minute where they are, each at a time of its own: a batch an interval tells of all of
@@ -47,12 +47,12 @@ func TestPositionsAloneGoOnceAnInterval(t *testing.T) {
 			go func() {
 				defer close(stop)
 				for n := range streams * rounds {
-					bookmark(t, q, fmt.Sprint("stream-", n%streams), n)
+					bookmark(t, q, change.StreamID(fmt.Sprint("stream-", n%streams)), n)
 					time.Sleep(interval / streams)
 				}
 			}()
 			var taken []time.Time
-			told, last := map[string]time.Time{}, map[string]string{}
+			told, last := map[change.StreamID]time.Time{}, map[change.StreamID]change.ResourceVersion{}
 			for b := q.Next(t.Context(), stop); b != nil; b = q.Next(t.Context(), stop) {
 				taken = append(taken, time.Now())
 				for _, p := range b.Newest {
@@ -69,8 +69,9 @@ func TestPositionsAloneGoOnceAnInterval(t *testing.T) {
 				}
 			}
 			for n := range streams {
-				if want := fmt.Sprint(streams*(rounds-1) + n); last[fmt.Sprint("stream-", n)] != want {
-					t.Errorf("stream %d ends at %s, not at %s", n, last[fmt.Sprint("stream-", n)], want)
+				got, want := last[change.StreamID(fmt.Sprint("stream-", n))], change.VersionOf(uint64(streams*(rounds-1)+n))
+				if got != want {
+					t.Errorf("stream %d ends at %s, not at %s", n, got, want)
 				}
 			}
 			if items, bytes := q.Fill(); items != 0 || bytes != 0 {

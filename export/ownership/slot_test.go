@@ -3,11 +3,13 @@ package ownership
 import (
 	"fmt"
 	"testing"
+
+	"kubecdc/change"
 )
 
 // A stream stays in its slot over releases: its position and its objects in the checkpoint belong to that slot's owner.
 func TestAStreamStaysInItsSlot(t *testing.T) {
-	for stream, want := range map[string]int{"pods": 5, "deployments.apps": 7, "configmaps@shop": 0, "": 5} {
+	for stream, want := range map[change.StreamID]int{"pods": 5, "deployments.apps": 7, "configmaps@shop": 0, "": 5} {
 		if got := SlotOf(stream, 8); got != want {
 			t.Errorf("%q is in slot %d of 8, and was in %d", stream, got, want)
 		}
@@ -21,7 +23,7 @@ func TestStreamsSpreadOverSlots(t *testing.T) {
 	const slots, streams = 8, 800
 	count := make([]int, slots)
 	for n := range streams {
-		count[SlotOf(fmt.Sprintf("configmaps@team-%d", n), slots)]++
+		count[SlotOf(change.StreamID(fmt.Sprintf("configmaps@team-%d", n)), slots)]++
 	}
 	for slot, n := range count {
 		if n < streams/slots/2 || n > streams/slots*2 {

@@ -25,7 +25,7 @@ const (
 
 // Store is what a rebuild does to the checkpoint.
 type Store interface {
-	Clear(ctx context.Context, slot int, epoch int64, mine func(stream string) bool) error
+	Clear(ctx context.Context, slot int, epoch int64, mine func(stream change.StreamID) bool) error
 	PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error
 	Rebuilt(ctx context.Context, pages int, c checkpoint.Commit) error
 }
@@ -39,10 +39,10 @@ type Observer interface {
 // Slot says whose checkpoint is rebuilt, and what it may have.
 type Slot struct {
 	Number   int
-	Mine     func(stream string) bool                                 // the streams to rebuild
-	Known    func(ctx context.Context) ([]change.Position, error)     // the positions that the checkpoint has of the slot's streams
-	Bodies   bool                                                     // the checkpoint keeps objects' bodies
-	Rewrite  func(stream string) func(key string, body []byte) []byte // what may be kept of a body; nil: all
+	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
+	Known    func(ctx context.Context) ([]change.Position, error)              // the positions that the checkpoint has of the slot's streams
+	Bodies   bool                                                              // the checkpoint keeps objects' bodies
+	Rewrite  func(stream change.StreamID) func(key string, body []byte) []byte // what may be kept of a body; nil: all
 	Store    Store
 	Observer Observer
 	Log      *slog.Logger
@@ -57,11 +57,11 @@ type rebuild struct {
 	lost  *sinks.LostTailError
 	known []change.Position // before
 
-	page    map[string]map[string]*checkpoint.Object // stream → key → what is left of it; nil: deleted
+	page    map[change.StreamID]map[string]*checkpoint.Object // stream → key → what is left of it; nil: deleted
 	count   int
 	bytes   int64
 	pages   int
-	seen    map[string]bool // streams with objects
+	seen    map[change.StreamID]bool // streams with objects
 	started time.Time
 	told    time.Time
 	said    time.Time
@@ -79,7 +79,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	if err != nil {
 		return nil, dependency.Tag(dependency.Checkpoint, err)
 	}
-	r := &rebuild{Slot: s, state: state, past: past, lost: lost, known: known, page: map[string]map[string]*checkpoint.Object{}, seen: map[string]bool{},
+	r := &rebuild{Slot: s, state: state, past: past, lost: lost, known: known, page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, said: started}
 	r.announce()
 	defer s.Observer.Rebuilding(s.Number, 0, 0)
@@ -206,12 +206,12 @@ func (r *rebuild) progress(f sinks.Folded) {
 // complete gets an unknown position.
 func (r *rebuild) finish(ctx context.Context) error {
 	positions := r.past.Positions
-	known := map[string]bool{}
+	known := map[change.StreamID]bool{}
 	for _, p := range positions {
 		known[p.Stream] = true
 	}
 	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
-	unknown := func(stream string) {
+	unknown := func(stream change.StreamID) {
 		if !known[stream] {
 			known[stream] = true
 			positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})

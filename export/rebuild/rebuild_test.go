@@ -25,7 +25,7 @@ type pages struct {
 	failAt  int // the page that can't be written; -1: none
 }
 
-func (p *pages) Clear(context.Context, int, int64, func(string) bool) error {
+func (p *pages) Clear(context.Context, int, int64, func(change.StreamID) bool) error {
 	p.cleared = true
 	return nil
 }
@@ -74,9 +74,9 @@ func (quiet) Rebuilding(int, int64, int64) {}
 // run rebuilds slot 0, to which all streams belong but nodes.
 func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, lost *sinks.LostTailError, known ...change.Position) error {
 	p.ended = -1
-	_, err := Slot{Mine: func(stream string) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Log: slog.New(slog.DiscardHandler),
+	_, err := Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Log: slog.New(slog.DiscardHandler),
 		Known: func(context.Context) ([]change.Position, error) { return known, nil },
-		Rewrite: func(stream string) func(string, []byte) []byte {
+		Rewrite: func(stream change.StreamID) func(string, []byte) []byte {
 			if stream != "secrets" {
 				return nil
 			}
@@ -86,7 +86,7 @@ func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, lost *sink
 }
 
 func record(op change.Op, stream, name, version string, size int) change.Change {
-	c := change.Change{Op: op, Stream: change.StreamFromID(stream), Name: name, UID: "u", ResourceVersion: version}
+	c := change.Change{Op: op, Stream: change.StreamFromID(change.StreamID(stream)), Name: name, UID: "u", ResourceVersion: change.ResourceVersion(version)}
 	if op != change.Delete {
 		c.After = []byte(strings.Repeat("x", size))
 	}
@@ -136,10 +136,10 @@ func TestTheLastRecordOfAKeyIsLeft(t *testing.T) {
 	got := map[string]string{}
 	for _, s := range p.pages[0] {
 		for _, o := range s.Upserts {
-			got[s.Stream+"/"+o.Key] = o.ResourceVersion + " " + string(o.Body)
+			got[string(s.Stream)+"/"+o.Key] = string(o.ResourceVersion) + " " + string(o.Body)
 		}
 		for _, key := range s.Deletes {
-			got[s.Stream+"/"+key] = "deleted"
+			got[string(s.Stream)+"/"+key] = "deleted"
 		}
 	}
 	if want := map[string]string{"pods/a": "4 x", "pods/b": "deleted", "secrets/s": "5 hidden"}; !maps.Equal(got, want) {
@@ -150,7 +150,7 @@ func TestTheLastRecordOfAKeyIsLeft(t *testing.T) {
 // Where a stream goes on from: where the log has it; where the log does not say so any more, from an unknown position.
 func TestWhereTheStreamsGoOn(t *testing.T) {
 	unknown := change.UnknownVersion
-	at := func(stream, version string, ended change.Ended) change.Position {
+	at := func(stream change.StreamID, version change.ResourceVersion, ended change.Ended) change.Position {
 		return change.Position{Stream: stream, ResourceVersion: version, Ended: ended}
 	}
 	for name, test := range map[string]struct {
@@ -160,8 +160,8 @@ func TestWhereTheStreamsGoOn(t *testing.T) {
 		want  map[string]string
 	}{
 		"the log has it":                         {log: []change.Position{at("pods", "9", "")}, known: []change.Position{at("pods", "5", "")}, seen: "pods", want: map[string]string{"pods": "9"}},
-		"the log has objects only":               {seen: "pods", want: map[string]string{"pods": unknown}},
-		"the checkpoint alone knew it":           {known: []change.Position{at("pods", "5", "")}, want: map[string]string{"pods": unknown}},
+		"the log has objects only":               {seen: "pods", want: map[string]string{"pods": string(unknown)}},
+		"the checkpoint alone knew it":           {known: []change.Position{at("pods", "5", "")}, want: map[string]string{"pods": string(unknown)}},
 		"its first list had not ended":           {known: []change.Position{at("pods", "", "")}, want: map[string]string{}},
 		"nor by the log":                         {log: []change.Position{at("pods", "", "")}, seen: "pods", want: map[string]string{"pods": ""}},
 		"its resource was removed":               {log: []change.Position{at("pods", "9", change.EndedRemoved)}, known: []change.Position{at("pods", "5", "")}, want: map[string]string{}},
@@ -179,7 +179,7 @@ func TestWhereTheStreamsGoOn(t *testing.T) {
 			}
 			got := map[string]string{}
 			for _, position := range p.commit.Positions {
-				got[position.Stream] = position.ResourceVersion
+				got[string(position.Stream)] = string(position.ResourceVersion)
 			}
 			if !maps.Equal(got, test.want) {
 				t.Errorf("positions are %v, want %v", got, test.want)

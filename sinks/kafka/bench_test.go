@@ -91,7 +91,7 @@ func podBatch(n int) *change.Batch {
 func pod(random *rand.Rand, name string, rv int) change.Change {
 	uid := fmt.Sprintf("%08x-%04x-4%03x-9%03x-%012x", random.Uint32(), random.Uint32()>>16, random.Uint32()>>20, random.Uint32()>>20, random.Uint64()>>16)
 	c := change.Change{Stream: podStream, Op: change.Create, Namespace: "default", Name: name, UID: uid,
-		ResourceVersion: fmt.Sprint(rv), Time: time.Now()}
+		ResourceVersion: change.ResourceVersion(fmt.Sprint(rv)), Time: time.Now()}
 	body := fmt.Appendf(nil, `{"kind":"Pod","apiVersion":"v1","metadata":{"name":%q,"namespace":"default","uid":%q,"resourceVersion":"%d","labels":{"app":"web","pod-template-hash":"%x"},"managedFields":[`, name, uid, rv, random.Uint32())
 	for range 7 {
 		body = fmt.Appendf(body, `{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-01-02T03:04:%02dZ","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"%016x\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"web-%x\"}":{".":{},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{}}}}}},`, random.IntN(60), random.Uint64(), random.Uint32())

@@ -51,7 +51,7 @@ func (b *burial) makeStub(c *change.Change) (err error) {
 }
 
 func deadLetterID(c *change.Change) string {
-	return c.UID + "/" + c.ResourceVersion + "/" + c.Op.String()
+	return c.UID + "/" + string(c.ResourceVersion) + "/" + c.Op.String()
 }
 
 // writeWhole writes a record's whole value to the dead-letter topic, under the record's key and headers.

@@ -60,7 +60,7 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	}
 	maps.DeleteFunc(objects, func(_ string, c change.Change) bool { return strings.HasPrefix(c.Name, "filler-") })
 	wantVersions(t, objects, "a@30", "b@31", "c@12", "e@22")
-	if past.Seq != seq || past.Lost != nil || past.Positions[0].ResourceVersion != fmt.Sprint(39+seq) {
+	if past.Seq != seq || past.Lost != nil || past.Positions[0].ResourceVersion != change.VersionOf(39+seq) {
 		t.Errorf("the past is %+v, want batch %d", past, seq)
 	}
 	known := sinks.Durable{Seq: past.Seq, Offsets: past.Offsets}

@@ -82,9 +82,9 @@ func (l *slotLog) writeMalformed(ctx context.Context) error {
 	for i := range l.batch.Malformed {
 		m := &l.batch.Malformed[i]
 		d := &letter{time: time.Now().UnixMilli(), whole: m.Bytes, headers: append([]byte(nil), l.shared...), count: l.sharedCount,
-			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, mustJSON(l.envelope.Cluster), mustJSON(m.Stream))}
+			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, mustJSON(l.envelope.Cluster), mustJSON(string(m.Stream)))}
 		id := l.batch.MalformedID(i)
-		d.add(change.HeaderStream, m.Stream)
+		d.add(change.HeaderStream, string(m.Stream))
 		d.add(change.HeaderReason, m.Reason)
 		d.add(change.HeaderDeadLetter, id)
 		if err := l.writeLetter(ctx, d); err != nil {

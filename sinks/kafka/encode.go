@@ -142,8 +142,8 @@ func (l *slotLog) changeHeaders(c *change.Change, dead string) ([]byte, int) {
 	n := 4
 	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, c.Op.String())
 	h = recordbatch.AppendHeader(h, change.HeaderUID, c.UID)
-	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, c.ResourceVersion)
-	h = recordbatch.AppendHeader(h, change.HeaderStream, c.Stream.ID())
+	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, string(c.ResourceVersion))
+	h = recordbatch.AppendHeader(h, change.HeaderStream, string(c.Stream.ID()))
 	if c.Inferred {
 		h = recordbatch.AppendHeader(h, change.HeaderInferred, "true")
 		n++

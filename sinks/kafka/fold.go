@@ -47,7 +47,7 @@ func (f *folder) part(ctx context.Context, p foldPart, count *partitioning, visi
 // wants leaves out what is of another prefix, whose topics may begin with this one's, and what was never finished: without a
 // transaction its records can be seen, but the batch will be, or was, written again.
 func (f *folder) wants(topic string, r *fetched) bool {
-	id := r.headers[change.HeaderStream]
+	id := change.StreamID(r.headers[change.HeaderStream])
 	return id != "" && len(r.headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) && change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 
@@ -56,8 +56,8 @@ func (f *folder) object(r fetched, visit func(*change.Change) error) error {
 	if r.plain && !f.finished(r.headers) {
 		return nil
 	}
-	c := change.Change{Stream: change.StreamFromID(r.headers[change.HeaderStream]), Op: change.Op(r.headers[change.HeaderOp][0]),
-		UID: r.headers[change.HeaderUID], ResourceVersion: r.headers[change.HeaderResourceVersion]}
+	c := change.Change{Stream: change.StreamFromID(change.StreamID(r.headers[change.HeaderStream])), Op: change.Op(r.headers[change.HeaderOp][0]),
+		UID: r.headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(r.headers[change.HeaderResourceVersion])}
 	var err error
 	if _, c.Namespace, c.Name, err = change.DecodeKey(r.key); err != nil {
 		return err

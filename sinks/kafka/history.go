@@ -13,7 +13,7 @@ import (
 type history struct {
 	log      *slotLog
 	scanners []*scanner // one for each partition
-	streams  map[string]standing
+	streams  map[change.StreamID]standing
 	slots    map[int]*slotPast
 	ranges   change.Offsets // where the records of the last batches end
 	whole    bool           // nothing has expired: what is not told was not written
@@ -37,7 +37,7 @@ type slotPast struct {
 
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
-	h := &history{log: l, streams: map[string]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
+	h := &history{log: l, streams: map[change.StreamID]standing{}, slots: map[int]*slotPast{}, ranges: change.Offsets{}, whole: true, said: time.Now()}
 	starts, err := l.sink.client.starts(ctx, l.control.topic.name)
 	if err != nil {
 		return nil, err

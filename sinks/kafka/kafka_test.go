@@ -72,7 +72,7 @@ func malformed(t *testing.T, cfg kafka.Config) (all []change.Malformed) {
 			id := h["dead-letter"]
 			if h["part"] == "0" {
 				at[id] = len(all)
-				all = append(all, change.Malformed{Stream: h["stream"], Reason: h["reason"]})
+				all = append(all, change.Malformed{Stream: change.StreamID(h["stream"]), Reason: h["reason"]})
 			}
 			m := &all[at[id]]
 			m.Bytes = append(m.Bytes, r.Value...)

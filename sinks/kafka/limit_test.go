@@ -24,7 +24,7 @@ func huge(name string, rv, size int) change.Change {
 	noise := make([]byte, size*3/4)
 	rand.Read(noise)
 	return change.Change{Stream: podStream, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
-		ResourceVersion: strconv.Itoa(rv), After: fmt.Appendf(nil,
+		ResourceVersion: change.ResourceVersion(strconv.Itoa(rv)), After: fmt.Appendf(nil,
 			`{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":"default","uid":"uid-%s","resourceVersion":"%d"},"data":%q}`,
 			name, name, rv, base64.StdEncoding.EncodeToString(noise))}
 }
@@ -89,7 +89,7 @@ func wantStubs(t *testing.T, records map[int32][]*kgo.Record, letters map[string
 	t.Helper()
 	changes := map[string]*change.Change{}
 	for i := range b.Changes {
-		changes[b.Changes[i].ResourceVersion] = &b.Changes[i]
+		changes[string(b.Changes[i].ResourceVersion)] = &b.Changes[i]
 	}
 	stubs := 0
 	for _, list := range records {
@@ -126,11 +126,11 @@ func wantBodies(t *testing.T, recovered []sinks.Recovered, b *change.Batch) {
 	}
 	want := map[string][]byte{}
 	for _, c := range b.Changes {
-		want[c.ResourceVersion] = c.After
+		want[string(c.ResourceVersion)] = c.After
 	}
 	for _, c := range recovered[0].Batch.Changes {
-		if !bytes.Equal(c.After, want[c.ResourceVersion]) {
-			t.Errorf("%s at %s: recovered %d bytes, want %d", c.Key(), c.ResourceVersion, len(c.After), len(want[c.ResourceVersion]))
+		if !bytes.Equal(c.After, want[string(c.ResourceVersion)]) {
+			t.Errorf("%s at %s: recovered %d bytes, want %d", c.Key(), c.ResourceVersion, len(c.After), len(want[string(c.ResourceVersion)]))
 		}
 	}
 }
@@ -170,7 +170,7 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	second := podBatch(600)
 	second.Seq = 2
 	for i := range second.Changes {
-		second.Changes[i].ResourceVersion = strconv.Itoa(1000 + i)
+		second.Changes[i].ResourceVersion = change.ResourceVersion(strconv.Itoa(1000 + i))
 	}
 	second.Changes = append(second.Changes, huge("big", 5000, 60_000), huge("fits", 5001, 40_000))
 	mustWrite(t, log, second)

@@ -21,7 +21,7 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.Past, map[string]
 	t.Cleanup(func() { _ = sink.Close() })
 	opened, err := sink.Open(t.Context(), 0, epoch, sinks.Durable{New: true})
 	mustDo(t, err)
-	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }, Bodies: true})
+	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(change.StreamID) bool { return true }, Bodies: true})
 	mustDo(t, err)
 	objects := map[string]change.Change{}
 	_, err = past.Fold(t.Context(), func(c *change.Change) error {
@@ -36,7 +36,7 @@ func fold(t *testing.T, cfg kafka.Config, epoch int64) (*sinks.Past, map[string]
 
 func created(name string, version int) change.Change {
 	c := podBatch(1).Changes[0]
-	c.Op, c.Name, c.UID, c.ResourceVersion = change.Create, name, "uid-"+name, fmt.Sprint(version)
+	c.Op, c.Name, c.UID, c.ResourceVersion = change.Create, name, "uid-"+name, change.VersionOf(uint64(version))
 	c.After = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":%q,"namespace":%q,"uid":"uid-%s","resourceVersion":"%d"}}`, name, c.Namespace, name, version)
 	return c
 }
@@ -45,7 +45,7 @@ func wantVersions(t *testing.T, objects map[string]change.Change, want ...string
 	t.Helper()
 	var got []string
 	for _, c := range objects {
-		got = append(got, c.Name+"@"+c.ResourceVersion)
+		got = append(got, c.Name+"@"+string(c.ResourceVersion))
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

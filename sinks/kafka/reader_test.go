@@ -147,7 +147,7 @@ func wantOnce(t *testing.T, partitions map[int32][]*kgo.Record, batches ...*chan
 		for i := range b.Changes {
 			c := &b.Changes[i]
 			key := string(e.AppendKey(nil, c))
-			want[key] = append(want[key], seen{c.Op.String(), c.ResourceVersion})
+			want[key] = append(want[key], seen{c.Op.String(), string(c.ResourceVersion)})
 		}
 	}
 	got := histories(t, partitions)

@@ -42,8 +42,8 @@ func (r *rebuilder) addChange(f fetched) error {
 		return nil
 	}
 	c := change.Change{
-		Stream: change.StreamFromID(f.headers[change.HeaderStream]), Op: change.Op(f.headers[change.HeaderOp][0]),
-		UID: f.headers[change.HeaderUID], ResourceVersion: f.headers[change.HeaderResourceVersion],
+		Stream: change.StreamFromID(change.StreamID(f.headers[change.HeaderStream])), Op: change.Op(f.headers[change.HeaderOp][0]),
+		UID: f.headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(f.headers[change.HeaderResourceVersion]),
 		Inferred: f.headers[change.HeaderInferred] != "", Gap: f.headers[change.HeaderGap],
 	}
 	var err error

@@ -113,7 +113,7 @@ func TestACheckLeavesTheLogAsItIs(t *testing.T) {
 	next := podBatch(5)
 	next.Seq = 2
 	for i := range next.Changes {
-		next.Changes[i].ResourceVersion = strconv.Itoa(100 + i)
+		next.Changes[i].ResourceVersion = change.ResourceVersion(strconv.Itoa(100 + i))
 	}
 	mustWrite(t, log, next)
 	if _, recovered := openLog(t, s, 0, 2, sinks.Durable{}); len(recovered) != 2 {

@@ -12,7 +12,7 @@ import (
 // Past reads all batches of the cluster, whichever slot wrote them.
 func (l *slotLog) Past(_ context.Context, wanted sinks.Wanted) (*sinks.Past, error) {
 	past := &sinks.Past{Epoch: l.before}
-	positions := map[string]change.Position{}
+	positions := map[change.StreamID]change.Position{}
 	err := batches(l.read, func(b *batch) error {
 		if b.cluster != l.cluster {
 			return nil
@@ -39,7 +39,7 @@ func (l *slotLog) Past(_ context.Context, wanted sinks.Wanted) (*sinks.Past, err
 
 // moves are the positions after a batch. That a first list begins gives an empty one to a stream that has none, and that a
 // stream is to be written anew gives it an empty one.
-func (b *batch) moves(have map[string]change.Position) (moved []change.Position) {
+func (b *batch) moves(have map[change.StreamID]change.Position) (moved []change.Position) {
 	for _, c := range b.controls {
 		_, known := have[c.Stream]
 		begins := c.Type == change.ControlSnapshotBegin && !known

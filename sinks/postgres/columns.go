@@ -48,10 +48,10 @@ func (c *changeColumns) add(ch *change.Change, last bool) {
 	c.namespace.Text(ch.Namespace)
 	c.name.Text(ch.Name)
 	c.uid.Text(ch.UID)
-	c.version.Text(ch.ResourceVersion)
+	c.version.Text(string(ch.ResourceVersion))
 	c.inferred.Bool(ch.Inferred)
 	optional(&c.gap, ch.Gap)
-	c.stream.Text(ch.Stream.ID())
+	c.stream.Text(string(ch.Stream.ID()))
 	c.before.Bytes(ch.Before)
 	c.after.Bytes(ch.After)
 	c.last.Bool(last)
@@ -78,7 +78,7 @@ func (c *controlColumns) fill(controls []change.Control, uid string) error {
 		}
 		c.time.Time(time.UnixMilli(controls[i].TimeMs))
 		c.kind.Text(controls[i].Type)
-		optional(&c.stream, controls[i].Stream)
+		optional(&c.stream, string(controls[i].Stream))
 		c.record.Bytes(record)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (c *letterColumns) fill(malformed []change.Malformed) {
 	reset(c.all(), letterColumnTypes)
 	for i := range malformed {
 		m := &malformed[i]
-		c.stream.Text(m.Stream)
+		c.stream.Text(string(m.Stream))
 		c.reason.Text(plainText(m.Reason)) // it may quote what could not be read
 		c.body.Bytes(append([]byte{}, m.Bytes...))
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 func numbered(epoch int64, seq uint64) *change.Batch {
-	b := &change.Batch{Epoch: epoch, Seq: seq, Positions: []change.Position{{Stream: "pods", ResourceVersion: fmt.Sprint(seq)}}}
+	b := &change.Batch{Epoch: epoch, Seq: seq, Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(seq)}}}
 	for i := range 100 {
 		b.Changes = append(b.Changes, event(pods, change.Update, fmt.Sprint(i), "u", fmt.Sprint(int(seq)*1000+i)))
 	}
@@ -28,7 +28,7 @@ func numbered(epoch int64, seq uint64) *change.Batch {
 func seqs(t *testing.T, recovered []sinks.Recovered) (all []uint64) {
 	t.Helper()
 	for _, r := range recovered {
-		if len(r.Batch.Changes) != 100 || r.Batch.Positions[0].ResourceVersion != fmt.Sprint(r.Batch.Seq) {
+		if len(r.Batch.Changes) != 100 || r.Batch.Positions[0].ResourceVersion != change.VersionOf(r.Batch.Seq) {
 			t.Errorf("batch %d has %d changes, positions %v", r.Batch.Seq, len(r.Batch.Changes), r.Batch.Positions)
 		}
 		all = append(all, r.Batch.Seq)

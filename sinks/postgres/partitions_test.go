@@ -86,7 +86,7 @@ func (e *era) await(t *testing.T, query string, want ...string) {
 
 func numberedOn(stream *change.Stream, seq int, changes ...change.Change) *change.Batch {
 	return &change.Batch{Epoch: 1, Seq: uint64(seq), Changes: changes,
-		Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: fmt.Sprint(seq)}}}
+		Positions: []change.Position{{Stream: stream.ID(), ResourceVersion: change.ResourceVersion(fmt.Sprint(seq))}}}
 }
 
 func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
@@ -132,13 +132,13 @@ func wantTailAndPast(t *testing.T, sink *postgres.Sink) {
 	}
 	write(t, log, &change.Batch{Epoch: 2, Seq: 8})
 	log, _ = openTail(t, sink, 0, 3, sinks.Durable{New: true})
-	past, err := log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }})
+	past, err := log.Past(t.Context(), sinks.Wanted{Stream: func(change.StreamID) bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	stands := map[string]string{}
 	for _, p := range past.Positions {
-		stands[p.Stream] = p.ResourceVersion
+		stands[string(p.Stream)] = string(p.ResourceVersion)
 	}
 	if want := map[string]string{"deployments.apps": "77", "pods": "7", "quiet": ""}; !reflect.DeepEqual(stands, want) {
 		t.Errorf("positions are %v, want %v", stands, want)

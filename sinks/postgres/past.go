@@ -38,7 +38,7 @@ const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.tim
 union all
 	select cluster, stream, '', time, '', case type when '` + change.ControlSnapshotBegin + `' then '-infinity' else written end, written, 0
 	from kubecdc_log.control where type = '` + change.ControlSnapshotBegin + `'
-		or type = '` + change.ControlGap + `' and record->'gap'->>'from' = '` + change.UnknownVersion + `'`
+		or type = '` + change.ControlGap + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
 
 // newest: a stream's last position, whichever slot it was in, and whether its batch was dropped or not.
 const newest = `select distinct on (stream) stream, version, moved, ended from (` + moves + `
@@ -63,7 +63,7 @@ func (l *slotLog) standings(ctx context.Context) ([]change.Position, error) {
 type folder struct {
 	log     *slotLog
 	wanted  sinks.Wanted
-	streams []string
+	streams []change.StreamID
 }
 
 func (f *folder) find(ctx context.Context, p *sinks.Past) error {
@@ -72,7 +72,7 @@ func (f *folder) find(ctx context.Context, p *sinks.Past) error {
 	if err != nil {
 		return err
 	}
-	var stream string
+	var stream change.StreamID
 	var count int64
 	_, err = pgx.ForEachRow(rows, []any{&stream, &count}, func() error {
 		if f.wanted.Stream(stream) {
@@ -92,7 +92,7 @@ func (f *folder) fold(ctx context.Context, visit func(*change.Change) error, pro
 	if err != nil {
 		return folded, f.log.sink.db.Fail("read the objects", err)
 	}
-	var stream string
+	var stream change.StreamID
 	c := change.Change{Op: change.Create}
 	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {

@@ -15,7 +15,7 @@ import (
 // statements that find it by key; no cursor stays open while the caller is at work.
 func (l *slotLog) readTail(ctx context.Context, from uint64, visit func(*sinks.Recovered) error) error {
 	at := stored{epoch: l.at.epoch} // before the first batch of that epoch
-	streams := map[string]*change.Stream{}
+	streams := map[change.StreamID]*change.Stream{}
 	for seq := from + 1; seq <= l.at.seq; seq++ {
 		var changes []change.Change
 		err := l.sink.db.Soon(ctx, 0, func(ctx context.Context) (err error) {
@@ -64,7 +64,7 @@ func (l *slotLog) batchAfter(ctx context.Context, at stored, from uint64) (b sto
 }
 
 // changesOf reads a batch's changes, in their order.
-func (l *slotLog) changesOf(ctx context.Context, b stored, streams map[string]*change.Stream) ([]change.Change, error) {
+func (l *slotLog) changesOf(ctx context.Context, b stored, streams map[change.StreamID]*change.Stream) ([]change.Change, error) {
 	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
 	rows, err := l.sink.db.Query(ctx, look, l.sink.cluster, l.slot, b.epoch, int64(b.seq))
@@ -72,7 +72,8 @@ func (l *slotLog) changesOf(ctx context.Context, b stored, streams map[string]*c
 		return nil, err
 	}
 	changes := make([]change.Change, 0, b.changes)
-	var stream, op string
+	var stream change.StreamID
+	var op string
 	var c change.Change
 	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {

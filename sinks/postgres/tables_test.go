@@ -26,7 +26,7 @@ var (
 )
 
 func event(stream *change.Stream, op change.Op, name, uid, version string) change.Change {
-	c := change.Change{Stream: stream, Op: op, Namespace: "default", Name: name, UID: uid, ResourceVersion: version,
+	c := change.Change{Stream: stream, Op: op, Namespace: "default", Name: name, UID: uid, ResourceVersion: change.ResourceVersion(version),
 		Time: time.UnixMilli(1_700_000_000_000)}
 	if op != change.Delete {
 		c.After = fmt.Appendf(nil, `{"uid":%q, "v":%q}`, uid, version)

@@ -50,10 +50,10 @@ func wantOther(t *testing.T, w *world, slot int, epoch int64, from sinks.Durable
 	}
 }
 
-func everything(string) bool { return true }
+func everything(change.StreamID) bool { return true }
 
 // past reads all that is wanted, as a new owner with a new checkpoint.
-func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(string) bool) (sinks.Log, *sinks.Past, map[string]change.Change) {
+func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(change.StreamID) bool) (sinks.Log, *sinks.Past, map[string]change.Change) {
 	t.Helper()
 	log, recovered := w.open(t, slot, epoch, sinks.Durable{New: true})
 	wantBatches(t, recovered)
@@ -63,7 +63,7 @@ func (w *world) past(t *testing.T, slot int, epoch int64, wanted func(string) bo
 	}
 	objects := map[string]change.Change{}
 	_, err = past.Fold(t.Context(), func(c *change.Change) error {
-		key := c.Stream.ID() + " " + c.Key()
+		key := string(c.Stream.ID()) + " " + c.Key()
 		if delete(objects, key); c.Op != change.Delete {
 			objects[key] = *c
 		}
@@ -81,7 +81,7 @@ func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Chan
 		t.Errorf("the log has %d objects, want %d: %v", len(got), len(want), slices.Sorted(maps.Keys(got)))
 	}
 	for _, w := range want {
-		key := w.Stream.ID() + " " + w.Key()
+		key := string(w.Stream.ID()) + " " + w.Key()
 		g, ok := got[key]
 		if !ok {
 			t.Errorf("the log does not have %s", key)
@@ -92,9 +92,9 @@ func wantObjects(t *testing.T, got map[string]change.Change, want ...change.Chan
 	}
 }
 
-func wantStands(t *testing.T, past *sinks.Past, want map[string]string) {
+func wantStands(t *testing.T, past *sinks.Past, want map[change.StreamID]change.ResourceVersion) {
 	t.Helper()
-	got := map[string]string{}
+	got := map[change.StreamID]change.ResourceVersion{}
 	for _, p := range past.Positions {
 		got[p.Stream] = p.ResourceVersion
 	}
@@ -104,7 +104,7 @@ func wantStands(t *testing.T, past *sinks.Past, want map[string]string) {
 }
 
 // wrote is a batch with the positions given, of any slot.
-func wrote(slot int, epoch int64, seq uint64, positions map[string]string, changes ...change.Change) *change.Batch {
+func wrote(slot int, epoch int64, seq uint64, positions map[change.StreamID]change.ResourceVersion, changes ...change.Change) *change.Batch {
 	b := batch(epoch, seq, changes...)
 	b.Slot, b.Positions = slot, nil
 	for _, stream := range slices.Sorted(maps.Keys(positions)) {
@@ -123,19 +123,19 @@ func emptyPast(t *testing.T, w *world) {
 func pastOfSlots(t *testing.T, w *world) {
 	one, _ := w.open(t, 0, 1, sinks.Durable{})
 	two, _ := w.open(t, 1, 4, sinks.Durable{})
-	w.write(t, one, wrote(0, 1, 1, map[string]string{"pods": "12", "nodes": "12"}, object("a", 10), object("c", 11), object("bee", 12)))
-	w.write(t, one, wrote(0, 1, 2, map[string]string{"pods": "14"}, object("a", 13), gone(object("c", 14)), object("again", 14)))
+	w.write(t, one, wrote(0, 1, 1, map[change.StreamID]change.ResourceVersion{"pods": "12", "nodes": "12"}, object("a", 10), object("c", 11), object("bee", 12)))
+	w.write(t, one, wrote(0, 1, 2, map[change.StreamID]change.ResourceVersion{"pods": "14"}, object("a", 13), gone(object("c", 14)), object("again", 14)))
 	// The streams are spread over two slots now.
-	w.write(t, two, wrote(1, 4, 1, map[string]string{"pods": "20"}, object("d", 15), object("a", 16), gone(object("again", 17)), object("again", 18)))
+	w.write(t, two, wrote(1, 4, 1, map[change.StreamID]change.ResourceVersion{"pods": "20"}, object("d", 15), object("a", 16), gone(object("again", 17)), object("again", 18)))
 	_, past, objects := w.past(t, 2, 1, everything)
 	wantObjects(t, objects, object("a", 16), object("d", 15), object("again", 18), object("bee", 12))
-	wantStands(t, past, map[string]string{"pods": "20", "nodes": "12"})
+	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"pods": "20", "nodes": "12"})
 	if past.Seq != 0 {
 		t.Errorf("slot 2 is at batch %d", past.Seq)
 	}
-	_, past, objects = w.past(t, 1, 5, func(stream string) bool { return stream == "nodes" })
+	_, past, objects = w.past(t, 1, 5, func(stream change.StreamID) bool { return stream == "nodes" })
 	wantObjects(t, objects, object("bee", 12))
-	wantStands(t, past, map[string]string{"nodes": "12"})
+	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"nodes": "12"})
 	if past.Seq != 1 {
 		t.Errorf("slot 1 is at batch %d", past.Seq)
 	}
@@ -143,19 +143,19 @@ func pastOfSlots(t *testing.T, w *world) {
 
 func pastOfLists(t *testing.T, w *world) {
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
-	b := wrote(slot, 1, 1, map[string]string{"nodes": "5"}, object("a", 10))
+	b := wrote(slot, 1, 1, map[change.StreamID]change.ResourceVersion{"nodes": "5"}, object("a", 10))
 	b.Controls = []change.Control{{Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "pods"}, {Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "nodes"}}
 	w.write(t, log, b)
 	_, past, _ := w.past(t, slot, 2, everything)
-	wantStands(t, past, map[string]string{"nodes": "5", "pods": ""})
+	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"nodes": "5", "pods": ""})
 
 	log, _ = w.open(t, slot, 3, sinks.Durable{})
-	w.write(t, log, wrote(slot, 3, 2, map[string]string{"pods": "20"}))
+	w.write(t, log, wrote(slot, 3, 2, map[change.StreamID]change.ResourceVersion{"pods": "20"}))
 	b = wrote(slot, 3, 3, nil)
 	b.Controls = []change.Control{{Type: change.ControlGap, Cluster: Name, Stream: "nodes", Gap: &change.Gap{From: change.UnknownVersion, To: "5"}}}
 	w.write(t, log, b)
 	_, past, _ = w.past(t, slot, 4, everything)
-	wantStands(t, past, map[string]string{"nodes": "", "pods": "20"})
+	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"nodes": "", "pods": "20"})
 }
 
 func pastOfClusters(t *testing.T, w *world) {
@@ -167,11 +167,11 @@ func pastOfClusters(t *testing.T, w *world) {
 	w.write(t, other.Log, batch(1, 1, object("a", 10), object("b", 11)))
 	log, past, objects := w.past(t, slot, 1, everything)
 	wantObjects(t, objects)
-	wantStands(t, past, map[string]string{})
-	w.write(t, log, wrote(slot, 1, 1, map[string]string{"pods": "7"}, object("a", 7)))
+	wantStands(t, past, map[change.StreamID]change.ResourceVersion{})
+	w.write(t, log, wrote(slot, 1, 1, map[change.StreamID]change.ResourceVersion{"pods": "7"}, object("a", 7)))
 	_, past, objects = w.past(t, slot, 2, everything)
 	wantObjects(t, objects, object("a", 7))
-	wantStands(t, past, map[string]string{"pods": "7"})
+	wantStands(t, past, map[change.StreamID]change.ResourceVersion{"pods": "7"})
 }
 
 // goOnFromPast takes what the past says as a checkpoint: nothing is lost by it, and nothing is read twice.

@@ -103,7 +103,7 @@ func object(name string, rv int) change.Change { return padded(name, rv, 10) }
 func padded(name string, rv, size int) change.Change {
 	c := change.Change{
 		Stream: pods, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
-		ResourceVersion: fmt.Sprint(rv), Time: began.Add(time.Duration(rv) * time.Millisecond),
+		ResourceVersion: change.VersionOf(uint64(rv)), Time: began.Add(time.Duration(rv) * time.Millisecond),
 	}
 	if strings.HasPrefix(name, "b") {
 		c.Stream, c.Namespace = nodes, ""
@@ -124,7 +124,7 @@ func batch(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
 	return &change.Batch{
 		Slot: slot, Epoch: epoch, Seq: seq, Changes: changes,
 		Positions: []change.Position{
-			{Stream: "nodes", ResourceVersion: fmt.Sprint(seq * 100), Time: began.UTC()},
+			{Stream: "nodes", ResourceVersion: change.VersionOf(seq * 100), Time: began.UTC()},
 			{Stream: "pods", Time: began.Add(1 * time.Millisecond).UTC()},
 			{Stream: "widgets.example.com", Time: began.Add(2 * time.Millisecond).UTC(), Ended: change.EndedRemoved},
 		},
@@ -180,7 +180,7 @@ func wantChanges(t *testing.T, got, want []change.Change) {
 func byObject(changes []change.Change) map[string][]change.Change {
 	m := map[string][]change.Change{}
 	for _, c := range changes {
-		key := c.Stream.ID() + " " + c.Key()
+		key := string(c.Stream.ID()) + " " + c.Key()
 		m[key] = append(m[key], c)
 	}
 	return m

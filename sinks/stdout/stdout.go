@@ -170,7 +170,7 @@ func (j *jsonLines) malformed(dst []byte, m *change.Malformed) []byte {
 		Reason  string `json:"reason"`
 		Text    string `json:"text,omitempty"`
 		Base64  []byte `json:"base64,omitempty"`
-	}{Type: "malformed", Cluster: j.envelope.Cluster, Stream: m.Stream, Reason: m.Reason}
+	}{Type: "malformed", Cluster: j.envelope.Cluster, Stream: string(m.Stream), Reason: m.Reason}
 	if utf8.Valid(m.Bytes) {
 		line.Text = string(m.Bytes)
 	} else {

@@ -40,7 +40,7 @@ func FuzzParseEvent(f *testing.F) {
 		if err := json.Unmarshal(o.Raw, &want); err != nil {
 			t.Fatalf("%q: %v", o.Raw, err)
 		}
-		for name, got := range map[string]string{"name": o.Name, "uid": o.UID, "resourceVersion": o.Version} {
+		for name, got := range map[string]string{"name": o.Name, "uid": o.UID, "resourceVersion": string(o.Version)} {
 			if strings.Count(string(o.Raw), `"`+name+`"`) == 1 && strings.ToValidUTF8(got, "\ufffd") != want.Metadata[name] {
 				t.Fatalf("%q: %s is %q, want %q", o.Raw, name, got, want.Metadata[name])
 			}

@@ -14,15 +14,15 @@ import (
 
 // Page is what one page of a list says besides its items.
 type Page struct {
-	Version   string // of the whole list: the same on every page
-	Continue  string // empty on the last page
-	Remaining int64  // how many objects follow this page; -1 when the server does not say (selectors)
+	Version   change.ResourceVersion // of the whole list: the same on every page
+	Continue  string                 // empty on the last page
+	Remaining int64                  // how many objects follow this page; -1 when the server does not say (selectors)
 }
 
 // check returns an error if the list's version can't be compared. Servers send the metadata before the items, so nothing is
 // taken from a list without a version.
 func (p *Page) check() error {
-	if change.ValidVersion(p.Version) {
+	if p.Version.Valid() {
 		return nil
 	}
 	return fmt.Errorf("%w: the list's is %q", ErrUnsupported, p.Version)
@@ -105,7 +105,8 @@ func (p *Page) readMetadata(d *jsontext.Decoder) error {
 		value := s.Skip()
 		switch string(name) {
 		case "resourceVersion":
-			p.Version, _ = rawjson.Text(value)
+			version, _ := rawjson.Text(value)
+			p.Version = change.ResourceVersion(version)
 		case "continue":
 			p.Continue, _ = rawjson.Text(value)
 		case "remainingItemCount":

@@ -17,7 +17,7 @@ type Object struct {
 	Namespace string
 	Name      string
 	UID       string
-	Version   string
+	Version   change.ResourceVersion
 	typed     bool // has kind and apiVersion: always in watch events, not in the items of built-in lists
 }
 
@@ -96,7 +96,8 @@ func (o *Object) identify(r *rawIdentity) {
 		o.Namespace, _ = rawjson.Text(r.namespace)
 		o.Name, _ = rawjson.Text(r.name)
 		o.UID, _ = rawjson.Text(r.uid)
-		o.Version, _ = rawjson.Text(r.version)
+		text, _ := rawjson.Text(r.version)
+		o.Version = change.ResourceVersion(text)
 		return
 	}
 	var room [400]byte // 63 of a namespace, 253 of a name, 36 of a uid, and the version
@@ -109,13 +110,13 @@ func (o *Object) identify(r *rawIdentity) {
 	b = append(append(b, uid...), version...)
 	all := string(b)
 	o.joined, o.Namespace, o.Name = all[:key], all[:len(namespace)], all[key-len(name):key]
-	o.UID, o.Version = all[key:key+len(uid)], all[key+len(uid):]
+	o.UID, o.Version = all[key:key+len(uid)], change.ResourceVersion(all[key+len(uid):])
 }
 
 // Check returns an error if the object lacks what the protocol needs: a name, a uid, a version that can be compared.
 func (o *Object) Check() error {
-	if o.Name == "" || o.UID == "" || !change.ValidVersion(o.Version) {
-		return fmt.Errorf("read an object: %w", &lackingError{o.Name, o.UID, o.Version})
+	if o.Name == "" || o.UID == "" || !o.Version.Valid() {
+		return fmt.Errorf("read an object: %w", &lackingError{o.Name, o.UID, string(o.Version)})
 	}
 	return nil
 }

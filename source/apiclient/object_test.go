@@ -20,11 +20,13 @@ func obvious(t *testing.T, raw []byte) (o Object, valid bool) {
 	members, valid := membersOf(raw)
 	_, o.typed = members["kind"]
 	metadata, _ := membersOf(members["metadata"])
-	for name, target := range map[string]*string{"name": &o.Name, "namespace": &o.Namespace, "uid": &o.UID, "resourceVersion": &o.Version} {
+	version := ""
+	for name, target := range map[string]*string{"name": &o.Name, "namespace": &o.Namespace, "uid": &o.UID, "resourceVersion": &version} {
 		var text any
 		_ = json.Unmarshal(metadata[name], &text)
 		*target, _ = text.(string)
 	}
+	o.Version = change.ResourceVersion(version)
 	return o, valid
 }
 

@@ -31,11 +31,11 @@ func selectors(s *change.Stream) url.Values {
 // ListOptions say what to list of a collection.
 type ListOptions struct {
 	MetadataOnly bool
-	Limit        int    // objects a page; 0: all in one
-	Continue     string // the token of the page before
-	Exact        string // the past: the collection as it was at this resourceVersion and at no other
-	Namespace    string // only this one, of a collection of all namespaces
-	Name         string // only the object of this name
+	Limit        int                    // objects a page; 0: all in one
+	Continue     string                 // the token of the page before
+	Exact        change.ResourceVersion // the past: the collection as it was at this resourceVersion and at no other
+	Namespace    string                 // only this one, of a collection of all namespaces
+	Name         string                 // only the object of this name
 }
 
 // query builds the parameters of one page.
@@ -57,7 +57,7 @@ func (o ListOptions) query(s *change.Stream) url.Values {
 	case o.Continue != "":
 		q.Set("continue", o.Continue)
 	case o.Exact != "":
-		q.Set("resourceVersion", o.Exact)
+		q.Set("resourceVersion", string(o.Exact))
 		q.Set("resourceVersionMatch", "Exact")
 	}
 	return q
@@ -72,11 +72,11 @@ func joinSelectors(a, b string) string {
 
 // watchParams asks for every event after the version, with bookmarks, until the server's timeout.
 // For a watch resourceVersion means "start exactly after it"; resourceVersionMatch must not be set.
-func watchParams(s *change.Stream, version string, timeoutSeconds int) url.Values {
+func watchParams(s *change.Stream, version change.ResourceVersion, timeoutSeconds int) url.Values {
 	q := selectors(s)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
-	q.Set("resourceVersion", version)
+	q.Set("resourceVersion", string(version))
 	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
 	return q
 }

@@ -31,7 +31,7 @@ type Watch struct {
 
 // Watch opens a watch after the version. A server sends a bookmark about once a minute, so a connection that is idle for
 // longer than the client's timeout is half open.
-func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version string, timeoutSeconds int) (*Watch, error) {
+func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion, timeoutSeconds int) (*Watch, error) {
 	return c.openWatch(ctx, s, metadataOnly, watchParams(s, version, timeoutSeconds))
 }
 
@@ -121,13 +121,13 @@ func (e Event) Status() error {
 
 // Bookmark is what a BOOKMARK event says.
 type Bookmark struct {
-	Version    string
+	Version    change.ResourceVersion
 	InitialEnd bool // all objects of a streaming list were sent
 }
 
 // Bookmark returns what a BOOKMARK event says.
 func (e Event) Bookmark() (Bookmark, error) {
-	if !change.ValidVersion(e.Object.Version) {
+	if !e.Object.Version.Valid() {
 		return Bookmark{}, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
 	end, _ := rawjson.Text(rawjson.Member(rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations"), metav1.InitialEventsAnnotationKey))

@@ -108,7 +108,7 @@ func (p Pattern) covers(r change.Resource) bool {
 	}
 	for _, pair := range aliases {
 		for i, id := range pair {
-			if id == r.ID() && p.names(change.ResourceOf(pair[1-i])) {
+			if id == r.ID() && p.names(change.ResourceOf(change.StreamID(pair[1-i]))) {
 				return true
 			}
 		}
@@ -123,6 +123,6 @@ func leftOut(patterns []Pattern, r change.Resource) bool {
 
 // Takes reports whether the patterns take in the resource of this id, were it served.
 func Takes(patterns []Pattern, id string) bool {
-	r := change.ResourceOf(id)
+	r := change.ResourceOf(change.StreamID(id))
 	return !leftOut(patterns, r) && slices.ContainsFunc(patterns, func(p Pattern) bool { p.version = ""; return p.takes(r) })
 }

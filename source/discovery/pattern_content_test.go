@@ -66,7 +66,7 @@ func TestWhatPatternsCover(t *testing.T) {
 		"*,!pods":             "+secrets -pods",
 	} {
 		for _, w := range strings.Fields(want) {
-			r := change.ResourceOf(w[1:] + "@ns?labels=a.b")
+			r := change.ResourceOf(change.StreamID(w[1:] + "@ns?labels=a.b"))
 			r.Version = "v7"
 			if discovery.Covers(patterns(t, list), r) != (w[0] == '+') {
 				t.Errorf("%s: want %s", list, w)

@@ -7,13 +7,21 @@ import (
 )
 
 // Object is what was last emitted of a live object.
-type Object struct{ UID, Version string }
+type Object struct {
+	UID     string
+	Version change.ResourceVersion
+}
 
 // LostMark before a version says that the log has lost its record of the object: the object must be written again.
 const LostMark = "-"
 
+// Recorded returns the version without LostMark.
+func (k Object) Recorded() change.ResourceVersion {
+	return change.ResourceVersion(strings.TrimPrefix(string(k.Version), LostMark))
+}
+
 // lost reports whether the log has lost its record of the object.
-func (k Object) lost() bool { return strings.HasPrefix(k.Version, LostMark) }
+func (k Object) lost() bool { return strings.HasPrefix(string(k.Version), LostMark) }
 
 // Difference is how an object that the server shows differs from the one that the log has under the same key.
 type Difference int
@@ -35,7 +43,7 @@ func (d Difference) Known() bool { return Same <= d && d <= Lost }
 func (d Difference) Replaces() bool { return d == Successor || d == Predecessor }
 
 // Diff returns how an object that the server shows differs from what the log has under its key.
-func Diff(old Object, exists bool, uid, version string) Difference {
+func Diff(old Object, exists bool, uid string, version change.ResourceVersion) Difference {
 	switch {
 	case !exists:
 		return Absent
@@ -44,7 +52,7 @@ func Diff(old Object, exists bool, uid, version string) Difference {
 	case old.lost():
 		return Successor
 	}
-	return differenceOf(old.UID == uid, change.CompareVersions(version, old.Version))
+	return differenceOf(old.UID == uid, version.Compare(old.Version))
 }
 
 // differenceOf returns the difference of two objects from the order of their versions, positive if the server's is newer.

@@ -3,6 +3,8 @@ package known
 import (
 	"fmt"
 	"testing"
+
+	"kubecdc/change"
 )
 
 const (
@@ -15,7 +17,7 @@ func TestDifference(t *testing.T) {
 	for _, c := range []struct {
 		log     *Object
 		uid     string
-		version string
+		version change.ResourceVersion
 		want    Difference
 	}{
 		{nil, one, "5", Absent},

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"hash/maphash"
 	"iter"
-	"strconv"
 
 	"kubecdc/change"
 )
@@ -90,14 +89,14 @@ func (x *Set) Get(key string) (Object, bool) {
 
 // Compare returns how an object that the server shows differs from the one in the set. It does what Diff does without
 // making strings, since every event asks for it.
-func (x *Set) Compare(key, uid, version string) Difference {
+func (x *Set) Compare(key, uid string, version change.ResourceVersion) Difference {
 	slot, found := x.find(key)
 	if !found {
 		return Absent
 	}
 	n := x.table[slot] - 1
 	e := x.entry(n)
-	v, err := strconv.ParseUint(version, 10, 64)
+	v, err := version.Revision()
 	if e.odd || err != nil {
 		return Diff(x.unpack(n), true, uid, version)
 	}
@@ -106,7 +105,7 @@ func (x *Set) Compare(key, uid, version string) Difference {
 }
 
 // Put records what was emitted last of an object, and that the running list has it.
-func (x *Set) Put(key, uid, version string) {
+func (x *Set) Put(key, uid string, version change.ResourceVersion) {
 	slot, found := x.find(key)
 	if !found {
 		slot = x.add(key)
@@ -117,7 +116,7 @@ func (x *Set) Put(key, uid, version string) {
 	if e.odd {
 		delete(x.odd, n)
 	}
-	v, err := strconv.ParseUint(version, 10, 64)
+	v, err := version.Revision()
 	if e.odd = !packUUID(uid, &e.uid) || err != nil || version[0] == '0'; e.odd {
 		x.odd[n] = Object{UID: uid, Version: version}
 		return
@@ -265,7 +264,7 @@ func (x *Set) newer(n, than uint32) bool {
 		return a.version > b.version
 	}
 	older, version := x.unpack(than), x.unpack(n).Version
-	return older.lost() || change.CompareVersions(version, older.Version) > 0
+	return older.lost() || version.Compare(older.Version) > 0
 }
 
 func (x *Set) unpack(n uint32) Object {
@@ -273,5 +272,5 @@ func (x *Set) unpack(n uint32) Object {
 	if e.odd {
 		return x.odd[n]
 	}
-	return Object{UID: formatUUID(e.uid), Version: strconv.FormatUint(e.version, 10)}
+	return Object{UID: formatUUID(e.uid), Version: change.VersionOf(e.version)}
 }

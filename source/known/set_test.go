@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"kubecdc/change"
 )
 
 // The index holds what a map would hold, through many changes, whatever the uids and versions look like.
@@ -21,9 +23,9 @@ func TestIndexIsAMap(t *testing.T) {
 			x.Remove(key)
 			delete(want, key)
 		default:
-			k := Object{UID: fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), i), Version: fmt.Sprint(random.Uint64())}
+			k := Object{UID: fmt.Sprintf("%08x-0000-4000-8000-%012x", random.Uint32(), i), Version: change.VersionOf(random.Uint64())}
 			if random.IntN(10) == 0 {
-				k = Object{UID: "NOT-A-UUID", Version: "99999999999999999999999" + fmt.Sprint(i)}
+				k = Object{UID: "NOT-A-UUID", Version: change.ResourceVersion("99999999999999999999999" + fmt.Sprint(i))}
 			}
 			x.Put(key, k.UID, k.Version)
 			want[key] = k

@@ -58,9 +58,9 @@ func (s *server) at(revision uint64) map[string]known.Object {
 		switch w.op {
 		case change.Create:
 			incarnations[w.key]++
-			all[w.key] = known.Object{UID: fmt.Sprintf("%s#%d", w.key, incarnations[w.key]), Version: strconv.FormatUint(w.revision, 10)}
+			all[w.key] = known.Object{UID: fmt.Sprintf("%s#%d", w.key, incarnations[w.key]), Version: change.VersionOf(w.revision)}
 		case change.Update:
-			all[w.key] = known.Object{UID: all[w.key].UID, Version: strconv.FormatUint(w.revision, 10)}
+			all[w.key] = known.Object{UID: all[w.key].UID, Version: change.VersionOf(w.revision)}
 		case change.Delete:
 			delete(all, w.key)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync/atomic"
 
 	"github.com/cenkalti/backoff/v5"
@@ -49,7 +48,7 @@ const pageTries = 10
 // Size is the number of objects in the collection at the revision: one request of one object, whose
 // remainingItemCount tells the rest.
 func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
-	n, at := int64(0), strconv.FormatUint(revision, 10)
+	n, at := int64(0), change.VersionOf(revision)
 	if h.aggregated {
 		return h.countNames(ctx, namespace, at)
 	}
@@ -65,7 +64,7 @@ func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64
 	return n + p.Remaining, nil
 }
 
-func (h *ExactReads) countNames(ctx context.Context, namespace, at string) (int64, error) {
+func (h *ExactReads) countNames(ctx context.Context, namespace string, at change.ResourceVersion) (int64, error) {
 	n := int64(0)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 500}
 	for range countPages {
@@ -84,7 +83,7 @@ func (h *ExactReads) countNames(ctx context.Context, namespace, at string) (int6
 // Object is one object as it stood at the revision: a read of one key.
 func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error) {
 	namespace, name := change.SplitKey(key)
-	at := strconv.FormatUint(revision, 10)
+	at := change.VersionOf(revision)
 	_, err = h.page(ctx, at, apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}, func(found apiclient.Object) error {
 		if found.Key() != key {
 			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
@@ -100,7 +99,7 @@ func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o
 
 // Names calls visit for every object of the collection as it stood at the revision: identities only.
 func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
-	at := strconv.FormatUint(revision, 10)
+	at := change.VersionOf(revision)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}
 	for {
 		p, err := h.page(ctx, at, o, visit)
@@ -113,7 +112,7 @@ func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint6
 
 // page makes one request for the past when the limiter admits it. It repeats a few times what may pass (5xx, a lost
 // connection). Nothing is visited twice by that, since a page is collected before it is visited.
-func (h *ExactReads) page(ctx context.Context, at string, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
+func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	var items [][]byte
@@ -140,13 +139,13 @@ func (h *ExactReads) page(ctx context.Context, at string, o apiclient.ListOption
 	if err != nil {
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}
-	if change.CompareVersions(p.Version, at) != 0 {
+	if p.Version.Compare(at) != 0 {
 		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores resourceVersionMatch=Exact",
 			ErrNotPossible, path, at, p.Version)
 	}
 	for _, raw := range items {
 		o, err := apiclient.ParseObject(raw)
-		if err == nil && change.CompareVersions(o.Version, at) > 0 {
+		if err == nil && o.Version.Compare(at) > 0 {
 			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores resourceVersionMatch=Exact",
 				ErrNotPossible, path, at, o.Key(), o.Version)
 		}

@@ -34,7 +34,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strconv"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -237,7 +236,7 @@ func (s *search) newIncarnation(key, uid string) *incarnation {
 	l := &incarnation{key: key, uid: uid}
 	if k, ok := s.log.Get(key); ok && k.UID == uid {
 		l.logged = true
-		l.version, _ = strconv.ParseUint(k.Version, 10, 64)
+		l.version, _ = k.Version.Revision()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ type SharedRevisions struct {
 }
 
 // byResource maps a resource's id and a revision to the stream that changed.
-type byResource map[string]map[uint64]string
+type byResource map[string]map[uint64]change.StreamID
 
 // sharedKept bounds the memory: at least so many revisions are remembered, and at most twice as many.
 const sharedKept = 200_000
@@ -56,7 +56,7 @@ func (x *Shared) add(revision uint64) {
 	}
 	resource := x.stream.Resource.ID()
 	if c.now[resource] == nil {
-		c.now[resource] = map[uint64]string{}
+		c.now[resource] = map[uint64]change.StreamID{}
 	}
 	c.now[resource][revision] = x.stream.ID()
 	c.n++

@@ -3,7 +3,6 @@ package recovery
 import (
 	"context"
 	"fmt"
-	"strconv"
 
 	"kubecdc/source/apiclient"
 )
@@ -12,7 +11,7 @@ import (
 func (s *search) walkChanged(ctx context.Context) error {
 	all := make([]*incarnation, len(s.Changed))
 	for i, o := range s.Changed {
-		at, err := strconv.ParseUint(o.Version, 10, 64)
+		at, err := o.Version.Revision()
 		if err != nil {
 			return fmt.Errorf("read a resourceVersion: %w", err)
 		}
@@ -52,7 +51,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 		if !exists || o.UID != l.uid {
 			return s.noteCreation(l, at)
 		}
-		version, err := strconv.ParseUint(o.Version, 10, 64)
+		version, err := o.Version.Revision()
 		if err != nil {
 			return fmt.Errorf("read a resourceVersion: %w", err)
 		}

@@ -35,13 +35,13 @@ func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	want := etcdSays(t, k, begin)
 	_, last, _ := strings.Cut(want[len(want)-1], "@")
 	crashes := 0
-	for ; change.CompareVersions(l.position, last) < 0 && crashes < 500; crashes++ {
+	for ; l.position.Compare(change.ResourceVersion(last)) < 0 && crashes < 500; crashes++ {
 		l.mu.Lock()
 		l.failAt = l.sent + 1 + crashes%4 // the gap record, or one of the changes after it
 		l.mu.Unlock()
 		_, stop := startOn(t, g.config(), testOptions(), l, &quietObserver{})
 		g.release(true)
-		failed := func() bool { return l.sent >= l.failAt || change.CompareVersions(l.position, last) >= 0 }
+		failed := func() bool { return l.sent >= l.failAt || l.position.Compare(change.ResourceVersion(last)) >= 0 }
 		l.await(t, "the crash", failed)
 		_ = stop()
 		g.hold()
@@ -138,7 +138,7 @@ func judge(t *testing.T, l *ledger, truth []string) {
 	noneTwice(t, changes)
 	told := map[string]bool{}
 	for _, c := range changes {
-		line := logged(c.Op.String(), c.Key(), c.ResourceVersion)
+		line := logged(c.Op.String(), c.Key(), string(c.ResourceVersion))
 		told[line] = true
 		if !c.Inferred && c.Op != change.Read && !slices.Contains(truth, line) {
 			t.Errorf("the log says %q, which never happened", line)
@@ -158,9 +158,10 @@ func judge(t *testing.T, l *ledger, truth []string) {
 			continue
 		}
 		missing++
-		_, version, _ := strings.Cut(line, "@")
+		_, at, _ := strings.Cut(line, "@")
+		version := change.ResourceVersion(at)
 		if !slices.ContainsFunc(gaps(controls), func(g change.Gap) bool {
-			return !g.Complete && change.CompareVersions(version, g.From) > 0 && change.CompareVersions(version, g.To) <= 0
+			return !g.Complete && version.Compare(g.From) > 0 && version.Compare(g.To) <= 0
 		}) {
 			t.Errorf("%q is missing, and no gap record says that it may be", line)
 		}
@@ -190,7 +191,7 @@ func TestBodiesBeyondTheBudgetAreReadAgain(t *testing.T) {
 		t.Errorf("gap record %+v", gap)
 	}
 	for i, c := range l.changes[1:] {
-		if want := `"body":"` + string(rune('a'+i%26)); !strings.Contains(string(c.After), want) || !strings.Contains(string(c.After), `"resourceVersion":"`+c.ResourceVersion+`"`) {
+		if want := `"body":"` + string(rune('a'+i%26)); !strings.Contains(string(c.After), want) || !strings.Contains(string(c.After), `"resourceVersion":"`+string(c.ResourceVersion)+`"`) {
 			t.Errorf("update %d @%s has another body", i, c.ResourceVersion)
 		}
 	}

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -19,15 +18,15 @@ func (e *outputError) Unwrap() error { return e.err }
 
 // progress says how far an item moves the stream.
 type progress struct {
-	position string // up to which everything was emitted; the log goes on from here. Empty: it stays
-	cursor   string // from which the watch goes on. Empty: it stays
+	position change.ResourceVersion // up to which everything was emitted; the log goes on from here. Empty: it stays
+	cursor   change.ResourceVersion // from which the watch goes on. Empty: it stays
 }
 
 // stays is the progress of an item that moves nothing.
 var stays = progress{}
 
 // to is the progress of an item that completes a version.
-func to(version string) progress { return progress{position: version, cursor: version} }
+func to(version change.ResourceVersion) progress { return progress{position: version, cursor: version} }
 
 // emit hands an item on and then moves the stream.
 func (s *Reflector) emit(ctx context.Context, item Item, p progress) error {
@@ -46,7 +45,7 @@ func (s *Reflector) emit(ctx context.Context, item Item, p progress) error {
 	}
 	if p.cursor != "" {
 		s.cursor = p.cursor
-		if change.CompareVersions(s.held, p.cursor) <= 0 {
+		if s.held.Compare(p.cursor) <= 0 {
 			s.held = ""
 		}
 	}
@@ -103,7 +102,7 @@ func (s *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 		return nil
 	}
 	namespace, name := change.SplitKey(key)
-	c := s.change(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: strings.TrimPrefix(old.Version, known.LostMark)})
+	c := s.change(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Recorded()})
 	c.Inferred, c.Gap = true, gap
 	return s.send(ctx, c, stays)
 }

@@ -135,7 +135,7 @@ func logSays(changes []change.Change) []string {
 	var all []string
 	for _, c := range changes {
 		if c.Op != change.Read {
-			all = append(all, logged(c.Op.String(), c.Key(), c.ResourceVersion))
+			all = append(all, logged(c.Op.String(), c.Key(), string(c.ResourceVersion)))
 		}
 	}
 	return all
@@ -201,7 +201,7 @@ func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
 		t.Fatalf("gap records %+v, want one, complete, of 300 recovered changes", all)
 	}
 	for _, c := range changes {
-		if c.Op != change.Delete && !strings.Contains(string(c.After), `"resourceVersion":"`+c.ResourceVersion+`"`) {
+		if c.Op != change.Delete && !strings.Contains(string(c.After), string(`"resourceVersion":"`+c.ResourceVersion+`"`)) {
 			t.Fatalf("the body of %s @%s is of another revision: %s", c.Key(), c.ResourceVersion, c.After)
 		}
 	}
@@ -254,6 +254,6 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 func position(l *ledger) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n, _ := strconv.ParseInt(l.position, 10, 64)
+	n, _ := strconv.ParseInt(string(l.position), 10, 64)
 	return n
 }

@@ -48,7 +48,7 @@ func TestGapOf300ChangesOnKine(t *testing.T) {
 			var got []string
 			for _, c := range changes[seen:] {
 				if c.Namespace == "default" {
-					got = append(got, answered(c.Op.String(), c.Name, c.ResourceVersion))
+					got = append(got, answered(c.Op.String(), c.Name, string(c.ResourceVersion)))
 				}
 			}
 			if !slices.Equal(got, want) {

@@ -18,7 +18,7 @@ func leased(r change.Resource) bool {
 }
 
 // passed is the position that a change leads to; empty: it stays.
-func (s *Reflector) passed(op change.Op, version string) string {
+func (s *Reflector) passed(op change.Op, version change.ResourceVersion) change.ResourceVersion {
 	if op != change.Delete || !leased(s.stream.Resource) {
 		return version
 	}
@@ -31,8 +31,8 @@ func (s *Reflector) passed(op change.Op, version string) string {
 }
 
 // told is the newest revision of which something is in the log.
-func (s *Reflector) told() string {
-	if change.CompareVersions(s.held, s.position) > 0 {
+func (s *Reflector) told() change.ResourceVersion {
+	if s.held.Compare(s.position) > 0 {
 		return s.held
 	}
 	return s.position
@@ -40,7 +40,7 @@ func (s *Reflector) told() string {
 
 // repeats reports whether the Event tells once more of a deletion at the revision that is held back.
 func (s *Reflector) repeats(e *apiclient.Event) bool {
-	if s.held == "" || e.Type != "DELETED" || e.Err != nil || change.CompareVersions(e.Object.Version, s.held) > 0 {
+	if s.held == "" || e.Type != "DELETED" || e.Err != nil || e.Object.Version.Compare(s.held) > 0 {
 		return false
 	}
 	_, exists := s.known.Get(e.Object.Key())

@@ -36,7 +36,7 @@ func TestACrashBetweenDeletionsOfOneRevisionLosesNone(t *testing.T) {
 	at := map[string]int{}
 	for _, c := range changes {
 		if c.Op == change.Delete {
-			at[c.ResourceVersion]++
+			at[string(c.ResourceVersion)]++
 		}
 	}
 	if len(changes) != 10 || len(gaps(controls)) > 0 {

@@ -18,7 +18,7 @@ type ledger struct {
 	changes  []change.Change
 	controls []change.Control
 	raws     []change.Malformed
-	position string
+	position change.ResourceVersion
 	objects  map[string][2]string // key → uid, version
 	failAt   int                  // Send number that fails; 0: none
 	sent     int
@@ -50,7 +50,7 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 		if c.Op == change.Delete {
 			delete(l.objects, c.Key())
 		} else {
-			l.objects[c.Key()] = [2]string{c.UID, c.ResourceVersion}
+			l.objects[c.Key()] = [2]string{c.UID, string(c.ResourceVersion)}
 		}
 	}
 	if item.Control != nil {
@@ -68,17 +68,17 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 	return nil
 }
 
-func (l *ledger) Position(context.Context, string) (change.Position, bool, error) {
+func (l *ledger) Position(context.Context, change.StreamID) (change.Position, bool, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return change.Position{ResourceVersion: l.position}, l.position != "", nil
 }
 
-func (l *ledger) Objects(_ context.Context, _ string, visit func(key, uid, version string) error) error {
+func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, o := range l.objects {
-		if err := visit(key, o[0], o[1]); err != nil {
+		if err := visit(key, o[0], change.ResourceVersion(o[1])); err != nil {
 			return err
 		}
 	}
@@ -109,7 +109,7 @@ func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 // awaitPosition waits until the stream is complete up to the revision.
 func (l *ledger) awaitPosition(t testing.TB, revision string) {
 	t.Helper()
-	l.await(t, "position "+revision, func() bool { return change.CompareVersions(l.position, revision) >= 0 })
+	l.await(t, "position "+revision, func() bool { return l.position.Compare(change.ResourceVersion(revision)) >= 0 })
 }
 
 func (l *ledger) snapshot() (changes []change.Change, controls []change.Control) {
@@ -122,18 +122,18 @@ func (l *ledger) snapshot() (changes []change.Change, controls []change.Control)
 type quietObserver struct {
 	mu     sync.Mutex
 	states []reflector.State
-	last   map[string]reflector.State // of each stream
+	last   map[change.StreamID]reflector.State // of each stream
 	errs   []error
 
-	reconnects int
+	restarts int
 }
 
-func (q *quietObserver) StreamState(stream string, state reflector.State, _ string, err error) {
+func (q *quietObserver) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.states = append(q.states, state)
 	if q.last == nil {
-		q.last = map[string]reflector.State{}
+		q.last = map[change.StreamID]reflector.State{}
 	}
 	switch last := q.last[stream]; state {
 	case reflector.StateWaiting, reflector.StateUnsupported, last:
@@ -147,9 +147,10 @@ func (q *quietObserver) StreamState(stream string, state reflector.State, _ stri
 		q.errs = append(q.errs, err)
 	}
 }
-func (q *quietObserver) ListProgress(string, int64, int64) {}
-func (q *quietObserver) Reconnected(string, string) {
+func (q *quietObserver) ListProgress(change.StreamID, int64, int64)           {}
+func (q *quietObserver) Relisted(s change.StreamID, _ reflector.RelistReason) { q.WatchRestarted(s) }
+func (q *quietObserver) WatchRestarted(change.StreamID) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.reconnects++
+	q.restarts++
 }

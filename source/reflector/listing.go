@@ -29,9 +29,9 @@ type listing struct {
 	gap      *change.Gap // that the list closes; nil: it is the first snapshot
 	rewinds  bool        // the list may take the log back in time
 	begun    bool
-	token    string // of the next page
-	version  string // the list's: of the first page
-	until    string // of an inconsistent list: what the watch must pass
+	token    string                 // of the next page
+	version  change.ResourceVersion // the list's: of the first page
+	until    change.ResourceVersion // of an inconsistent list: what the watch must pass
 	restarts int
 	objects  int // on complete pages
 
@@ -65,12 +65,12 @@ func (l *listing) step(ctx context.Context) (state, error) {
 		return l, fmt.Errorf("list %s: %w", l.ID(), err)
 	case l.until != "":
 		l.cursor = l.version
-		return l.enter(l.watch(l), "the list ran from resourceVersion "+l.version+" to "+l.until+": catching up"), nil
+		return l.enter(l.watch(l), fmt.Sprintf("the list ran from resourceVersion %s to %s: catching up", l.version, l.until)), nil
 	}
 	if err := l.finish(ctx, l.version); err != nil {
 		return l, err
 	}
-	return l.enter(l.watch(nil), "listed at resourceVersion "+l.version), nil
+	return l.enter(l.watch(nil), "listed at resourceVersion "+string(l.version)), nil
 }
 
 // snapshot reports whether this is the stream's first list.
@@ -184,9 +184,9 @@ var errStale = errors.New("the list is older than the log")
 
 // fresh makes sure that no list takes the log back in time. The server sends the version before the items; were it
 // to come after them, the check would come after the page.
-func (l *listing) fresh(version string) error {
+func (l *listing) fresh(version change.ResourceVersion) error {
 	s := l.Reflector
-	if version == "" || l.rewinds || change.CompareVersions(version, s.position) >= 0 {
+	if version == "" || l.rewinds || version.Compare(s.position) >= 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, s.position)
@@ -248,7 +248,7 @@ func (l *listing) missed(ctx context.Context, o *apiclient.Object, d known.Diffe
 }
 
 // finish emits the deletions and the record of the list, and moves the position.
-func (l *listing) finish(ctx context.Context, version string) error {
+func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
 	s := l.Reflector
 	for _, key := range s.known.Unseen() {
 		if err := s.sendDelete(ctx, key, l.gapID()); err != nil {
@@ -260,7 +260,7 @@ func (l *listing) finish(ctx context.Context, version string) error {
 }
 
 // end returns the record of the list; none, if the list is the very state that the log has.
-func (l *listing) end(version string) *change.Control {
+func (l *listing) end(version change.ResourceVersion) *change.Control {
 	s := l.Reflector
 	switch {
 	case l.snapshot():
@@ -275,12 +275,12 @@ func (l *listing) end(version string) *change.Control {
 }
 
 // nothingMissed reports whether the gap is empty: the server is where the log is, and nothing is different.
-func (l *listing) nothingMissed(version string) bool {
+func (l *listing) nothingMissed(version change.ResourceVersion) bool {
 	return version == l.gap.From && l.created+l.updated+l.deleted == 0 && !l.rewinds
 }
 
 // inferred returns the record of a gap that could only be closed by comparison.
-func (l *listing) inferred(version string) change.Gap {
+func (l *listing) inferred(version change.ResourceVersion) change.Gap {
 	g := *l.gap
 	g.To, g.Reason = version, "only the difference between two states is known, not what happened between them"
 	if l.rewinds || l.rewound {

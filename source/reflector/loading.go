@@ -19,7 +19,7 @@ func (s *loading) step(ctx context.Context) (state, error) {
 		return s, fmt.Errorf("load the position of %s: %w", s.ID(), err)
 	}
 	x := known.New()
-	err = s.inventory.Objects(ctx, s.ID(), func(key, uid, version string) error {
+	err = s.inventory.Objects(ctx, s.ID(), func(key, uid string, version change.ResourceVersion) error {
 		x.Put(key, uid, version)
 		return nil
 	})
@@ -36,8 +36,8 @@ func (s *loading) step(ctx context.Context) (state, error) {
 	version := p.ResourceVersion
 	s.position, s.cursor = version, version
 	if !ok || version == "" {
-		return s.enter(s.list(nil), "first snapshot"), nil
+		return s.enter(s.list(nil), ReasonFirstSnapshot), nil
 	}
 	s.log.Info("resuming", "position", version, "objects", x.Len())
-	return s.enter(s.verify(s.watch(nil)), "resume at resourceVersion "+version), nil
+	return s.enter(s.verify(s.watch(nil)), "resume at resourceVersion "+string(version)), nil
 }

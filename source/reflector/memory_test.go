@@ -76,8 +76,10 @@ func (c *counted) Send(_ context.Context, item reflector.Item) error {
 	}
 	return nil
 }
-func (c *counted) Position(context.Context, string) (p change.Position, ok bool, err error) { return }
-func (c *counted) Objects(context.Context, string, func(key, uid, version string) error) error {
+func (c *counted) Position(context.Context, change.StreamID) (p change.Position, ok bool, err error) {
+	return
+}
+func (c *counted) Objects(context.Context, change.StreamID, func(key, uid string, version change.ResourceVersion) error) error {
 	return nil
 }
 

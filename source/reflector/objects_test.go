@@ -85,15 +85,16 @@ func TestObjectsEnterAndLeaveALabelSelector(t *testing.T) {
 	l := newLedger()
 	startStream(t, g.config(), change.NewStream(configMaps, ns, "app=a", ""), testOptions(), l, &quietObserver{})
 	l.awaitStarted(t)
-	update := func(name, label string) string {
-		return must[*corev1.ConfigMap](t)(api.Update(t.Context(), configMap(name, map[string]string{"app": label}), metav1.UpdateOptions{})).ResourceVersion
+	update := func(name, label string) change.ResourceVersion {
+		o := must[*corev1.ConfigMap](t)(api.Update(t.Context(), configMap(name, map[string]string{"app": label}), metav1.UpdateOptions{}))
+		return change.ResourceVersion(o.ResourceVersion)
 	}
 	must[*corev1.ConfigMap](t)(api.Create(t.Context(), configMap("x", map[string]string{"app": "b"}), metav1.CreateOptions{}))
 	entered := update("x", "a")
 	left := update("x", "c")
 	again := update("x", "a")
 	l.awaitLog(t, "c x", "d x", "c x")
-	for i, version := range []string{entered, left, again} {
+	for i, version := range []change.ResourceVersion{entered, left, again} {
 		if l.changes[i].ResourceVersion != version || l.changes[i].Inferred {
 			t.Errorf("change %d is %s @%s, want it @%s", i, l.changes[i].Op, l.changes[i].ResourceVersion, version)
 		}
@@ -311,7 +312,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	o.awaitError(t, apierrors.IsForbidden)
 	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError)
 	told := l.refusals()[2]
-	if !strings.Contains(told.Cause, "forbidden") || told.ResourceVersion != fmt.Sprint(position(l)) || told.SinceMs == 0 {
+	if !strings.Contains(told.Cause, "forbidden") || string(told.ResourceVersion) != fmt.Sprint(position(l)) || told.SinceMs == 0 {
 		t.Errorf("the refusal is told as %+v", told)
 	}
 	o.forget()

@@ -9,12 +9,12 @@ import (
 
 // Item is one thing that a stream emits: a change, a control record, or only a new position.
 type Item struct {
-	Stream  string
+	Stream  change.StreamID
 	Change  *change.Change
 	Control *change.Control
 	Raw     *change.Malformed
 	// Version moves the stream's position: every change up to it has been handed on. Empty: it stays.
-	Version string
+	Version change.ResourceVersion
 	Time    time.Time
 	// Position is the whole position, in the place of Version and Time: the stream ends, or lives again.
 	Position *change.Position
@@ -29,9 +29,9 @@ type Output interface {
 // Inventory reads what was last emitted from the checkpoint.
 type Inventory interface {
 	// Position is the stream's last durable position; ok is false for a new stream.
-	Position(ctx context.Context, stream string) (p change.Position, ok bool, err error)
+	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
 	// Objects calls visit for every live object.
-	Objects(ctx context.Context, stream string, visit func(key, uid, version string) error) error
+	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error
 }
 
 // State is what a stream is doing, for people and metrics.
@@ -51,9 +51,22 @@ const (
 	StateAbsent      State = "absent"      // the API server does not serve the resource (any more)
 )
 
+// ReasonFirstSnapshot is why a stream without a position enters StateListing.
+const ReasonFirstSnapshot = "first snapshot"
+
+// RelistReason is why a watch can't resume, and its collection is listed: a label of the metric kubecdc_relists_total.
+type RelistReason string
+
+const (
+	RelistExpired         RelistReason = "410"                    // the server does not have the position any more
+	RelistSilent          RelistReason = "the watch is silent"    // it does not deliver what a list shows
+	RelistHistoryWentBack RelistReason = "history went backwards" // etcd was restored from a backup
+)
+
 // Observer is told what streams do. Its methods are called from many goroutines and must be quick.
 type Observer interface {
-	StreamState(stream string, state State, reason string, err error)
-	ListProgress(stream string, done, total int64)
-	Reconnected(stream, reason string)
+	StreamState(stream change.StreamID, state State, reason string, err error)
+	ListProgress(stream change.StreamID, done, total int64)
+	WatchRestarted(stream change.StreamID)                // a watch ended before its time, and is opened again
+	Relisted(stream change.StreamID, reason RelistReason) // a watch can't resume, and its collection is listed
 }

@@ -67,7 +67,7 @@ func TestWatch410ComparesAList(t *testing.T) {
 					want, from, inferred = "u a@101 c c@150? d b@90?", "101", 2
 				}
 				expect(t, l, want, "200")
-				if g := onlyGap(t, l); g.From != from || g.To != "200" || g.Complete || g.Inferred != inferred {
+				if g := onlyGap(t, l); string(g.From) != from || g.To != "200" || g.Complete || g.Inferred != inferred {
 					t.Errorf("gap record %+v", g)
 				}
 			})

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
 	"time"
 
 	"kubecdc/change"
@@ -74,7 +73,7 @@ func (s *recovering) step(ctx context.Context) (state, error) {
 	if err := s.advance(ctx, to(version)); err != nil {
 		return s, err
 	}
-	return s.enter(s.watch(nil), "recovered up to resourceVersion "+version), nil
+	return s.enter(s.watch(nil), "recovered up to resourceVersion "+string(version)), nil
 }
 
 // history reads the past of the stream's collection.
@@ -83,7 +82,7 @@ func (s *Reflector) history(aggregated bool) *recovery.ExactReads {
 }
 
 // survey lists identities and returns the gap between the log and the list, which is of version; nil if there is none.
-func (s *Reflector) survey(ctx context.Context) (gap *recovery.Gap, version string, err error) {
+func (s *Reflector) survey(ctx context.Context) (gap *recovery.Gap, version change.ResourceVersion, err error) {
 	gap = &recovery.Gap{Leased: leased(s.stream.Resource), Namespaced: s.stream.Resource.Namespaced && s.stream.Namespace == "",
 		Parallel: s.options.Recovery.Parallel, Shared: s.options.Recovery.shared.Of(s.stream)}
 	ahead, back := false, false
@@ -91,7 +90,7 @@ func (s *Reflector) survey(ctx context.Context) (gap *recovery.Gap, version stri
 	version, err = s.listIdentities(ctx, s.options.Recovery.limiter, func(o apiclient.Object) {
 		gap.Listed++
 		old, exists := s.known.Get(o.Key())
-		ahead = ahead || exists && change.CompareVersions(old.Version, s.told()) > 0
+		ahead = ahead || exists && old.Version.Compare(s.told()) > 0
 		d := known.Diff(old, exists, o.UID, o.Version)
 		back = back || d == known.Older || d == known.Lost
 		if d.Known() {
@@ -120,9 +119,9 @@ func (s *Reflector) survey(ctx context.Context) (gap *recovery.Gap, version stri
 }
 
 // bound sets the ends of the gap, and returns an error if it can't be recovered.
-func (s *Reflector) bound(gap *recovery.Gap, version string, back, ahead bool) error {
-	from, err1 := strconv.ParseUint(s.told(), 10, 64)
-	to, err2 := strconv.ParseUint(version, 10, 64)
+func (s *Reflector) bound(gap *recovery.Gap, version change.ResourceVersion, back, ahead bool) error {
+	from, err1 := s.told().Revision()
+	to, err2 := version.Revision()
 	switch {
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("%w: its resourceVersions are no revisions", recovery.ErrNotPossible)
@@ -142,7 +141,7 @@ func (s *Reflector) bound(gap *recovery.Gap, version string, back, ahead bool) e
 }
 
 // listIdentities reads the collection, without bodies, as it is now. With a limiter, each request waits until that admits it.
-func (s *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter, visit func(apiclient.Object)) (version string, err error) {
+func (s *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter, visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
 	token := ""
 	for {
 		last := version
@@ -188,7 +187,7 @@ func (s *recovering) replayOne(ctx context.Context, history recovery.History, r 
 	if r.Op == change.Delete && r.Inferred {
 		return s.sendDelete(ctx, r.Key, s.gap.ID)
 	}
-	version := strconv.FormatUint(r.Version, 10)
+	version := change.VersionOf(r.Version)
 	namespace, name := change.SplitKey(r.Key)
 	o := apiclient.Object{Namespace: namespace, Name: name, UID: r.UID, Version: version, Raw: r.Body}
 	if r.Op != change.Delete && r.Body == nil {

@@ -45,11 +45,13 @@ func (o *told) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-func (o *told) StreamState(stream string, state reflector.State, reason string, err error) {
+func (o *told) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
 	fmt.Fprintln(o, stream, state, reason, err)
 }
 
-func (o *told) Reconnected(stream, reason string) { fmt.Fprintln(o, stream, reason) }
+func (o *told) Relisted(stream change.StreamID, reason reflector.RelistReason) {
+	fmt.Fprintln(o, stream, reason)
+}
 
 func (o *told) all(l *ledger) string {
 	text := o.text.String()

@@ -61,11 +61,11 @@ type Reflector struct {
 	reason string // why the state was entered
 
 	known    *known.Set
-	position string           // resourceVersion up to which everything was emitted; empty before the first list has ended
-	cursor   string           // where the watch goes on: the position, except while the stream catches up with a list
-	held     string           // the revision of the last deletion, while more of it may follow (leased.go); else empty
-	current  change.Change    // the one that is being emitted
-	ended    *change.Position // with which the stream ended, until the log says that it goes on
+	position change.ResourceVersion // resourceVersion up to which everything was emitted; empty before the first list has ended
+	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
+	held     change.ResourceVersion // the revision of the last deletion, while more of it may follow (leased.go); else empty
+	current  change.Change          // the one that is being emitted
+	ended    *change.Position       // with which the stream ended, until the log says that it goes on
 
 	shared    *apiclient.Client // client, unless a fresh one was needed
 	compacted bool              // the server compacted a position that did not move in silence (compare_open.go)
@@ -97,7 +97,7 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 }
 
 // ID is the stream's id.
-func (s *Reflector) ID() string { return s.stream.ID() }
+func (s *Reflector) ID() change.StreamID { return s.stream.ID() }
 
 // Group is the API group of the stream's resource.
 func (s *Reflector) Group() string { return s.group }
@@ -154,7 +154,7 @@ func (s *Reflector) enter(next state, reason string) state {
 }
 
 // gapFrom describes a gap that begins at a version.
-func (s *Reflector) gapFrom(version string) *change.Gap {
+func (s *Reflector) gapFrom(version change.ResourceVersion) *change.Gap {
 	return &change.Gap{ID: change.GapID(s.ID(), version), From: version}
 }
 

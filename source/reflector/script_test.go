@@ -220,7 +220,7 @@ func plain() reflector.Options {
 // resumed is a ledger that has some objects, at a position.
 func resumed(position string, objects ...string) *ledger {
 	l := newLedger()
-	l.position = position
+	l.position = change.ResourceVersion(position)
 	for _, o := range objects {
 		f := strings.Fields(o)
 		l.objects["default/"+f[0]] = [2]string{uid(f[1]), f[2]}
@@ -285,7 +285,7 @@ func holds(version, newest string) []step {
 func says(l *ledger) string {
 	var all []string
 	for _, c := range l.changes {
-		text := c.Op.String() + " " + c.Name + "@" + c.ResourceVersion
+		text := c.Op.String() + " " + c.Name + "@" + string(c.ResourceVersion)
 		if c.Inferred {
 			text += "?"
 		}
@@ -294,7 +294,7 @@ func says(l *ledger) string {
 	return strings.Join(all, " ")
 }
 
-func expect(t *testing.T, l *ledger, changes, position string) {
+func expect(t *testing.T, l *ledger, changes string, position change.ResourceVersion) {
 	t.Helper()
 	if got := says(l); got != changes {
 		t.Errorf("the log says %q, want %q", got, changes)

@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"kubecdc/change"
@@ -37,10 +38,10 @@ import (
 // The cost is a list of identities a watch, a minute at most by default, of a collection in which nothing happens; and
 // Events live for an hour, so where many are, something does happen. Large ones are listed more rarely (listShare).
 type silence struct {
-	watches  int    // in a row
-	quietTo  string // a list at this version was the same as the index; the watch that follows has to say nothing too
-	differs  bool   // the last list was not the same
-	compared bool   // the list was made while the last watch was open (compare_open.go)
+	watches  int                    // in a row
+	quietTo  change.ResourceVersion // a list at this version was the same as the index; the watch that follows has to say nothing too
+	differs  bool                   // the last list was not the same
+	compared bool                   // the list was made while the last watch was open (compare_open.go)
 	listed   time.Time
 	listTook time.Duration
 }
@@ -56,7 +57,7 @@ const (
 // silent decides what follows a watch that ended in silence. suspected says that a list before it showed what it did not tell.
 func (s *watching) silent(ctx context.Context, suspected bool) (state, error) {
 	if suspected {
-		return s.enter(&expired{s}, "the watch from resourceVersion "+s.cursor+" says nothing of changes that a list shows"), nil
+		return s.enter(&expired{s}, fmt.Sprintf("the watch from resourceVersion %s says nothing of changes that a list shows", s.cursor)), nil
 	}
 	s.client, s.bookmarks = s.shared, false
 	s.silence.watches++
@@ -110,7 +111,7 @@ func (s *watching) compare(ctx context.Context) error {
 		s.log.Warn("a quiet collection can't be compared with the log", "error", err)
 	case err != nil:
 		return err
-	case change.CompareVersions(version, s.cursor) < 0: // a server that is behind, or was set back: verifying.go finds out
+	case version.Compare(s.cursor) < 0: // a server that is behind, or was set back: verifying.go finds out
 	case same && n == s.known.Len():
 		s.silence.quietTo = version
 	default:

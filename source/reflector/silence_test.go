@@ -121,7 +121,7 @@ func TestAnOpenWatchOfEventsThatIsSilentOfWhatAListShows(t *testing.T) {
 	})
 }
 
-func expectPosition(t *testing.T, l *ledger, want string) {
+func expectPosition(t *testing.T, l *ledger, want change.ResourceVersion) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.position != want {
@@ -160,7 +160,7 @@ func TestAWatchThatIsSilentOfWhatAListShowsIsAGap(t *testing.T) {
 				{want: "list metadata limit=2", body: listed("200", "next", a, b)},
 				{want: "list metadata continue=next limit=2", body: listed("200", "", "c c 150")},
 			}, holds("100", b), one(c.answer), c.after), func(t *testing.T, _ *script) {
-				expect(t, l, c.want, map[bool]string{false: "150", true: "300"}[c.gap])
+				expect(t, l, c.want, map[bool]change.ResourceVersion{false: "150", true: "300"}[c.gap])
 				if all := gaps(l.controls); len(all) > 0 != c.gap || c.gap && (all[0].Complete || all[0].From != "100") {
 					t.Errorf("gap records %+v, want one: %t", all, c.gap)
 				}

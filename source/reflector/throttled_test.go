@@ -63,7 +63,7 @@ func TestARecoveryLeavesRoomForOthers(t *testing.T) {
 		for _, o := range list.Items {
 			ledgers[i].objects[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
 		}
-		ledgers[i].position = list.ResourceVersion
+		ledgers[i].position = change.ResourceVersion(list.ResourceVersion)
 		return nil
 	})
 	each(func(ctx context.Context, i int) error { // what it missed

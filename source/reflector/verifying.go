@@ -43,7 +43,7 @@ func (s *verifying) step(ctx context.Context) (state, error) {
 			return s, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
 		}
 		if quietTo := s.then.silence.quietTo; quietTo != "" {
-			return s.enter(s.then, "nothing is different at resourceVersion "+quietTo+"; watching once more from "+s.cursor), nil
+			return s.enter(s.then, fmt.Sprintf("nothing is different at resourceVersion %s; watching once more from %s", quietTo, s.cursor)), nil
 		}
 	}
 	p, err := s.client.List(ctx, s.stream, apiclient.ListOptions{MetadataOnly: true, Limit: 1}, func(*apiclient.Page, []byte) error { return nil })
@@ -51,13 +51,13 @@ func (s *verifying) step(ctx context.Context) (state, error) {
 		return s, fmt.Errorf("compare %s with the log: %w", s.ID(), err)
 	}
 	reason := ""
-	if change.CompareVersions(p.Version, s.cursor) < 0 {
+	if p.Version.Compare(s.cursor) < 0 {
 		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, s.cursor)
 	} else {
 		reason = s.otherHistory(ctx)
 	}
 	if reason == "" {
-		return s.enter(s.then, "the server holds the log's history; watching from "+s.cursor), nil
+		return s.enter(s.then, "the server holds the log's history; watching from "+string(s.cursor)), nil
 	}
 	if s.doubts++; s.doubts < 2 {
 		s.renewClient()
@@ -83,7 +83,7 @@ func (s *verifying) rewind(reason string) state {
 		gap = s.gapFrom(s.position)
 	}
 	s.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
-	s.observer.Reconnected(s.ID(), "relist: history went backwards")
+	s.observer.Relisted(s.ID(), RelistHistoryWentBack)
 	l := s.list(gap)
 	l.rewinds = true
 	return s.enter(l, "history went backwards: "+reason)
@@ -93,7 +93,7 @@ func (s *verifying) rewind(reason string) state {
 // log's; empty if it is not, or if that can't be told.
 func (s *Reflector) otherHistory(ctx context.Context) string {
 	key, w, ok := s.known.Newest()
-	if !ok || change.CompareVersions(w.Version, s.cursor) > 0 {
+	if !ok || w.Version.Compare(s.cursor) > 0 {
 		return ""
 	}
 	namespace, name := change.SplitKey(key)

@@ -65,10 +65,10 @@ func (s *watching) step(ctx context.Context) (state, error) {
 		s.client, s.bookmarks = s.shared, s.bookmarked
 		return s.enter(s, "the watch ran into its timeout"), nil
 	case errors.Is(err, io.EOF) && (events > 0 || lasted > time.Second):
-		s.observer.Reconnected(s.ID(), "the server ended the watch")
+		s.observer.WatchRestarted(s.ID())
 		return s.enter(s.verify(s), "the server ended the watch"), nil
 	}
-	s.observer.Reconnected(s.ID(), "the connection was lost")
+	s.observer.WatchRestarted(s.ID())
 	return s.enter(s.verify(s), "the watch failed: "+apiclient.Reason(err)), fmt.Errorf("watch %s from resourceVersion %s: %w", s.ID(), s.cursor, err)
 }
 
@@ -114,11 +114,11 @@ func (s *expired) step(ctx context.Context) (state, error) {
 	}
 	s.restrain(ctx)
 	s.log.Warn("relist", "reason", s.reason, "position", s.position)
+	reason := RelistExpired
 	if s.silence.differs {
-		s.observer.Reconnected(s.ID(), "relist: the watch is silent")
-	} else {
-		s.observer.Reconnected(s.ID(), "relist: 410")
+		reason = RelistSilent
 	}
+	s.observer.Relisted(s.ID(), reason)
 	if l := s.catchUp; l != nil {
 		l.restart()
 		return s.enter(l, "the list begins again: "+s.reason), nil
@@ -225,7 +225,7 @@ func (s *watching) handleDeleted(ctx context.Context, o *apiclient.Object, d kno
 // caughtUp finishes an inconsistent list once the watch has passed its end.
 func (s *watching) caughtUp(ctx context.Context) error {
 	l := s.catchUp
-	if l == nil || change.CompareVersions(s.cursor, l.until) < 0 {
+	if l == nil || s.cursor.Compare(l.until) < 0 {
 		return nil
 	}
 	if err := l.finish(ctx, s.cursor); err != nil {
@@ -238,7 +238,7 @@ func (s *watching) caughtUp(ctx context.Context) error {
 
 // watched is the progress of what the watch tells. While the stream catches up with an inconsistent list, the log can't go on
 // from there, and only the cursor moves.
-func (s *watching) watched(version string) progress {
+func (s *watching) watched(version change.ResourceVersion) progress {
 	if s.catchUp != nil && version != "" {
 		return progress{cursor: version}
 	}
@@ -248,7 +248,7 @@ func (s *watching) watched(version string) progress {
 // confirm takes a bookmark. One that does not move the position is handed on too: it says that the stream is still
 // complete now, which is more than it said before.
 func (s *Reflector) confirm(ctx context.Context, p progress) error {
-	if change.CompareVersions(p.cursor, s.cursor) < 0 {
+	if p.cursor.Compare(s.cursor) < 0 {
 		return nil
 	}
 	return s.emit(ctx, Item{}, p)
@@ -256,7 +256,7 @@ func (s *Reflector) confirm(ctx context.Context, p progress) error {
 
 // advance moves the position without a change.
 func (s *Reflector) advance(ctx context.Context, p progress) error {
-	if change.CompareVersions(p.cursor, s.cursor) <= 0 {
+	if p.cursor.Compare(s.cursor) <= 0 {
 		return nil
 	}
 	return s.emit(ctx, Item{}, p)

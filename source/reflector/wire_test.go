@@ -139,7 +139,7 @@ type watched struct {
 	entered func(reflector.State)
 }
 
-func (w *watched) StreamState(stream string, state reflector.State, reason string, err error) {
+func (w *watched) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
 	w.quietObserver.StreamState(stream, state, reason, err)
 	if w.entered != nil {
 		w.entered(state)
@@ -291,11 +291,11 @@ func TestABrokenNetworkCostsNoChange(t *testing.T) {
 func awaitSilence(t *testing.T, o *quietObserver) {
 	t.Helper()
 	o.mu.Lock()
-	n := o.reconnects
+	n := o.restarts
 	o.mu.Unlock()
 	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		o.mu.Lock()
-		done := o.reconnects > n
+		done := o.restarts > n
 		o.mu.Unlock()
 		if done {
 			return

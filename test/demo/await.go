@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"kubecdc/change"
 )
 
 // patience is how long anything that the story waits for may take.
@@ -65,9 +67,9 @@ func (t *story) awaitAll(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	last := map[string]uint64{}
+	last := map[change.StreamID]uint64{}
 	for _, k := range kinds {
-		last[k.String()] = history.last(k)
+		last[change.StreamID(k.String())] = history.last(k)
 	}
 	err = t.await(ctx, "the rest", func(l *topicLog) bool {
 		for stream, revision := range last {

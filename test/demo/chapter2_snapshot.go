@@ -65,7 +65,7 @@ func (t *story) tellSnapshots() {
 	_, _ = t.consumer.look(func(l *topicLog) {
 		for _, k := range builtIn {
 			end := l.snapshotEnd(k)
-			table.add(cells(plain, k.String(), comma(*end.Objects), end.ResourceVersion)...)
+			table.add(cells(plain, k.String(), comma(*end.Objects), string(end.ResourceVersion))...)
 		}
 	})
 	table.print(t.screen)

@@ -122,7 +122,7 @@ func gapRow(k kind, g *change.Gap) []cell {
 	if !g.Complete {
 		complete = cell{yellow, "no"}
 	}
-	row := append(cells(plain, k.String(), g.From, g.To), complete)
+	row := append(cells(plain, k.String(), string(g.From), string(g.To)), complete)
 	return append(row, cells(plain, comma(g.Recovered), comma(g.Inferred), took(time.Duration(g.ElapsedMs)*time.Millisecond))...)
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/dustin/go-humanize"
 )
@@ -28,7 +27,7 @@ func judge(k kind, h history, l *topicLog) (*verdict, error) {
 	if end == nil {
 		return nil, fmt.Errorf("the control topic does not say that the first list of %s has ended", k)
 	}
-	snapshot, err := strconv.ParseUint(end.ResourceVersion, 10, 64)
+	snapshot, err := end.ResourceVersion.Revision()
 	if err != nil {
 		return nil, fmt.Errorf("read where the first list of %s was taken: %w", k, err)
 	}

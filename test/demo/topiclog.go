@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -15,9 +14,9 @@ import (
 type topicLog struct {
 	records   []*record // of all partitions, each partition's in its order
 	controls  []change.Control
-	snapshot  map[string]int    // records of op r, by topic
-	data      int               // records that are changes
-	positions map[string]uint64 // by stream: complete up to here
+	snapshot  map[string]int             // records of op r, by topic
+	data      int                        // records that are changes
+	positions map[change.StreamID]uint64 // by stream: complete up to here
 	next      map[partition]int64
 }
 
@@ -27,7 +26,7 @@ type partition struct {
 }
 
 func newTopicLog() *topicLog {
-	return &topicLog{snapshot: map[string]int{}, positions: map[string]uint64{}, next: map[partition]int64{}}
+	return &topicLog{snapshot: map[string]int{}, positions: map[change.StreamID]uint64{}, next: map[partition]int64{}}
 }
 
 // take adds one record. The markers that end transactions only move the offset.
@@ -62,7 +61,7 @@ func (l *topicLog) takeControl(r *kgo.Record) error {
 	}
 	l.controls = append(l.controls, c)
 	for _, p := range c.Positions {
-		revision, _ := strconv.ParseUint(p.ResourceVersion, 10, 64) // empty while the first list is running
+		revision, _ := p.ResourceVersion.Revision() // empty while the first list is running
 		l.positions[p.Stream] = revision
 	}
 	return nil
@@ -71,7 +70,7 @@ func (l *topicLog) takeControl(r *kgo.Record) error {
 // snapshotEnd is the record that ends the first list of a kind; nil until it is there.
 func (l *topicLog) snapshotEnd(k kind) *change.Control {
 	for i := range l.controls {
-		if c := &l.controls[i]; c.Type == change.ControlSnapshotEnd && c.Stream == k.String() {
+		if c := &l.controls[i]; c.Type == change.ControlSnapshotEnd && c.Stream == change.StreamID(k.String()) {
 			return c
 		}
 	}
@@ -81,7 +80,7 @@ func (l *topicLog) snapshotEnd(k kind) *change.Control {
 // gap is the newest gap record of a kind; nil if there is none.
 func (l *topicLog) gap(k kind) *change.Gap {
 	for i := len(l.controls) - 1; i >= 0; i-- {
-		if c := l.controls[i]; c.Type == change.ControlGap && c.Stream == k.String() {
+		if c := l.controls[i]; c.Type == change.ControlGap && c.Stream == change.StreamID(k.String()) {
 			return c.Gap
 		}
 	}

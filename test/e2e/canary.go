@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
@@ -102,7 +103,7 @@ func Tables(t testing.TB, url string) (all []byte) {
 }
 
 // Bodies reads the bodies that a checkpoint in Postgres keeps of a stream, unpacked.
-func Bodies(t testing.TB, url, cluster, uid, stream string) []byte {
+func Bodies(t testing.TB, url, cluster, uid string, stream change.StreamID) []byte {
 	t.Helper()
 	store, err := postgres.Open(context.Background(), postgres.Config{URL: url})
 	must(t, err)
@@ -111,7 +112,7 @@ func Bodies(t testing.TB, url, cluster, uid, stream string) []byte {
 }
 
 // FileBodies does so with one in a file, which nobody may have open.
-func FileBodies(t testing.TB, path, cluster, uid, stream string) []byte {
+func FileBodies(t testing.TB, path, cluster, uid string, stream change.StreamID) []byte {
 	t.Helper()
 	store, err := sqlite.Open(context.Background(), path)
 	must(t, err)
@@ -119,7 +120,7 @@ func FileBodies(t testing.TB, path, cluster, uid, stream string) []byte {
 	return bodiesOf(t, store, cluster, uid, stream)
 }
 
-func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid, stream string) (all []byte) {
+func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid string, stream change.StreamID) (all []byte) {
 	t.Helper()
 	ctx := context.Background()
 	checkpointtest.Bind(t, store, cluster, uid)

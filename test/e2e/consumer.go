@@ -22,7 +22,7 @@ type Record struct {
 	Key       string // namespace/name
 	Op        string // c, u, d, r; "" for a tombstone
 	UID       string
-	Version   string
+	Version   change.ResourceVersion
 	Inferred  bool
 	Before    json.RawMessage
 	After     json.RawMessage
@@ -214,7 +214,7 @@ func parseRecord(r *kgo.Record) (Record, error) {
 		Op            string
 		Source        struct {
 			UID             string
-			ResourceVersion string
+			ResourceVersion change.ResourceVersion
 			Inferred        bool
 		}
 	}{}

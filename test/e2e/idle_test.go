@@ -25,7 +25,7 @@ func TestAnIdleExporterWritesOnceAnInterval(t *testing.T) {
 	Await(t, 90*time.Second, "three watermarks of each stream", func() (bool, error) {
 		told := watermarks(w.Read(t))
 		for _, kind := range kinds {
-			if len(told[kind.ID()]) < 3 {
+			if len(told[kind.Stream()]) < 3 {
 				return false, nil
 			}
 		}
@@ -91,8 +91,8 @@ func frozenServersAreNamed(t *testing.T, w *World) {
 }
 
 // watermarks gives when each stream was told of.
-func watermarks(log *Log) map[string][]time.Time {
-	times := map[string][]time.Time{}
+func watermarks(log *Log) map[change.StreamID][]time.Time {
+	times := map[change.StreamID][]time.Time{}
 	for _, c := range log.Controls {
 		if c.Type == change.ControlWatermark {
 			times[c.Stream] = append(times[c.Stream], time.UnixMilli(c.TimeMs))

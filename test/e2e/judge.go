@@ -32,6 +32,9 @@ func (k Kind) ID() string {
 	return k.GVR.Resource + "." + k.GVR.Group
 }
 
+// Stream is the id of the stream that watches the kind.
+func (k Kind) Stream() change.StreamID { return change.StreamID(k.ID()) }
+
 // Verdict compares the topics with etcd's own history.
 type Verdict struct {
 	Changes   int // that etcd tells of, after each stream's snapshot
@@ -105,11 +108,11 @@ func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix
 // snapshotEnd is the resourceVersion of the resource's first complete list; -1 when there is none. Where namespaces of it
 // are streams of their own, it is the last of their first ones.
 func snapshotEnd(log *Log, resource string) int64 {
-	last, seen := int64(-1), map[string]bool{}
+	last, seen := int64(-1), map[change.StreamID]bool{}
 	for _, c := range log.Controls {
-		name, _, _ := strings.Cut(c.Stream, "@")
+		name, _, _ := strings.Cut(string(c.Stream), "@")
 		if c.Type == change.ControlSnapshotEnd && name == resource && !seen[c.Stream] {
-			n, _ := strconv.ParseInt(c.ResourceVersion, 10, 64)
+			n, _ := strconv.ParseInt(string(c.ResourceVersion), 10, 64)
 			last, seen[c.Stream] = max(last, n), true
 		}
 	}
@@ -118,7 +121,7 @@ func snapshotEnd(log *Log, resource string) int64 {
 
 // inOrder walks the records of one key as they stand in the partition; seen takes those from after the snapshot.
 func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[string]bool, from int64) {
-	last, prior, known := "", Record{}, map[string]bool{}
+	last, prior, known := change.ResourceVersion(""), Record{}, map[string]bool{}
 	for i, r := range records {
 		if i > 0 && r.Partition != prior.Partition {
 			v.note(&v.Reordered, "%s %s stands in two partitions", kind.ID(), key)
@@ -138,11 +141,11 @@ func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[stri
 		}
 		known[id] = true
 		v.beforeFits(kind, key, prior, r)
-		if c := change.CompareVersions(r.Version, last); c < 0 || c == 0 && r.Op != "d" {
+		if c := r.Version.Compare(last); c < 0 || c == 0 && r.Op != "d" {
 			v.note(&v.Reordered, "out of order: %s %s after @%s", kind.ID(), id, last)
 		}
 		last, prior = r.Version, r
-		if n, _ := strconv.ParseInt(r.Version, 10, 64); n > from && r.Op != "r" {
+		if n, _ := strconv.ParseInt(string(r.Version), 10, 64); n > from && r.Op != "r" {
 			seen[fmt.Sprintf("%s %s @%s", r.Op, key, r.Version)] = true
 		}
 	}

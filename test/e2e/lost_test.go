@@ -78,7 +78,7 @@ func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {
 	env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", w.Prefix, "KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps, gadgets}))
 	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
 	deleteTopics(t, w, lost)
-	runFor(t, env, func() { awaitControls(t, w, 2, gadgets.ID(), change.ControlSnapshotEnd) })
+	runFor(t, env, func() { awaitControls(t, w, 2, gadgets.Stream(), change.ControlSnapshotEnd) })
 	log := w.Read(t)
 	wantLossSaid(t, log, lost, gadgets)
 	read := map[string]bool{}
@@ -148,7 +148,7 @@ func wantLossSaid(t *testing.T, log *Log, topic string, kinds ...Kind) {
 	for _, kind := range kinds {
 		said := false
 		for _, c := range log.Controls {
-			said = said || c.Type == change.ControlGap && c.Stream == kind.ID() && c.Gap.From == "0" && !c.Gap.Complete && strings.Contains(c.Cause, topic)
+			said = said || c.Type == change.ControlGap && c.Stream == kind.Stream() && c.Gap.From == "0" && !c.Gap.Complete && strings.Contains(c.Cause, topic)
 		}
 		if !said {
 			t.Errorf("no gap record says that %s was lost with %s", kind.ID(), topic)

@@ -61,7 +61,7 @@ func TestPostgresInTrouble(t *testing.T) {
 	wantObjects(t, w, kinds)
 	pipe := &Log{Records: endPipe(t, checkpoint, writer, kinds)}
 	for _, kind := range kinds {
-		pipe.Controls = append(pipe.Controls, change.Control{Type: change.ControlSnapshotEnd, Stream: kind.ID(), ResourceVersion: fmt.Sprint(live)})
+		pipe.Controls = append(pipe.Controls, change.Control{Type: change.ControlSnapshotEnd, Stream: kind.Stream(), ResourceVersion: change.ResourceVersion(fmt.Sprint(live))})
 	}
 	Judge(t, w.Kube, pipe, "pipe", kinds).Demand(t, 50*10) // a batch for each time that it could not be checkpointed
 	sink.Signal(syscall.SIGTERM)

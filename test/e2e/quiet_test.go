@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -40,7 +39,7 @@ func TestQuietEventsOutliveCompaction(t *testing.T) {
 	Await(t, 60*time.Second, "the events to be confirmed after that", func() (bool, error) {
 		for _, c := range w.Read(t).Controls {
 			for _, p := range c.Positions {
-				if p.Stream == Events.ID() && change.CompareVersions(p.ResourceVersion, strconv.FormatInt(quiet, 10)) > 0 {
+				if p.Stream == Events.Stream() && p.ResourceVersion.Compare(change.VersionOf(uint64(quiet))) > 0 {
 					return true, nil
 				}
 			}

@@ -94,7 +94,7 @@ func fillLog(t *testing.T, w *World, prefix string, objects int) {
 	defer opened.Log.Close()
 	filler := strings.Repeat("abcdefgh ", 100)
 	for seq, n := uint64(1), 0; n < 2*objects; seq++ {
-		b := &change.Batch{Epoch: 1, Seq: seq, Positions: []change.Position{{Stream: ConfigMaps.ID(), ResourceVersion: "1", Time: time.Now()}}}
+		b := &change.Batch{Epoch: 1, Seq: seq, Positions: []change.Position{{Stream: ConfigMaps.Stream(), ResourceVersion: "1", Time: time.Now()}}}
 		for ; len(b.Changes) < 2000; n++ {
 			b.Changes = append(b.Changes, configMap(n%objects, 1000+n, filler))
 		}
@@ -108,7 +108,7 @@ var configMaps = change.NewStream(change.Resource{Version: "v1", Plural: "config
 func configMap(n, version int, text string) change.Change {
 	name := fmt.Sprint("object-", n)
 	return change.Change{Stream: configMaps, Op: change.Create, Namespace: "default", Name: name, UID: "uid-" + name,
-		ResourceVersion: fmt.Sprint(version), Time: time.Now(),
+		ResourceVersion: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now(),
 		After: fmt.Appendf(nil, `{"kind":"ConfigMap","metadata":{"name":%q,"resourceVersion":"%d"},"data":{"k":"%d %s"}}`, name, version, version, text)}
 }
 
@@ -163,7 +163,7 @@ func writeTail(t *testing.T, sink sinks.Sink) (from uint64) {
 	opened, err := sink.Open(t.Context(), 0, 100, sinks.Durable{New: true})
 	must(t, err)
 	defer opened.Log.Close()
-	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(string) bool { return true }})
+	past, err := opened.Log.Past(t.Context(), sinks.Wanted{Stream: func(change.StreamID) bool { return true }})
 	must(t, err)
 	random := rand.New(rand.NewPCG(1, 2))
 	for batch := range tailBatches {

@@ -87,7 +87,7 @@ func TestACheckpointLostWithATopicIsRebuiltFromTheOthers(t *testing.T) {
 
 func saysUnknown(log *Log, kind Kind) bool {
 	for _, c := range log.Controls {
-		if c.Gap != nil && c.Stream == kind.ID() && c.Gap.From == "0" && !c.Gap.Complete {
+		if c.Gap != nil && c.Stream == kind.Stream() && c.Gap.From == "0" && !c.Gap.Complete {
 			return true
 		}
 	}

@@ -157,7 +157,7 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 		v.finalState(t, w.Kube, kind, log.ByKey(w.Prefix, kind))
 		said := false
 		for _, c := range log.Controls {
-			said = said || c.Gap != nil && c.Stream == kind.ID() && c.Gap.From == "0" && !c.Gap.Complete
+			said = said || c.Gap != nil && c.Stream == kind.Stream() && c.Gap.From == "0" && !c.Gap.Complete
 		}
 		if !said {
 			t.Errorf("no gap record says that it is not known how far %s was complete", kind.ID())

@@ -84,7 +84,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	for _, kind := range refused {
 		told := map[string]int{}
 		for _, c := range log.Controls {
-			if c.Stream == kind.ID() {
+			if c.Stream == kind.Stream() {
 				told[c.Type]++
 			}
 		}

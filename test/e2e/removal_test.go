@@ -14,7 +14,7 @@ import (
 )
 
 // controlsOf are the control records of some types about one stream, in their order.
-func (l *Log) controlsOf(stream string, types ...string) (found []change.Control) {
+func (l *Log) controlsOf(stream change.StreamID, types ...string) (found []change.Control) {
 	for _, c := range l.Controls {
 		for _, kind := range types {
 			if c.Stream == stream && c.Type == kind {
@@ -25,7 +25,7 @@ func (l *Log) controlsOf(stream string, types ...string) (found []change.Control
 	return found
 }
 
-func awaitControls(t *testing.T, w *World, n int, stream string, types ...string) *Log {
+func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...string) *Log {
 	t.Helper()
 	var log *Log
 	Await(t, 60*time.Second, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
@@ -52,10 +52,10 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	for _, step := range []string{failpoint.Received + ":25", failpoint.Written + ":2", failpoint.RollingForward + ":1", failpoint.Committed + ":2"} {
 		killedAt(t, env, step)
 	}
-	runFor(t, env, func() { awaitControls(t, w, 1, Widgets.ID(), change.ControlStreamEnd) })
+	runFor(t, env, func() { awaitControls(t, w, 1, Widgets.Stream(), change.ControlStreamEnd) })
 	log := w.Read(t)
 	wantAllDeleted(t, w, log, alive)
-	if ends := log.controlsOf(Widgets.ID(), change.ControlStreamEnd); len(ends) != 1 || !strings.Contains(ends[0].Cause, "removed from the API") {
+	if ends := log.controlsOf(Widgets.Stream(), change.ControlStreamEnd); len(ends) != 1 || !strings.Contains(ends[0].Cause, "removed from the API") {
 		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
 	}
 
@@ -63,7 +63,7 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	writer.Fill(5)
 	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
 	log = w.Read(t)
-	if begins := log.controlsOf(Widgets.ID(), change.ControlSnapshotBegin); len(begins) != 2 {
+	if begins := log.controlsOf(Widgets.Stream(), change.ControlSnapshotBegin); len(begins) != 2 {
 		t.Errorf("the resource that is back does not begin with a snapshot: %+v", begins)
 	}
 	Judge(t, w.Kube, log, w.Prefix, []Kind{ConfigMaps}).Demand(t, 0)
@@ -123,12 +123,12 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 	for range 2 {
 		writer.Run(40)
 		runFor(t, one, func() {
-			awaitControls(t, w, 1, ConfigMaps.ID(), change.ControlStreamEnd)
+			awaitControls(t, w, 1, ConfigMaps.Stream(), change.ControlStreamEnd)
 			w.AwaitComplete(t, writer, []Kind{Roles})
 		})
 	}
 	log := w.Read(t)
-	ends := log.controlsOf(ConfigMaps.ID(), change.ControlStreamEnd)
+	ends := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamEnd)
 	if len(ends) != 1 || !strings.Contains(ends[0].Cause, "KUBECDC_RESOURCES is "+Roles.ID()) || ends[0].ResourceVersion == "" {
 		t.Errorf("the stream's end is told %d times: %+v", len(ends), ends)
 	}
@@ -139,13 +139,13 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		w.AwaitComplete(t, writer, kinds)
 	})
 	log = w.Read(t)
-	if resumed := log.controlsOf(ConfigMaps.ID(), change.ControlStreamResume); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
+	if resumed := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamResume); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
 		t.Errorf("the stream ended at %s, and goes on: %+v", ends[0].ResourceVersion, resumed)
 	}
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 
 	runFor(t, one, func() {
-		awaitControls(t, w, 2, ConfigMaps.ID(), change.ControlStreamEnd)
+		awaitControls(t, w, 2, ConfigMaps.Stream(), change.ControlStreamEnd)
 		if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 1 || !strings.Contains(out, "stop all of them") {
 			t.Errorf("a stream of a slot that is held is forgotten: %d, %s", code, out)
 		}
@@ -157,7 +157,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		t.Errorf("exporter forget: %d, %s", code, out)
 	}
 	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
-	if begins := w.Read(t).controlsOf(ConfigMaps.ID(), change.ControlSnapshotBegin); len(begins) != 2 {
+	if begins := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 2 {
 		t.Errorf("after it was forgotten the stream does not begin anew: %+v", begins)
 	}
 }

@@ -91,7 +91,7 @@ func (w *World) await(t testing.TB, kind Kind, name string, what string, is func
 
 func (w *World) awaitVersion(t testing.TB, name, version string) Record {
 	t.Helper()
-	return w.await(t, Secrets, name, "Secret "+name+" at "+version, func(r Record) bool { return r.Version == version })
+	return w.await(t, Secrets, name, "Secret "+name+" at "+version, func(r Record) bool { return string(r.Version) == version })
 }
 
 func (e *Exporter) stop(t testing.TB) {
@@ -305,7 +305,7 @@ func (e *Exporter) awaitLine(t testing.TB, version string) {
 	Await(t, 30*time.Second, "the line of "+version, func() (bool, error) {
 		log, _ := ParseLines(t, e.out.Bytes(), "pipe")
 		for _, r := range log.Records {
-			if r.Version == version {
+			if string(r.Version) == version {
 				return true, nil
 			}
 		}

@@ -57,6 +57,6 @@ func (l *line) record(t testing.TB, prefix string) Record {
 	}
 	must(t, json.Unmarshal(shown, &object))
 	return Record{Topic: change.Topic(prefix, change.Resource{Group: l.Source.Group, Plural: l.Source.Table}), Op: l.Op,
-		Key: change.ObjectKey(l.Source.Schema, object.Metadata.Name), UID: l.Source.UID, Version: l.Source.ResourceVersion,
+		Key: change.ObjectKey(l.Source.Schema, object.Metadata.Name), UID: l.Source.UID, Version: change.ResourceVersion(l.Source.ResourceVersion),
 		Inferred: l.Source.Inferred, Before: l.Before, After: l.After}
 }

@@ -18,6 +18,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubecdc/change"
 	"kubecdc/test/servers"
 )
 
@@ -58,7 +59,7 @@ func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
 // endPipe waits until all changes came out, sends SIGTERM and gives all that came.
 func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 	t.Helper()
-	want := map[string]bool{}
+	want := map[change.ResourceVersion]bool{}
 	for _, kind := range kinds {
 		want[writer.mark(kind)] = true
 	}

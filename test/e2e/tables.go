@@ -97,7 +97,7 @@ func ReadObjects(t testing.TB, url, prefix string) *Log {
 	var group, resource, namespace, name, uid, version, body string
 	_, err = pgx.ForEachRow(rows, []any{&group, &resource, &namespace, &name, &uid, &version, &body}, func() error {
 		log.Records = append(log.Records, Record{Topic: change.Topic(prefix, change.Resource{Group: group, Plural: resource}),
-			Op: "c", Key: change.ObjectKey(namespace, name), UID: uid, Version: version, After: []byte(body)})
+			Op: "c", Key: change.ObjectKey(namespace, name), UID: uid, Version: change.ResourceVersion(version), After: []byte(body)})
 		return nil
 	})
 	must(t, err)

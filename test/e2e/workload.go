@@ -19,6 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
 )
 
 // The five kinds that the tests write: built-in ones of three groups, and a custom resource.
@@ -205,12 +207,12 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 }
 
 // mark changes one object of the kind and gives the resourceVersion of that.
-func (w *Writer) mark(kind Kind) (version string) {
+func (w *Writer) mark(kind Kind) (version change.ResourceVersion) {
 	api := w.client.Resource(kind.GVR).Namespace("default")
 	w.insist(func(ctx context.Context) error {
 		o, err := api.Create(ctx, sample(kind, fmt.Sprintf("mark%d", w.Made.Add(1)), 0, 0), metav1.CreateOptions{})
 		if err == nil {
-			version = o.GetResourceVersion()
+			version = change.ResourceVersion(o.GetResourceVersion())
 		}
 		return err
 	})

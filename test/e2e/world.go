@@ -133,21 +133,21 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 // change of each kind is made, and must come out.
 func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	t.Helper()
-	want := map[string]string{}
+	want := map[change.StreamID]change.ResourceVersion{}
 	for _, kind := range kinds {
-		want[kind.ID()] = writer.mark(kind)
+		want[kind.Stream()] = writer.mark(kind)
 	}
 	Await(t, 120*time.Second, "the log to be complete", func() (bool, error) {
-		at := map[string]string{}
+		at := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.controls(t) {
 			for _, p := range c.Positions {
-				if change.CompareVersions(p.ResourceVersion, at[p.Stream]) > 0 {
+				if p.ResourceVersion.Compare(at[p.Stream]) > 0 {
 					at[p.Stream] = p.ResourceVersion
 				}
 			}
 		}
 		for stream, version := range want {
-			if change.CompareVersions(at[stream], version) < 0 {
+			if at[stream].Compare(version) < 0 {
 				return false, nil
 			}
 		}

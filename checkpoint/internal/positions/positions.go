@@ -13,7 +13,7 @@ import (
 
 // Encode gives {"stream":{position}}.
 func Encode(list []change.Position) []byte {
-	byStream := make(map[string]change.Position, len(list))
+	byStream := make(map[change.StreamID]change.Position, len(list))
 	for _, p := range list {
 		byStream[p.Stream] = p
 	}
@@ -23,7 +23,7 @@ func Encode(list []change.Position) []byte {
 
 // Decode gives the positions in the order of their streams.
 func Decode(b []byte) ([]change.Position, error) {
-	var byStream map[string]change.Position
+	var byStream map[change.StreamID]change.Position
 	if err := json.Unmarshal(b, &byStream); err != nil {
 		return nil, fmt.Errorf("decode the positions of a checkpoint: %w", err)
 	}
