@@ -16,7 +16,7 @@ import (
 type progress struct {
 	client   *kgo.Client
 	mu       sync.Mutex
-	versions map[string]uint64 // by stream
+	versions map[change.StreamID]uint64
 }
 
 func (b *bench) followControl(prefix string) (*progress, error) {
@@ -26,7 +26,7 @@ func (b *bench) followControl(prefix string) (*progress, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &progress{client: client, versions: map[string]uint64{}}
+	p := &progress{client: client, versions: map[change.StreamID]uint64{}}
 	go p.run()
 	return p, nil
 }
@@ -50,7 +50,7 @@ func (p *progress) note(fetches kgo.Fetches) {
 			return
 		}
 		for _, position := range c.Positions {
-			p.versions[position.Stream], _ = strconv.ParseUint(position.ResourceVersion, 10, 64)
+			p.versions[position.Stream], _ = strconv.ParseUint(string(position.ResourceVersion), 10, 64)
 		}
 	})
 }
