@@ -76,7 +76,7 @@ func codecRows() (rows []row) {
 }
 
 const (
-	liveEvents  = 100_000
+	liveEvents  = 60_000
 	liveObjects = 10_000
 	listObjects = 100_000
 	warmUp      = 5000
