@@ -43,7 +43,7 @@ kine: servers ## a gap where kine keeps the objects, as in k3s, on Postgres and 
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
 bench: servers ## what an event costs, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
-	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(PROFILE),-profile '$(PROFILE)')
+	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
 
 lint: ## gofmt, vet, staticcheck
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"time"
 
@@ -24,6 +25,7 @@ type plan struct {
 	only    *regexp.Regexp
 	profile string
 	scale   float64
+	times   int
 	peers   bool // those too that need more than Go and what is at hand
 }
 
@@ -50,7 +52,7 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 	defer os.RemoveAll(b.dir)
 	b.table.title()
 	var failed []error
-	for _, r := range rowsOf(p.peers) {
+	for _, r := range slices.Concat(slices.Repeat([][]row{rowsOf(p.peers)}, p.times)...) {
 		if !p.only.MatchString(r.name) || ctx.Err() != nil {
 			continue
 		}

@@ -29,6 +29,7 @@ func main() {
 	only := flag.String("only", "", "measure only the rows whose names match this regular expression")
 	profile := flag.String("profile", "", "write CPU profiles of the exporter, one a row, into this folder")
 	scale := flag.Float64("scale", 1, "multiply the number of events and objects")
+	times := flag.Int("times", 1, "go through the rows so many times; medians are compared")
 	peers := flag.Bool("peers", false, "measure kube-rs and OpenTelemetry's collector too; they are built, from bench/peers")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
@@ -37,7 +38,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err = run(ctx, os.Stdout, plan{only: pattern, profile: *profile, scale: *scale, peers: *peers})
+	err = run(ctx, os.Stdout, plan{only: pattern, profile: *profile, scale: *scale, times: *times, peers: *peers})
 	stop()
 	exit(err)
 }

@@ -41,28 +41,35 @@ func megabytes(n int64) string { return fmt.Sprintf("%d MB", n/1e6) }
 // ratios compares the live rows with each other program of this run.
 func (t *table) ratios() {
 	others := []string{"floor-live", "informer-live-none", "kube-rs-live-none", "kube-rs-live-zstd", "collector-live-none"}
-	others = slices.DeleteFunc(others, func(name string) bool { return t.find(name) == 0 })
+	others = slices.DeleteFunc(others, func(name string) bool { return t.median(name) == 0 })
 	if len(others) == 0 {
 		return
 	}
 	fmt.Fprintf(t.out, "\n| live row | × %s |\n|---|%s\n", strings.Join(others, " | × "), strings.Repeat("--:|", len(others)))
-	for _, r := range t.lines {
-		if r.unit != "event" {
+	for i, r := range t.lines {
+		again := slices.ContainsFunc(t.lines[:i], func(earlier result) bool { return earlier.name == r.name })
+		if r.unit != "event" || again {
 			continue
 		}
 		fmt.Fprintf(t.out, "| %s |", r.name)
 		for _, other := range others {
-			fmt.Fprintf(t.out, " %.3g |", r.perCPU()/t.find(other))
+			fmt.Fprintf(t.out, " %.3g |", t.median(r.name)/t.median(other))
 		}
 		fmt.Fprintln(t.out)
 	}
 }
 
-func (t *table) find(name string) float64 {
+// median is of all times that the row was measured; 0: never.
+func (t *table) median(name string) float64 {
+	var rates []float64
 	for _, r := range t.lines {
 		if r.name == name && r.cpu > 0 {
-			return r.perCPU()
+			rates = append(rates, r.perCPU())
 		}
 	}
-	return 0
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
 }
