@@ -52,7 +52,7 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 	defer os.RemoveAll(b.dir)
 	b.table.title()
 	var failed []error
-	for _, r := range slices.Concat(slices.Repeat([][]row{rowsOf(p.peers)}, p.times)...) {
+	for _, r := range slices.Repeat(rowsOf(p.peers), p.times) {
 		if !p.only.MatchString(r.name) || ctx.Err() != nil {
 			continue
 		}

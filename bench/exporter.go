@@ -49,8 +49,16 @@ func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings .
 	if e.progress, err = b.followControl(name); err != nil {
 		return nil, err
 	}
-	e.process, err = start(b.file(name+".log"), env, b.file("exporter"), "run")
-	return e, err
+	if e.process, err = start(b.file(name+".log"), env, b.file("exporter"), "run"); err != nil {
+		return nil, err
+	}
+	for e.profiled && e.metric("go_goroutines") == 0 { // until it listens, the signal that begins a profile would end it
+		if _, err := e.usage(); err != nil {
+			return nil, err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return e, nil
 }
 
 // checkpoint is a new database, or a new file.

@@ -154,6 +154,9 @@ func snapshot(settings ...setting) func(context.Context, *bench) ([]result, erro
 			results = append(results, r)
 		}
 		add(b.row, func() error { return p.follow(ctx, 1, "send", 0) })
+		if p.profiled {
+			return results, err // a row has one profile
+		}
 		time.Sleep(500 * time.Millisecond)
 		add(b.row+"-relist", func() error { return p.relist(ctx, 0) })
 		add(b.row+"-relist-1%", func() error { return p.relist(ctx, 100) })

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// pod renders pods of about 4.2 KB, as kube-apiserver writes them: managedFields are a third of the bytes. What differs
+// pod renders pods of about 4.2 KB, as kube-apiserver writes them: managedFields are a quarter of the bytes. What differs
 // from pod to pod in a real cluster differs here (names, uids, addresses, container ids, times, a note of its own), and
 // what the pods of one deployment share is random text too: there are so many deployments that a batch seldom has two
 // pods of one. So a batch of pods shrinks to about a fifth, as one of real pods does (see TestPodsShrinkLikeRealOnes).
