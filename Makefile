@@ -42,8 +42,8 @@ kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on 
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
-bench: servers ## the cost of an event, beside an informer and the floor: docs/performance.md (ONLY=live for some rows)
-	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PROFILE),-profile '$(PROFILE)')
+bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
+	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
 
 lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \

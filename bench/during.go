@@ -7,7 +7,7 @@ import (
 
 // during measures what the exporter uses while something happens. Allocations are in total.
 func (e *exporter) during(happens func() error) (r result, err error) {
-	allocations := e.allocations()
+	allocations := e.metric("go_memstats_mallocs_total")
 	first, err := e.usage()
 	if err != nil {
 		return r, err
@@ -21,7 +21,7 @@ func (e *exporter) during(happens func() error) (r result, err error) {
 	last, err := e.usage()
 	e.signal(syscall.SIGUSR2)
 	r.cpu, r.peak = last.cpu-first.cpu, last.peak
-	r.allocs = e.allocations() - allocations
+	r.allocs = e.metric("go_memstats_mallocs_total") - allocations
 	return r, err
 }
 

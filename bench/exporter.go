@@ -6,91 +6,103 @@ import (
 	"fmt"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/test/servers"
 )
 
-// exporter is one run of the exporter, and how far its checkpoint is.
+// exporter is one run of the exporter, and how far it is.
 type exporter struct {
 	*process
 	listen   string
 	prefix   string // of its topics
-	database *pgx.Conn
+	progress *progress
 	profiled bool
 }
 
-// startExporter starts it with a database and topics of its own.
-func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings ...setting) (*exporter, error) {
+// startExporter starts it with a checkpoint and topics of its own.
+func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings ...setting) (e *exporter, err error) {
 	b.runs++
 	name := fmt.Sprintf("bench%d", b.runs)
-	url, err := b.postgres.CreateDatabase(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	e := &exporter{prefix: name}
+	e = &exporter{prefix: name}
 	if e.listen, err = servers.FreeAddress(); err != nil {
 		return nil, err
 	}
-	if e.database, err = pgx.Connect(ctx, url); err != nil {
+	checkpoint, err := b.checkpoint(ctx, name, settings)
+	if err != nil {
 		return nil, err
 	}
 	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_LISTEN=" + e.listen, "KUBECDC_LOG_FORMAT=text",
 		"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + b.kafka.Brokers[0], "KUBECDC_KAFKA_TOPIC_PREFIX=" + name,
-		"KUBECDC_CHECKPOINT=" + url}
+		"KUBECDC_CHECKPOINT=" + checkpoint}
 	for _, s := range settings {
-		env = append(env, s.name+"="+s.value)
+		if s != inSQLite {
+			env = append(env, s.name+"="+s.value)
+		}
 	}
 	if e.profiled = b.plan.profile != ""; e.profiled {
 		env = append(env, "KUBECDC_PROFILE="+filepath.Join(b.plan.profile, b.row+".pprof"))
 	}
-	e.process, err = start(b.file(name+".log"), env, b.file("exporter"), "run")
-	return e, err
+	if e.progress, err = b.followControl(name); err != nil {
+		return nil, err
+	}
+	if e.process, err = start(b.file(name+".log"), env, b.file("exporter"), "run"); err != nil {
+		return nil, err
+	}
+	for e.profiled && e.metric("go_goroutines") == 0 { // until it listens, the signal that begins a profile would end it
+		if _, err := e.usage(); err != nil {
+			return nil, err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return e, nil
+}
+
+// checkpoint is a new database, or a new file.
+func (b *bench) checkpoint(ctx context.Context, name string, settings []setting) (string, error) {
+	if slices.Contains(settings, inSQLite) {
+		return "sqlite:" + b.file(name+".db"), nil
+	}
+	return b.postgres.CreateDatabase(ctx, name)
 }
 
 func (e *exporter) close() {
 	e.stop()
-	_ = e.database.Close(context.Background())
+	e.progress.client.Close()
 }
 
-// awaitPositions waits until so many streams are checkpointed at the version or after it: all before it is then in
-// the log too. It asks Postgres, which costs the exporter nothing.
+// awaitPositions waits until so many streams are checkpointed at the version or after it. All before it is in the log
+// first, so the exporter itself is asked only then.
 func (e *exporter) awaitPositions(ctx context.Context, streams int, version uint64) error {
-	const question = `select count(*) from kubecdc.positions where resource_version <> '' and resource_version::numeric >= $1::text::numeric`
-	for {
-		n := 0
-		// Until the exporter has made the table this is an error.
-		_ = e.database.QueryRow(ctx, question, strconv.FormatUint(version, 10)).Scan(&n)
-		if n >= streams {
-			return nil
-		}
+	for e.progress.reached(version) < streams || e.metric("kubecdc_buffer_changes") > 0 {
 		if _, err := e.usage(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
-			return e.failed(fmt.Sprintf("has %d of %d streams at resourceVersion %d", n, streams, version))
+			return e.failed(fmt.Sprintf("has %d of %d streams at resourceVersion %d", e.progress.reached(version), streams, version))
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+	return nil
 }
 
-// allocations is how often the exporter has allocated, from its metrics.
-func (e *exporter) allocations() float64 {
+// metric adds up the series of a metric; 0 when there is no answer.
+func (e *exporter) metric(name string) (sum float64) {
 	response, err := http.Get("http://" + e.listen + "/metrics")
 	if err != nil {
 		return 0
 	}
 	defer response.Body.Close()
 	for s := bufio.NewScanner(response.Body); s.Scan(); {
-		if text, ok := strings.CutPrefix(s.Text(), "go_memstats_mallocs_total "); ok {
-			n, _ := strconv.ParseFloat(text, 64)
-			return n
+		series, value, _ := strings.Cut(s.Text(), " ")
+		if series == name || strings.HasPrefix(series, name+"{") {
+			n, _ := strconv.ParseFloat(value, 64)
+			sum += n
 		}
 	}
-	return 0
+	return sum
 }

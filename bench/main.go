@@ -1,7 +1,7 @@
 // Command bench measures the exporter: the real binary between a synthetic API server, a real Kafka and a real
-// Postgres, each a process of its own, so that the CPU of each is counted apart. It prints one table; the program
-// that people write by hand (bench/informer) and a program that only reads the same bytes are measured in the same
-// run, so that the ratios hold on any machine. Start reading at rows.go.
+// Postgres, each a process of its own, so that the CPU of each is counted apart. It prints one table; other programs that
+// bring changes into Kafka (bench/peers) and one that only reads the same bytes are measured in the same run, so that the
+// ratios hold on any machine. Start reading at rows.go.
 package main
 
 import (
@@ -29,6 +29,8 @@ func main() {
 	only := flag.String("only", "", "measure only the rows whose names match this regular expression")
 	profile := flag.String("profile", "", "write CPU profiles of the exporter, one a row, into this folder")
 	scale := flag.Float64("scale", 1, "multiply the number of events and objects")
+	times := flag.Int("times", 1, "go through the rows so many times; medians are compared")
+	peers := flag.Bool("peers", false, "measure kube-rs and OpenTelemetry's collector too; they are built, from bench/peers")
 	flag.Parse()
 	pattern, err := regexp.Compile(*only)
 	if err != nil {
@@ -36,7 +38,7 @@ func main() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
-	err = run(ctx, os.Stdout, plan{only: pattern, profile: *profile, scale: *scale})
+	err = run(ctx, os.Stdout, plan{only: pattern, profile: *profile, scale: *scale, times: *times, peers: *peers})
 	stop()
 	exit(err)
 }

@@ -2,118 +2,216 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"net/http"
+	"fmt"
+	"os"
+	"os/exec"
 	"strconv"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// insecure trusts the server that was just started.
-var insecure = &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-
-// floorLive is a program that reads the watch and does nothing.
-func floorLive(ctx context.Context, b *bench) ([]result, error) {
-	server, err := b.startServer(ctx, "-objects", strconv.Itoa(liveObjects))
-	if err != nil {
-		return nil, err
-	}
-	defer server.stop()
-	version, err := server.do(ctx, "send", 0)
-	if err != nil {
-		return nil, err
-	}
-	events := 2 * b.scaled(liveEvents)
-	p, err := start(b.file("floor.log"), nil, "/proc/self/exe", "floor", "-kubeconfig", server.kubeconfig,
-		"-version", strconv.FormatUint(version, 10), "-events", strconv.Itoa(events+warmUp))
-	if err != nil {
-		return nil, err
-	}
-	return b.watchPeer(ctx, p, server, events)
+// peer is another program that brings changes into Kafka. Its source is in bench/peers.
+type peer struct {
+	name    string
+	build   []string // a command; it is run in the top folder
+	program string   // that it makes
+	// arguments start the program with a server, a topic and a codec.
+	arguments arguments
+	lists     bool // it writes a record for each object of the first list
+	share     int  // of the exporter's events, it gets one in so many: it is slower
 }
 
-// floorList is a program that reads the whole collection and does nothing.
-func floorList(ctx context.Context, b *bench) ([]result, error) {
-	objects := b.scaled(listObjects)
+var (
+	informer      = goPeer("informer", configureInformer, true, 5)
+	collector     = goPeer("collector", configureCollector, false, 10)
+	kubeRSTyped   = kubeRS("typed")
+	kubeRSDynamic = kubeRS("dynamic")
+)
+
+type arguments = func(b *bench, server *apiServer, topic, codec string) ([]string, error)
+
+func goPeer(name string, a arguments, lists bool, share int) *peer {
+	build := []string{"go", "build", "-C", "bench/peers/" + name, "-trimpath", "-o", "../../../bin/peers/" + name, "."}
+	return &peer{name, build, "bin/peers/" + name, a, lists, share}
+}
+
+// kubeRS takes a codec as zstd, at rdkafka's own level, or as zstd:1.
+func kubeRS(kind string) *peer {
+	build := []string{"cargo", "build", "--quiet", "--locked", "--release",
+		"--manifest-path", "bench/peers/kube-rs/Cargo.toml", "--target-dir", "bin/peers/target"}
+	a := func(b *bench, _ *apiServer, topic, codec string) ([]string, error) {
+		return []string{kind, b.kafka.Brokers[0], topic, codec}, nil
+	}
+	return &peer{"kube-rs", build, "bin/peers/target/release/kube-rs-peer", a, true, 1}
+}
+
+func configureInformer(b *bench, s *apiServer, topic, codec string) ([]string, error) {
+	return []string{"-kubeconfig", s.kubeconfig, "-broker", b.kafka.Brokers[0], "-topic", topic, "-codec", codec}, nil
+}
+
+// The collector asks the broker for all acknowledgements and drops nothing, as the other programs do; a hundred requests
+// at once, since each waits for its record.
+const collectorConfig = `
+receivers:
+  k8sobjects: {auth_type: kubeConfig, objects: [{name: pods, mode: watch}]}
+exporters:
+  kafka:
+    brokers: [%q]
+    logs: {topic: %q, encoding: otlp_json}
+    producer: {required_acks: -1, compression: %s}
+    sending_queue: {num_consumers: 100, block_on_overflow: true}
+service:
+  telemetry: {metrics: {level: none}}
+  pipelines: {logs: {receivers: [k8sobjects], exporters: [kafka]}}
+`
+
+func configureCollector(b *bench, _ *apiServer, topic, codec string) ([]string, error) {
+	path := b.file(topic + ".yaml")
+	return []string{"file:" + path}, os.WriteFile(path, fmt.Appendf(nil, collectorConfig, b.kafka.Brokers[0], topic, codec), 0o600)
+}
+
+// absent is why a peer can't be measured here.
+type absent struct{ why string }
+
+func (a absent) Error() string { return a.why }
+
+// make builds the program, anew where its source has changed.
+func (p *peer) make(ctx context.Context) error {
+	if _, err := exec.LookPath(p.build[0]); err != nil {
+		return absent{p.build[0] + " is not installed"}
+	}
+	build := exec.CommandContext(ctx, p.build[0], p.build[1:]...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "%s\n", out)
+		return absent{fmt.Sprintf("not built: %v", err)}
+	}
+	return nil
+}
+
+// running is a peer at work: on which server, and into which topic.
+type running struct {
+	*process
+	server *apiServer
+	topic  string
+	admin  *kadm.Client
+}
+
+func (b *bench) startPeer(ctx context.Context, p *peer, codec string, objects int) (*running, error) {
+	if err := p.make(ctx); err != nil {
+		return nil, err
+	}
 	server, err := b.startServer(ctx, "-objects", strconv.Itoa(objects))
 	if err != nil {
 		return nil, err
 	}
-	defer server.stop()
-	p, err := start(b.file("floor.log"), nil, "/proc/self/exe", "floor", "-kubeconfig", server.kubeconfig)
-	if err != nil {
+	r := &running{server: server, topic: fmt.Sprintf("%s-%d", p.name, b.runs)}
+	if err := r.start(ctx, b, p, codec); err != nil {
+		server.stop()
 		return nil, err
 	}
-	return b.listPeer(ctx, p, objects)
+	return r, nil
 }
 
-// informerLive is the program that people write by hand: see bench/informer.
-func informerLive(ctx context.Context, b *bench) ([]result, error) {
-	server, err := b.startServer(ctx, "-objects", strconv.Itoa(liveObjects))
+func (r *running) start(ctx context.Context, b *bench, p *peer, codec string) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(b.kafka.Brokers...))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer server.stop()
-	events := b.scaled(liveEvents) / 5
-	p, err := b.startInformer(server, liveObjects, events+warmUp)
+	r.admin = kadm.NewClient(client)
+	if _, err := r.admin.CreateTopic(ctx, 6, 1, nil, r.topic); err != nil {
+		return err
+	}
+	arguments, err := p.arguments(b, r.server, r.topic, codec)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return b.watchPeer(ctx, p, server, events)
+	r.process, err = start(b.file(r.topic+".log"), []string{"KUBECONFIG=" + r.server.kubeconfig}, p.program, arguments...)
+	return err
 }
 
-func informerList(ctx context.Context, b *bench) ([]result, error) {
-	objects := b.scaled(listObjects)
-	server, err := b.startServer(ctx, "-objects", strconv.Itoa(objects))
-	if err != nil {
-		return nil, err
-	}
-	defer server.stop()
-	p, err := b.startInformer(server, objects, 0)
-	if err != nil {
-		return nil, err
-	}
-	return b.listPeer(ctx, p, objects)
+func (r *running) close() {
+	r.stop()
+	r.server.stop()
+	r.admin.Close()
 }
 
-func (b *bench) startInformer(server *apiServer, objects, events int) (*process, error) {
-	b.runs++
-	return start(b.file("informer.log"), nil, b.file("informer"), "-kubeconfig", server.kubeconfig, "-broker", b.kafka.Brokers[0],
-		"-topic", "informer"+strconv.Itoa(b.runs), "-objects", strconv.Itoa(objects), "-events", strconv.Itoa(events))
+// delivered waits until the topic has so many records, neither fewer nor more.
+func (r *running) delivered(ctx context.Context, records int) error {
+	for {
+		ends, err := r.admin.ListEndOffsets(ctx, r.topic)
+		if err != nil {
+			return err
+		}
+		n := 0
+		ends.Each(func(o kadm.ListedOffset) { n += int(max(o.Offset, 0)) }) // -1: the partition has no leader yet
+		if n == records {
+			return nil
+		}
+		if _, err := r.usage(); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return r.failed(fmt.Sprintf("delivered %d of %d records", n, records))
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
-// watchPeer measures a program that says "listed", takes events, and says "done".
-func (b *bench) watchPeer(ctx context.Context, p *process, server *apiServer, events int) ([]result, error) {
-	defer p.stop()
-	if err := p.await(ctx, "listed"); err != nil {
-		return nil, err
+// peerLive measures a peer's watch as live does the exporter's: after the first list and a warm-up, until every record is
+// in the topic.
+func peerLive(p *peer, codec string) func(context.Context, *bench) ([]result, error) {
+	return func(ctx context.Context, b *bench) ([]result, error) {
+		r, err := b.startPeer(ctx, p, codec, liveObjects)
+		if err != nil {
+			return nil, err
+		}
+		defer r.close()
+		before := warmUp
+		if p.lists {
+			before += liveObjects
+		}
+		if _, err := r.server.do(ctx, "send", warmUp); err != nil {
+			return nil, err
+		}
+		if err := r.delivered(ctx, before); err != nil {
+			return nil, err
+		}
+		first, err := r.usage()
+		if err != nil {
+			return nil, err
+		}
+		events := b.scaled(liveEvents) / p.share
+		started := time.Now()
+		if _, err := r.server.do(ctx, "send", events); err != nil {
+			return nil, err
+		}
+		if err := r.delivered(ctx, before+events); err != nil {
+			return nil, err
+		}
+		wall := time.Since(started)
+		last, err := r.usage()
+		return []result{{name: b.row, events: events, unit: "event", cpu: last.cpu - first.cpu, wall: wall, peak: last.peak}}, err
 	}
-	if _, err := server.do(ctx, "send", warmUp); err != nil {
-		return nil, err
-	}
-	time.Sleep(3 * time.Second) // it has warmed up
-	first, err := p.usage()
-	if err != nil {
-		return nil, err
-	}
-	started := time.Now()
-	if _, err := server.do(ctx, "send", events); err != nil {
-		return nil, err
-	}
-	if err := p.await(ctx, "done"); err != nil {
-		return nil, err
-	}
-	wall := time.Since(started)
-	last, err := p.usage()
-	return []result{{name: b.row, events: events, unit: "event", cpu: last.cpu - first.cpu, wall: wall, peak: last.peak}}, err
 }
 
-// listPeer measures a program that lists and says "done".
-func (b *bench) listPeer(ctx context.Context, p *process, objects int) ([]result, error) {
-	defer p.stop()
-	started := time.Now()
-	if err := p.await(ctx, "done"); err != nil {
-		return nil, err
+// peerList measures a peer's first list; the program's start is part of it, as with the exporter.
+func peerList(p *peer, codec string) func(context.Context, *bench) ([]result, error) {
+	return func(ctx context.Context, b *bench) ([]result, error) {
+		objects := b.scaled(listObjects)
+		r, err := b.startPeer(ctx, p, codec, objects)
+		if err != nil {
+			return nil, err
+		}
+		defer r.close()
+		started := time.Now()
+		if err := r.delivered(ctx, objects); err != nil {
+			return nil, err
+		}
+		u, err := r.usage()
+		return []result{{name: b.row, events: objects, unit: "object", cpu: u.cpu, wall: time.Since(started), peak: u.peak}}, err
 	}
-	u, err := p.usage()
-	return []result{{name: b.row, events: objects, unit: "object", cpu: u.cpu, wall: time.Since(started), peak: u.peak}}, err
 }

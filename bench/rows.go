@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -13,19 +14,42 @@ type row struct {
 	measure func(context.Context, *bench) ([]result, error)
 }
 
-var rows = []row{
+// rowsOf gives the rows in the order in which they are measured; with those of peers that need more than Go, or take long
+// to build.
+func rowsOf(peers bool) []row {
+	if peers {
+		return slices.Concat(floorRows, codecRows(), peerRows, otherRows)
+	}
+	return slices.Concat(floorRows, codecRows(), otherRows)
+}
+
+var floorRows = []row{
 	{"floor-live", floorLive},
 	{"floor-list", floorList},
-	{"informer-live", informerLive},
-	{"live-none-exactly", live(liveLoad{}, before("none"))},
-	{"live-none-least", live(liveLoad{}, before("none"), atLeastOnce)},
-	{"live-full-exactly", live(liveLoad{}, before("full"))},
-	{"live-full-least", live(liveLoad{}, before("full"), atLeastOnce)},
-	{"live-none-exactly-plain", live(liveLoad{}, before("none"), uncompressed)},
-	{"live-none-exactly-tls", live(liveLoad{tls: true}, before("none"))},
-	{"snapshot-none", snapshot(before("none"))},
-	{"snapshot-full", snapshot(before("full"))},
-	{"informer-list", informerList},
+	{"informer-live-none", peerLive(informer, "none")},
+	{"informer-list-none", peerList(informer, "none")},
+}
+
+var peerRows = []row{
+	{"kube-rs-live-none", peerLive(kubeRSTyped, "none")},
+	{"kube-rs-live-zstd", peerLive(kubeRSTyped, "zstd")},
+	{"kube-rs-live-zstd:1", peerLive(kubeRSTyped, "zstd:1")},
+	{"kube-rs-dynamic-live-none", peerLive(kubeRSDynamic, "none")},
+	{"kube-rs-dynamic-live-zstd", peerLive(kubeRSDynamic, "zstd")},
+	{"collector-live-none", peerLive(collector, "none")},
+	{"collector-live-zstd", peerLive(collector, "zstd")},
+	{"kube-rs-list-none", peerList(kubeRSTyped, "none")},
+	{"kube-rs-list-zstd", peerList(kubeRSTyped, "zstd")},
+}
+
+var otherRows = []row{
+	{"list-none-zstd", snapshot(before("none"))},
+	{"list-full-none", snapshot(before("full"), codec("none"))},
+	{"list-full-zstd", snapshot(before("full"))},
+	{"list-full-zstd-sqlite", snapshot(before("full"), inSQLite)},
+	{"live-none-zstd-least", live(liveLoad{}, before("none"), atLeastOnce)},
+	{"live-full-zstd-least", live(liveLoad{}, before("full"), atLeastOnce)},
+	{"live-none-zstd-tls", live(liveLoad{tls: true}, before("none"))},
 	{"idle", idle},
 	{"latency-exactly", latency(before("full"))},
 	{"latency-least", latency(before("full"), atLeastOnce)},
@@ -39,8 +63,20 @@ var rows = []row{
 	{"objects-100000", live(liveLoad{objects: 100_000}, before("none"))},
 }
 
+// codecRows are of each codec, with each checkpoint: live-BEFORE-CODEC, and live-BEFORE-CODEC-sqlite.
+func codecRows() (rows []row) {
+	for _, image := range []string{"none", "full"} {
+		for _, name := range []string{"none", "lz4", "snappy", "gzip", "zstd"} {
+			inPostgres := "live-" + image + "-" + name
+			rows = append(rows, row{inPostgres, live(liveLoad{}, before(image), codec(name))},
+				row{inPostgres + "-sqlite", live(liveLoad{}, before(image), codec(name), inSQLite)})
+		}
+	}
+	return rows
+}
+
 const (
-	liveEvents  = 100_000
+	liveEvents  = 60_000
 	liveObjects = 10_000
 	listObjects = 100_000
 	warmUp      = 5000
@@ -118,6 +154,9 @@ func snapshot(settings ...setting) func(context.Context, *bench) ([]result, erro
 			results = append(results, r)
 		}
 		add(b.row, func() error { return p.follow(ctx, 1, "send", 0) })
+		if p.profiled {
+			return results, err // a row has one profile
+		}
 		time.Sleep(500 * time.Millisecond)
 		add(b.row+"-relist", func() error { return p.relist(ctx, 0) })
 		add(b.row+"-relist-1%", func() error { return p.relist(ctx, 100) })

@@ -4,9 +4,10 @@ package main
 type setting struct{ name, value string }
 
 func before(value string) setting { return setting{"KUBECDC_BEFORE", value} }
+func codec(value string) setting  { return setting{"KUBECDC_KAFKA_COMPRESSION", value} }
 
 var (
-	atLeastOnce  = setting{"KUBECDC_KAFKA_DELIVERY", "at-least-once"}
-	uncompressed = setting{"KUBECDC_KAFKA_COMPRESSION", "none"}
-	noBackfill   = setting{"KUBECDC_BACKFILL", "off"} // the server keeps no history; and the row is of the comparison
+	atLeastOnce = setting{"KUBECDC_KAFKA_DELIVERY", "at-least-once"}
+	inSQLite    = setting{"KUBECDC_CHECKPOINT", "sqlite"}
+	noBackfill  = setting{"KUBECDC_BACKFILL", "off"} // the server keeps no history; and the row is of the comparison
 )

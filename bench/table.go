@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -36,41 +38,38 @@ func (r result) perCPU() float64 { return float64(r.events) / r.cpu.Seconds() }
 
 func megabytes(n int64) string { return fmt.Sprintf("%d MB", n/1e6) }
 
-// What others did on the machine that the targets come from, where reading lines alone did 370,000 a CPU-second.
-const (
-	thatFloor     = 370_000
-	thatCollector = 1460   // OpenTelemetry's k8sobjects receiver and Kafka exporter
-	thatKubeRS    = 12_000 // kube-rs' watcher and rdkafka: no store, no checkpoint
-)
-
-// ratios compares the live rows with the floor and the informer of this run, and with what others did elsewhere,
-// scaled by the floors of both machines.
+// ratios compares the live rows with each other program of this run.
 func (t *table) ratios() {
-	floor, informer := t.find("floor-live"), t.find("informer-live")
-	if floor == 0 {
+	others := []string{"floor-live", "informer-live-none", "kube-rs-live-none", "kube-rs-live-zstd", "collector-live-none"}
+	others = slices.DeleteFunc(others, func(name string) bool { return t.median(name) == 0 })
+	if len(others) == 0 {
 		return
 	}
-	fmt.Fprintf(t.out, "\nThis machine reads %.0f lines a CPU-second, %.2f of the machine that the targets come from.\n\n", floor, floor/thatFloor)
-	fmt.Fprintln(t.out, "| live row | of the floor | × informer | × collector, scaled | × kube-rs, scaled |")
-	fmt.Fprintln(t.out, "|---|--:|--:|--:|--:|")
-	for _, r := range t.lines {
-		if r.unit != "event" {
+	fmt.Fprintf(t.out, "\n| live row | × %s |\n|---|%s\n", strings.Join(others, " | × "), strings.Repeat("--:|", len(others)))
+	for i, r := range t.lines {
+		again := slices.ContainsFunc(t.lines[:i], func(earlier result) bool { return earlier.name == r.name })
+		if r.unit != "event" || again {
 			continue
 		}
-		scaled := r.perCPU() / floor * thatFloor
-		over := "" // the informer's
-		if informer > 0 {
-			over = fmt.Sprintf("%.1f", r.perCPU()/informer)
+		fmt.Fprintf(t.out, "| %s |", r.name)
+		for _, other := range others {
+			fmt.Fprintf(t.out, " %.3g |", t.median(r.name)/t.median(other))
 		}
-		fmt.Fprintf(t.out, "| %s | %.1f%% | %s | %.1f | %.1f |\n", r.name, 100*r.perCPU()/floor, over, scaled/thatCollector, scaled/thatKubeRS)
+		fmt.Fprintln(t.out)
 	}
 }
 
-func (t *table) find(name string) float64 {
+// median is of all times that the row was measured; 0: never.
+func (t *table) median(name string) float64 {
+	var rates []float64
 	for _, r := range t.lines {
-		if r.name == name {
-			return r.perCPU()
+		if r.name == name && r.cpu > 0 {
+			rates = append(rates, r.perCPU())
 		}
 	}
-	return 0
+	if len(rates) == 0 {
+		return 0
+	}
+	slices.Sort(rates)
+	return rates[len(rates)/2]
 }

@@ -28,7 +28,7 @@ const firstVersion = 10_000_000
 func newCollection(kind, apiVersion, plural string, objects int) *collection {
 	c := &collection{kind: kind, plural: plural, next: objects, version: firstVersion + uint64(objects)}
 	c.changed = sync.NewCond(&c.mu)
-	for d := range deployments {
+	for d := range min(deployments, max(objects, 1)) {
 		c.pods = append(c.pods, newPod(kind, apiVersion, d))
 	}
 	for id := range objects {
@@ -40,11 +40,11 @@ func newCollection(kind, apiVersion, plural string, objects int) *collection {
 
 // grow renders object id, the next one. Rendering is done before it counts: an event only copies.
 func (c *collection) grow(id int) {
-	c.bodies = append(c.bodies, c.pods[id%deployments].append(make([]byte, 0, 4600), id))
+	c.bodies = append(c.bodies, c.pods[id%len(c.pods)].append(make([]byte, 0, 4600), id))
 }
 
 func (c *collection) stamp(id int, version uint64) {
-	c.pods[id%deployments].stamp(c.bodies[id], version)
+	c.pods[id%len(c.pods)].stamp(c.bodies[id], version)
 }
 
 // appendEvent makes the next change: of twenty, one creates, one deletes and the others update.

@@ -1,13 +1,16 @@
 package synthetic
 
 import (
+	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 )
 
-// pod renders pods of about 4.2 KB, as kube-apiserver writes them: managedFields are 40% of the bytes. What differs
-// from pod to pod in a real cluster differs here (names, uids, addresses, container ids, times), and the rest is
-// shared by the pods of one deployment, so that a compressor finds what it would find there.
+// pod renders pods of about 4.2 KB, as kube-apiserver writes them: managedFields are a quarter of the bytes. What differs
+// from pod to pod in a real cluster differs here (names, uids, addresses, container ids, times, a note of its own), and
+// what the pods of one deployment share is random text too: there are so many deployments that a batch seldom has two
+// pods of one. So a batch of pods shrinks to about a fifth, as one of real pods does (see TestPodsShrinkLikeRealOnes).
 type pod struct {
 	parts           []part
 	versions, times []int // where they stand
@@ -15,33 +18,51 @@ type pod struct {
 
 // part is fixed text, then one hole.
 type part struct {
-	text string
-	hole byte
+	text  string
+	hole  byte
+	width int // of the holes that have one
 }
 
 // deployments is how many different pod templates there are.
-const deployments = 40
+const deployments = 1000
+
+// hole is «x64»: what belongs there, and how wide it is. A capital letter is the deployment's, a small one the object's.
+var hole = regexp.MustCompile(`«([a-zA-Z])([0-9]*)»`)
 
 // newPod makes the template of one deployment.
 func newPod(kind, apiVersion string, deployment int) pod {
-	fixed := strings.NewReplacer("%KIND", kind, "%API", apiVersion,
-		"%APP", "app-"+strconv.Itoa(100+deployment), "%HASH", hexOf(uint64(deployment)*0x9e3779b97f4a7c15, 9),
-		"%OWNER", uuidOf(uint64(deployment)+1<<40)).Replace(podText)
+	seed := mix(uint64(deployment) + 1<<40)
+	app := string(appendWord(append(appendWord(nil, seed), '-'), seed>>32))
+	fixed := strings.NewReplacer("%KIND", kind, "%API", apiVersion, "%APP", app, "%HASH", string(appendHex(nil, seed, 9)),
+		"%OWNER", uuidOf(seed), "%DIGEST", string(appendHex(nil, seed+1, 64))).Replace(podText)
 	var p pod
-	for {
-		text, rest, found := strings.Cut(fixed, "«")
-		if !found {
-			p.parts = append(p.parts, part{text: text})
+	text := ""
+	for i, at := 0, 0; ; i++ {
+		h := hole.FindStringSubmatchIndex(fixed[at:])
+		if h == nil {
+			p.parts = append(p.parts, part{text: text + fixed[at:]})
 			return p
 		}
-		p.parts = append(p.parts, part{text, rest[0]})
-		switch at := len(p.append(nil, 0)); rest[0] {
-		case 'v':
-			p.versions = append(p.versions, at-8)
-		case 't':
-			p.times = append(p.times, at-2)
+		text += fixed[at : at+h[0]]
+		letter := fixed[at+h[2]]
+		width, _ := strconv.Atoi(fixed[at+h[4] : at+h[5]])
+		at += h[1]
+		switch letter {
+		case 'W':
+			text += string(appendWords(nil, seed+uint64(i), width))
+			continue
+		case 'X':
+			text += string(appendHex(nil, seed+uint64(i), width))
+			continue
 		}
-		fixed = rest[1+len("»"):]
+		p.parts = append(p.parts, part{text, letter, width})
+		text = ""
+		switch letter {
+		case 'v':
+			p.versions = append(p.versions, len(p.append(nil, 0))-8)
+		case 't':
+			p.times = append(p.times, len(p.append(nil, 0))-2)
+		}
 	}
 }
 
@@ -56,15 +77,17 @@ func (p pod) append(dst []byte, id int) []byte {
 		case 's':
 			dst = appendNamespace(dst, id)
 		case 'u':
-			dst = appendUUID(dst, seed)
+			dst = append(dst, uuidOf(seed)...)
 		case 'v':
 			dst = append(dst, "00000000"...)
-		case 'x': // 16 hex digits, the object's own
-			dst = appendHex(dst, mix(seed+uint64(i)), 16)
 		case 't': // seconds, the revision's own
 			dst = append(dst, "00"...)
 		case 'd':
 			dst = strconv.AppendUint(dst, 100+mix(seed+uint64(i))%156, 10)
+		case 'x':
+			dst = appendHex(dst, seed+uint64(i), part.width)
+		case 'w':
+			dst = appendWords(dst, seed+uint64(i), part.width)
 		}
 	}
 	return dst
@@ -91,7 +114,7 @@ func appendNamespace(dst []byte, id int) []byte {
 
 func appendName(dst []byte, id int) []byte {
 	dst = appendPadded(append(dst, "web-"...), id, 7)
-	return appendHex(append(dst, '-'), mix(uint64(id)), 5)
+	return appendHex(append(dst, '-'), uint64(id), 5)
 }
 
 // idOf finds the object that a name belongs to.
@@ -115,25 +138,48 @@ func appendPadded(dst []byte, n, width int) []byte {
 	return append(dst, text...)
 }
 
-func appendUUID(dst []byte, seed uint64) []byte {
-	a, b := mix(seed), mix(seed+1)
-	dst = append(appendHex(dst, a, 8), '-')
-	dst = append(appendHex(dst, a>>32, 4), '-', '4')
-	dst = append(appendHex(dst, a>>48, 3), '-', '8')
-	dst = append(appendHex(dst, b>>52, 3), '-')
-	return appendHex(dst, b, 12)
+func uuidOf(seed uint64) string {
+	h := appendHex(nil, seed, 30)
+	return fmt.Sprintf("%s-%s-4%s-8%s-%s", h[:8], h[8:12], h[12:15], h[15:18], h[18:])
 }
 
-func appendHex(dst []byte, v uint64, digits int) []byte {
-	for range digits {
-		dst = append(dst, "0123456789abcdef"[v&15])
-		v >>= 4
+// appendHex appends random digits.
+func appendHex(dst []byte, seed uint64, digits int) []byte {
+	for i := range digits {
+		if i%16 == 0 {
+			seed = mix(seed)
+		}
+		dst = append(dst, "0123456789abcdef"[seed>>(i%16*4)&15])
 	}
 	return dst
 }
 
-func hexOf(v uint64, digits int) string { return string(appendHex(nil, v, digits)) }
-func uuidOf(seed uint64) string         { return string(appendUUID(nil, seed)) }
+// appendWords appends random words, so many bytes of them.
+func appendWords(dst []byte, seed uint64, width int) []byte {
+	end := len(dst) + width
+	for len(dst) < end {
+		seed = mix(seed)
+		dst = append(appendWord(dst, seed), ' ')
+	}
+	dst = dst[:end]
+	if dst[end-1] == ' ' {
+		dst[end-1] = 's'
+	}
+	return dst
+}
+
+// appendWord appends one of 32,768 words of two or three syllables.
+func appendWord(dst []byte, seed uint64) []byte {
+	syllables := mix(seed & 32767)
+	for range 2 + syllables>>63 {
+		dst = append(dst, "bcdfghklmnprstvz"[syllables&15], "aeio"[syllables>>4&3])
+		if syllables>>6&1 == 0 {
+			dst = append(dst, "nrst"[syllables>>7&3])
+		}
+		syllables >>= 9
+	}
+	return dst
+}
 
 // mix is splitmix64.
 func mix(x uint64) uint64 {
@@ -143,5 +189,5 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// In podText «x» is a hole: see append.
-const podText = `{"kind":"%KIND","apiVersion":"%API","metadata":{"name":"«n»","generateName":"%APP-%HASH-","namespace":"«s»","uid":"«u»","resourceVersion":"«v»","generation":1,"creationTimestamp":"2026-05-11T09:12:44Z","labels":{"app":"%APP","pod-template-hash":"%HASH","tier":"frontend"},"annotations":{"prometheus.io/port":"9090","prometheus.io/scrape":"true"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"%APP-%HASH","uid":"%OWNER","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-05-11T09:12:44Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{".":{},"f:prometheus.io/port":{},"f:prometheus.io/scrape":{}},"f:generateName":{},"f:labels":{".":{},"f:app":{},"f:pod-template-hash":{},"f:tier":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"%OWNER\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"%APP\"}":{".":{},"f:env":{".":{},"k:{\"name\":\"LOG_LEVEL\"}":{".":{},"f:name":{},"f:value":{}},"k:{\"name\":\"RELEASE\"}":{".":{},"f:name":{},"f:value":{}}},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:ports":{".":{},"k:{\"containerPort\":8080,\"protocol\":\"TCP\"}":{".":{},"f:containerPort":{},"f:name":{},"f:protocol":{}}},"f:resources":{".":{},"f:limits":{".":{},"f:cpu":{},"f:memory":{}},"f:requests":{".":{},"f:cpu":{},"f:memory":{}}},"f:tty":{}}},"f:dnsPolicy":{},"f:enableServiceLinks":{},"f:restartPolicy":{},"f:schedulerName":{},"f:securityContext":{},"f:terminationGracePeriodSeconds":{}}}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-05-11T09:12:«t»Z","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},"k:{\"type\":\"Initialized\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}},"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:podIPs":{".":{},"k:{\"ip\":\"10.«d».«d».«d»\"}":{".":{},"f:ip":{}}},"f:startTime":{}}},"subresource":"status"}]},"spec":{"volumes":[{"name":"kube-api-access-«d»","projected":{"sources":[{"serviceAccountToken":{"expirationSeconds":3607,"path":"token"}},{"configMap":{"name":"kube-root-ca.crt","items":[{"key":"ca.crt","path":"ca.crt"}]}},{"downwardAPI":{"items":[{"path":"namespace","fieldRef":{"apiVersion":"v1","fieldPath":"metadata.namespace"}}]}}],"defaultMode":420}}],"containers":[{"name":"%APP","image":"registry.example.com/team/%APP:1.24.3","ports":[{"name":"http","containerPort":8080,"protocol":"TCP"}],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"RELEASE","value":"%HASH"}],"resources":{"limits":{"cpu":"500m","memory":"512Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"volumeMounts":[{"name":"kube-api-access-«d»","readOnly":true,"mountPath":"/var/run/secrets/kubernetes.io/serviceaccount"}],"imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","terminationGracePeriodSeconds":30,"dnsPolicy":"ClusterFirst","serviceAccountName":"default","serviceAccount":"default","nodeName":"node-«d»","securityContext":{},"schedulerName":"default-scheduler","enableServiceLinks":true,"preemptionPolicy":"PreemptLowerPriority"},"status":{"phase":"Running","conditions":[{"type":"Initialized","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-05-11T09:12:44Z"},{"type":"Ready","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-05-11T09:12:«t»Z"},{"type":"ContainersReady","status":"True","lastProbeTime":null,"lastTransitionTime":"2026-05-11T09:12:«t»Z"}],"hostIP":"10.0.0.«d»","podIP":"10.«d».«d».«d»","startTime":"2026-05-11T09:12:44Z","containerStatuses":[{"name":"%APP","state":{"running":{"startedAt":"2026-05-11T09:12:«t»Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"registry.example.com/team/%APP:1.24.3","containerID":"containerd://«x»«x»«x»«x»","started":true}],"qosClass":"Burstable"}}`
+// In podText «x» is a hole: see newPod and append.
+const podText = `{"kind":"%KIND","apiVersion":"%API","metadata":{"name":"«n»","generateName":"%APP-%HASH-","namespace":"«s»","uid":"«u»","resourceVersion":"«v»","generation":1,"creationTimestamp":"2026-05-11T09:12:44Z","labels":{"app.kubernetes.io/name":"%APP","app.kubernetes.io/part-of":"«W12»","pod-template-hash":"%HASH"},"annotations":{"checksum/config":"«X64»","description":"«W240»","cni.projectcalico.org/containerID":"«x64»","cni.projectcalico.org/podIP":"10.«d».«d».«d»/32","scheduler/note":"«w250»"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"%APP-%HASH","uid":"%OWNER","controller":true,"blockOwnerDeletion":true}],"managedFields":[{"manager":"kube-controller-manager","operation":"Update","apiVersion":"v1","time":"2026-05-11T09:12:44Z","fieldsType":"FieldsV1","fieldsV1":{"f:metadata":{"f:annotations":{},"f:generateName":{},"f:labels":{".":{},"f:app.kubernetes.io/name":{},"f:pod-template-hash":{}},"f:ownerReferences":{".":{},"k:{\"uid\":\"%OWNER\"}":{}}},"f:spec":{"f:containers":{"k:{\"name\":\"%APP\"}":{".":{},"f:env":{".":{},"k:{\"name\":\"LOG_LEVEL\"}":{".":{},"f:name":{},"f:value":{}},"k:{\"name\":\"FEATURES\"}":{}},"f:image":{},"f:imagePullPolicy":{},"f:name":{},"f:resources":{".":{},"f:limits":{},"f:requests":{}}}},"f:restartPolicy":{},"f:securityContext":{}}}},{"manager":"kubelet","operation":"Update","apiVersion":"v1","time":"2026-05-11T09:12:«t»Z","fieldsType":"FieldsV1","fieldsV1":{"f:status":{"f:conditions":{"k:{\"type\":\"ContainersReady\"}":{".":{},"f:status":{},"f:type":{}},"k:{\"type\":\"Ready\"}":{".":{},"f:lastTransitionTime":{},"f:status":{},"f:type":{}}},"f:containerStatuses":{},"f:hostIP":{},"f:phase":{},"f:podIP":{},"f:startTime":{}}},"subresource":"status"}]},"spec":{"volumes":[{"name":"config","configMap":{"name":"«W24»","defaultMode":420}}],"containers":[{"name":"%APP","image":"registry.example.com/team/%APP@sha256:%DIGEST","args":["«W60»","«W90»"],"env":[{"name":"LOG_LEVEL","value":"info"},{"name":"FEATURES","value":"«W180»"},{"name":"HOSTS","value":"«W110»"}],"resources":{"limits":{"memory":"512Mi"},"requests":{"cpu":"100m","memory":"128Mi"}},"imagePullPolicy":"IfNotPresent"}],"restartPolicy":"Always","dnsPolicy":"ClusterFirst","serviceAccountName":"%APP","nodeName":"node-«d»","securityContext":{},"priority":0},"status":{"phase":"Running","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"2026-05-11T09:12:«t»Z"},{"type":"ContainersReady","status":"True","lastTransitionTime":"2026-05-11T09:12:«t»Z"}],"hostIP":"10.0.0.«d»","podIP":"10.«d».«d».«d»","startTime":"2026-05-11T09:12:44Z","containerStatuses":[{"name":"%APP","state":{"running":{"startedAt":"2026-05-11T09:12:«t»Z"}},"lastState":{},"ready":true,"restartCount":0,"image":"registry.example.com/team/%APP@sha256:%DIGEST","containerID":"containerd://«x64»","started":true}],"qosClass":"Burstable"}}`

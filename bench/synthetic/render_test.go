@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 // A pod is JSON, of the size that is promised, and its own.
@@ -44,5 +46,24 @@ func TestEvents(t *testing.T) {
 	}
 	if kinds["ADDED"] != 5 || kinds["DELETED"] != 5 || kinds["MODIFIED"] != 90 {
 		t.Error(kinds)
+	}
+}
+
+// A batch of pods shrinks to about a fifth, as one of real pods does.
+func TestPodsShrinkLikeRealOnes(t *testing.T) {
+	c := newCollection("Pod", "v1", "pods", 10_000)
+	var batch []byte
+	for range 200 {
+		batch = c.appendEvent(batch)
+	}
+	for _, level := range []zstd.EncoderLevel{zstd.SpeedFastest, zstd.SpeedDefault} {
+		encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(level))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ratio := float64(len(batch)) / float64(len(encoder.EncodeAll(batch, nil)))
+		if ratio < 4.5 || ratio > 5.5 {
+			t.Errorf("level %v: by %.2f", level, ratio)
+		}
 	}
 }

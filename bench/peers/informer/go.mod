@@ -1,4 +1,4 @@
-module kubecdc/bench/informer
+module kubecdc/bench/peers/informer
 
 go 1.26.0
 

@@ -7,9 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"flag"
-	"fmt"
 	"log"
-	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -23,27 +21,28 @@ import (
 func main() {
 	kubeconfig := flag.String("kubeconfig", "", "of the API server")
 	broker := flag.String("broker", "", "host:port")
-	topic := flag.String("topic", "", "to write to; it is made")
-	objects := flag.Int("objects", 0, "that the first list holds")
-	events := flag.Int("events", 0, "to take after it")
+	topic := flag.String("topic", "", "to write to")
+	codec := flag.String("codec", "none", "of the record batches")
 	flag.Parse()
 
 	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
 	if err != nil {
 		log.Fatal(err)
 	}
-	done := &countdown{words: map[int64]string{int64(*objects): "listed", int64(*objects + *events): "done"}}
 	writer := &kafka.Writer{
-		Addr: kafka.TCP(*broker), Topic: *topic, Balancer: &kafka.Hash{}, AllowAutoTopicCreation: true,
+		Addr: kafka.TCP(*broker), Topic: *topic, Balancer: &kafka.Hash{},
 		RequiredAcks: kafka.RequireAll, BatchSize: 1000, BatchBytes: 1 << 20, BatchTimeout: 10 * time.Millisecond, Async: true,
-		Completion: func(messages []kafka.Message, err error) {
+		Completion: func(_ []kafka.Message, err error) {
 			if err != nil {
 				log.Fatal(err)
 			}
-			done.add(len(messages))
 		},
 	}
-	createTopic(*broker, *topic)
+	if *codec != "none" {
+		if err := writer.Compression.UnmarshalText([]byte(*codec)); err != nil {
+			log.Fatal(err)
+		}
+	}
 	send := func(op string, object any) {
 		pod, ok := object.(*corev1.Pod)
 		if !ok {
@@ -69,28 +68,4 @@ func main() {
 	}
 	factory.Start(context.Background().Done())
 	select {}
-}
-
-func createTopic(broker, topic string) {
-	client := &kafka.Client{Addr: kafka.TCP(broker)}
-	_, err := client.CreateTopics(context.Background(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: 6, ReplicationFactor: 1}}})
-	if err != nil {
-		log.Fatal(err)
-	}
-	time.Sleep(time.Second)
-}
-
-// countdown says a word when so many records are written.
-type countdown struct {
-	written atomic.Int64
-	words   map[int64]string
-}
-
-func (c *countdown) add(n int) {
-	last := c.written.Add(int64(n))
-	for at := last - int64(n) + 1; at <= last; at++ {
-		if word, ok := c.words[at]; ok {
-			fmt.Println(word)
-		}
-	}
 }
