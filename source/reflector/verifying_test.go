@@ -30,6 +30,21 @@ func TestAStaleListIsNotTold(t *testing.T) {
 	}), func(t *testing.T, _ *script) { expect(t, l, "", "200") })
 }
 
+// The same, of custom resources, whose lists have their version after the items.
+func TestAStaleListOfCustomResourcesIsNotTold(t *testing.T) {
+	newest := "a a 99"
+	l := resumed("100", newest, "b c 98")
+	play(t, l, plain(), steps(holds("100", newest), []step{
+		{want: "watch rv=100", status: 410, body: gone("")},
+		{want: "list limit=2", body: listedItemsFirst("90", "", "a a 80", "b b 70", "d d 60")},
+	}, holds("100", newest), []step{
+		{want: "watch rv=100", status: 410, body: gone("")},
+		{want: "list limit=2", body: listedItemsFirst("200", "next", "e e 97", "f f 150")}, // the event of e was malformed
+		{want: "list continue=next limit=2", body: listedItemsFirst("200", "", "a a 99", "b b 160")},
+		{want: "watch rv=200", stay: true},
+	}), func(t *testing.T, _ *script) { expect(t, l, "c f@150? c e@97? d b@98? c b@160?", "200") })
+}
+
 // etcd was restored from a backup: the position is ahead for good.
 func TestHistoryThatWentBackIsComparedAndSaid(t *testing.T) {
 	l := resumed("1000", "a a 10", "b b 980", "c c 990", "d d 995", "e e 20")
