@@ -38,7 +38,7 @@ type listing struct {
 	created, updated, deleted int
 	rewound                   bool // an object is older than in the log
 	failed                    int  // failed streaming lists
-	older                     bool // the streaming list has objects that are older than in the log
+	older                     bool // the streaming list has objects as they were before the log's position
 }
 
 // list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.

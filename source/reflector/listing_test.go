@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -170,6 +171,20 @@ func TestStreamingList(t *testing.T) {
 		play(t, l, o, steps(holds("100", "c c 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("32"),
 			{want: initial, body: added("c c 150") + added("a a 10") + initialEnd, stay: true},
 			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u c@150? d b@20?", "200") })
+	})
+	t.Run("older than the log", func(t *testing.T) {
+		l, newest := resumed("100", "a a 99", "b c 98"), "a a 99"
+		play(t, l, o, steps(holds("100", newest), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("36"),
+			{want: initial, body: added("a a 80") + added("b b 70") + added("d d 60") + deleted("a a 85") +
+				strings.ReplaceAll(initialEnd, "200", "90"), stay: true}},
+			holds("100", newest), []step{{want: "watch rv=100", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
+	})
+	t.Run("with an object whose event was malformed: pages", func(t *testing.T) {
+		l, newest := resumed("100", "a a 99"), "a a 99"
+		play(t, l, o, steps(holds("100", newest), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("36"),
+			{want: initial, body: added(newest) + added("e e 97") + added("f f 110") + initialEnd, stay: true},
+			{want: "list limit=2", body: listed("200", "", newest, "e e 97", "f f 110")},
+			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "c f@110? c e@97?", "200") })
 	})
 	t.Run("cut, and then refused: pages", func(t *testing.T) {
 		l := newLedger()
