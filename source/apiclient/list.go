@@ -25,7 +25,7 @@ func (p *Page) check() error {
 	if p.Version.Valid() {
 		return nil
 	}
-	return fmt.Errorf("%w: the list's is %q", ErrUnsupported, p.Version)
+	return fmt.Errorf("%w: the list's is %s", ErrUnsupported, quoteVersion(string(p.Version)))
 }
 
 // List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
