@@ -61,6 +61,7 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	err = l.read(ctx)
 	switch {
 	case errors.Is(err, errStale):
+		l.cursor = l.position // the list that the stream was catching up with is dropped
 		v := l.verify(l.watch(nil))
 		v.gap = l.gap
 		return l.enter(v, err.Error()), err

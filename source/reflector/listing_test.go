@@ -101,6 +101,31 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "400") })
 }
 
+// A list that begins again, and is then older than the log, leaves the stream where the log is complete: neither the deletions
+// that no watch has shown nor the gap record are lost.
+func TestAStaleListWhileCatchingUpLosesNothing(t *testing.T) {
+	l := resumed("50", "a a 10", "y y 22")
+	play(t, l, plain(), steps(holds("100", "y y 22"), []step{
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("100", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t1")},
+		{want: "list limit=2", body: listed("200", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
+		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260")},
+		{want: "watch rv=200", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("40", "", "y y 22")},
+		{want: "list metadata limit=1", body: listed("310", "", "a a 10")}, // m is newer than the position and shows nothing
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
+		{want: "watch rv=400", stay: true},
+	}), func(t *testing.T, _ *script) {
+		expect(t, l, "c m@260? d y@22?", "400")
+		if g := onlyGap(t, l); g.From != "50" || g.To != "400" {
+			t.Errorf("gap record %+v", g)
+		}
+	})
+}
+
 // A list that can't be caught up with, since its watch expires or is empty, begins again.
 func TestAListThatCantBeCaughtUpWithBeginsAgain(t *testing.T) {
 	inconsistent := []step{
