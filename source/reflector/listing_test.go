@@ -54,8 +54,8 @@ func TestListThatExpires410WithoutATokenBeginsAgainForever(t *testing.T) {
 	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
 }
 
-// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages
-// told is not told twice, deletions are the watch's own where it tells of them, and nothing rises from the dead.
+// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages have
+// shown is not emitted twice, deletions are the watch's own where it delivers them, and no deleted object comes back.
 func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 	l := resumed("50", "a a 10", "b b 20", "x x 21", "y y 22", "z z 23")
 	play(t, l, plain(), steps(holds("100", "z z 23"), []step{
@@ -81,7 +81,7 @@ func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 }
 
 // While an inconsistent list is caught up with, the log must not go on from there: a crash begins again from the old
-// position, and tells nothing twice.
+// position, and emits nothing twice.
 func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	l := resumed("50", "a a 10", "x x 21")
 	play(t, l, plain(), steps(holds("100", "x x 21"), []step{

@@ -66,7 +66,7 @@ func (o *recorder) all(l *ledger) string {
 	return text
 }
 
-// What of a redacted stream can't be read is told by its size and a hash; no answer of the API server is quoted in
+// Of what can't be read of a redacted stream only size and hash are emitted; no answer of the API server is quoted in
 // an error or in the log.
 func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	bad := []string{
