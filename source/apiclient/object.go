@@ -44,8 +44,9 @@ func ParseObject(raw []byte) (Object, error) {
 	return o, o.Check()
 }
 
-// scan reads the next object. It skips everything but metadata.
+// scan reads the next object into o, and overwrites what o had. It skips everything but metadata.
 func (o *Object) scan(s *rawjson.Scanner) {
+	*o = Object{}
 	start := s.Offset()
 	for name, more := s.First(); more; name, more = s.Next() {
 		switch {
