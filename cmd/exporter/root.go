@@ -50,7 +50,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long:          rootHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(stdout)
@@ -91,6 +91,18 @@ type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
 
+// unknownCommand gives the error for arguments that name no command.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, command := range c.Commands() {
+		names = append(names, command.Name())
+	}
+	return &usageError{fmt.Sprintf("unknown command %q\n%sexporter --help explains all", args[0], suggest.DidYouMean(args[0], names))}
+}
+
 func flagError(c *cobra.Command, err error) error {
 	text, hint := err.Error(), ""
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
@@ -107,8 +119,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err != nil && code != exitOK {
-		fmt.Fprintln(stderr, "exporter: "+config.Redact(err.Error()))
+	if err == nil || code == exitOK {
+		return code
 	}
+	text := err.Error()
+	if !config.IsError(err) { // which shows no password; its fixes have URLs with the words USER and PASSWORD
+		text = config.Redact(text)
+	}
+	fmt.Fprintln(stderr, "exporter: "+text)
 	return code
 }
