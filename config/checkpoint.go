@@ -55,7 +55,8 @@ func (l *loader) checkPostgres(name string, d DSN) {
 			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F %23 %25")
 	default:
 		if _, err := pgconn.ParseConfig(d.Reveal()); err != nil {
-			l.add(name, "the Postgres driver can't read its options", "write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
+			l.add(name, "the Postgres driver can't read its options",
+				"write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
 		}
 	}
 }

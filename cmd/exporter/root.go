@@ -79,7 +79,8 @@ func withExitCodes(root *cobra.Command) {
 func withSettings(c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nEach setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+
+			"Each setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
 			config.Usage(width)+exitCodes)
 		return err
 	})
@@ -100,7 +101,8 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	for _, command := range c.Commands() {
 		names = append(names, command.Name())
 	}
-	return &usageError{fmt.Sprintf("unknown command %q\n%sexporter --help explains all", args[0], suggest.DidYouMean(args[0], names))}
+	hint := suggest.DidYouMean(args[0], names)
+	return &usageError{fmt.Sprintf("unknown command %q\n%sexporter --help explains all", args[0], hint)}
 }
 
 func flagError(c *cobra.Command, err error) error {
