@@ -60,8 +60,8 @@ type Config struct {
 	Observer sinks.Observer // default: nobody
 }
 
-// Pin stores how many partitions of a topic are written to, for all processes and restarts. found is how many it has; created: the
-// topic was just created.
+// Pin stores how many partitions of a topic are written to, for all processes and restarts. found is how many it has; created:
+// the topic was just created.
 type Pin func(ctx context.Context, topic string, found int, created bool) (use int, err error)
 
 // SASL is how to log in. Without a Mechanism there is no login.
