@@ -19,14 +19,14 @@ type Codec interface {
 	appendTo(dst, src []byte) ([]byte, error)
 }
 
-// NewCodec returns the codec of a name: none (nil), gzip, snappy, lz4 or zstd (the default).
+// NewCodec returns the codec of a name: none (nil), gzip, snappy (the default), lz4 or zstd.
 func NewCodec(name string) (Codec, error) {
 	switch name {
-	case "", "zstd":
+	case "zstd":
 		return newZstd()
 	case "none":
 		return nil, nil
-	case "snappy":
+	case "", "snappy":
 		return snappyCodec{}, nil
 	case "gzip", "lz4":
 		var c compress.Compression
