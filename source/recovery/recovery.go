@@ -74,16 +74,18 @@ type Gap struct {
 	Leased     bool // objects expire, several at one revision
 	Aggregated bool // another API server keeps the objects: a revision may write several keys, and sizes are estimates
 
-	Parallel int     // concurrent requests
-	Shared   *Shared // revisions that other streams of the resource have explained; nil: none
+	Parallel    int          // concurrent requests
+	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
 }
 
 // Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
 // empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies apiclient.IsGone, among others.
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
-	s := &search{Gap: gap, history: history, log: log, incarnations: map[string][]*incarnation{},
-		explained: newExplained(gap.From, gap.To, gap.Aggregated || gap.Leased)}
-	gap.Shared.between(gap.From, gap.To, s.explained.add)
+	if gap.Aggregated {
+		gap.Participant = nil
+	}
+	s := &search{Gap: gap, history: &answered{history, gap.Participant}, log: log, incarnations: map[string][]*incarnation{},
+		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
 	}
@@ -103,6 +105,7 @@ type search struct {
 	incarnations map[string][]*incarnation // by key
 	ended        []*incarnation            // those whose end is in the gap, at a revision that is not known yet
 	sizes        *sizes                    // nil before step 2, or if the sizes can't be read
+	sizeAtFrom   int64                     // -1: not known
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
 }
@@ -165,7 +168,7 @@ func (s *search) findOldest(ctx context.Context) error {
 		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was interrupted",
 			ErrNotPossible, s.log.Len(), size)
 	default:
-		s.oldest = s.From
+		s.oldest, s.sizeAtFrom = s.From, size
 	}
 	return err
 }
@@ -256,6 +259,36 @@ func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
 
 // explain records that the collection's change at the revision is known.
 func (s *search) explain(revision uint64) {
-	s.explained.add(revision)
-	s.Shared.add(revision)
+	if !s.Aggregated && !s.Leased {
+		s.explained.own.add(revision)
+	}
+	s.claim(revision)
+}
+
+// claim tells other streams that the collection changed at the revision, whichever object it was.
+func (s *search) claim(revision uint64) {
+	if s.Participant != nil {
+		s.Participant.claims.add(revision)
+	}
+}
+
+// answered is a History that reports its answers.
+type answered struct {
+	History
+	participant *Participant
+}
+
+func (h *answered) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+	defer h.participant.Answered()
+	return h.History.Size(ctx, namespace, revision)
+}
+
+func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
+	defer h.participant.Answered()
+	return h.History.Object(ctx, key, revision)
+}
+
+func (h *answered) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+	defer h.participant.Answered()
+	return h.History.Names(ctx, namespace, revision, visit)
 }

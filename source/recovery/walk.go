@@ -17,6 +17,7 @@ func (s *search) walkChanged(ctx context.Context) error {
 		}
 		all[i] = s.newIncarnation(o.Key(), o.UID)
 		all[i].lastSeen = at
+		s.explain(at)
 	}
 	return s.each(ctx, all, func(ctx context.Context, l *incarnation) error { return s.walkBack(ctx, l, l.lastSeen, s.To) })
 }
