@@ -68,19 +68,6 @@ func (s *server) in(namespace string) *server {
 	return only
 }
 
-// between returns what happened after one revision and up to another.
-func (s *server) between(from, to uint64) (all []string) {
-	for _, w := range s.writes {
-		if w.revision > from && w.revision <= to {
-			all = append(all, text(w.revision, w.op, w.key))
-		}
-	}
-	slices.Sort(all)
-	return all
-}
-
-func (s *server) reads() int { return s.sizes + s.objects + s.names }
-
 // peer is a stream of a server that recovers together with others.
 type peer struct {
 	*server
@@ -117,11 +104,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	g.Leased, g.Namespaced, g.Parallel, g.Participant = p.leased, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
-	got := []string{}
-	for _, c := range plan {
-		got = append(got, text(c.Version, c.Op, c.Key))
-	}
-	slices.Sort(got)
+	got := told(plan)
 	if want := p.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
 		return fmt.Errorf("%s from %d to %d: recovered\n%s\n%v %s\nwant\n%s", p.name, from, to, strings.Join(got, "\n"), err, incomplete,
 			strings.Join(want, "\n"))

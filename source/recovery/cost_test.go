@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sort"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -21,8 +22,9 @@ type collection struct {
 	lives map[string][]state // by key, in order
 	sizes []int64            // at each revision
 
-	mu                             sync.Mutex
-	sizeReads, objects, pages, put int
+	mu                              sync.Mutex
+	sizeReads, objects, pages, full int
+	listed                          int
 }
 
 // state is an object from a revision on.
@@ -120,6 +122,27 @@ func (c *collection) Names(_ context.Context, namespace string, revision uint64,
 	return nil
 }
 
+func (c *collection) Objects(_ context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	after, n := change.VersionOf(newerThan), 0
+	for _, key := range c.keys {
+		if o, exists := c.object(key, revision); exists {
+			n++
+			found := object(key, o)
+			if o.Version.Compare(after) <= 0 {
+				found.Raw = nil
+			}
+			if err := visit(found); err != nil {
+				return err
+			}
+		}
+	}
+	c.full += 1 + (n-1)/fullPage
+	c.listed += n
+	return nil
+}
+
 // gap is what a list shows.
 func (c *collection) gap(from, to uint64) (*known.Set, Gap) {
 	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true}
@@ -148,8 +171,8 @@ func TestCost(t *testing.T) {
 		t.Skip("a table, no test; set KUBECDC_TEST_MEASURE=1")
 	}
 	for _, updates := range []bool{true, false} {
-		for _, revisions := range []int{1_000, 30_000} {
-			for _, objects := range []int{100, 1_000, 50_000} {
+		for _, revisions := range sizesOf("REVISIONS", 1_000, 30_000) {
+			for _, objects := range sizesOf("OBJECTS", 100, 1_000, 50_000) {
 				for _, busy := range []float64{0.01, 0.2, 1} {
 					for _, share := range []float64{0.1, 1} {
 						n := max(1, int(float64(objects)*busy))
@@ -159,11 +182,18 @@ func TestCost(t *testing.T) {
 						if err != nil || incomplete != "" {
 							t.Fatal(incomplete, err)
 						}
-						t.Logf("updates only %-5v %6d revisions %6d objects, %6d of them busy, share %.1f: %6d changes, %6d requests: %6d sizes %6d objects %6d pages of names",
-							updates, revisions, objects, n, share, len(plan), c.sizeReads+c.objects+c.pages, c.sizeReads, c.objects, c.pages)
+						t.Logf("updates only %-5v %6d revisions %6d objects, %6d of them busy, share %.1f: %6d changes, %6d requests: %6d sizes %6d objects %6d pages of names %5d full pages %8d listed",
+							updates, revisions, objects, n, share, len(plan), c.sizeReads+c.objects+c.pages+c.full, c.sizeReads, c.objects, c.pages, c.full, c.listed)
 					}
 				}
 			}
 		}
 	}
+}
+
+func sizesOf(name string, all ...int) []int {
+	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return []int{n}
+	}
+	return all
 }

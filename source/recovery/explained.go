@@ -44,3 +44,21 @@ func (x *explained) lowest(revision uint64) uint64 {
 	}
 	return x.to
 }
+
+// between returns the revisions in (lo, hi) that are not explained.
+func (x *explained) between(lo, hi uint64) (revisions []uint64) {
+	for n, r := lo/pageSize, lo+1; r < hi; n, r = n+1, (n+1)*pageSize {
+		if r/pageSize != n {
+			continue
+		}
+		p := x.page(n)
+		for r, ok := p.lowestMissing(n, r); ok && r < hi; {
+			revisions = append(revisions, r)
+			if r++; r/pageSize != n {
+				break
+			}
+			r, ok = p.lowestMissing(n, r)
+		}
+	}
+	return revisions
+}

@@ -54,6 +54,8 @@ type History interface {
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
 	Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error
+	// Objects calls visit for every object that the collection had. Those that are newer than a revision have their bodies.
+	Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
 // Known is what the log has at the start of the gap: a *known.Set.
@@ -73,6 +75,7 @@ type Gap struct {
 	Namespaced bool // the collection spans several namespaces
 	Leased     bool // objects expire, several at one revision
 	Aggregated bool // another API server keeps the objects: a revision may write several keys, and sizes are estimates
+	Selected   bool // a selector decides what belongs to the collection: objects leave it and come back
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
@@ -85,7 +88,8 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 		gap.Participant = nil
 	}
 	s := &search{Gap: gap, history: &answered{history, gap.Participant}, log: log, incarnations: map[string][]*incarnation{},
-		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1}
+		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
+		watched: map[identity]bool{}, sightings: map[identity]*sighting{}}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
 	}
@@ -108,21 +112,29 @@ type search struct {
 	sizeAtFrom   int64                     // -1: not known
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
+
+	watched           map[identity]bool // objects of which a snapshot matters also as the log has them
+	sightings         map[identity]*sighting
+	snapshots         []uint64 // the revisions of complete snapshots
+	bodies, bodyBytes int64    // of changes that snapshots show
 }
 
 // incarnation is an object's existence under one uid: from its creation, or from what the log has, to its deletion, or to
 // the list.
 type incarnation struct {
 	key, uid     string
-	logged       bool       // the log has it at From
-	version      uint64     // in the log
-	revisions    []revision // newest first, all after From
-	created      uint64     // the revision of its creation, if that is in the gap and was found
-	deleted      uint64     // the revision of its deletion; 0: it exists at To
-	truncated    bool       // its older revisions were compacted
-	undated      bool       // it was deleted, and the revision is not known
-	lastSeen     uint64     // of one in ended: it exists at this revision,
-	firstMissing uint64     // and not at this one
+	logged       bool           // the log has it at From
+	version      uint64         // in the log
+	revisions    []revision     // newest first, all after From
+	created      uint64         // the revision of its creation, if that is in the gap and was found
+	deleted      uint64         // the revision of its deletion; 0: it exists at To
+	truncated    bool           // its older revisions were compacted
+	undated      bool           // it was deleted, and the revision is not known
+	seen         []seenRevision // what snapshots show of it, newest first
+	floor        uint64         // up to there snapshots show that it did not change, or did not exist
+	walked       uint64         // up to there all of its revisions were found
+	lastSeen     uint64         // of one in ended: it exists at this revision,
+	firstMissing uint64         // and not at this one
 }
 
 type revision struct {
@@ -138,12 +150,17 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
 		return err
 	}
+	if err := s.explainChanged(); err != nil {
+		return err
+	}
+	if err := s.takeSnapshots(ctx); err != nil {
+		return err
+	}
 	if err := s.walkChanged(ctx); err != nil {
 		return err
 	}
-	for _, key := range s.Missing {
-		k, _ := s.log.Get(key)
-		s.noteEnd(s.newIncarnation(key, k.UID), s.From, s.To)
+	if err := s.noteDeleted(ctx); err != nil {
+		return err
 	}
 	if err := s.readSizes(ctx); err != nil {
 		return err
@@ -245,6 +262,7 @@ func (s *search) newIncarnation(key, uid string) *incarnation {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteSightings(l)
 	s.incarnations[key] = append(s.incarnations[key], l)
 	return l
 }
@@ -286,6 +304,11 @@ func (h *answered) Size(ctx context.Context, namespace string, revision uint64) 
 func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
 	defer h.participant.Answered()
 	return h.History.Object(ctx, key, revision)
+}
+
+func (h *answered) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+	defer h.participant.Answered()
+	return h.History.Objects(ctx, revision, newerThan, visit)
 }
 
 func (h *answered) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {

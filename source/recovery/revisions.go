@@ -53,6 +53,29 @@ func (x *revisions) addTo(into *page, n uint64) {
 	}
 }
 
+// count returns how many revisions in (lo, hi] the set has.
+func (x *revisions) count(lo, hi uint64) (n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for number, p := range x.pages {
+		first := number * pageSize
+		for i, word := range p {
+			at := first + uint64(i*64)
+			if at+63 <= lo || at > hi {
+				continue
+			}
+			if at <= lo {
+				word &= ^uint64(0) << (lo - at) << 1
+			}
+			if hi-at < 63 {
+				word &= ^uint64(0) >> (63 - (hi - at))
+			}
+			n += bits.OnesCount64(word)
+		}
+	}
+	return n
+}
+
 func (x *revisions) clear() {
 	x.mu.Lock()
 	defer x.mu.Unlock()

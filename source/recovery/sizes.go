@@ -61,6 +61,20 @@ func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
+// fewOpenDeletions reports whether an object that is not found yet was deleted at no more than two revisions in (lo, hi].
+func (c *sizes) fewOpenDeletions(lo, hi uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	open := 0
+	i, _ := slices.BinarySearch(c.order, lo+1)
+	for ; i < len(c.order) && c.order[i] <= hi && open <= 2; i++ {
+		if c.deletions[c.order[i]] > 0 {
+			open++
+		}
+	}
+	return open <= 2
+}
+
 // readSizes reads the sizes, from the oldest on: the server compacts these first. Without sizes (of a large collection with
 // selectors) transient objects can't be found, and the recovery is not complete.
 func (s *search) readSizes(ctx context.Context) error {
