@@ -2,8 +2,11 @@ package recovery
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"kubecdc/change"
 )
@@ -27,6 +30,9 @@ type Coordinator struct {
 	active       int           // recoveries that run
 	moved        chan struct{} // closed when one of them gets further
 
+	log  *slog.Logger
+	line *rate.Sometimes // of the log
+
 	asking  sync.Mutex // held while the API server is asked whether it has one etcd
 	asked   bool       // in this round
 	oneEtcd bool       // what it said
@@ -46,6 +52,8 @@ type Participant struct {
 	until   uint64    // the end of its gap, in this round
 	listed  time.Time // when it was listed
 	active  time.Time // its last answer
+
+	requests int // that its recovery has made
 }
 
 // stage is how far a recovery is.
@@ -62,14 +70,17 @@ const (
 	claimPages = 64
 	// stuck is the time without an answer after which a recovery is not waited for.
 	stuck = time.Minute
+	// logInterval is the time between two log lines about the progress of a round.
+	logInterval = 5 * time.Second
 	// fresh is how old the end of another stream's gap may be to be taken over: the watch goes on from there, and the
 	// API server keeps at least its last 75 s of events.
 	fresh = 30 * time.Second
 )
 
 // NewCoordinator returns a coordinator without streams.
-func NewCoordinator() *Coordinator {
-	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{})}
+func NewCoordinator(log *slog.Logger) *Coordinator {
+	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
+		line: &rate.Sometimes{Interval: logInterval}}
 }
 
 // Join returns the stream's participant, which keeps its claims over all sessions of the process. leased says that objects of the
@@ -159,6 +170,11 @@ func (p *Participant) Begin() {
 		}
 	}
 	c.active++
+	p.requests = 0
+	if c.active == 1 {
+		c.line = &rate.Sometimes{Interval: logInterval}
+		c.line.Do(func() {}) // the first line follows an interval later
+	}
 	p.enter(walking)
 }
 
@@ -217,6 +233,24 @@ func (p *Participant) Listed(until uint64, changed int) {
 	p.coordinator.mu.Lock()
 	defer p.coordinator.mu.Unlock()
 	p.until, p.listed, p.changed = until, time.Now(), changed
+}
+
+// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round from
+// time to time.
+func (p *Participant) Progress(done, total, requests int) {
+	c := p.coordinator
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.requests = requests
+	c.line.Do(func() {
+		requests := 0
+		for _, q := range c.participants {
+			if q.stage != idle {
+				requests += q.requests
+			}
+		}
+		c.log.Info("recovering gaps", "streams", c.active, "requests", requests, "stream", p.stream.ID(), "revisions", done, "of", total)
+	})
 }
 
 // awaitTurn waits until no other recovery has to go first.

@@ -3,6 +3,7 @@ package recovery
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -119,7 +120,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
-		c := NewCoordinator()
+		c := NewCoordinator(slog.New(slog.DiscardHandler))
 		first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
 		for range 40 + random.IntN(60) {
 			first.write(4)

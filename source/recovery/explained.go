@@ -62,3 +62,13 @@ func (x *explained) between(lo, hi uint64) (revisions []uint64) {
 	}
 	return revisions
 }
+
+// accountedFor returns how many revisions are explained or were read.
+func (x *explained) accountedFor(read *revisions) (n int) {
+	for number := x.from / pageSize; number <= x.to/pageSize; number++ {
+		p := x.page(number)
+		read.addTo(&p, number)
+		n += p.count(number, x.from, x.to)
+	}
+	return n
+}

@@ -36,6 +36,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -79,6 +80,9 @@ type Gap struct {
 
 	Parallel    int          // concurrent requests
 	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
+
+	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
+	Report func(done, total int)
 }
 
 // Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
@@ -87,9 +91,10 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
-	s := &search{Gap: gap, history: &answered{history, gap.Participant}, log: log, incarnations: map[string][]*incarnation{},
+	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}}
+	s.history = &answered{history, s.answer}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
 	}
@@ -117,6 +122,9 @@ type search struct {
 	sightings         map[identity]*sighting
 	snapshots         []uint64 // the revisions of complete snapshots
 	bodies, bodyBytes int64    // of changes that snapshots show
+
+	read     revisions // whose sizes were read
+	reported time.Time // the last report of the progress
 }
 
 // incarnation is an object's existence under one uid: from its creation, or from what the log has, to its deletion, or to
@@ -290,28 +298,42 @@ func (s *search) claim(revision uint64) {
 	}
 }
 
+// answer records that the API server has answered, and reports the progress from time to time.
+func (s *search) answer() {
+	s.Participant.Answered()
+	s.mu.Lock()
+	due := s.Report != nil && time.Since(s.reported) >= time.Second
+	if due {
+		s.reported = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		s.Report(s.explained.accountedFor(&s.read), int(s.To-s.From))
+	}
+}
+
 // answered is a History that reports its answers.
 type answered struct {
 	History
-	participant *Participant
+	answer func()
 }
 
 func (h *answered) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
-	defer h.participant.Answered()
+	defer h.answer()
 	return h.History.Size(ctx, namespace, revision)
 }
 
 func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
-	defer h.participant.Answered()
+	defer h.answer()
 	return h.History.Object(ctx, key, revision)
 }
 
 func (h *answered) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
-	defer h.participant.Answered()
+	defer h.answer()
 	return h.History.Objects(ctx, revision, newerThan, visit)
 }
 
 func (h *answered) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
-	defer h.participant.Answered()
+	defer h.answer()
 	return h.History.Names(ctx, namespace, revision, visit)
 }

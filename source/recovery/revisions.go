@@ -58,22 +58,27 @@ func (x *revisions) count(lo, hi uint64) (n int) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	for number, p := range x.pages {
-		first := number * pageSize
-		for i, word := range p {
-			at := first + uint64(i*64)
-			if at+63 <= lo || at > hi {
-				continue
-			}
-			if at <= lo {
-				word &= ^uint64(0) << (lo - at) << 1
-			}
-			if hi-at < 63 {
-				word &= ^uint64(0) >> (63 - (hi - at))
-			}
-			n += bits.OnesCount64(word)
-		}
+		n += p.count(number, lo, hi)
 	}
 	return n
+}
+
+// count returns how many revisions in (lo, hi] the page, number n, has.
+func (p *page) count(n, lo, hi uint64) (count int) {
+	for i, word := range p {
+		at := n*pageSize + uint64(i*64)
+		if at+63 <= lo || at > hi {
+			continue
+		}
+		if at <= lo {
+			word &= ^uint64(0) << (lo - at) << 1
+		}
+		if hi-at < 63 {
+			word &= ^uint64(0) >> (63 - (hi - at))
+		}
+		count += bits.OnesCount64(word)
+	}
+	return count
 }
 
 func (x *revisions) clear() {

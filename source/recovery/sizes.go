@@ -130,6 +130,7 @@ func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 	if err != nil {
 		return err
 	}
+	s.read.add(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[r] = n

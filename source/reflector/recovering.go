@@ -24,7 +24,7 @@ type Recovery struct {
 
 // NewRecovery paces recoveries: each begins with start requests a second, and may reach most.
 func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
-	return &Recovery{limiter: recovery.NewLimiter(start, most, log), coordinator: recovery.NewCoordinator()}
+	return &Recovery{limiter: recovery.NewLimiter(start, most, log), coordinator: recovery.NewCoordinator(log)}
 }
 
 // recovering recovers what the watch missed, change by change; if that is not possible, a list closes the gap (listing.go).
@@ -96,6 +96,10 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	gap.Aggregated = aggregated
 	f.history = r.history(aggregated)
+	gap.Report = func(done, total int) {
+		r.participant.Progress(done, total, f.history.Requests())
+		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
+	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
 	if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
