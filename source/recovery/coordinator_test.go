@@ -120,6 +120,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
+		snapshotsSave(t, float64(random.IntN(3)))
 		c := NewCoordinator(slog.New(slog.DiscardHandler))
 		first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
 		for range 40 + random.IntN(60) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -201,6 +202,12 @@ func TestScripts(t *testing.T) {
 			var from, to uint64
 			d.ScanArgs(t, "from", &from)
 			d.ScanArgs(t, "to", &to)
+			if d.Cmd == "together" {
+				return recoverTogether(t, s.writes, from, to)
+			}
+			if d.HasArg("snapshots") {
+				snapshotsSave(t, 0)
+			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
 				d.ScanArgs(t, "compacts", &s.then, &s.after)
@@ -211,9 +218,54 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return "error: " + err.Error() + "\n"
 			}
-			return describe(plan, incomplete) + fmt.Sprintf("reads: %d of sizes, %d of objects, %d of names\n", s.sizes, s.objects, s.names)
+			return describe(plan, incomplete) + s.reads()
 		})
 	})
+}
+
+// snapshotsSave sets how many reads a snapshot must save, until the test ends.
+func snapshotsSave(t *testing.T, reads float64) {
+	before := worthwhile
+	t.Cleanup(func() { worthwhile = before })
+	worthwhile = reads
+}
+
+// reads says how often each was read.
+func (s *server) reads() string {
+	return fmt.Sprintf("reads: %d of sizes, %d of objects, %d of names, %d snapshots\n", s.sizes, s.objects, s.names, s.full)
+}
+
+// recoverTogether recovers the streams of one etcd, in the order in which they go. The key's first part is the resource.
+func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
+	c, servers := NewCoordinator(slog.New(slog.DiscardHandler)), map[string]*server{}
+	for _, w := range writes {
+		resource, _ := change.SplitKey(w.key)
+		if servers[resource] == nil {
+			servers[resource] = &server{}
+		}
+		servers[resource].writes = append(servers[resource].writes, w)
+	}
+	var peers []*peer
+	for name, s := range servers {
+		p := newPeer(c, s, name, "", name == "events", true)
+		p.oneEtcd = true
+		peers = append(peers, p)
+	}
+	changed := func(p *peer) int { return len(p.between(from, to)) }
+	slices.SortFunc(peers, func(x, y *peer) int { return cmp.Or(changed(y)-changed(x), strings.Compare(x.name, y.name)) })
+	newPeer(c, &server{}, "another", "", false, false).participant.Begin() // so that all are of one round
+	var b strings.Builder
+	for _, p := range peers {
+		b.WriteString(p.name + ":\n")
+		if err := p.recover(t.Context(), from, to, true); err != nil {
+			b.WriteString(err.Error() + "\n")
+		}
+		for _, line := range p.between(from, to) {
+			b.WriteString("  " + line + "\n")
+		}
+		b.WriteString("  " + p.reads())
+	}
+	return b.String()
 }
 
 func describe(plan Plan, incomplete string) string {
@@ -238,6 +290,7 @@ func TestRandomHistoriesAreRecoveredWhole(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
+		snapshotsSave(t, float64(random.IntN(3)))
 		s, from, to := randomHistory(random)
 		log, g := randomGap(random, s, from, to)
 		plan, incomplete, err := Recover(t.Context(), s, log, g)
@@ -255,6 +308,7 @@ func TestCompactionAtAnyReadHidesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	complete, partly := 0, 0
 	for range 1000 {
+		snapshotsSave(t, float64(random.IntN(3)))
 		s, from, to := randomHistory(random)
 		s.then, s.after = from+uint64(random.IntN(int(to-from))), random.IntN(60)
 		log, g := randomGap(random, s, from, to)

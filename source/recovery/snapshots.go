@@ -64,7 +64,7 @@ const (
 )
 
 // worthwhile is how many reads a snapshot must save at least.
-var worthwhile = 2.0
+var worthwhile = 4.0
 
 // takeSnapshots takes the snapshots that save more than they cost.
 func (s *search) takeSnapshots(ctx context.Context) error {
