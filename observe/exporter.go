@@ -70,6 +70,11 @@ func (e *Exporter) ListProgress(stream change.StreamID, done, total int64) {
 	e.Progress.List(stream, done, total)
 }
 
+func (e *Exporter) RecoveryProgress(stream change.StreamID, done, total, requests int) {
+	e.Metrics.RecoveryProgress(stream, done, total)
+	e.Health.RecoveryProgress(stream, done, total, requests)
+}
+
 func (e *Exporter) WatchRestarted(change.StreamID) { e.Metrics.WatchRestart() }
 
 func (e *Exporter) Relisted(_ change.StreamID, reason reflector.RelistReason) {

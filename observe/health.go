@@ -39,6 +39,7 @@ type streamHealth struct {
 	state          reflector.State
 	since          time.Time // when the stream entered the state
 	settled        bool      // it has had a position or an error
+	recovering     string    // how far its recovery is; empty: there is none, or it has just begun
 	err            *problem
 	removalUnknown *problem
 }
@@ -132,6 +133,9 @@ func (h *Health) StreamState(id change.StreamID, state reflector.State, err erro
 	if s.state != state {
 		s.state, s.since = state, h.now()
 	}
+	if state != reflector.StateBackfilling && state != reflector.StateWaiting {
+		s.recovering = ""
+	}
 	switch {
 	case err != nil:
 		s.err = h.update(s.err, err)
@@ -144,6 +148,15 @@ func (h *Health) StreamState(id change.StreamID, state reflector.State, err erro
 // isCurrent reports that the log follows the stream's resource, or has the deletion of all its objects.
 func isCurrent(state reflector.State) bool {
 	return state == reflector.StateWatching || state == reflector.StateCatchingUp || state == reflector.StateAbsent
+}
+
+// RecoveryProgress reports how many of the revisions of a gap are accounted for.
+func (h *Health) RecoveryProgress(id change.StreamID, done, total, requests int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s := h.streams[id]; s != nil {
+		s.recovering = fmt.Sprintf("recovers what its watch missed: %d of %d revisions accounted for, %d requests", done, total, requests)
+	}
 }
 
 // StreamAdded reports a stream of a slot that this process owns.

@@ -34,6 +34,7 @@ type Metrics struct {
 	lag           *lagCollector            // stream; seconds
 	relists       *prometheus.CounterVec   // reason
 	gaps          *prometheus.CounterVec   // complete
+	recovery      *prometheus.GaugeVec     // stream; 0 to 1
 	watchRestarts prometheus.Counter
 	errors        *prometheus.CounterVec // stage
 	deadLetters   *prometheus.CounterVec // resource
@@ -58,6 +59,7 @@ func NewMetrics(version string) *Metrics {
 		lag:           newLagCollector(time.Now),
 		relists:       counter("relists_total", "Lists that were needed because a watch could not resume.", "reason"),
 		gaps:          counter("gaps_total", "Gaps in watches; complete: all of its changes were recovered.", "complete"),
+		recovery:      gauge("recovery_progress", "Part of a gap's revisions that is accounted for, while the gap is recovered.", "stream"),
 		watchRestarts: plainCounter("watch_restarts_total", "Watches that were resumed from their position, without a list."),
 		errors:        counter("errors_total", "Errors that were retried.", "stage"),
 		deadLetters:   counter("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource"),
@@ -76,7 +78,7 @@ func (m *Metrics) register(version string) {
 	build := gauge("build_info", "1, with the version as a label.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
-		m.gaps, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
+		m.gaps, m.recovery, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, complete := range []string{"true", "false"} { // so that alerts find them before the first gap
 		m.gaps.WithLabelValues(complete)
@@ -129,10 +131,19 @@ func (m *Metrics) Position(p change.Position) {
 func (m *Metrics) StreamState(stream change.StreamID, state reflector.State) {
 	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.streamState.WithLabelValues(string(stream), string(state)).Set(1)
+	if state != reflector.StateBackfilling && state != reflector.StateWaiting {
+		m.recovery.DeleteLabelValues(string(stream))
+	}
+}
+
+// RecoveryProgress records how many of a gap's revisions are accounted for.
+func (m *Metrics) RecoveryProgress(stream change.StreamID, done, total int) {
+	m.recovery.WithLabelValues(string(stream)).Set(float64(done) / float64(total))
 }
 
 // Forget removes a stream.
 func (m *Metrics) Forget(stream change.StreamID) {
+	m.recovery.DeleteLabelValues(string(stream))
 	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.lag.drop(stream)
 }

@@ -150,6 +150,30 @@ func TestAReplicaOnStandbyIsReady(t *testing.T) {
 	}
 }
 
+// How far a recovery is can be seen until the stream watches again. It does not affect readiness.
+func TestARecoveryIsShownWhileItRuns(t *testing.T) {
+	e, s := observed(t, 0)
+	e.SlotHeld(0, 1, true)
+	e.StreamAdded("pods")
+	e.StreamsKnown(0)
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", reflector.StateBackfilling, "410", nil)
+	e.RecoveryProgress("pods", 650, 2600, 412)
+	if ready, text := readyz(t, s); !ready || text != "stream pods: recovers what its watch missed: 650 of 2600 revisions accounted for, 412 requests" {
+		t.Errorf("%v, %q", ready, text)
+	}
+	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_recovery_progress{stream="pods"} 0.25`) {
+		t.Error("/metrics does not show how far the recovery is")
+	}
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	if ready, text := readyz(t, s); !ready || text != "" {
+		t.Errorf("%v, %q", ready, text)
+	}
+	if _, text := get(t, s, "/metrics"); strings.Contains(text, "recovery_progress{") {
+		t.Error("/metrics shows a recovery that has ended")
+	}
+}
+
 func TestMetrics(t *testing.T) {
 	e, s := observed(t, 0)
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")

@@ -109,6 +109,8 @@ func (h *Health) reportStreams(r *Report) {
 		switch {
 		case s.err != nil:
 			r.Problems = append(r.Problems, Problem{Component: component, Text: s.err.text, Since: s.err.since})
+		case s.recovering != "":
+			r.Problems = append(r.Problems, Problem{Component: component, Text: s.recovering, Since: s.since, Blocks: !s.settled})
 		case !s.settled:
 			r.Problems = append(r.Problems,
 				Problem{Component: component, Text: "no position yet: " + string(s.state), Since: s.since, Blocks: true})

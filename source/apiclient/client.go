@@ -223,11 +223,16 @@ func (c *Client) ReadJSON(ctx context.Context, path, accept string, into any) er
 
 // AtLeast reports whether the server's version is at least this one; false if it can't be read.
 func (c *Client) AtLeast(ctx context.Context, major, minor int) bool {
+	atLeast, err := c.isAtLeast(ctx, major, minor)
+	return err == nil && atLeast
+}
+
+func (c *Client) isAtLeast(ctx context.Context, major, minor int) (bool, error) {
 	var v struct{ Major, Minor string }
-	if c.ReadJSON(ctx, "/version", "", &v) != nil {
-		return false
+	if err := c.ReadJSON(ctx, "/version", "", &v); err != nil {
+		return false, err
 	}
 	gotMajor, err1 := strconv.Atoi(v.Major)
 	gotMinor, err2 := strconv.Atoi(strings.TrimRight(v.Minor, "+"))
-	return err1 == nil && err2 == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor)
+	return err1 == nil && err2 == nil && (gotMajor > major || gotMajor == major && gotMinor >= minor), nil
 }

@@ -16,11 +16,14 @@ import (
 // transient object is found by listing names at the revision at which most unknown objects exist, in the namespace that has
 // more objects than are known.
 
-// onePage is how many names one request reads.
-const onePage = 2000
+// onePage is how many names one request reads, and fullPage how many objects with their bodies.
+const onePage, fullPage = 2000, 500
 
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {
+	if err := s.findNarrowDeletions(ctx); err != nil {
+		return err
+	}
 	if s.sizes != nil && s.fitsOnePage() {
 		if err := s.listBeforeDeletions(ctx); err != nil {
 			return err
@@ -48,6 +51,29 @@ func (s *search) findDeletions(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// findNarrowDeletions finds the deletions for which at most two revisions are left: that takes one read or none. Each one found
+// may leave fewer revisions for others.
+func (s *search) findNarrowDeletions(ctx context.Context) error {
+	for s.sizes != nil {
+		var narrow, wide []*incarnation
+		for _, l := range s.ended {
+			if s.sizes.fewOpenDeletions(l.lastSeen, l.firstMissing) {
+				narrow = append(narrow, l)
+			} else {
+				wide = append(wide, l)
+			}
+		}
+		if len(narrow) == 0 {
+			break
+		}
+		s.ended = wide
+		if err := s.each(ctx, narrow, s.findDeletion); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *search) fitsOnePage() bool {
@@ -111,7 +137,7 @@ func (s *search) namesAt(ctx context.Context, at uint64) (map[identity]bool, err
 // deletedAt returns the incarnations that end at the deletion.
 func (s *search) deletedAt(before, after map[identity]bool, revision uint64) (deleted []*incarnation) {
 	for id := range before {
-		if after != nil && after[id] || after == nil && s.existsAtEnd(id) {
+		if after != nil && after[id] || after == nil && s.existsAtEnd(id) || s.endIsKnown(id, revision) {
 			continue
 		}
 		l := s.endedIncarnation(id, revision)
@@ -121,6 +147,13 @@ func (s *search) deletedAt(before, after map[identity]bool, revision uint64) (de
 		deleted = append(deleted, l)
 	}
 	return deleted
+}
+
+// endIsKnown reports whether the end of the incarnation that exists just before the revision is found already.
+func (s *search) endIsKnown(id identity, revision uint64) bool {
+	return slices.ContainsFunc(s.incarnations[id.key], func(l *incarnation) bool {
+		return l.uid == id.uid && l.created < revision && l.deleted >= revision
+	})
 }
 
 func (s *search) existsAtEnd(id identity) bool {
@@ -157,7 +190,7 @@ func (s *search) transient(key, uid string) *incarnation {
 }
 
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
-	return s.walkBack(ctx, l, s.explained.highest(l.deleted-1), l.deleted-1)
+	return s.walkBack(ctx, l, s.before(l, l.deleted-1), l.deleted-1)
 }
 
 // findDeletion finds the deletion of an incarnation that ended, and walks the incarnation back from there.

@@ -1,49 +1,74 @@
 package recovery
 
-import "sync"
-
 // explained has the revisions of a gap (from, to] whose write is known. A revision writes one key, so if a change at a revision
-// is known, in this collection or in another one of the same resource (shared.go), nothing else changed there. No read is
-// needed at that revision: every other object is in the same state as at the revision before. This does not hold for Events,
-// since several of them expire at one revision, and is not known of aggregated servers: for both no revision is explained.
+// is known, in this collection or in another one of the same etcd (coordinator.go), nothing else changed there. No read is
+// needed at that revision: every other object is in the same state as at the revision before.
+//
+// Several Events expire at one revision, so an Event's change says nothing of other Events; it does of other resources, and
+// these of it. Nothing is known of aggregated servers: for them no revision is explained.
 type explained struct {
-	mu    sync.Mutex
-	from  uint64
-	below []uint32 // below[i]: where to look next below revision from+i, if that is explained; else i
-	never bool     // a revision may write several keys
+	from, to uint64
+	own      revisions    // changes that this recovery found; unused if a revision may write several keys of the collection
+	others   *Participant // whose partners have claims; nil: none are used
 }
 
-func newExplained(from, to uint64, never bool) *explained {
-	x := &explained{from: from, below: make([]uint32, to-from+1), never: never}
-	for i := range x.below {
-		x.below[i] = uint32(i)
-	}
-	return x
-}
-
-// add records that the change at the revision is known.
-func (x *explained) add(revision uint64) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if i := revision - x.from; !x.never && revision > x.from && x.below[i] == uint32(i) {
-		x.below[i] = uint32(i - 1)
-	}
+// page returns the explained revisions of the page, number n.
+func (x *explained) page(n uint64) (p page) {
+	x.own.addTo(&p, n)
+	x.others.addPartners(&p, n)
+	return p
 }
 
 // highest returns the newest revision at or below this one that is not explained, or from if all are.
 func (x *explained) highest(revision uint64) uint64 {
-	if revision <= x.from {
-		return x.from
+	for revision > x.from {
+		n := revision / pageSize
+		p := x.page(n)
+		if missing, ok := p.highestMissing(n, revision); ok {
+			return max(missing, x.from)
+		}
+		revision = max(n*pageSize, 1) - 1
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	start := uint32(revision - x.from)
-	root := start
-	for x.below[root] != root {
-		root = x.below[root]
+	return x.from
+}
+
+// lowest returns the oldest revision at or above this one that is not explained, or to if all are.
+func (x *explained) lowest(revision uint64) uint64 {
+	for revision < x.to {
+		n := revision / pageSize
+		p := x.page(n)
+		if missing, ok := p.lowestMissing(n, revision); ok {
+			return min(missing, x.to)
+		}
+		revision = (n + 1) * pageSize
 	}
-	for i := start; x.below[i] != root && i != root; { // path compression, as in a union-find
-		i, x.below[i] = x.below[i], root
+	return x.to
+}
+
+// between returns the revisions in (lo, hi) that are not explained.
+func (x *explained) between(lo, hi uint64) (revisions []uint64) {
+	for n, r := lo/pageSize, lo+1; r < hi; n, r = n+1, (n+1)*pageSize {
+		if r/pageSize != n {
+			continue
+		}
+		p := x.page(n)
+		for r, ok := p.lowestMissing(n, r); ok && r < hi; {
+			revisions = append(revisions, r)
+			if r++; r/pageSize != n {
+				break
+			}
+			r, ok = p.lowestMissing(n, r)
+		}
 	}
-	return x.from + uint64(root)
+	return revisions
+}
+
+// accountedFor returns how many revisions are explained or were read.
+func (x *explained) accountedFor(read *revisions) (n int) {
+	for number := x.from / pageSize; number <= x.to/pageSize; number++ {
+		p := x.page(number)
+		read.addTo(&p, number)
+		n += p.count(number, x.from, x.to)
+	}
+	return n
 }

@@ -3,7 +3,9 @@ package recovery
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -34,8 +36,8 @@ type server struct {
 	after     int
 	uncounted bool // it tells no sizes
 
-	mu                    sync.Mutex
-	sizes, objects, names int // how often each was read
+	mu                          sync.Mutex
+	sizes, objects, names, full int // how often each was read
 }
 
 // read counts a read, unless ctx has ended: then a client makes no request.
@@ -46,7 +48,7 @@ func (s *server) read(ctx context.Context, count *int, revision uint64) error {
 		return ctx.Err()
 	}
 	*count++
-	if s.then > 0 && s.sizes+s.objects+s.names > s.after {
+	if s.then > 0 && s.sizes+s.objects+s.names+s.full > s.after {
 		s.compacted = s.then
 	}
 	if revision < s.compacted {
@@ -117,6 +119,23 @@ func (s *server) Names(ctx context.Context, namespace string, revision uint64, v
 	return nil
 }
 
+func (s *server) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+	if err := s.read(ctx, &s.full, revision); err != nil {
+		return err
+	}
+	after := change.VersionOf(newerThan)
+	for key, o := range s.at(revision) {
+		found := object(key, o)
+		if o.Version.Compare(after) <= 0 {
+			found.Raw = nil
+		}
+		if err := visit(found); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // gap lists the collection at a revision, as a reflector does, and compares it with what a log has that is complete up to
 // another.
 func (s *server) gap(from, to uint64) (*known.Set, Gap) {
@@ -176,6 +195,12 @@ func TestScripts(t *testing.T) {
 			var from, to uint64
 			d.ScanArgs(t, "from", &from)
 			d.ScanArgs(t, "to", &to)
+			if d.Cmd == "together" {
+				return recoverTogether(t, s.writes, from, to)
+			}
+			if d.HasArg("snapshots") {
+				snapshotsSave(t, 0)
+			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
 				d.ScanArgs(t, "compacts", &s.then, &s.after)
@@ -186,9 +211,54 @@ func TestScripts(t *testing.T) {
 			if err != nil {
 				return "error: " + err.Error() + "\n"
 			}
-			return describe(plan, incomplete) + fmt.Sprintf("reads: %d of sizes, %d of objects, %d of names\n", s.sizes, s.objects, s.names)
+			return describe(plan, incomplete) + s.reads()
 		})
 	})
+}
+
+// snapshotsSave sets how many reads a snapshot must save, until the test ends.
+func snapshotsSave(t *testing.T, reads float64) {
+	before := worthwhile
+	t.Cleanup(func() { worthwhile = before })
+	worthwhile = reads
+}
+
+// reads says how often each was read.
+func (s *server) reads() string {
+	return fmt.Sprintf("reads: %d of sizes, %d of objects, %d of names, %d snapshots\n", s.sizes, s.objects, s.names, s.full)
+}
+
+// recoverTogether recovers the streams of one etcd, in the order in which they go. The key's first part is the resource.
+func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
+	c, servers := NewCoordinator(slog.New(slog.DiscardHandler)), map[string]*server{}
+	for _, w := range writes {
+		resource, _ := change.SplitKey(w.key)
+		if servers[resource] == nil {
+			servers[resource] = &server{}
+		}
+		servers[resource].writes = append(servers[resource].writes, w)
+	}
+	var peers []*peer
+	for name, s := range servers {
+		p := newPeer(c, s, name, "", name == "events", true)
+		p.oneEtcd = true
+		peers = append(peers, p)
+	}
+	changed := func(p *peer) int { return len(p.between(from, to)) }
+	slices.SortFunc(peers, func(x, y *peer) int { return cmp.Or(changed(y)-changed(x), strings.Compare(x.name, y.name)) })
+	newPeer(c, &server{}, "another", "", false, false).participant.Begin() // so that all are of one round
+	var b strings.Builder
+	for _, p := range peers {
+		b.WriteString(p.name + ":\n")
+		if err := p.recover(t.Context(), from, to, true); err != nil {
+			b.WriteString(err.Error() + "\n")
+		}
+		for _, line := range p.between(from, to) {
+			b.WriteString("  " + line + "\n")
+		}
+		b.WriteString("  " + p.reads())
+	}
+	return b.String()
 }
 
 func describe(plan Plan, incomplete string) string {
@@ -213,31 +283,92 @@ func TestRandomHistoriesAreRecoveredWhole(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
-		s, want := &server{}, []string{}
-		from, to := uint64(5+random.IntN(20)), uint64(30+random.IntN(40))
-		for revision := uint64(1); revision <= to; revision++ {
-			key := fmt.Sprintf("ns-%d/%c", random.IntN(2), 'a'+rune(random.IntN(4)))
-			op := change.Create
-			if _, exists := s.at(revision)[key]; exists {
-				op = []change.Op{change.Update, change.Delete}[random.IntN(2)]
-			}
-			if random.IntN(5) == 0 {
-				continue // another resource's revision
-			}
-			s.writes = append(s.writes, write{revision, op, key})
-			if revision > from {
-				want = append(want, text(revision, op, key))
-			}
-		}
-		log, g := s.gap(from, to)
-		g.Namespaced, g.Parallel, g.Aggregated, g.Leased = random.IntN(2) == 0, 1+random.IntN(3), random.IntN(4) == 0, random.IntN(4) == 0
+		snapshotsSave(t, float64(random.IntN(3)))
+		s, from, to := randomHistory(random)
+		log, g := randomGap(random, s, from, to)
 		plan, incomplete, err := Recover(t.Context(), s, log, g)
-		got := []string{}
-		for _, c := range plan {
-			got = append(got, text(c.Version, c.Op, c.Key))
-		}
-		if err != nil || incomplete != "" || !slices.Equal(got, want) {
-			t.Fatalf("from %d to %d: recovered\n%s\n%v %s\nwant\n%s\nof %v", from, to, strings.Join(got, "\n"), err, incomplete, strings.Join(want, "\n"), s.writes)
+		if got, want := told(plan), s.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
+			t.Fatalf("from %d to %d: recovered\n%s\n%v %s\nwant\n%s\nof %v", from, to, strings.Join(got, "\n"), err, incomplete,
+				strings.Join(want, "\n"), s.writes)
 		}
 	}
+}
+
+// Whenever the server compacts its history, a plan that is said to be complete is, and an incomplete one says nothing wrong.
+func TestCompactionAtAnyReadHidesNothing(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	complete, partly := 0, 0
+	for range 1000 {
+		snapshotsSave(t, float64(random.IntN(3)))
+		s, from, to := randomHistory(random)
+		s.then, s.after = from+uint64(random.IntN(int(to-from))), random.IntN(60)
+		log, g := randomGap(random, s, from, to)
+		plan, incomplete, err := Recover(t.Context(), s, log, g)
+		if err != nil {
+			if !errors.Is(err, ErrNotPossible) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		got, want := told(plan), s.between(from, to)
+		if incomplete == "" {
+			complete++
+			if !slices.Equal(got, want) {
+				t.Fatalf("from %d to %d: said to be complete\n%s\nwant\n%s", from, to, strings.Join(got, "\n"), strings.Join(want, "\n"))
+			}
+			continue
+		}
+		partly++
+		for _, c := range plan {
+			if line := text(c.Version, c.Op, c.Key); !c.Inferred && !slices.Contains(want, line) {
+				t.Fatalf("from %d to %d: %q never happened; %s", from, to, line, incomplete)
+			}
+		}
+	}
+	if complete == 0 || partly == 0 {
+		t.Fatalf("%d complete plans and %d others: the test shows nothing", complete, partly)
+	}
+}
+
+func randomHistory(random *rand.Rand) (s *server, from, to uint64) {
+	s, from, to = &server{}, uint64(5+random.IntN(20)), uint64(30+random.IntN(40))
+	for revision := uint64(1); revision <= to; revision++ {
+		key := fmt.Sprintf("ns-%d/%c", random.IntN(2), 'a'+rune(random.IntN(4)))
+		op := change.Create
+		if _, exists := s.at(revision)[key]; exists {
+			op = []change.Op{change.Update, change.Delete}[random.IntN(2)]
+		}
+		if random.IntN(5) > 0 { // else it is another resource's revision
+			s.writes = append(s.writes, write{revision, op, key})
+		}
+	}
+	return s, from, to
+}
+
+func randomGap(random *rand.Rand, s *server, from, to uint64) (*known.Set, Gap) {
+	log, g := s.gap(from, to)
+	g.Namespaced, g.Parallel, g.Aggregated, g.Leased = random.IntN(2) == 0, 1+random.IntN(3), random.IntN(4) == 0, random.IntN(4) == 0
+	return log, g
+}
+
+// told describes the changes of a plan.
+func told(p Plan) (all []string) {
+	for _, c := range p {
+		all = append(all, text(c.Version, c.Op, c.Key))
+	}
+	slices.Sort(all)
+	return all
+}
+
+// between returns what happened after one revision and up to another.
+func (s *server) between(from, to uint64) (all []string) {
+	for _, w := range s.writes {
+		if w.revision > from && w.revision <= to {
+			all = append(all, text(w.revision, w.op, w.key))
+		}
+	}
+	slices.Sort(all)
+	return all
 }

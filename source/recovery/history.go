@@ -115,6 +115,26 @@ func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint6
 	}
 }
 
+// Objects calls visit for every object that the collection had at the revision.
+func (h *ExactReads) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+	after := change.VersionOf(newerThan)
+	o := apiclient.ListOptions{MetadataOnly: h.metadataOnly, Limit: fullPage}
+	for {
+		p, err := h.page(ctx, change.VersionOf(revision), o, func(found apiclient.Object) error {
+			if found.Version.Compare(after) <= 0 {
+				found.Raw = nil
+			} else if err := found.Prepare(h.redactor, &h.stream.Resource); err != nil {
+				return err
+			}
+			return visit(found)
+		})
+		if err != nil || p.Continue == "" {
+			return err
+		}
+		o.Continue = p.Continue
+	}
+}
+
 // page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
 // (5xx, a lost connection). visit sees no item twice, since it is called after the whole page was read.
 func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,

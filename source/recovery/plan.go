@@ -42,6 +42,7 @@ func (l *incarnation) plan(p Plan) Plan {
 	if !l.logged && len(l.revisions) == 0 {
 		return p // nothing of it can be read any more
 	}
+	slices.SortFunc(l.revisions, func(x, y revision) int { return cmp.Compare(y.version, x.version) })
 	for i := len(l.revisions) - 1; i >= 0; i-- {
 		r := l.revisions[i]
 		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body}

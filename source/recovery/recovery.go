@@ -36,6 +36,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -54,6 +55,8 @@ type History interface {
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
 	Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error
+	// Objects calls visit for every object that the collection had. Those that are newer than a revision have their bodies.
+	Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
 // Known is what the log has at the start of the gap: a *known.Set.
@@ -73,17 +76,25 @@ type Gap struct {
 	Namespaced bool // the collection spans several namespaces
 	Leased     bool // objects expire, several at one revision
 	Aggregated bool // another API server keeps the objects: a revision may write several keys, and sizes are estimates
+	Selected   bool // a selector decides what belongs to the collection: objects leave it and come back
 
-	Parallel int     // concurrent requests
-	Shared   *Shared // revisions that other streams of the resource have explained; nil: none
+	Parallel    int          // concurrent requests
+	Participant *Participant // the stream among the recoveries of the process; nil: it learns nothing from others
+
+	// Report is called about once a second: so many of the gap's revisions are accounted for. nil: nothing is reported.
+	Report func(done, total int)
 }
 
 // Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
 // empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies apiclient.IsGone, among others.
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
-	s := &search{Gap: gap, history: history, log: log, incarnations: map[string][]*incarnation{},
-		explained: newExplained(gap.From, gap.To, gap.Aggregated || gap.Leased)}
-	gap.Shared.between(gap.From, gap.To, s.explained.add)
+	if gap.Aggregated {
+		gap.Participant = nil
+	}
+	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
+		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
+		watched: map[identity]bool{}, sightings: map[identity]*sighting{}}
+	s.history = &answered{history, s.answer}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
 	}
@@ -103,23 +114,35 @@ type search struct {
 	incarnations map[string][]*incarnation // by key
 	ended        []*incarnation            // those whose end is in the gap, at a revision that is not known yet
 	sizes        *sizes                    // nil before step 2, or if the sizes can't be read
+	sizeAtFrom   int64                     // -1: not known
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
+
+	watched           map[identity]bool // objects of which a snapshot matters also as the log has them
+	sightings         map[identity]*sighting
+	snapshots         []uint64 // the revisions of complete snapshots
+	bodies, bodyBytes int64    // of changes that snapshots show
+
+	read     revisions // whose sizes were read
+	reported time.Time // the last report of the progress
 }
 
 // incarnation is an object's existence under one uid: from its creation, or from what the log has, to its deletion, or to
 // the list.
 type incarnation struct {
 	key, uid     string
-	logged       bool       // the log has it at From
-	version      uint64     // in the log
-	revisions    []revision // newest first, all after From
-	created      uint64     // the revision of its creation, if that is in the gap and was found
-	deleted      uint64     // the revision of its deletion; 0: it exists at To
-	truncated    bool       // its older revisions were compacted
-	undated      bool       // it was deleted, and the revision is not known
-	lastSeen     uint64     // of one in ended: it exists at this revision,
-	firstMissing uint64     // and not at this one
+	logged       bool           // the log has it at From
+	version      uint64         // in the log
+	revisions    []revision     // newest first, all after From
+	created      uint64         // the revision of its creation, if that is in the gap and was found
+	deleted      uint64         // the revision of its deletion; 0: it exists at To
+	truncated    bool           // its older revisions were compacted
+	undated      bool           // it was deleted, and the revision is not known
+	seen         []seenRevision // what snapshots show of it, newest first
+	floor        uint64         // up to there snapshots show that it did not change, or did not exist
+	walked       uint64         // up to there all of its revisions were found
+	lastSeen     uint64         // of one in ended: it exists at this revision,
+	firstMissing uint64         // and not at this one
 }
 
 type revision struct {
@@ -135,12 +158,17 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.findOldest(ctx); err != nil {
 		return err
 	}
+	if err := s.explainChanged(); err != nil {
+		return err
+	}
+	if err := s.takeSnapshots(ctx); err != nil {
+		return err
+	}
 	if err := s.walkChanged(ctx); err != nil {
 		return err
 	}
-	for _, key := range s.Missing {
-		k, _ := s.log.Get(key)
-		s.noteEnd(s.newIncarnation(key, k.UID), s.From, s.To)
+	if err := s.noteDeleted(ctx); err != nil {
+		return err
 	}
 	if err := s.readSizes(ctx); err != nil {
 		return err
@@ -165,7 +193,7 @@ func (s *search) findOldest(ctx context.Context) error {
 		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was interrupted",
 			ErrNotPossible, s.log.Len(), size)
 	default:
-		s.oldest = s.From
+		s.oldest, s.sizeAtFrom = s.From, size
 	}
 	return err
 }
@@ -242,6 +270,7 @@ func (s *search) newIncarnation(key, uid string) *incarnation {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.noteSightings(l)
 	s.incarnations[key] = append(s.incarnations[key], l)
 	return l
 }
@@ -256,6 +285,55 @@ func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
 
 // explain records that the collection's change at the revision is known.
 func (s *search) explain(revision uint64) {
-	s.explained.add(revision)
-	s.Shared.add(revision)
+	if !s.Aggregated && !s.Leased {
+		s.explained.own.add(revision)
+	}
+	s.claim(revision)
+}
+
+// claim tells other streams that the collection changed at the revision, whichever object it was.
+func (s *search) claim(revision uint64) {
+	if s.Participant != nil {
+		s.Participant.claims.add(revision)
+	}
+}
+
+// answer records that the API server has answered, and reports the progress from time to time.
+func (s *search) answer() {
+	s.Participant.Answered()
+	s.mu.Lock()
+	due := s.Report != nil && time.Since(s.reported) >= time.Second
+	if due {
+		s.reported = time.Now()
+	}
+	s.mu.Unlock()
+	if due {
+		s.Report(s.explained.accountedFor(&s.read), int(s.To-s.From))
+	}
+}
+
+// answered is a History that reports its answers.
+type answered struct {
+	History
+	answer func()
+}
+
+func (h *answered) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
+	defer h.answer()
+	return h.History.Size(ctx, namespace, revision)
+}
+
+func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
+	defer h.answer()
+	return h.History.Object(ctx, key, revision)
+}
+
+func (h *answered) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+	defer h.answer()
+	return h.History.Objects(ctx, revision, newerThan, visit)
+}
+
+func (h *answered) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+	defer h.answer()
+	return h.History.Names(ctx, namespace, revision, visit)
 }

@@ -61,23 +61,38 @@ func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
-// readSizes reads the sizes. Without them (of a large collection with selectors) transient objects can't be found, and the
-// recovery is not complete.
+// fewOpenDeletions reports whether an object that is not found yet was deleted at no more than two revisions in (lo, hi].
+func (c *sizes) fewOpenDeletions(lo, hi uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	open := 0
+	i, _ := slices.BinarySearch(c.order, lo+1)
+	for ; i < len(c.order) && c.order[i] <= hi && open <= 2; i++ {
+		if c.deletions[c.order[i]] > 0 {
+			open++
+		}
+	}
+	return open <= 2
+}
+
+// readSizes reads the sizes, from the oldest on: the server compacts these first. Without sizes (of a large collection with
+// selectors) transient objects can't be found, and the recovery is not complete.
 func (s *search) readSizes(ctx context.Context) error {
 	c := &sizes{counts: map[uint64]int64{s.To: s.Listed}, deletions: map[uint64]int64{}, creations: map[uint64]int64{}}
-	group, inner := errgroup.WithContext(ctx)
-	group.SetLimit(s.Parallel)
-	for r := s.explained.highest(s.To - 1); r > s.oldestReadable() && inner.Err() == nil; r = s.explained.highest(r - 1) {
-		group.Go(func() error { return s.readSize(inner, c, r) })
+	if s.sizeAtFrom >= 0 {
+		c.counts[s.From] = s.sizeAtFrom
 	}
-	group.Go(func() error { return s.readSize(inner, c, s.oldestReadable()) })
-	err := group.Wait()
+	err := s.readUnexplained(ctx, c)
+	for err == nil { // compaction may have moved the oldest revision
+		oldest := s.oldestReadable()
+		if _, ok := c.counts[oldest]; ok {
+			break
+		}
+		err = s.readSize(ctx, c, oldest)
+	}
 	if errors.Is(err, errNoSize) {
 		s.incomplete(err.Error())
 		return nil
-	}
-	if err == nil && c.counts[s.oldestReadable()] == 0 {
-		err = s.readSize(ctx, c, s.oldestReadable()) // compacted meanwhile
 	}
 	if err != nil {
 		return err
@@ -85,6 +100,26 @@ func (s *search) readSizes(ctx context.Context) error {
 	s.findUnexplained(c)
 	s.sizes = c
 	return nil
+}
+
+// readUnexplained reads the size at each revision that is not explained when its turn comes.
+func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(s.Parallel)
+	for r := s.oldestReadable(); inner.Err() == nil; {
+		if err := s.Participant.awaitTurn(inner); err != nil {
+			break
+		}
+		if r = s.explained.lowest(max(r, s.oldestReadable()) + 1); r >= s.To {
+			break
+		}
+		group.Go(func() error { return s.readSize(inner, c, r) })
+	}
+	err := group.Wait()
+	if err == nil {
+		err = ctx.Err()
+	}
+	return err
 }
 
 func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
@@ -95,6 +130,7 @@ func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 	if err != nil {
 		return err
 	}
+	s.read.add(r)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.counts[r] = n
@@ -121,6 +157,9 @@ func (s *search) findUnexplained(c *sizes) {
 				off -= steps[0].delta
 			}
 			steps = steps[1:]
+		}
+		if off != 0 {
+			s.claim(r)
 		}
 		if off > 0 {
 			c.creations[r] = off

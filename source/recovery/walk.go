@@ -7,16 +7,24 @@ import (
 	"kubecdc/source/apiclient"
 )
 
+// explainChanged records the versions that the list shows: these revisions need no read, whoever they are of.
+func (s *search) explainChanged() error {
+	for _, o := range s.Changed {
+		version, err := o.Version.Revision()
+		if err != nil {
+			return fmt.Errorf("read a resourceVersion: %w", err)
+		}
+		s.explain(version)
+	}
+	return nil
+}
+
 // walkChanged walks back the objects that exist at To in another state than the log has.
 func (s *search) walkChanged(ctx context.Context) error {
 	all := make([]*incarnation, len(s.Changed))
 	for i, o := range s.Changed {
-		at, err := o.Version.Revision()
-		if err != nil {
-			return fmt.Errorf("read a resourceVersion: %w", err)
-		}
 		all[i] = s.newIncarnation(o.Key(), o.UID)
-		all[i].lastSeen = at
+		all[i].lastSeen, _ = o.Version.Revision()
 	}
 	return s.each(ctx, all, func(ctx context.Context, l *incarnation) error { return s.walkBack(ctx, l, l.lastSeen, s.To) })
 }
@@ -25,57 +33,65 @@ func (s *search) walkChanged(ctx context.Context) error {
 // and last, so if at is compacted the object may be read at any revision up to last.
 //
 // After a revision of the object was found, the next read is at the newest revision before it that is not explained: those
-// between are writes of other keys. If all revisions before it are explained, the walk ends without another read.
+// between are writes of other keys. If all revisions before it are explained, the walk ends without another read. What snapshots
+// show is not read again.
 func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) error {
-	for {
-		if oldest := s.oldestReadable(); at < oldest && at > s.From {
+	if !l.logged && len(l.seen) == 0 {
+		l.floor = s.lastSnapshot(last) // no snapshot has it
+	}
+	for !l.doneAt(at, s.From) {
+		if oldest := s.oldestReadable(); at < oldest {
 			if last < oldest {
 				l.truncated = true
 				return nil
 			}
 			at = oldest // the object is in the same state there
 		}
-		if at <= s.From || l.logged && at <= l.version {
-			break
-		}
-		o, exists, err := s.history.Object(ctx, l.key, at)
-		if apiclient.IsGone(err) {
-			if err := s.compacted(ctx, at); err != nil {
+		version, body := at, []byte(nil)
+		if seen, ok := l.seenAt(at); ok && seen.version == at {
+			body = seen.body
+		} else {
+			o, exists, err := s.history.Object(ctx, l.key, at)
+			if apiclient.IsGone(err) {
+				if err := s.compacted(ctx, at); err != nil {
+					return err
+				}
+				continue
+			}
+			if err != nil {
 				return err
 			}
-			continue
+			if !exists || o.UID != l.uid {
+				return s.noteCreation(l, at)
+			}
+			if version, err = o.Version.Revision(); err != nil {
+				return fmt.Errorf("read a resourceVersion: %w", err)
+			}
+			if l.doneAt(version, s.From) {
+				return nil
+			}
+			body = s.keptBody(o.Raw)
 		}
-		if err != nil {
-			return err
-		}
-		if !exists || o.UID != l.uid {
-			return s.noteCreation(l, at)
-		}
-		version, err := o.Version.Revision()
-		if err != nil {
-			return fmt.Errorf("read a resourceVersion: %w", err)
-		}
-		if version <= s.From || l.logged && version <= l.version {
-			return nil
-		}
-		s.noteRevision(l, version, o.Raw)
+		s.noteRevision(l, version, body)
 		if !s.Aggregated && s.sizes.creation(version) {
 			return s.noteCreation(l, version-1)
 		}
-		at, last = s.explained.highest(version-1), version-1
+		at, last = s.before(l, version-1), version-1
 	}
-	if !l.logged {
+	if !l.logged && at > l.walked {
 		return s.noteCreation(l, at)
 	}
 	return nil
 }
 
+// doneAt reports whether everything is known of the incarnation up to the revision.
+func (l *incarnation) doneAt(at, from uint64) bool {
+	return at <= max(from, l.floor, l.walked) || l.logged && at <= l.version
+}
+
 // noteRevision records a revision of the incarnation.
 func (s *search) noteRevision(l *incarnation, version uint64, body []byte) {
 	s.mu.Lock()
-	if s.bytes += int64(len(body)); s.bytes > bodiesKept {
-		body = nil
-	}
 	l.revisions = append(l.revisions, revision{version, body})
 	s.mu.Unlock()
 	s.explain(version)

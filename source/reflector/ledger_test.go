@@ -126,6 +126,7 @@ type quietObserver struct {
 	errs   []error
 
 	restarts int
+	progress []int // revisions accounted for, in each report
 }
 
 func (q *quietObserver) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
@@ -148,7 +149,12 @@ func (q *quietObserver) StreamState(stream change.StreamID, state reflector.Stat
 	}
 }
 func (q *quietObserver) ListProgress(change.StreamID, int64, int64) {}
-func (q *quietObserver) SnapshotStarted(change.StreamID)            {}
+func (q *quietObserver) RecoveryProgress(_ change.StreamID, done, _, _ int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.progress = append(q.progress, done)
+}
+func (q *quietObserver) SnapshotStarted(change.StreamID) {}
 
 func (q *quietObserver) Relisted(s change.StreamID, _ reflector.RelistReason) { q.WatchRestarted(s) }
 func (q *quietObserver) WatchRestarted(change.StreamID) {

@@ -66,6 +66,8 @@ type Observer interface {
 	StreamState(stream change.StreamID, state State, reason string, err error)
 	SnapshotStarted(stream change.StreamID) // a list that closes no gap starts; again after an error
 	ListProgress(stream change.StreamID, done, total int64)
+	// RecoveryProgress: so many of the revisions of a gap are accounted for, after so many requests.
+	RecoveryProgress(stream change.StreamID, done, total, requests int)
 	WatchRestarted(stream change.StreamID)                // a watch ended before its time, and is opened again
 	Relisted(stream change.StreamID, reason RelistReason) // a watch can't resume, and its collection is listed
 }

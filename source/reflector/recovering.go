@@ -14,17 +14,17 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// Recovery has the settings of recoveries, and what all streams of a process share: the limiter and explained revisions.
+// Recovery has the settings of recoveries, and what all streams of a process share: the limiter and the coordinator.
 type Recovery struct {
 	Parallel     int    // concurrent requests of one stream
 	MaxRevisions uint64 // a gap of more revisions is closed by comparing a list
 	limiter      *recovery.Limiter
-	shared       recovery.SharedRevisions
+	coordinator  *recovery.Coordinator
 }
 
 // NewRecovery paces recoveries: each begins with start requests a second, and may reach most.
 func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
-	return &Recovery{limiter: recovery.NewLimiter(start, most, log)}
+	return &Recovery{limiter: recovery.NewLimiter(start, most, log), coordinator: recovery.NewCoordinator(log)}
 }
 
 // recovering recovers what the watch missed, change by change; if that is not possible, a list closes the gap (listing.go).
@@ -39,20 +39,7 @@ func (r *recovering) name() State { return StateBackfilling }
 
 func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
-	gap, version, err := r.findGap(ctx)
-	if err == nil && gap == nil {
-		return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(version))
-	}
-	var history *recovery.ExactReads
-	var plan recovery.Plan
-	incomplete := ""
-	if err == nil {
-		history = r.history(gap.Aggregated)
-		plan, incomplete, err = recovery.Recover(ctx, history, r.known, *gap)
-		if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
-			err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
-		}
-	}
+	f, err := r.find(ctx)
 	switch {
 	case errors.Is(err, recovery.ErrNotPossible):
 		return r.enter(r.list(r.gap), "relist: "+err.Error()), nil
@@ -60,21 +47,90 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 		return r.enter(r, "the list expired between two pages: "+apiclient.Reason(err)), nil
 	case err != nil:
 		return r, fmt.Errorf("recover %s from resourceVersion %s: %w", r.ID(), r.position, err)
+	case f.history == nil:
+		return r.enter(r.watch(nil), "nothing was missed: the server is at the log's position"), r.confirm(ctx, to(f.version))
 	}
 	g := *r.gap
-	g.To, g.Complete, g.Reason = version, incomplete == "", incomplete
-	plan.Count(&g)
-	g.Requests, g.ElapsedMs = history.Requests(), time.Since(started).Milliseconds()
+	g.To, g.Complete, g.Reason = f.version, f.incomplete == "", f.incomplete
+	f.plan.Count(&g)
+	g.Requests, g.ElapsedMs = f.history.Requests(), time.Since(started).Milliseconds()
 	r.log.Info("recovered a gap", "from", g.From, "to", g.To, "complete", g.Complete, "reason", g.Reason,
 		"recovered", g.Recovered, "inferred", g.Inferred, "requests", g.Requests, "took", time.Since(started).Round(time.Millisecond))
-	if err := r.replay(ctx, history, plan, g); err != nil {
+	if err := r.replay(ctx, f.history, f.plan, g); err != nil {
 		return r, err
 	}
-	if err := r.advance(ctx, to(version)); err != nil {
+	if err := r.advance(ctx, to(f.version)); err != nil {
 		return r, err
 	}
-	return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(version)), nil
+	return r.enter(r.watch(nil), "recovered up to resourceVersion "+string(f.version)), nil
 }
+
+// found is what was found out about a gap.
+type found struct {
+	version    change.ResourceVersion // its end
+	history    *recovery.ExactReads   // nil: nothing was written in it
+	plan       recovery.Plan
+	incomplete string // what the plan lacks; empty: nothing
+}
+
+// find finds the changes of the gap. Other recoveries may wait for this one until it returns.
+func (r *recovering) find(ctx context.Context) (f found, err error) {
+	r.participant.Begin()
+	defer r.participant.End()
+	aggregated, known, err := false, false, error(nil)
+	if r.participant.HasCompany() {
+		if aggregated, err = r.meet(ctx); err != nil {
+			return f, err
+		}
+		known = true
+	}
+	gap, version, err := r.findGap(ctx)
+	f.version = version
+	if err != nil || gap == nil {
+		return f, err
+	}
+	if !known {
+		if aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource); err != nil {
+			return f, err
+		}
+	}
+	gap.Aggregated = aggregated
+	f.history = r.history(aggregated)
+	gap.Report = func(done, total int) {
+		r.participant.Progress(done, total, f.history.Requests())
+		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
+	}
+	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
+	if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
+		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
+	}
+	return f, err
+}
+
+// meet finds out which streams of other resources this one can learn from, and whether its own resource is aggregated. It tells
+// the others what the log knows of the time before the gap, since their gaps may begin earlier.
+func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
+	aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource)
+	if err != nil {
+		return false, err
+	}
+	r.participant.SetLocal(!aggregated)
+	if err := r.options.Recovery.coordinator.OneEtcd(ctx, r.client.OneEtcd); err != nil {
+		r.log.Debug("it is not known whether the API server has one etcd; what other streams find does not help", "error", err)
+	}
+	from, _ := r.newestEmitted().Revision()
+	for key := range r.known.All() {
+		k, _ := r.known.Get(key)
+		if version, err := k.Version.Revision(); err == nil && version <= from && version+claimedBefore > from {
+			r.participant.Claim(k.Version)
+		}
+	}
+	return aggregated, nil
+}
+
+// claimedBefore is how many revisions before its gap a stream's claims begin. The positions of other streams may be older, by as
+// much as the server wrote since its last bookmarks to them.
+const claimedBefore = 100_000
 
 // history returns the past of the stream's collection.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
@@ -84,12 +140,26 @@ func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 
 // findGap lists identities and returns the gap between the log and the list, and the list's version. The gap is nil if nothing
 // was written since the log's position.
-func (r *Reflector) findGap(ctx context.Context) (gap *recovery.Gap, version change.ResourceVersion, err error) {
+func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version change.ResourceVersion, err error) {
+	until := r.participant.CommonEnd(r.newestEmitted())
+	gap, version, err = r.compareAt(ctx, until)
+	if until != 0 && apiclient.IsGone(err) {
+		gap, version, err = r.compareAt(ctx, 0)
+	}
+	if err != nil || gap.From == gap.To { // nothing was written since
+		return nil, version, err
+	}
+	r.participant.Listed(gap.To, len(gap.Changed)+len(gap.Missing))
+	return gap, version, nil
+}
+
+// compareAt compares the collection with the log: as it was at a revision; 0: as it is now.
+func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion, err error) {
 	gap = &recovery.Gap{Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
-		Parallel: r.options.Recovery.Parallel, Shared: r.options.Recovery.shared.Of(r.stream)}
+		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
+		Participant: r.participant}
 	ahead, back := false, false
-	r.known.StartPass()
-	version, err = r.listIdentities(ctx, r.options.Recovery.limiter, func(o apiclient.Object) {
+	visit := func(o apiclient.Object) {
 		gap.Listed++
 		old, exists := r.known.Get(o.Key())
 		ahead = ahead || exists && old.Version.Compare(r.newestEmitted()) > 0
@@ -102,22 +172,22 @@ func (r *Reflector) findGap(ctx context.Context) (gap *recovery.Gap, version cha
 			o.Raw = nil
 			gap.Changed = append(gap.Changed, o)
 		}
-	})
+	}
+	r.known.StartPass()
+	if revision == 0 {
+		version, err = r.listIdentities(ctx, r.options.Recovery.limiter, visit)
+	} else {
+		version = change.VersionOf(revision)
+		err = r.history(false).Names(ctx, "", revision, func(o apiclient.Object) error { visit(o); return nil })
+	}
 	if apiclient.IsUnreadable(err) { // listing.go sends it to the dead letter, or reports why it can't
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, err)
 	}
 	if err != nil {
-		return nil, "", err
+		return gap, "", err
 	}
 	gap.Missing = r.known.Unseen()
-	if err = r.setBounds(gap, version, back, ahead); err != nil {
-		return nil, "", err
-	}
-	if gap.From == gap.To {
-		return nil, version, nil // nothing was written since
-	}
-	gap.Aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource)
-	return gap, version, err
+	return gap, version, r.setBounds(gap, version, back, ahead)
 }
 
 // setBounds sets the revisions between which the gap is, or returns an error if the gap can't be recovered. back says that the
@@ -170,6 +240,7 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 			return "", fmt.Errorf("%w: the pages of one list have the resourceVersions %s and %s", recovery.ErrNotPossible, last, version)
 		}
 		r.resetBackoff()
+		r.participant.Answered()
 		if token = p.Continue; token == "" {
 			return version, nil
 		}

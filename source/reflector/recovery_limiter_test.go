@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -91,12 +92,16 @@ func recoverGap(t *testing.T, revisions int, answer func(n int) (time.Duration, 
 			resource.Plural = plural
 			l := resumed("100", "a a 100")
 			l.moved = make(chan struct{})
-			_, stop := startStream(t, config, change.NewStream(resource, "", "", ""), options, l, &quietObserver{})
+			o := &quietObserver{}
+			_, stop := startStream(t, config, change.NewStream(resource, "", "", ""), options, l, o)
 			defer func() {
 				l.awaitPosition(t, strconv.Itoa(g.to))
 				_ = stop()
 				if all := gaps(l.controls); len(all) != 1 || !all[0].Complete {
 					t.Errorf("gap records %+v, want a complete one", all)
+				}
+				if n := len(o.progress); n < 3 || !slices.IsSorted(o.progress) || o.progress[n-1] < revisions/2 {
+					t.Errorf("%d reports of the progress: %v, want one a second, up to %d", n, o.progress, revisions)
 				}
 			}()
 		}

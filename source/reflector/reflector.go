@@ -18,6 +18,7 @@ import (
 	"kubecdc/redact"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
+	"kubecdc/source/recovery"
 )
 
 // Options are the same for all streams of a process.
@@ -67,6 +68,8 @@ type Reflector struct {
 	current  change.Change          // the change that is being emitted
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
 
+	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
+
 	shared    *apiclient.Client // the client on the shared connections; client is another one after renewClient
 	compacted bool              // the server compacted the position after an empty watch (comparison.go)
 	bookmarks bool              // the server sends bookmarks of this resource
@@ -93,6 +96,9 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	client = client.With(options.Quiet, options.Redactor != nil)
 	r := &Reflector{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory,
 		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource}
+	if options.Recovery != nil {
+		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
+	}
 	r.state = &loading{r}
 	return r
 }

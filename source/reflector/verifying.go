@@ -74,7 +74,7 @@ var errBehind = errors.New("the server seems to be behind the log")
 func (v *verifying) rewind(reason string) state {
 	v.heldBack = ""
 	if r := v.options.Recovery; r != nil {
-		r.shared.Forget()
+		r.coordinator.Forget()
 	}
 	gap := v.gap
 	if gap == nil && v.then.catchUp != nil {

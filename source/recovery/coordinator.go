@@ -1,0 +1,354 @@
+package recovery
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"kubecdc/change"
+)
+
+// Coordinator lets the recoveries of a process learn from each other, since an API server's restart makes all streams recover at
+// once. A revision of etcd writes one key (but for the expiry of a lease, which only Events have). So a stream's change is a
+// claim: no other stream of the same etcd changed at that revision, and none has to read it. The streams claim what they find
+// while they recover, what their lists show, and what their watches deliver before.
+//
+// Recoveries that overlap are a round. Its streams end their gaps at one revision, so that no stream has to read revisions
+// that another one has not looked at. None reads sizes while another one lists or walks its changed objects, since each change
+// found saves a read of every other stream. Then those that changed read sizes, one after another, the busiest first. The quiet
+// ones come last, when nearly all revisions are claimed.
+//
+// All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
+// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources share
+// claims only if the API server shows that it has one etcd (apiclient.OneEtcd), and keeps both resources itself.
+type Coordinator struct {
+	mu           sync.Mutex
+	participants map[change.StreamID]*Participant
+	active       int           // recoveries that run
+	moved        chan struct{} // closed when one of them gets further
+
+	log  *slog.Logger
+	line *rate.Sometimes // of the log
+
+	asking  sync.Mutex // held while the API server is asked whether it has one etcd
+	asked   bool       // in this round
+	oneEtcd bool       // what it said
+}
+
+// Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
+type Participant struct {
+	coordinator *Coordinator
+	stream      *change.Stream
+	leased      bool // several objects expire at one revision
+	claims      revisions
+
+	// All below is guarded by coordinator.mu.
+	local   bool // kube-apiserver itself keeps the resource, as far as is known
+	stage   stage
+	changed int       // objects that the list shows to be changed
+	until   uint64    // the end of its gap, in this round
+	listed  time.Time // when it was listed
+	active  time.Time // its last answer
+
+	requests int // that its recovery has made
+}
+
+// stage is how far a recovery is.
+type stage int
+
+const (
+	idle    stage = iota
+	walking       // it lists, or walks its changed objects
+	sizing        // it reads sizes, and what they lead to
+)
+
+const (
+	// claimPages bounds the memory of a stream's claims to 32 KB. They have at least 258,000 revisions that follow each other.
+	claimPages = 64
+	// stuck is the time without an answer after which a recovery is not waited for.
+	stuck = time.Minute
+	// logInterval is the time between two log lines about the progress of a round.
+	logInterval = 5 * time.Second
+	// fresh is how old the end of another stream's gap may be to be taken over: the watch goes on from there, and the
+	// API server keeps at least its last 75 s of events.
+	fresh = 30 * time.Second
+)
+
+// NewCoordinator returns a coordinator without streams.
+func NewCoordinator(log *slog.Logger) *Coordinator {
+	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
+		line: &rate.Sometimes{Interval: logInterval}}
+}
+
+// Join returns the stream's participant, which keeps its claims over all sessions of the process. leased says that objects of the
+// stream expire, several at one revision.
+func (c *Coordinator) Join(s *change.Stream, leased bool) *Participant {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p := c.participants[s.ID()]
+	if p == nil {
+		p = &Participant{coordinator: c, claims: revisions{limit: claimPages}}
+		c.participants[s.ID()] = p
+	}
+	p.stream, p.leased = s, leased
+	return p
+}
+
+// Forget drops all claims. It must be called after the server's history went back, since revisions are then used again.
+func (c *Coordinator) Forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.participants {
+		p.claims.clear()
+		p.until = 0
+	}
+}
+
+// OneEtcd asks whether the API server has one etcd, once a round.
+func (c *Coordinator) OneEtcd(ctx context.Context, ask func(context.Context) (bool, error)) error {
+	c.asking.Lock()
+	defer c.asking.Unlock()
+	c.mu.Lock()
+	asked := c.asked
+	c.mu.Unlock()
+	if asked {
+		return nil
+	}
+	one, err := ask(ctx)
+	if err != nil {
+		return err
+	}
+	if !one {
+		c.Forget() // what is claimed now must not be used when there is one etcd
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked, c.oneEtcd = true, one
+	return nil
+}
+
+// HasCompany reports whether there are streams of other resources.
+func (p *Participant) HasCompany() bool {
+	if p == nil {
+		return false
+	}
+	p.coordinator.mu.Lock()
+	defer p.coordinator.mu.Unlock()
+	for _, q := range p.coordinator.participants {
+		if q.stream.Resource.ID() != p.stream.Resource.ID() {
+			return true
+		}
+	}
+	return false
+}
+
+// Claim records that an object of the stream changed at the revision.
+func (p *Participant) Claim(version change.ResourceVersion) {
+	if p == nil {
+		return
+	}
+	if revision, err := version.Revision(); err == nil {
+		p.claims.add(revision)
+	}
+}
+
+// Begin begins a recovery; End ends it.
+func (p *Participant) Begin() {
+	if p == nil {
+		return
+	}
+	c := p.coordinator
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.active == 0 {
+		c.asked, c.oneEtcd = false, false
+		for _, q := range c.participants {
+			q.until = 0
+		}
+	}
+	c.active++
+	p.requests = 0
+	if c.active == 1 {
+		c.line = &rate.Sometimes{Interval: logInterval}
+		c.line.Do(func() {}) // the first line follows an interval later
+	}
+	p.enter(walking)
+}
+
+// End ends the recovery that has begun.
+func (p *Participant) End() {
+	if p == nil {
+		return
+	}
+	c := p.coordinator
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.active--
+	p.enter(idle)
+}
+
+// SetLocal says whether kube-apiserver itself keeps the stream's resource.
+func (p *Participant) SetLocal(local bool) {
+	p.coordinator.mu.Lock()
+	defer p.coordinator.mu.Unlock()
+	p.local = local
+}
+
+// CommonEnd returns the revision at which another stream of the round has listed, if this stream can end its gap there
+// too; else 0.
+func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
+	if p == nil {
+		return 0
+	}
+	first, err := from.Revision()
+	c := p.coordinator
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, q := range c.participants {
+		if err == nil && p.inOneEtcd(q) && q.until > max(first, until) && time.Since(q.listed) < fresh {
+			until = q.until
+		}
+	}
+	return until
+}
+
+// Answered records that the API server answers the stream's requests.
+func (p *Participant) Answered() {
+	if p == nil {
+		return
+	}
+	p.coordinator.mu.Lock()
+	defer p.coordinator.mu.Unlock()
+	p.active = time.Now()
+}
+
+// Listed records the end of the stream's gap and how many objects the list shows to be changed.
+func (p *Participant) Listed(until uint64, changed int) {
+	if p == nil {
+		return
+	}
+	p.coordinator.mu.Lock()
+	defer p.coordinator.mu.Unlock()
+	p.until, p.listed, p.changed = until, time.Now(), changed
+}
+
+// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round from
+// time to time.
+func (p *Participant) Progress(done, total, requests int) {
+	c := p.coordinator
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	p.requests = requests
+	c.line.Do(func() {
+		requests := 0
+		for _, q := range c.participants {
+			if q.stage != idle {
+				requests += q.requests
+			}
+		}
+		c.log.Info("recovering gaps", "streams", c.active, "requests", requests, "stream", p.stream.ID(), "revisions", done, "of", total)
+	})
+}
+
+// awaitTurn waits until no other recovery has to go first.
+func (p *Participant) awaitTurn(ctx context.Context) error {
+	if p == nil {
+		return nil
+	}
+	for {
+		c := p.coordinator
+		c.mu.Lock()
+		if p.stage != sizing {
+			p.enter(sizing)
+		}
+		moved, blocked := c.moved, p.mustWait()
+		c.mu.Unlock()
+		if !blocked {
+			return nil
+		}
+		select {
+		case <-moved:
+		case <-time.After(stuck):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// enter enters a stage and wakes the recoveries that wait. Its callers hold the lock.
+func (p *Participant) enter(s stage) {
+	p.stage, p.active = s, time.Now()
+	close(p.coordinator.moved)
+	p.coordinator.moved = make(chan struct{})
+}
+
+// mustWait reports whether another recovery, whose claims the stream can use, has to go first.
+func (p *Participant) mustWait() bool {
+	for _, q := range p.coordinator.participants {
+		if q.stage != idle && time.Since(q.active) < stuck && p.learnsFrom(q) && q.goesBefore(p) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Participant) goesBefore(q *Participant) bool {
+	switch {
+	case p.rank() != q.rank():
+		return p.rank() < q.rank()
+	case p.rank() != rankChanged:
+		return false
+	case p.changed != q.changed:
+		return p.changed > q.changed
+	}
+	return p.stream.ID() < q.stream.ID()
+}
+
+const (
+	rankWalking = iota
+	rankChanged
+	rankQuiet
+)
+
+func (p *Participant) rank() int {
+	switch {
+	case p.stage == walking:
+		return rankWalking
+	case p.changed > 0:
+		return rankChanged
+	}
+	return rankQuiet
+}
+
+// learnsFrom reports whether a change of the other stream explains a revision for this one: both are in one etcd and have no object
+// in common, and the revision wrote no object of this stream besides.
+func (p *Participant) learnsFrom(q *Participant) bool {
+	return p.inOneEtcd(q) && !(p.leased && q.leased)
+}
+
+func (p *Participant) inOneEtcd(q *Participant) bool {
+	switch {
+	case p == q:
+		return false
+	case p.stream.Resource.ID() == q.stream.Resource.ID():
+		return p.stream.Namespace != "" && q.stream.Namespace != ""
+	}
+	return p.coordinator.oneEtcd && p.local && q.local
+}
+
+// addPartners adds the revisions of the page that are explained by other streams' changes.
+func (p *Participant) addPartners(into *page, n uint64) {
+	if p == nil {
+		return
+	}
+	p.coordinator.mu.Lock()
+	defer p.coordinator.mu.Unlock()
+	for _, q := range p.coordinator.participants {
+		if p.learnsFrom(q) {
+			q.claims.addTo(into, n)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+)
+
+// etcd is one etcd with several resources.
+type etcd struct {
+	random    *rand.Rand
+	revision  uint64
+	resources []*server
+	unread    float64 // share of revisions that no stream reads
+}
+
+// leasedResource is the number of the resource whose objects expire together.
+const leasedResource = 0
+
+func newEtcd(random *rand.Rand, resources int, unread float64) *etcd {
+	e := &etcd{random: random, unread: unread}
+	for range resources {
+		e.resources = append(e.resources, &server{})
+	}
+	return e
+}
+
+// write writes one key of some resource, more often of the last ones. Of the leased one, it may delete several.
+func (e *etcd) write(keys int) {
+	e.revision++
+	if e.random.Float64() < e.unread {
+		return
+	}
+	n := max(e.random.IntN(len(e.resources)), e.random.IntN(len(e.resources)))
+	s := e.resources[n]
+	all := s.at(e.revision)
+	if n == leasedResource && len(all) > 1 && e.random.IntN(4) == 0 {
+		for key := range all {
+			if e.random.IntN(2) == 0 {
+				s.writes = append(s.writes, write{e.revision, change.Delete, key})
+			}
+		}
+		return
+	}
+	key := fmt.Sprintf("ns-%d/%c", e.random.IntN(2), 'a'+rune(e.random.IntN(keys)))
+	op := change.Create
+	if _, exists := all[key]; exists {
+		op = []change.Op{change.Update, change.Delete}[e.random.IntN(2)]
+	}
+	s.writes = append(s.writes, write{e.revision, op, key})
+}
+
+// in returns the server as a stream of one namespace sees it.
+func (s *server) in(namespace string) *server {
+	only := &server{}
+	for _, w := range s.writes {
+		if in, _ := change.SplitKey(w.key); namespace == "" || in == namespace {
+			only.writes = append(only.writes, w)
+		}
+	}
+	return only
+}
+
+// peer is a stream of a server that recovers together with others.
+type peer struct {
+	*server
+	name        string
+	leased      bool
+	local       bool
+	oneEtcd     bool
+	participant *Participant
+}
+
+func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bool) *peer {
+	p := &peer{server: s.in(namespace), name: name, leased: leased, local: local}
+	resource := change.Resource{Version: "v1", Plural: name, Namespaced: true}
+	p.participant = c.Join(change.NewStream(resource, namespace, "", ""), leased)
+	return p
+}
+
+// recover recovers a gap as a reflector does, and returns what is wrong with the result.
+func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error {
+	p.participant.Begin()
+	defer p.participant.End()
+	p.participant.SetLocal(p.local)
+	if err := p.participant.coordinator.OneEtcd(ctx, func(context.Context) (bool, error) { return p.oneEtcd, nil }); err != nil {
+		return err
+	}
+	if until := p.participant.CommonEnd(change.VersionOf(from)); common && until != 0 {
+		to = until
+	}
+	log, g := p.gap(from, to)
+	for key := range log.All() {
+		k, _ := log.Get(key)
+		p.participant.Claim(k.Version)
+	}
+	g.Leased, g.Namespaced, g.Parallel, g.Participant = p.leased, true, 2, p.participant
+	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
+	plan, incomplete, err := Recover(ctx, p.server, log, g)
+	got := told(plan)
+	if want := p.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
+		return fmt.Errorf("%s from %d to %d: recovered\n%s\n%v %s\nwant\n%s", p.name, from, to, strings.Join(got, "\n"), err, incomplete,
+			strings.Join(want, "\n"))
+	}
+	return nil
+}
+
+// Streams that recover at the same time, and learn from each other, find each what happened to it, whatever they claim: over two etcds
+// with the same numbers, with several streams of a resource, with claims of earlier tries and of watches before the gap.
+func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	for range 300 {
+		snapshotsSave(t, float64(random.IntN(3)))
+		c := NewCoordinator(slog.New(slog.DiscardHandler))
+		first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
+		for range 40 + random.IntN(60) {
+			first.write(4)
+			second.write(4)
+		}
+		oneEtcd := random.IntN(4) > 0
+		var peers []*peer
+		for i, s := range first.resources {
+			name, namespaces := fmt.Sprint("r", i), []string{""}
+			if random.IntN(3) == 0 {
+				namespaces = []string{"ns-0", "ns-1"}
+			}
+			for _, ns := range namespaces {
+				peers = append(peers, newPeer(c, s, name, ns, i == leasedResource, true))
+			}
+		}
+		for i, s := range second.resources {
+			peers = append(peers, newPeer(c, s, fmt.Sprint("other", i), "", i == leasedResource, false))
+		}
+		random.Shuffle(len(peers), func(i, j int) { peers[i], peers[j] = peers[j], peers[i] })
+		var wg sync.WaitGroup
+		failed := make(chan error, 3*len(peers))
+		for _, p := range peers {
+			p.oneEtcd = oneEtcd
+			tries, from, pause := 1+random.IntN(3), uint64(5+random.IntN(25)), time.Duration(random.IntN(3))*100*time.Microsecond
+			to, common := first.revision-uint64(random.IntN(5)), random.IntN(2) == 0
+			for _, w := range p.writes { // what its watch delivered before, also after a position that it has gone back to
+				if random.IntN(2) == 0 {
+					p.participant.Claim(change.VersionOf(w.revision))
+				}
+			}
+			wg.Go(func() {
+				time.Sleep(pause)
+				for range tries {
+					if err := p.recover(t.Context(), from, to, common); err != nil {
+						failed <- err
+					}
+				}
+			})
+		}
+		wg.Wait()
+		close(failed)
+		if err := <-failed; err != nil {
+			t.Fatalf("one etcd %v: %v", oneEtcd, err)
+		}
+	}
+}

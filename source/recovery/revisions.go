@@ -1,0 +1,108 @@
+package recovery
+
+import (
+	"maps"
+	"math/bits"
+	"slices"
+	"sync"
+)
+
+// revisions is a set of revisions, in pages of bits.
+type revisions struct {
+	limit int // how many pages it keeps, the newest; 0: all
+
+	mu    sync.Mutex
+	pages map[uint64]*page
+}
+
+// page has a bit for each of pageSize revisions.
+type page [pageSize / 64]uint64
+
+const pageSize = 4096
+
+func (x *revisions) add(revision uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n := revision / pageSize
+	p := x.pages[n]
+	if p == nil {
+		if x.limit > 0 && len(x.pages) >= x.limit {
+			oldest := slices.Min(slices.Collect(maps.Keys(x.pages)))
+			if n < oldest {
+				return
+			}
+			delete(x.pages, oldest)
+		}
+		if x.pages == nil {
+			x.pages = map[uint64]*page{}
+		}
+		p = &page{}
+		x.pages[n] = p
+	}
+	p[revision%pageSize/64] |= 1 << (revision % 64)
+}
+
+// addTo adds the revisions of a page to another page.
+func (x *revisions) addTo(into *page, n uint64) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p := x.pages[n]; p != nil {
+		for i := range p {
+			into[i] |= p[i]
+		}
+	}
+}
+
+// count returns how many revisions in (lo, hi] the set has.
+func (x *revisions) count(lo, hi uint64) (n int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for number, p := range x.pages {
+		n += p.count(number, lo, hi)
+	}
+	return n
+}
+
+// count returns how many revisions in (lo, hi] the page, number n, has.
+func (p *page) count(n, lo, hi uint64) (count int) {
+	for i, word := range p {
+		at := n*pageSize + uint64(i*64)
+		if at+63 <= lo || at > hi {
+			continue
+		}
+		if at <= lo {
+			word &= ^uint64(0) << (lo - at) << 1
+		}
+		if hi-at < 63 {
+			word &= ^uint64(0) >> (63 - (hi - at))
+		}
+		count += bits.OnesCount64(word)
+	}
+	return count
+}
+
+func (x *revisions) clear() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.pages = nil
+}
+
+// highestMissing returns the highest revision of the page, number n, that is at most this one and not in the page.
+func (p *page) highestMissing(n, revision uint64) (uint64, bool) {
+	for i, mask := int(revision%pageSize/64), ^uint64(0)>>(63-revision%64); i >= 0; i, mask = i-1, ^uint64(0) {
+		if missing := ^p[i] & mask; missing != 0 {
+			return n*pageSize + uint64(i*64+63-bits.LeadingZeros64(missing)), true
+		}
+	}
+	return 0, false
+}
+
+// lowestMissing returns the lowest revision of the page that is at least this one and not in the page.
+func (p *page) lowestMissing(n, revision uint64) (uint64, bool) {
+	for i, mask := int(revision%pageSize/64), ^uint64(0)<<(revision%64); i < len(p); i, mask = i+1, ^uint64(0) {
+		if missing := ^p[i] & mask; missing != 0 {
+			return n*pageSize + uint64(i*64+bits.TrailingZeros64(missing)), true
+		}
+	}
+	return 0, false
+}

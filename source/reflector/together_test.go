@@ -1,0 +1,136 @@
+package reflector_test
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// resourcesOf returns resources that kube-apiserver serves, of one group version.
+func resourcesOf(group, version, plurals string) (all []change.Resource) {
+	for _, plural := range strings.Fields(plurals) {
+		all = append(all, change.Resource{Group: group, Version: version, Plural: plural, Kind: plural, Namespaced: true})
+	}
+	return all
+}
+
+// togetherStream is one of the streams that recover together.
+type togetherStream struct {
+	resource change.Resource
+	gateway  *gateway
+	log      *ledger
+	from     int64
+}
+
+func startTogether(t *testing.T, k *servers.Kubernetes, resources []change.Resource) (streams []*togetherStream) {
+	t.Helper()
+	options := testOptions() // of all streams
+	options.PageSize = 500
+	for _, r := range resources {
+		s := &togetherStream{resource: r, gateway: newGateway(t, k.Config), log: newLedger()}
+		startStream(t, s.gateway.config(), change.NewStream(r, "", "", ""), options, s.log, &quietObserver{})
+		streams = append(streams, s)
+	}
+	for _, s := range streams {
+		s.log.awaitStarted(t)
+	}
+	return streams
+}
+
+// awaitRest waits until an API server that has started writes nothing more: nobody's stream has what it writes then.
+func awaitRest(t *testing.T, k *servers.Kubernetes) {
+	t.Helper()
+	for last, since := revision(t, k), time.Now(); time.Since(since) < 2*time.Second; time.Sleep(50 * time.Millisecond) {
+		if now := revision(t, k); now != last {
+			last, since = now, time.Now()
+		}
+	}
+}
+
+// An API server's restart makes all streams recover at once. What one of them finds, the others need not ask for: together they
+// ask for little more than the busiest one alone, which has to account for each revision. Each log is etcd's own history.
+func TestStreamsThatRecoverTogetherAskLittleMoreThanTheBusiest(t *testing.T) {
+	k, ctx := ownKubernetes(t, servers.KubernetesOptions{}), context.Background()
+	client := kubernetes.NewForConfigOrDie(k.Config)
+	resources := append([]change.Resource{configMaps, deployments, eventsResource},
+		resourcesOf("", "v1", "pods services secrets endpoints limitranges persistentvolumeclaims replicationcontrollers resourcequotas")...)
+	resources = append(resources, resourcesOf("apps", "v1", "daemonsets replicasets statefulsets controllerrevisions")...)
+	resources = append(resources, resourcesOf("batch", "v1", "jobs cronjobs")...)
+	resources = append(resources, resourcesOf("networking.k8s.io", "v1", "ingresses networkpolicies")...)
+	resources = append(resources, resourcesOf("rbac.authorization.k8s.io", "v1", "roles rolebindings")...)
+	resources = append(resources, resourcesOf("coordination.k8s.io", "v1", "leases")...)
+	awaitRest(t, k)
+	streams := startTogether(t, k, resources)
+	w := newWriter(t, k.Config, 21, []string{"default", "kube-public"})
+	w.names = 20
+	w.run(50) // while the positions of quiet streams stay
+	streams[0].log.awaitPosition(t, strconv.FormatInt(revision(t, k), 10))
+	for _, s := range streams {
+		s.gateway.hold()
+		s.from = position(s.log)
+	}
+	for i := range 20 {
+		w.run(20)
+		name := fmt.Sprint("d", i/4)
+		must[*corev1.Event](t)(client.CoreV1().Events("default").Create(ctx, event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))
+		switch deploy := client.AppsV1().Deployments("default"); i % 4 { // each lives and dies unseen
+		case 0:
+			must[*appsv1.Deployment](t)(deploy.Create(ctx, deployment(name, 1), metav1.CreateOptions{}))
+		case 1, 2:
+			must[*appsv1.Deployment](t)(deploy.Update(ctx, deployment(name, int32(1+i)), metav1.UpdateOptions{}))
+		default:
+			ok(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
+		}
+	}
+	to := strconv.FormatInt(revision(t, k), 10)
+	var released sync.WaitGroup
+	for _, s := range streams {
+		released.Go(func() { s.gateway.release(true) })
+	}
+	released.Wait()
+	total := 0
+	for _, s := range streams {
+		s.log.awaitPosition(t, to)
+		changes, controls := s.log.snapshot()
+		prefix := "/registry/" + s.resource.Plural + "/"
+		if s.resource == configMaps || s.resource == deployments || s.resource == eventsResource {
+			var want []string
+			for _, e := range must[[]servers.EtcdEvent](t)(k.EtcdHistory(ctx, prefix, s.from+1)) {
+				want = append(want, logged(e.Op, strings.TrimPrefix(e.Key, prefix), strconv.FormatInt(e.Revision, 10)))
+			}
+			var got []string
+			for _, line := range logSays(changes) {
+				if at, _ := strconv.ParseInt(line[strings.LastIndex(line, "@")+1:], 10, 64); at > s.from {
+					got = append(got, line)
+				}
+			}
+			equalLogs(t, got, want)
+		}
+		requests := 0
+		for _, g := range gaps(controls) {
+			if requests += g.Requests; !g.Complete {
+				t.Errorf("%s: %+v, want it complete", s.resource.ID(), g)
+			}
+		}
+		t.Logf("%-28s %3d requests, %d gaps, of them %d of the past", s.resource.ID(), requests, len(gaps(controls)), s.gateway.exact)
+		total += requests
+	}
+	from, _ := strconv.Atoi(string(gaps(streams[0].log.controls)[0].From))
+	if last, _ := strconv.Atoi(to); total > 2*(last-from) {
+		t.Errorf("%d streams made %d requests over %d revisions", len(streams), total, last-from)
+	} else {
+		t.Logf("%d streams made %d requests over %d revisions", len(streams), total, last-from)
+	}
+}
