@@ -39,9 +39,9 @@ type Reader interface {
 
 	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
 	Inventory(ctx context.Context, stream change.StreamID, visit func(Object) error) error
-	// Bodies gives the last emitted bodies of keys of one stream. A key that is unknown, or was stored without a body, is
-	// absent.
-	Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error)
+	// Bodies calls visit with the last emitted bodies of keys of one stream, in any order. A key that is unknown, or was stored
+	// without a body, is left out. A body is valid until visit returns.
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body Body) error) error
 }
 
 // Epochs is how an owner checks and raises its epoch.
@@ -72,8 +72,8 @@ type Object struct {
 	Key             string // change.ObjectKey
 	UID             string
 	ResourceVersion change.ResourceVersion
-	Body            []byte // nil where before-images are off
-	Lost            bool   // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
+	Body            Body // nil where before-images are off
+	Lost            bool // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
 }
 
 // Commit is one batch, as the store keeps it.

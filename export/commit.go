@@ -30,6 +30,7 @@ type committer struct {
 	reads        *readTracker
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
+	touched      touched       // by the batch
 
 	watermark    time.Duration                 // interval between the watermark records of a stream
 	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -41,8 +42,9 @@ type committer struct {
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
+	c.touched.read(batch)
 	if c.beforeImages != nil {
-		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch) })
+		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch, &c.touched) })
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
@@ -61,14 +63,15 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	}
 	failpoint.Hit(failpoint.Written)
 	written := time.Now()
-	move := func() error { return c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.beforeImages != nil)) }
+	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
+	move := func() error { return c.store.Commit(ctx, commit) }
 	if err := c.callCheckpoint("the checkpoint of", batch, move); err != nil {
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq
 	if c.beforeImages != nil {
-		c.beforeImages.committed(batch)
+		c.beforeImages.committed(commit.Streams)
 	}
 	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
 	return nil
@@ -118,50 +121,4 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 		}
 	}
 	return batch
-}
-
-// objectID is the place of an object: its stream, and its key there.
-type objectID struct {
-	stream change.StreamID
-	key    string
-}
-
-func objectOf(c *change.Change) objectID { return objectID{c.Stream.ID(), c.Key()} }
-
-// commitOf returns what a batch changes in the checkpoint: the last state of every key in it. It goes through the batch from
-// the end, so that the first change it finds of a key is the last one.
-func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	seen := make(map[objectID]struct{}, len(batch.Changes))
-	streams := map[change.StreamID]*checkpoint.StreamCommit{}
-	for i := len(batch.Changes) - 1; i >= 0; i-- {
-		c := &batch.Changes[i]
-		id := objectOf(c)
-		known := len(seen)
-		if seen[id] = struct{}{}; len(seen) == known {
-			continue
-		}
-		s := streams[id.stream]
-		if s == nil {
-			s = &checkpoint.StreamCommit{Stream: id.stream}
-			streams[id.stream] = s
-		}
-		addObject(s, id.key, c, bodies)
-	}
-	commit := checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets}
-	for _, s := range streams {
-		commit.Streams = append(commit.Streams, *s)
-	}
-	return commit
-}
-
-func addObject(s *checkpoint.StreamCommit, key string, c *change.Change, bodies bool) {
-	if c.Op == change.Delete {
-		s.Deletes = append(s.Deletes, key)
-		return
-	}
-	o := checkpoint.Object{Key: key, UID: c.UID, ResourceVersion: c.ResourceVersion}
-	if bodies {
-		o.Body = c.After
-	}
-	s.Upserts = append(s.Upserts, o)
 }

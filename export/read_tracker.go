@@ -51,8 +51,9 @@ func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 	return err
 }
 
-func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
-	found, err := r.store.Bodies(ctx, stream, keys)
+func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
+	err := r.store.Bodies(ctx, stream, keys, visit)
 	r.markRead()
-	return found, err
+	return err
 }

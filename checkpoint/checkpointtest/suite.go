@@ -45,6 +45,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the order of the inventory holds over pages", pages},
 		{"resourceVersions of any length", longVersions},
 		{"bodies come back as they were", bodies},
+		{"bodies of earlier versions are read", olderBodies},
 		{"offsets are merged", offsets},
 		{"history keeps the last of each second, and is pruned but for the newest", history},
 		{"history has all offsets, also of partitions that stood still, and after a prune", historyOffsets},

@@ -6,7 +6,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 	"kubecdc/internal/pgdb"
 )
 
@@ -44,7 +43,7 @@ var upsertColumns = []pgdb.Column[upsertRow]{
 	pgdb.TextColumn("upsert_uids", func(r upsertRow) string { return r.UID }),
 	pgdb.TextColumn("upsert_versions", func(r upsertRow) string { return string(r.ResourceVersion) }),
 	pgdb.ByteaColumn("upsert_bodies", func(r upsertRow) bool { return r.Body != nil },
-		func(dst []byte, r upsertRow) []byte { return compress.Append(dst, r.Body) }),
+		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body...) }),
 }
 
 // commitRows are the rows of one commit. They are used again and again, so that a commit allocates next to nothing.

@@ -9,7 +9,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 )
 
 // Commit is one transaction. It moves the slot first, since that tells whether the rest may go on.
@@ -91,8 +90,7 @@ func (t *transaction) upsert(s checkpoint.StreamCommit) error {
 		if o.Body == nil {
 			return []any{o.Key, o.UID, o.ResourceVersion, nil}
 		}
-		t.compressed = compress.Append(t.compressed[:0], o.Body)
-		return []any{o.Key, o.UID, o.ResourceVersion, t.compressed}
+		return []any{o.Key, o.UID, o.ResourceVersion, []byte(o.Body)}
 	})
 }
 
