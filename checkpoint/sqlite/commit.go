@@ -108,8 +108,12 @@ func (t *transaction) each(query string, stream change.StreamID, n int, args fun
 		return err
 	}
 	defer statement.Close()
+	row := context.WithoutCancel(t.ctx) // for one that may end, the driver starts a goroutine, a row at a time
 	for i := range n {
-		if _, err := statement.ExecContext(t.ctx, append([]any{id}, args(i)...)...); err != nil {
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := statement.ExecContext(row, append([]any{id}, args(i)...)...); err != nil {
 			return err
 		}
 	}
