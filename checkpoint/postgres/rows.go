@@ -65,6 +65,13 @@ func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 		p := &c.Positions[i]
 		r.positions.Add(positionRow{ids[p.Stream], p})
 	}
+	size := 0
+	for _, s := range c.Streams {
+		for i := range s.Upserts {
+			size += 4 + len(s.Upserts[i].Body)
+		}
+	}
+	r.upserts.Grow("upsert_bodies", size)
 	for _, s := range c.Streams {
 		id := ids[s.Stream]
 		for _, key := range s.Deletes {
