@@ -6,8 +6,8 @@ import (
 	"kubecdc/checkpoint/internal/compress"
 )
 
-// Body is an object's body, packed. It is packed once, when the object has changed. Stores keep it as it is; the next change of the
-// object has it as its before-image.
+// Body is an object's body, packed. It is packed once, when the object has changed. Stores keep it as it is; the next change of
+// the object has it as its before-image.
 type Body []byte
 
 var packBuffers = sync.Pool{New: func() any { return new([]byte) }}

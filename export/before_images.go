@@ -10,8 +10,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// beforeImages sets the before-images of changes. The bodies that were committed last are cached as the checkpoint has them,
-// packed, up to maxBytes; others are read from the checkpoint, in one query per stream and batch.
+// beforeImages sets the before-images of changes. The bodies that were written last are cached as the checkpoint has them,
+// packed, up to maxBytes, in the same memory as what is pending for the checkpoint; others are read from the checkpoint, in one
+// query per stream and batch.
 //
 // A body from the checkpoint passes the stream's redactor again. That changes nothing, unless the database has forgotten that
 // the body was redacted there.
@@ -30,10 +31,9 @@ func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID
 	return b
 }
 
-// attach sets Before of every update and delete in the batch, valid until the next attach. If a batch changes an object twice,
+// attach sets Before of every update and delete in the batch, valid until written is called. If a batch changes an object twice,
 // the second before-image is the after-image of the first change.
 func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
-	b.unpacked.reset()
 	missing := map[change.StreamID][]string{}
 	first := map[objectID]*change.Change{} // the changes that lack before-images
 	for i := range batch.Changes {
@@ -49,7 +49,13 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		}
 		body, ok := b.cache.Get(id)
 		if !ok {
+			body, ok = b.store.checkpoints.body(id)
+		}
+		if !ok {
 			missing[id.stream], first[id] = append(missing[id.stream], id.key), c
+			continue
+		}
+		if body == nil {
 			continue
 		}
 		var err error
@@ -66,7 +72,8 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 }
 
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
-func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []string, changes map[objectID]*change.Change) error {
+func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []string,
+	changes map[objectID]*change.Change) error {
 	redact := b.redactorFor(stream)
 	return b.store.Bodies(ctx, stream, keys, func(key string, packed checkpoint.Body) error {
 		body, err := b.unpacked.unpack(packed)
@@ -81,8 +88,9 @@ func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []
 	})
 }
 
-// committed caches the bodies of a durable batch.
-func (b *beforeImages) committed(streams []checkpoint.StreamCommit) {
+// written caches the bodies of a durable batch, and releases its before-images.
+func (b *beforeImages) written(streams []checkpoint.StreamCommit) {
+	b.unpacked.release()
 	for _, s := range streams {
 		for _, key := range s.Deletes {
 			b.cache.Remove(objectID{s.Stream, key})

@@ -19,14 +19,15 @@ import (
 //
 // Invariants (docs/design.md):
 //  1. The checkpoint moves only after the sink has the batch, and in one transaction.
-//  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has the batch before it.
+//  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
 	slot         int
 	epoch        int64
 	seq          uint64 // of the last batch
 	cluster      string
-	store        checkpoint.State
+	store        checkpoint.Epochs
+	checkpoints  *checkpointer
 	reads        *readTracker
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
@@ -50,10 +51,14 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		}
 	}
 	if c.reads.needsCheck() {
-		err := c.callCheckpoint("the check before", batch, func() error { return c.store.Check(ctx, c.slot, c.epoch, c.seq) })
+		check := func() error { return c.store.Check(ctx, c.slot, c.epoch, c.checkpoints.committed()) }
+		err := c.callCheckpoint("the check before", batch, check)
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
+	}
+	if err := c.checkpoints.failed(); err != nil {
+		return err // the checkpoint could not follow
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
@@ -62,19 +67,13 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		return dependency.Tag(dependency.Sink, err)
 	}
 	failpoint.Hit(failpoint.Written)
-	written := time.Now()
-	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
-	move := func() error { return c.store.Commit(ctx, commit) }
-	if err := c.callCheckpoint("the checkpoint of", batch, move); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
-	}
-	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq
+	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: time.Since(start)})
+	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
-		c.beforeImages.committed(commit.Streams)
+		c.beforeImages.written(commit.Streams)
 	}
-	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
-	return nil
+	return c.checkpoints.add(ctx, commit)
 }
 
 // write makes the batch durable in the sink.

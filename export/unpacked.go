@@ -1,47 +1,41 @@
 package export
 
-import "kubecdc/checkpoint"
+import (
+	"sync"
 
-// unpacked has the memory of a batch's before-images, which is used again for each batch.
-type unpacked struct {
-	blocks [][]byte
-	used   int // blocks
-	left   []byte
-}
-
-// Before-images of objects that are larger than half a block get memory of their own. More than maxBlocks are not kept: a
-// batch of 4 MiB has as much of before-images.
-const (
-	blockBytes = 128 << 10
-	maxBlocks  = 32
+	"kubecdc/checkpoint"
 )
 
-// reset makes the memory free for the next batch.
-func (u *unpacked) reset() {
-	if len(u.blocks) > maxBlocks {
-		u.blocks = u.blocks[:maxBlocks:maxBlocks]
-	}
-	u.used, u.left = 0, nil
+// unpacked has the before-images of a batch, in blocks that the next batch uses again.
+type unpacked struct {
+	blocks []*block
+	left   []byte // of the last block
 }
 
-// unpack gives a body, which is valid until reset.
-func (u *unpacked) unpack(b checkpoint.Body) ([]byte, error) {
-	n := b.UnpackedLen()
-	if n > blockBytes/2 {
-		return b.Unpack(nil)
+// A before-image that takes more than half a block gets memory of its own.
+type block [128 << 10]byte
+
+var blockPool = sync.Pool{New: func() any { return new(block) }}
+
+// release gives the blocks back.
+func (u *unpacked) release() {
+	for _, b := range u.blocks {
+		blockPool.Put(b)
+	}
+	u.blocks, u.left = u.blocks[:0], nil
+}
+
+// unpack gives a body, which is valid until release.
+func (u *unpacked) unpack(packed checkpoint.Body) ([]byte, error) {
+	n := packed.UnpackedLen()
+	if n > len(block{})/2 {
+		return packed.Unpack(nil)
 	}
 	if n > len(u.left) {
-		u.nextBlock()
+		b := blockPool.Get().(*block)
+		u.blocks, u.left = append(u.blocks, b), b[:]
 	}
-	body, err := b.Unpack(u.left[:0:n])
+	body, err := packed.Unpack(u.left[:0:n])
 	u.left = u.left[n:]
 	return body, err
-}
-
-func (u *unpacked) nextBlock() {
-	if u.used == len(u.blocks) {
-		u.blocks = append(u.blocks, make([]byte, blockBytes))
-	}
-	u.left = u.blocks[u.used]
-	u.used++
 }

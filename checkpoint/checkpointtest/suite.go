@@ -61,6 +61,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a stream that was removed is forgotten", removed},
 		{"a stream that is not selected keeps its position and objects until it is forgotten", deselected},
 		{"a stream without a position is known by its objects", brokenOff},
+		{"one commit may hold several batches", severalBatches},
 		{"an epoch is raised above another", raiseEpoch},
 		{"a slot is new until it is known what the log has", newUntilKnown},
 		{"a slot is rebuilt page by page", rebuildSlot},

@@ -40,10 +40,10 @@ func (t *transaction) moveObjects(streams []checkpoint.StreamCommit) error {
 // moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
 func (t *transaction) moveSlot(c checkpoint.Commit) error {
 	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2), pages = null
-		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?1 - 1 returning offsets`
+		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?6 returning offsets`
 	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
 	var offsets string
-	err := t.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch).Scan(&offsets)
+	err := t.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch, int64(c.After())).Scan(&offsets)
 	if errors.Is(err, sql.ErrNoRows) {
 		return notOwned(t.ctx, t, t.cluster, c.Slot, c.Epoch)
 	}
