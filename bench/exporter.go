@@ -77,21 +77,25 @@ func (e *exporter) close() {
 // awaitPositions waits until so many streams are checkpointed at the version or after it. All before it is in the log
 // first, so the exporter itself is asked only then.
 func (e *exporter) awaitPositions(ctx context.Context, streams int, version uint64) error {
-	for e.progress.reached(version) < streams || e.metric("kubecdc_buffer_changes") > 0 {
+	poll := 5 * time.Millisecond
+	for e.progress.reached(version) < streams || e.metric("kubecdc_buffer_changes", "kubecdc_checkpoint_pending_objects") > 0 {
+		if e.progress.reached(version) >= streams {
+			poll = 100 * time.Millisecond // it costs the exporter CPU
+		}
 		if _, err := e.usage(); err != nil {
 			return err
 		}
 		select {
 		case <-ctx.Done():
 			return e.failed(fmt.Sprintf("has %d of %d streams at resourceVersion %d", e.progress.reached(version), streams, version))
-		case <-time.After(5 * time.Millisecond):
+		case <-time.After(poll):
 		}
 	}
 	return nil
 }
 
-// metric adds up the series of a metric; 0 when there is no answer.
-func (e *exporter) metric(name string) (sum float64) {
+// metric adds up the series of metrics; 0 when there is no answer.
+func (e *exporter) metric(names ...string) (sum float64) {
 	response, err := http.Get("http://" + e.listen + "/metrics")
 	if err != nil {
 		return 0
@@ -99,7 +103,8 @@ func (e *exporter) metric(name string) (sum float64) {
 	defer response.Body.Close()
 	for s := bufio.NewScanner(response.Body); s.Scan(); {
 		series, value, _ := strings.Cut(s.Text(), " ")
-		if series == name || strings.HasPrefix(series, name+"{") {
+		metric, _, _ := strings.Cut(series, "{")
+		if slices.Contains(names, metric) {
 			n, _ := strconv.ParseFloat(value, 64)
 			sum += n
 		}

@@ -29,7 +29,8 @@ func (o Op) String() string { return string([]byte{byte(o)}) }
 // Change is one transition of one object.
 //
 // Before and After are the API server's own JSON bytes, with kind and apiVersion. They are shared and must not be modified.
-// After is nil for Delete. Before is nil for Create and Read, and if before-images are off.
+// After is nil for Delete. Before is nil for Create and Read, and if before-images are off; it is valid until the batch is
+// written.
 type Change struct {
 	Stream          *Stream
 	Op              Op

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"context"
 
 	"kubecdc/change"
@@ -39,9 +40,9 @@ type Reader interface {
 
 	// Inventory calls visit for every live object of the stream, without its body, ordered bytewise by key.
 	Inventory(ctx context.Context, stream change.StreamID, visit func(Object) error) error
-	// Bodies gives the last emitted bodies of keys of one stream. A key that is unknown, or was stored without a body, is
-	// absent.
-	Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error)
+	// Bodies calls visit with the last emitted bodies of keys of one stream, in any order. A key that is unknown, or was stored
+	// without a body, is left out. A body is valid until visit returns.
+	Bodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body Body) error) error
 }
 
 // Epochs is how an owner checks and raises its epoch.
@@ -72,21 +73,25 @@ type Object struct {
 	Key             string // change.ObjectKey
 	UID             string
 	ResourceVersion change.ResourceVersion
-	Body            []byte // nil where before-images are off
-	Lost            bool   // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
+	Body            Body // nil where before-images are off
+	Lost            bool // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
 }
 
-// Commit is one batch, as the store keeps it.
+// Commit is one batch, or several that follow each other, as the store keeps them.
 type Commit struct {
 	Slot      int
 	Epoch     int64
-	Seq       uint64 // must follow the slot's; ErrBehind if it does not
+	First     uint64 // the first batch, which must follow the slot's last one; ErrBehind if it does not. 0: there is one, Seq
+	Seq       uint64 // the last batch
 	Positions []change.Position
 	Offsets   change.Offsets // merged into the slot's
 	Streams   []StreamCommit
 }
 
-// StreamCommit is what a batch does to one stream's inventory. A key stands in at most one of the two lists.
+// After is the batch that the slot must be at.
+func (c *Commit) After() uint64 { return cmp.Or(c.First, c.Seq) - 1 }
+
+// StreamCommit is what a commit does to one stream's inventory. A key stands in at most one of the two lists.
 type StreamCommit struct {
 	Stream  change.StreamID
 	Upserts []Object

@@ -77,6 +77,7 @@ type Kafka struct {
 type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
 	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with the password for a Postgres checkpoint, instead of one in the URL. It is read at each connect, so the password can be rotated without a restart." example:"/etc/kubecdc/checkpoint-password"`
+	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log while changes come, if the sink is Kafka. After a crash the changes of up to this time are read back from Kafka. 0s: with each batch, as it always is with other sinks."`
 	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept. The exporter needs only the newest entry; the others are for your own queries."`
 }
 

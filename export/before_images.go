@@ -1,110 +1,115 @@
 package export
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 )
 
-// beforeImages sets the before-images of changes. The most recently committed bodies are cached, up to maxBytes; others are
-// read from the checkpoint, in one query per stream and batch.
+// beforeImages sets the before-images of changes. The bodies that were written last are cached as the checkpoint has them,
+// packed, up to maxBytes, in the same memory as what is pending for the checkpoint; others are read from the checkpoint, in one
+// query per stream and batch.
 //
 // A body from the checkpoint passes the stream's redactor again. That changes nothing, unless the database has forgotten that
 // the body was redacted there.
 type beforeImages struct {
 	store       *readTracker
 	redactorFor func(stream change.StreamID) bodyRedactor
-	cache       *simplelru.LRU[objectID, []byte]
+	cache       *simplelru.LRU[objectID, checkpoint.Body]
 	bytes       int64
 	maxBytes    int64
+	unpacked    unpacked
 }
 
 func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID) bodyRedactor, maxBytes int64) *beforeImages {
 	b := &beforeImages{store: store, redactorFor: redactorFor, maxBytes: maxBytes}
-	b.cache, _ = simplelru.NewLRU(1<<20, func(id objectID, body []byte) { b.bytes -= cacheSize(id, body) })
+	b.cache, _ = simplelru.NewLRU(1<<20, func(id objectID, body checkpoint.Body) { b.bytes -= cacheSize(id, body) })
 	return b
 }
 
-// attach sets Before of every update and delete in the batch. If a batch changes an object twice, the second before-image is
-// the after-image of the first change.
-func (b *beforeImages) attach(ctx context.Context, batch *change.Batch) error {
-	bodies, err := b.load(ctx, batch)
-	if err != nil {
-		return err
-	}
+// attach sets Before of every update and delete in the batch, valid until written is called. If a batch changes an object twice,
+// the second before-image is the after-image of the first change.
+func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
+	missing := map[change.StreamID][]string{}
+	first := map[objectID]*change.Change{} // the changes that lack before-images
 	for i := range batch.Changes {
-		c := &batch.Changes[i]
-		id := objectOf(c)
-		if c.Op == change.Update || c.Op == change.Delete {
-			c.Before = bodies[id]
+		c, id := &batch.Changes[i], objects.ids[i]
+		if c.Op != change.Update && c.Op != change.Delete {
+			continue
 		}
-		if c.Op == change.Delete {
-			delete(bodies, id)
-		} else {
-			bodies[id] = c.After
+		if before := objects.before[i]; before >= 0 {
+			if batch.Changes[before].Op != change.Delete {
+				c.Before = batch.Changes[before].After
+			}
+			continue
+		}
+		body, ok := b.cache.Get(id)
+		if !ok {
+			body, ok = b.store.checkpoints.body(id)
+		}
+		if !ok {
+			missing[id.stream], first[id] = append(missing[id.stream], id.key), c
+			continue
+		}
+		if body == nil {
+			continue
+		}
+		var err error
+		if c.Before, err = b.unpacked.unpack(body); err != nil {
+			return err
+		}
+	}
+	for stream, keys := range missing {
+		if err := b.load(ctx, stream, keys, first); err != nil {
+			return fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
 		}
 	}
 	return nil
 }
 
-// load returns the bodies before the batch.
-func (b *beforeImages) load(ctx context.Context, batch *change.Batch) (map[objectID][]byte, error) {
-	bodies := map[objectID][]byte{}
-	missing := map[change.StreamID][]string{} // stream → keys
-	seen := map[objectID]bool{}
-	for i := range batch.Changes {
-		c := &batch.Changes[i]
-		id := objectOf(c)
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		if c.Op == change.Create || c.Op == change.Read {
-			continue
-		}
-		if body, ok := b.cache.Get(id); ok {
-			bodies[id] = body
-		} else {
-			missing[id.stream] = append(missing[id.stream], id.key)
-		}
-	}
-	for stream, keys := range missing {
-		found, err := b.store.Bodies(ctx, stream, keys)
+// load reads the bodies of objects from the checkpoint, and sets Before of their changes.
+func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []string,
+	changes map[objectID]*change.Change) error {
+	redact := b.redactorFor(stream)
+	return b.store.Bodies(ctx, stream, keys, func(key string, packed checkpoint.Body) error {
+		body, err := b.unpacked.unpack(packed)
 		if err != nil {
-			return nil, fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
+			return err
 		}
-		redact := b.redactorFor(stream)
-		for key, body := range found {
-			if redact != nil {
-				body = redact(key, body)
-			}
-			bodies[objectID{stream, key}] = body
+		if redact != nil {
+			body = redact(key, body)
 		}
-	}
-	return bodies, nil
+		changes[objectID{stream, key}].Before = body
+		return nil
+	})
 }
 
-// committed caches the bodies of a durable batch. It copies them, because a body shares memory with what was read with it.
-func (b *beforeImages) committed(batch *change.Batch) {
-	for i := range batch.Changes {
-		c := &batch.Changes[i]
-		id := objectOf(c)
-		b.cache.Remove(id)
-		if c.Op == change.Delete {
-			continue
+// written caches the bodies of a durable batch, and releases its before-images.
+func (b *beforeImages) written(streams []checkpoint.StreamCommit) {
+	b.unpacked.release()
+	for _, s := range streams {
+		for _, key := range s.Deletes {
+			b.cache.Remove(objectID{s.Stream, key})
 		}
-		b.bytes += cacheSize(id, c.After)
-		b.cache.Add(id, bytes.Clone(c.After))
+		for i := range s.Upserts {
+			o := &s.Upserts[i]
+			id := objectID{s.Stream, o.Key}
+			b.cache.Remove(id)
+			if o.Body != nil {
+				b.cache.Add(id, o.Body)
+				b.bytes += cacheSize(id, o.Body)
+			}
+		}
 	}
 	for b.bytes > b.maxBytes && b.cache.Len() > 0 {
 		b.cache.RemoveOldest()
 	}
 }
 
-func cacheSize(id objectID, body []byte) int64 {
+func cacheSize(id objectID, body checkpoint.Body) int64 {
 	return int64(len(id.stream) + len(id.key) + len(body))
 }

@@ -19,17 +19,19 @@ import (
 //
 // Invariants (docs/design.md):
 //  1. The checkpoint moves only after the sink has the batch, and in one transaction.
-//  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has the batch before it.
+//  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
 	slot         int
 	epoch        int64
 	seq          uint64 // of the last batch
 	cluster      string
-	store        checkpoint.State
+	store        checkpoint.Epochs
+	checkpoints  *checkpointer
 	reads        *readTracker
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
+	touched      touched       // by the batch
 
 	watermark    time.Duration                 // interval between the watermark records of a stream
 	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -41,17 +43,22 @@ type committer struct {
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
 	batch := c.prepare(b)
+	c.touched.read(batch)
 	if c.beforeImages != nil {
-		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch) })
+		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch, &c.touched) })
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}
 	if c.reads.needsCheck() {
-		err := c.callCheckpoint("the check before", batch, func() error { return c.store.Check(ctx, c.slot, c.epoch, c.seq) })
+		check := func() error { return c.store.Check(ctx, c.slot, c.epoch, c.checkpoints.committed()) }
+		err := c.callCheckpoint("the check before", batch, check)
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
+	}
+	if err := c.checkpoints.failed(); err != nil {
+		return err // the checkpoint could not follow
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
@@ -60,18 +67,13 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		return dependency.Tag(dependency.Sink, err)
 	}
 	failpoint.Hit(failpoint.Written)
-	written := time.Now()
-	move := func() error { return c.store.Commit(ctx, commitOf(batch, c.epoch, offsets, c.beforeImages != nil)) }
-	if err := c.callCheckpoint("the checkpoint of", batch, move); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
-	}
-	failpoint.Hit(failpoint.Committed)
 	c.seq = batch.Seq
+	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: time.Since(start)})
+	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
-		c.beforeImages.committed(batch)
+		c.beforeImages.written(commit.Streams)
 	}
-	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: written.Sub(start), Checkpoint: time.Since(written)})
-	return nil
+	return c.checkpoints.add(ctx, commit)
 }
 
 // write makes the batch durable in the sink.
@@ -118,50 +120,4 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 		}
 	}
 	return batch
-}
-
-// objectID is the place of an object: its stream, and its key there.
-type objectID struct {
-	stream change.StreamID
-	key    string
-}
-
-func objectOf(c *change.Change) objectID { return objectID{c.Stream.ID(), c.Key()} }
-
-// commitOf returns what a batch changes in the checkpoint: the last state of every key in it. It goes through the batch from
-// the end, so that the first change it finds of a key is the last one.
-func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	seen := make(map[objectID]struct{}, len(batch.Changes))
-	streams := map[change.StreamID]*checkpoint.StreamCommit{}
-	for i := len(batch.Changes) - 1; i >= 0; i-- {
-		c := &batch.Changes[i]
-		id := objectOf(c)
-		known := len(seen)
-		if seen[id] = struct{}{}; len(seen) == known {
-			continue
-		}
-		s := streams[id.stream]
-		if s == nil {
-			s = &checkpoint.StreamCommit{Stream: id.stream}
-			streams[id.stream] = s
-		}
-		addObject(s, id.key, c, bodies)
-	}
-	commit := checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets}
-	for _, s := range streams {
-		commit.Streams = append(commit.Streams, *s)
-	}
-	return commit
-}
-
-func addObject(s *checkpoint.StreamCommit, key string, c *change.Change, bodies bool) {
-	if c.Op == change.Delete {
-		s.Deletes = append(s.Deletes, key)
-		return
-	}
-	o := checkpoint.Object{Key: key, UID: c.UID, ResourceVersion: c.ResourceVersion}
-	if bodies {
-		o.Body = c.After
-	}
-	s.Upserts = append(s.Upserts, o)
 }

@@ -35,17 +35,21 @@ type Config struct {
 	FieldSelector string
 	Before        bool // write before-images, and store bodies in the inventory
 
-	Slots            int
-	Owner            string // name of this process in the leases
-	LeaseDuration    time.Duration
-	Limits           batching.Limits
-	BufferChanges    int
-	BufferBytes      int64
-	BodyCacheBytes   int64
-	DiscoveryPoll    time.Duration
-	HistoryRetention time.Duration
-	ShutdownTimeout  time.Duration
-	Source           reflector.Options
+	Slots          int
+	Owner          string // name of this process in the leases
+	LeaseDuration  time.Duration
+	Limits         batching.Limits
+	BufferChanges  int
+	BufferBytes    int64
+	BodyCacheBytes int64 // of packed bodies; what is pending for the checkpoint shares their memory
+	// CheckpointInterval is how often the checkpoint follows the log; 0: with each batch, as it must where the log can't be read
+	// back.
+	CheckpointInterval time.Duration
+	CheckpointBytes    int64 // of one commit of the checkpoint: it does not wait for the interval when it has come to so many
+	DiscoveryPoll      time.Duration
+	HistoryRetention   time.Duration
+	ShutdownTimeout    time.Duration
+	Source             reflector.Options
 }
 
 // Parts are what the exporter works with.

@@ -28,17 +28,23 @@ type Observer interface {
 	// RollingForward gives the batch that a slot's checkpoint was rolled forward to, and the last one of the log; last is 0
 	// when rolling forward has ended.
 	RollingForward(slot int, batch, last uint64)
-	// Buffering gives a function that returns how many items and bytes a slot has read that are not durable yet; nil when the
-	// session has ended.
-	Buffering(slot int, pending func() (items, bytes int64))
-	// Committed is called for every batch that is durable and checkpointed.
+	// Buffering gives a function that returns what a slot has in memory; nil when the session has ended.
+	Buffering(slot int, fill func() Fill)
+	// Committed is called for every batch that is durable.
 	Committed(c Committed)
+	// Checkpointed is called after every commit of the checkpoint, which may be of several batches, with the time that it took.
+	Checkpointed(slot int, took time.Duration)
+}
+
+// Fill is what a slot has in memory.
+type Fill struct {
+	Changes, Bytes int64 // of what was read and is not durable yet
+	Pending        int64 // objects whose last state is in the log and not yet in the checkpoint
 }
 
 // Committed is a committed batch, and what its commit took.
 type Committed struct {
-	Batch      *change.Batch
-	Bytes      int
-	Sink       time.Duration // until the sink had it
-	Checkpoint time.Duration // from then on until the checkpoint had it
+	Batch *change.Batch
+	Bytes int
+	Sink  time.Duration // until the sink had it
 }

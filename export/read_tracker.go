@@ -12,11 +12,16 @@ import (
 // readTracker passes a session's reads on to the checkpoint store, and remembers that there were reads. A database that has
 // crashed, or failed over, may have forgotten batches that are in the log. A read then returns state that is older than the
 // log, and what follows from it (inferred changes, before-images) must not be written. So after the last read the committer
-// checks that the store still has the last batch. A later commit can't hide that a batch was forgotten, since each commit
-// must follow the one before.
+// checks that the store still has the last batch that it has acknowledged. A later commit can't hide that a batch was forgotten,
+// since each commit must follow the one before.
+//
+// The store may be behind the log: before positions and inventory are read, it is brought up to it. For bodies, beforeImages asks
+// the checkpointer first.
 type readTracker struct {
-	store     checkpoint.Reader
-	unchecked atomic.Bool // the store was read since the last check
+	store       checkpoint.Reader
+	checkpoints *checkpointer
+	writing     context.Context // of the session's commits
+	unchecked   atomic.Bool     // the store was read since the last check
 }
 
 // markRead is called after each read, and before the result is used.
@@ -30,12 +35,18 @@ func (r *readTracker) markRead() {
 func (r *readTracker) needsCheck() bool { return r.unchecked.Load() && r.unchecked.Swap(false) }
 
 func (r *readTracker) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
+	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
+		return change.Position{}, false, err
+	}
 	p, ok, err := r.store.Position(ctx, stream)
 	r.markRead()
 	return p, ok, dependency.Tag(dependency.Checkpoint, err)
 }
 
 func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
+	if err := r.follow(true); err != nil {
+		return nil, err
+	}
 	all, err := r.store.Streams(ctx)
 	r.markRead()
 	return all, dependency.Tag(dependency.Checkpoint, err)
@@ -43,6 +54,9 @@ func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
 
 func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 	visit func(key, uid string, version change.ResourceVersion, lost bool) error) error {
+	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
+		return err
+	}
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.markRead()
 		return visit(o.Key, o.UID, o.ResourceVersion, o.Lost)
@@ -51,8 +65,19 @@ func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 	return err
 }
 
-func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
-	found, err := r.store.Bodies(ctx, stream, keys)
+// follow brings the checkpoint up to the log, if that is needed. The session's writing context limits it, not the reader's: a
+// commit that is broken off ends the session.
+func (r *readTracker) follow(needed bool) error {
+	if !needed {
+		return nil
+	}
+	return r.checkpoints.flush(r.writing)
+}
+
+// Bodies reads bodies of objects of which nothing is pending.
+func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
+	err := r.store.Bodies(ctx, stream, keys, visit)
 	r.markRead()
-	return found, err
+	return err
 }

@@ -1,11 +1,13 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -42,10 +44,12 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 
 // committerAt is a committer of epoch 1 after the given batch, without cached bodies.
 func committerAt(store checkpoint.Store, seq uint64) *committer {
-	reads := &readTracker{store: store}
-	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, reads: reads, log: &logged{},
+	watchdog := dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler))
+	checkpoints := newCheckpointer(0, 1, seq, store, quiet{}, watchdog)
+	reads := &readTracker{store: store, checkpoints: checkpoints, writing: context.Background()}
+	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, checkpoints: checkpoints, reads: reads, log: &logged{},
 		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), observer: quiet{}, watermarks: map[change.StreamID]time.Time{},
-		watchdog:     dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)),
+		watchdog:     watchdog,
 		reachability: ownership.NewReachability(time.Minute, nil)}
 }
 
@@ -63,13 +67,20 @@ type logged struct {
 }
 
 func (l *logged) Write(_ context.Context, b *change.Batch) (change.Offsets, error) {
-	l.batches = append(l.batches, b)
+	kept := *b
+	kept.Changes = slices.Clone(b.Changes)
+	for i := range kept.Changes {
+		kept.Changes[i].Before = bytes.Clone(kept.Changes[i].Before) // it is valid only until Write returns
+	}
+	l.batches = append(l.batches, &kept)
 	return change.Offsets{}, nil
 }
 
 type quiet struct{ Observer }
 
-func (quiet) Committed(Committed) {}
+func (quiet) Committed(Committed)             {}
+func (quiet) Checkpointed(int, time.Duration) {}
+func (quiet) Stalled(string, error)           {}
 
 // A batch that depends on a read is not written if the store has forgotten the batch before it.
 func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
@@ -112,7 +123,7 @@ func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 
 // One check follows each read. Live changes, which read nothing, need none.
 func TestEachReadIsCheckedOnce(t *testing.T) {
-	r := &readTracker{store: storeAt(t, 1)}
+	r := committerAt(storeAt(t, 1), 1).reads
 	if r.needsCheck() {
 		t.Error("a check is needed before any read")
 	}

@@ -129,6 +129,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
 	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
-	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took, Checkpoint: time.Since(started) - took})
+	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took})
+	s.parts.Observer.Checkpointed(s.number, time.Since(started)-took)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/export/batching"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
@@ -30,7 +31,7 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 func storePlain(t *testing.T, store checkpoint.Store, seq uint64) {
 	t.Helper()
 	err := store.Commit(t.Context(), checkpoint.Commit{Epoch: 1, Seq: seq, Streams: []checkpoint.StreamCommit{{Stream: secrets.ID(),
-		Upserts: []checkpoint.Object{{Key: "ns/a", UID: "u", ResourceVersion: "1", Body: []byte(plainSecret)}}}}})
+		Upserts: []checkpoint.Object{{Key: "ns/a", UID: "u", ResourceVersion: "1", Body: checkpoint.Pack([]byte(plainSecret))}}}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,11 +39,7 @@ func storePlain(t *testing.T, store checkpoint.Store, seq uint64) {
 
 func storedBody(t *testing.T, store checkpoint.Store) string {
 	t.Helper()
-	found, err := store.Bodies(t.Context(), secrets.ID(), []string{"ns/a"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(found["ns/a"])
+	return checkpointtest.Bodies(t, store, secrets.ID(), "ns/a")["ns/a"]
 }
 
 // Of a stream that is no longer exported, the checkpoint stores only metadata. When redaction is switched off again, redacted

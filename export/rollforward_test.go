@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
@@ -55,9 +56,9 @@ func TestAnInterruptedRollForwardEndsAtABatch(t *testing.T) {
 			if want := uint64(test.at); state.Seq != want || state.Offsets["pods"][0] != int64(want)-1 {
 				t.Errorf("the session goes on from batch %d, offsets %v; want batch %d", state.Seq, state.Offsets, want)
 			}
-			bodies, err := store.Bodies(t.Context(), "pods", []string{"ns/a"})
-			if want := fmt.Sprintf(`"after batch %d"`, test.at-1); err != nil || test.at > 1 && string(bodies["ns/a"]) != want {
-				t.Errorf("the checkpoint has %s, %v; want %s", bodies["ns/a"], err, want)
+			body := checkpointtest.Bodies(t, store, "pods", "ns/a")["ns/a"]
+			if want := fmt.Sprintf(`"after batch %d"`, test.at-1); test.at > 1 && body != want {
+				t.Errorf("the checkpoint has %s, want %s", body, want)
 			}
 		})
 	}

@@ -156,9 +156,14 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	})()
 
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
-	s.parts.Observer.Buffering(s.number, q.Pending)
+	checkpoints := s.newCheckpointer(state)
+	s.parts.Observer.Buffering(s.number, func() (f Fill) {
+		f.Changes, f.Bytes = q.Pending()
+		f.Pending = checkpoints.objects()
+		return f
+	})
 	defer s.parts.Observer.Buffering(s.number, nil)
-	reads := &readTracker{store: s.parts.Store}
+	reads := &readTracker{store: s.parts.Store, checkpoints: checkpoints, writing: writing}
 	streams := newStreams(s, q, reads, rules, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
@@ -168,12 +173,39 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		close(stopped)
 	}()
 
+	followed := make(chan struct{})
+	go func() {
+		checkpoints.run(writing, stopReading)
+		close(followed)
+	}()
 	err := s.commitAll(writing, state, log, reads, q, stopped)
+	err = s.finishCheckpoint(writing, checkpoints, err)
 	stopReading(err)
 	stopWriting(err)
 	<-stopped
+	<-followed
 	if err == nil && parent.Err() == nil {
 		err = context.Cause(reading)
+	}
+	return err
+}
+
+func (s *slot) newCheckpointer(state checkpoint.SlotState) *checkpointer {
+	c := newCheckpointer(s.number, state.Epoch, state.Seq, s.parts.Store, s.parts.Observer, s.parts.watchdog)
+	c.interval, c.maxBytes = s.config.CheckpointInterval, s.config.CheckpointBytes
+	return c
+}
+
+// finishCheckpoint commits what is pending when a session ends. It does so after an error too, since the log has it: otherwise
+// the next session would read it back, which takes longer, and which a sink that has just refused a topic may refuse too.
+func (s *slot) finishCheckpoint(ctx context.Context, checkpoints *checkpointer, err error) error {
+	if err == nil {
+		return checkpoints.flush(ctx)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	if flushErr := checkpoints.flush(ctx); flushErr != nil {
+		s.logger.Debug("failed to commit what was pending for the checkpoint; the next session reads it back", "error", flushErr)
 	}
 	return err
 }
@@ -185,7 +217,7 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
-		store: s.parts.Store, reads: reads, log: log, observer: s.parts.Observer,
+		store: s.parts.Store, checkpoints: reads.checkpoints, reads: reads, log: log, observer: s.parts.Observer,
 		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
 	if s.config.Before {

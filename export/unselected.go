@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
@@ -118,13 +119,16 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	}
 	namespace, _ := change.SplitKey(first)
 	r.Namespaced = namespace != ""
-	bodies, err := st.reads.Bodies(ctx, s.ID(), []string{first})
+	var object struct{ APIVersion, Kind string }
+	err = st.reads.Bodies(ctx, s.ID(), []string{first}, func(_ string, packed checkpoint.Body) error {
+		body, err := packed.Unpack(nil)
+		if err == nil {
+			_ = json.Unmarshal(body, &object) // it stays empty, as of an object without a body
+		}
+		return err
+	})
 	if err != nil {
 		return r, dependency.Tag(dependency.Checkpoint, err)
-	}
-	var object struct{ APIVersion, Kind string }
-	if body := bodies[first]; body == nil || json.Unmarshal(body, &object) != nil {
-		return r, nil
 	}
 	if group, version, ok := strings.Cut(object.APIVersion, "/"); ok && group == r.Group {
 		r.Version, r.Kind = version, object.Kind

@@ -5,14 +5,16 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"kubecdc/export"
 )
 
 // bufferCollector reads each slot's buffer when metrics are scraped, so that slots need not update a gauge for every change.
 type bufferCollector struct {
-	changes, bytes *prometheus.Desc
+	changes, bytes, pending *prometheus.Desc
 
 	mu    sync.Mutex
-	slots map[int]func() (items, bytes int64)
+	slots map[int]func() export.Fill
 }
 
 func newBufferCollector() *bufferCollector {
@@ -22,33 +24,36 @@ func newBufferCollector() *bufferCollector {
 	return &bufferCollector{
 		changes: desc("buffer_changes", "Changes and control records that were read and are not durable yet."),
 		bytes:   desc("buffer_bytes", "Bytes of the changes that were read and are not durable yet."),
-		slots:   map[int]func() (int64, int64){},
+		pending: desc("checkpoint_pending_objects", "Objects whose last state is in the log and not yet in the checkpoint."),
+		slots:   map[int]func() export.Fill{},
 	}
 }
 
-// set registers the function that returns the slot's buffer; nil removes the slot.
-func (b *bufferCollector) set(slot int, pending func() (items, bytes int64)) {
+// set registers the function that returns what the slot has in memory; nil removes the slot.
+func (b *bufferCollector) set(slot int, fill func() export.Fill) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if pending == nil {
+	if fill == nil {
 		delete(b.slots, slot)
 		return
 	}
-	b.slots[slot] = pending
+	b.slots[slot] = fill
 }
 
 func (b *bufferCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- b.changes
 	ch <- b.bytes
+	ch <- b.pending
 }
 
 func (b *bufferCollector) Collect(ch chan<- prometheus.Metric) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for slot, pending := range b.slots {
-		items, bytes := pending()
+	for slot, fill := range b.slots {
+		f := fill()
 		name := strconv.Itoa(slot)
-		ch <- prometheus.MustNewConstMetric(b.changes, prometheus.GaugeValue, float64(items), name)
-		ch <- prometheus.MustNewConstMetric(b.bytes, prometheus.GaugeValue, float64(bytes), name)
+		ch <- prometheus.MustNewConstMetric(b.changes, prometheus.GaugeValue, float64(f.Changes), name)
+		ch <- prometheus.MustNewConstMetric(b.bytes, prometheus.GaugeValue, float64(f.Bytes), name)
+		ch <- prometheus.MustNewConstMetric(b.pending, prometheus.GaugeValue, float64(f.Pending), name)
 	}
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"maps"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/export"
@@ -89,7 +90,6 @@ func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
 func (e *Exporter) Committed(c export.Committed) {
 	e.Metrics.Batch(c.Batch)
 	e.Metrics.Commit(StageSink, c.Sink)
-	e.Metrics.Commit(StageCheckpoint, c.Checkpoint)
 	for _, p := range c.Batch.Positions {
 		e.Metrics.Position(p)
 	}
@@ -103,6 +103,8 @@ func (e *Exporter) Committed(c export.Committed) {
 	}
 }
 
+func (e *Exporter) Checkpointed(_ int, took time.Duration) { e.Metrics.Commit(StageCheckpoint, took) }
+
 func (e *Exporter) Rebuilding(slot int, done, total int64) {
 	e.Health.SlotRebuilding(slot, done, total)
 	e.Progress.Rebuild(slot, done, total)
@@ -112,8 +114,8 @@ func (e *Exporter) RollingForward(slot int, batch, last uint64) {
 	e.Health.SlotRollingForward(slot, batch, last)
 }
 
-func (e *Exporter) Buffering(slot int, pending func() (items, bytes int64)) {
-	e.Metrics.Buffer(slot, pending)
+func (e *Exporter) Buffering(slot int, fill func() export.Fill) {
+	e.Metrics.Buffer(slot, fill)
 }
 
 // Problem attributes an error to its dependency, if it has one.

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubecdc/change"
+	"kubecdc/export"
 	"kubecdc/source/reflector"
 )
 
@@ -185,8 +186,8 @@ func (m *Metrics) Replicas(live, share int, standby bool) {
 	}
 }
 
-// Buffer registers the function that returns what a slot has read and is not durable yet; nil removes the slot.
-func (m *Metrics) Buffer(slot int, pending func() (items, bytes int64)) { m.buffer.set(slot, pending) }
+// Buffer registers the function that returns what a slot has in memory; nil removes the slot.
+func (m *Metrics) Buffer(slot int, fill func() export.Fill) { m.buffer.set(slot, fill) }
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help}, labels)

@@ -177,11 +177,12 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	e, s := observed(t, 0)
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")
-	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Checkpoint: time.Millisecond, Batch: &change.Batch{
+	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
 		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
 		Controls:  []change.Control{{Type: change.ControlGap, Gap: &change.Gap{Complete: true}}},
 	}})
+	e.Checkpointed(0, time.Millisecond)
 	e.StreamState(pods.ID(), reflector.StateListing, "", nil)
 	e.StreamState(pods.ID(), reflector.StateWatching, "", nil)
 	e.Relisted(pods.ID(), reflector.RelistExpired)
@@ -217,11 +218,12 @@ func TestMetrics(t *testing.T) {
 
 func TestBufferAndDeadLetters(t *testing.T) {
 	e, s := observed(t, 0)
-	e.Buffering(3, func() (int64, int64) { return 7, 800 })
+	e.Buffering(3, func() export.Fill { return export.Fill{Changes: 7, Bytes: 800, Pending: 5} })
 	e.Committed(export.Committed{Batch: &change.Batch{Malformed: []change.Malformed{{Stream: "pods@shop"}}}})
 	e.DeadLetter("secrets")
 	_, text := get(t, s, "/metrics")
 	for _, want := range []string{`kubecdc_buffer_changes{slot="3"} 7`, `kubecdc_buffer_bytes{slot="3"} 800`,
+		`kubecdc_checkpoint_pending_objects{slot="3"} 5`,
 		`kubecdc_dead_letters_total{resource="pods"} 1`, `kubecdc_dead_letters_total{resource="secrets"} 1`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("/metrics lacks %s", want)

@@ -22,7 +22,8 @@ func StampedCommit(epoch int64, seq uint64) checkpoint.Commit {
 			pods.Deletes = append(pods.Deletes, key)
 			continue
 		}
-		pods.Upserts = append(pods.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: version, Body: []byte(version)})
+		pods.Upserts = append(pods.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: version,
+			Body: checkpoint.Pack([]byte(version))})
 	}
 	return checkpoint.Commit{Epoch: epoch, Seq: seq, Streams: []checkpoint.StreamCommit{pods},
 		Positions: []change.Position{at("pods", version)}, Offsets: change.Offsets{"k8s.pods": {0: int64(seq)}}}
@@ -65,12 +66,12 @@ func wantObjectsOf(t testing.TB, store checkpoint.Store, version change.Resource
 	if err != nil || len(keys) != want {
 		t.Fatalf("%d objects, not %d, after batch %s; %v", len(keys), want, version, err)
 	}
-	bodies, err := store.Bodies(t.Context(), "pods", keys)
-	if err != nil || len(bodies) != want {
-		t.Fatalf("%d bodies, not %d; %v", len(bodies), want, err)
+	bodies := Bodies(t, store, "pods", keys...)
+	if len(bodies) != want {
+		t.Fatalf("%d bodies, not %d", len(bodies), want)
 	}
 	for key, body := range bodies {
-		if string(body) != string(version) {
+		if body != string(version) {
 			t.Fatalf("the body of %s is of batch %s after batch %s", key, body, version)
 		}
 	}

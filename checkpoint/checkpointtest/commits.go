@@ -1,7 +1,6 @@
 package checkpointtest
 
 import (
-	"bytes"
 	"fmt"
 	"reflect"
 	"strings"
@@ -132,14 +131,13 @@ func bigCommit(t *testing.T, s *suite) {
 	for i := range objects {
 		keys[i] = fmt.Sprintf("ns/pod-%05d", i)
 		objects[i] = object(keys[i], fmt.Sprintf("uid-%d", i), change.VersionOf(uint64(i+1)))
-		objects[i].Body = fmt.Appendf(nil, `{"i":%d}`, i)
+		objects[i].Body = checkpoint.Pack(fmt.Appendf(nil, `{"i":%d}`, i))
 	}
 	s.put(0, epoch, 1, "pods", objects...)
 	s.put(0, epoch, 2, "pods", objects...)
-	got, err := s.store.Bodies(s.ctx, "pods", keys)
-	s.must(err)
+	got := Bodies(t, s.store, "pods", keys...)
 	for i := range objects {
-		if !bytes.Equal(got[keys[i]], objects[i].Body) {
+		if got[keys[i]] != fmt.Sprintf(`{"i":%d}`, i) {
 			t.Fatalf("body of %s is %q", keys[i], got[keys[i]])
 		}
 		objects[i].Body = nil

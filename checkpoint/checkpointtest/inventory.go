@@ -1,7 +1,6 @@
 package checkpointtest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -100,38 +99,4 @@ func pages(t *testing.T, s *suite) {
 	s.put(0, epoch, 1, "pods", objects...)
 	s.put(0, epoch, 2, "zz", object("other", "u", "1"))
 	s.wantInventory("pods", objects...)
-}
-
-func bodies(t *testing.T, s *suite) {
-	s.bind()
-	epoch := s.acquire(0, "a").Epoch
-	want := map[string][]byte{
-		"small":   []byte(`{"kind":"Pod"}`),
-		"nul":     []byte("{\"a\":\"\\u0000\x00\xff\"}"),
-		"empty":   {},
-		"large":   bytes.Repeat([]byte(`{"name":"x","value":"y"},`), 100000),
-		"replace": []byte("new"),
-	}
-	s.put(0, epoch, 1, "pods", checkpoint.Object{Key: "replace", UID: "u", ResourceVersion: "1", Body: []byte("old")},
-		checkpoint.Object{Key: "forget", UID: "u", ResourceVersion: "1", Body: []byte("old")})
-	objects := []checkpoint.Object{object("none", "u", "1"), object("forget", "u", "2")}
-	keys := []string{"none", "unknown", "forget"}
-	for key, body := range want {
-		objects = append(objects, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "2", Body: body})
-		keys = append(keys, key)
-	}
-	s.put(0, epoch, 2, "pods", objects...)
-	got, err := s.store.Bodies(s.ctx, "pods", keys)
-	s.must(err)
-	if len(got) != len(want) {
-		t.Errorf("%d bodies, not %d", len(got), len(want))
-	}
-	for key, body := range want {
-		if g, ok := got[key]; !ok || !bytes.Equal(g, body) {
-			t.Errorf("body of %s is %.60q, not %.60q", key, g, body)
-		}
-	}
-	if none, err := s.store.Bodies(s.ctx, "nodes", keys); err != nil || len(none) != 0 {
-		t.Errorf("another stream has bodies: %v %v", none, err)
-	}
 }

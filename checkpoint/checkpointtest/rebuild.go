@@ -73,7 +73,7 @@ func rebuildSlot(t *testing.T, s *suite) {
 				c.Deletes = append(c.Deletes, gone)
 			} else {
 				o := object(key, "u", "7")
-				o.Body = []byte(`{"of":"` + key + `"}`)
+				o.Body = checkpoint.Pack([]byte(`{"of":"` + key + `"}`))
 				c.Upserts = append(c.Upserts, o)
 			}
 		}
@@ -110,9 +110,8 @@ func rebuildSlot(t *testing.T, s *suite) {
 	s.wantInventory("pods", object("a", "u", "7"), object("c", "u", "7"))
 	s.wantInventory("nodes", object("n", "u", "1"))
 	s.wantPosition("pods", "77")
-	bodies, err := s.store.Bodies(s.ctx, "pods", []string{"a", "c", "d"})
-	s.must(err)
-	if fmt.Sprintf("%s", bodies) != `map[a:{"of":"a"} c:{"of":"c"}]` {
+	bodies := Bodies(t, s.store, "pods", "a", "c", "d")
+	if fmt.Sprint(bodies) != `map[a:{"of":"a"} c:{"of":"c"}]` {
 		t.Fatalf("bodies are %s", bodies)
 	}
 	state = s.acquire(0, "a")

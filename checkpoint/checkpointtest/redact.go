@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync"
 	"testing"
 
@@ -45,12 +46,13 @@ func redactBodies(t *testing.T, s *suite) {
 	var secrets []checkpoint.Object
 	for i := range many {
 		o := object(fmt.Sprintf("ns/%03d", i), "u", "7")
-		o.Body = fmt.Appendf(nil, "secret %d", i)
+		o.Body = checkpoint.Pack(fmt.Appendf(nil, "secret %d", i))
 		secrets = append(secrets, o)
 	}
 	secrets = append(secrets, checkpoint.Object{Key: "ns/none", UID: "u", ResourceVersion: "7"})
 	s.put(0, epoch, 1, "secrets", secrets...)
-	s.put(0, epoch, 2, "pods", checkpoint.Object{Key: "ns/000", UID: "u", ResourceVersion: "7", Body: []byte("secret of a pod")})
+	s.put(0, epoch, 2, "pods", checkpoint.Object{Key: "ns/000", UID: "u", ResourceVersion: "7",
+		Body: checkpoint.Pack([]byte("secret of a pod"))})
 	s.wantRedacted(map[change.StreamID]string{"secrets": "", "pods": ""})
 
 	visited := 0
@@ -74,39 +76,40 @@ func redactBodies(t *testing.T, s *suite) {
 	for _, o := range secrets {
 		keys = append(keys, o.Key)
 	}
-	found, err := s.store.Bodies(s.ctx, "secrets", keys)
-	s.must(err)
+	found := Bodies(t, s.store, "secrets", keys...)
 	if _, kept := found["ns/003"]; len(found) != many-1 || kept {
 		t.Errorf("%d bodies are left, the forgotten one among them: %v", len(found), kept)
 	}
 	for key, body := range found {
-		if !bytes.HasPrefix(body, []byte("hidden ")) {
+		if !strings.HasPrefix(body, "hidden ") {
 			t.Fatalf("the body of %s is %q", key, body)
 		}
 	}
-	if found, err := s.store.Bodies(s.ctx, "pods", keys); err != nil || string(found["ns/000"]) != "secret of a pod" {
-		t.Errorf("another stream's bodies are %q %v", found, err)
+	if found := Bodies(t, s.store, "pods", keys...); found["ns/000"] != "secret of a pod" {
+		t.Errorf("another stream's bodies are %q", found)
 	}
 	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "secrets"}}))
 	s.wantRedacted(map[change.StreamID]string{"secrets": "", "pods": "", "new": "hide"})
-	s.put(0, epoch, 3, "secrets", checkpoint.Object{Key: "ns/003", UID: "u", ResourceVersion: "8", Body: []byte("in full")})
-	found, err = s.store.Bodies(s.ctx, "secrets", []string{"ns/003", "ns/004"})
-	if err != nil || string(found["ns/003"]) != "in full" || string(found["ns/004"]) != "hidden 4" {
-		t.Errorf("bodies are %q %v", found, err)
+	s.put(0, epoch, 3, "secrets", checkpoint.Object{Key: "ns/003", UID: "u", ResourceVersion: "8",
+		Body: checkpoint.Pack([]byte("in full"))})
+	found = Bodies(t, s.store, "secrets", "ns/003", "ns/004")
+	if found["ns/003"] != "in full" || found["ns/004"] != "hidden 4" {
+		t.Errorf("bodies are %q", found)
 	}
 }
 
 func redactFenced(t *testing.T, s *suite) {
 	s.bind()
 	old := s.acquire(0, "a").Epoch
-	s.put(0, old, 1, "secrets", checkpoint.Object{Key: "ns/a", UID: "u", ResourceVersion: "7", Body: []byte("secret")})
+	s.put(0, old, 1, "secrets", checkpoint.Object{Key: "ns/a", UID: "u", ResourceVersion: "7",
+		Body: checkpoint.Pack([]byte("secret"))})
 	s.acquire(0, "a")
 	forget := func(string, []byte) []byte { return nil }
 	hide := []checkpoint.Redaction{{Stream: "secrets", Rules: "hide", Rewrite: forget}}
 	s.wantError(s.store.Redact(s.ctx, 0, old, hide), checkpoint.ErrFenced)
 	s.wantRedacted(map[change.StreamID]string{"secrets": ""})
-	if found, err := s.store.Bodies(s.ctx, "secrets", []string{"ns/a"}); err != nil || string(found["ns/a"]) != "secret" {
-		t.Errorf("bodies are %q %v", found, err)
+	if found := Bodies(t, s.store, "secrets", "ns/a"); found["ns/a"] != "secret" {
+		t.Errorf("bodies are %q", found)
 	}
 }
 

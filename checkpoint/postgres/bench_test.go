@@ -52,7 +52,8 @@ func pods(n int) []checkpoint.Object {
 			fmt.Fprintf(&env, `{"name":"SETTING_%d","value":"%x"},`, j, r.Uint64())
 		}
 		body := fmt.Sprintf(podTemplate, name, uid, r.IntN(1e9), r.Uint32(), env.String(), r.Uint64(), r.Uint64(), r.IntN(255), r.IntN(255), r.Uint64())
-		objects[i] = checkpoint.Object{Key: "default/" + name, UID: uid, ResourceVersion: change.ResourceVersion(fmt.Sprint(r.IntN(1e9))), Body: []byte(body)}
+		objects[i] = checkpoint.Object{Key: "default/" + name, UID: uid, ResourceVersion: change.ResourceVersion(fmt.Sprint(r.IntN(1e9))),
+			Body: checkpoint.Pack([]byte(body))}
 	}
 	return objects
 }

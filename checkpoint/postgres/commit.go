@@ -30,7 +30,8 @@ func (s *Store) answered(op, answer string, err error) error {
 
 func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string, err error) {
 	return s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
-		params := append(s.owner(c.Slot, c.Epoch), pgdb.Int8("in_seq", int64(c.Seq)), pgdb.Bool("in_relaxed", s.relaxed),
+		params := append(s.owner(c.Slot, c.Epoch), pgdb.Int8("in_after", int64(c.After())), pgdb.Int8("in_seq", int64(c.Seq)),
+			pgdb.Bool("in_relaxed", s.relaxed),
 			pgdb.JSONB("in_offsets", flatten(c.Offsets).json()), pgdb.JSONB("in_positions", history.EncodePositions(c.Positions)))
 		return s.db.Call(ctx, "kubecdc.commit_batch", r.inventory(r.positions.AppendParams(params))...)
 	})

@@ -8,7 +8,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -53,18 +52,16 @@ func (s *Store) inventoryPage(
 }
 
 // Bodies reads the bodies of the keys by one query.
-func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
-	bodies := make(map[string][]byte, len(keys))
+func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
 	if len(keys) == 0 {
-		return bodies, nil
+		return nil
 	}
-	if err := s.bodies(ctx, stream, keys, bodies); err != nil {
-		return nil, s.db.Fail("read bodies of stream "+string(stream), err)
-	}
-	return bodies, nil
+	return s.db.Fail("read bodies of stream "+string(stream), s.bodies(ctx, stream, keys, visit))
 }
 
-func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string, into map[string][]byte) error {
+func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
 	const look = `select key, body from kubecdc.inventory
 		where stream = (select id from kubecdc.streams where cluster = $1 and name = $2) and key = any ($3) and body is not null`
 	if err := s.bound(); err != nil {
@@ -75,10 +72,7 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 		return err
 	}
 	var key string
-	var compressed pgtype.DriverBytes // shared with the connection: valid until the next row
-	_, err = pgx.ForEachRow(rows, []any{&key, &compressed}, func() (err error) {
-		into[key], err = compress.Decode(compressed)
-		return err
-	})
+	var body pgtype.DriverBytes // shared with the connection: valid until the next row
+	_, err = pgx.ForEachRow(rows, []any{&key, &body}, func() error { return visit(key, checkpoint.Body(body)) })
 	return err
 }

@@ -89,7 +89,7 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 	var compressed []byte
 	_, err = pgx.ForEachRow(rows, []any{&last, &compressed}, func() error {
 		n++
-		body, err := compress.Decode(compressed)
+		body, err := compress.Decode(nil, compressed)
 		var now []byte
 		if err == nil { // else it can't be rewritten, only dropped
 			now = r.Rewrite(last, body)

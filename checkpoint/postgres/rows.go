@@ -6,7 +6,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 	"kubecdc/internal/pgdb"
 )
 
@@ -44,7 +43,7 @@ var upsertColumns = []pgdb.Column[upsertRow]{
 	pgdb.TextColumn("upsert_uids", func(r upsertRow) string { return r.UID }),
 	pgdb.TextColumn("upsert_versions", func(r upsertRow) string { return string(r.ResourceVersion) }),
 	pgdb.ByteaColumn("upsert_bodies", func(r upsertRow) bool { return r.Body != nil },
-		func(dst []byte, r upsertRow) []byte { return compress.Append(dst, r.Body) }),
+		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body...) }),
 }
 
 // commitRows are the rows of one commit. They are used again and again, so that a commit allocates next to nothing.
@@ -66,6 +65,13 @@ func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 		p := &c.Positions[i]
 		r.positions.Add(positionRow{ids[p.Stream], p})
 	}
+	size := 0
+	for _, s := range c.Streams {
+		for i := range s.Upserts {
+			size += 4 + len(s.Upserts[i].Body)
+		}
+	}
+	r.upserts.Grow("upsert_bodies", size)
 	for _, s := range c.Streams {
 		id := ids[s.Stream]
 		for _, key := range s.Deletes {

@@ -27,7 +27,7 @@ func BenchmarkCommit(b *testing.B) {
 			body = fmt.Appendf(body, `{"name":"SETTING_%d","value":"%x"},`, j, i*j*7919)
 		}
 		pods.Upserts = append(pods.Upserts, checkpoint.Object{Key: fmt.Sprint("ns/pod-", i), UID: "0b1f4a52-6f0e-4dd8-9f0b-6d1c3a4e5f60",
-			ResourceVersion: change.ResourceVersion(fmt.Sprint(i)), Body: append(body, "{}]}"...)})
+			ResourceVersion: change.ResourceVersion(fmt.Sprint(i)), Body: checkpoint.Pack(append(body, "{}]}"...))})
 	}
 	commit := checkpoint.Commit{Epoch: state.Epoch, Streams: []checkpoint.StreamCommit{pods}}
 	for b.Loop() {

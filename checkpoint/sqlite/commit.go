@@ -9,7 +9,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 )
 
 // Commit is one transaction. It moves the slot first, since that tells whether the rest may go on.
@@ -41,10 +40,10 @@ func (t *transaction) moveObjects(streams []checkpoint.StreamCommit) error {
 // moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
 func (t *transaction) moveSlot(c checkpoint.Commit) error {
 	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2), pages = null
-		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?1 - 1 returning offsets`
+		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?6 returning offsets`
 	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
 	var offsets string
-	err := t.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch).Scan(&offsets)
+	err := t.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch, int64(c.After())).Scan(&offsets)
 	if errors.Is(err, sql.ErrNoRows) {
 		return notOwned(t.ctx, t, t.cluster, c.Slot, c.Epoch)
 	}
@@ -91,8 +90,7 @@ func (t *transaction) upsert(s checkpoint.StreamCommit) error {
 		if o.Body == nil {
 			return []any{o.Key, o.UID, o.ResourceVersion, nil}
 		}
-		t.compressed = compress.Append(t.compressed[:0], o.Body)
-		return []any{o.Key, o.UID, o.ResourceVersion, t.compressed}
+		return []any{o.Key, o.UID, o.ResourceVersion, []byte(o.Body)}
 	})
 }
 
@@ -110,8 +108,12 @@ func (t *transaction) each(query string, stream change.StreamID, n int, args fun
 		return err
 	}
 	defer statement.Close()
+	row := context.WithoutCancel(t.ctx) // for one that may end, the driver starts a goroutine, a row at a time
 	for i := range n {
-		if _, err := statement.ExecContext(t.ctx, append([]any{id}, args(i)...)...); err != nil {
+		if err := t.ctx.Err(); err != nil {
+			return err
+		}
+		if _, err := statement.ExecContext(row, append([]any{id}, args(i)...)...); err != nil {
 			return err
 		}
 	}

@@ -34,7 +34,7 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	pod := checkpoint.Object{Key: "default/web", UID: "u1", ResourceVersion: "7", Body: []byte(`{"kind":"Pod"}`)}
+	pod := checkpoint.Object{Key: "default/web", UID: "u1", ResourceVersion: "7", Body: checkpoint.Pack([]byte(`{"kind":"Pod"}`))}
 	err = store.Commit(ctx, checkpoint.Commit{Epoch: first.Epoch, Seq: first.Seq + 1,
 		Positions: []change.Position{{Stream: "pods", ResourceVersion: "9", Time: time.Now()}},
 		Streams:   []checkpoint.StreamCommit{{Stream: "pods", Upserts: []checkpoint.Object{pod}}}})

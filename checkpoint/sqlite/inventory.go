@@ -7,7 +7,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -57,18 +56,16 @@ func (s *Store) inventoryPage(
 }
 
 // Bodies reads the bodies of the keys by one query.
-func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string) (map[string][]byte, error) {
-	bodies := make(map[string][]byte, len(keys))
+func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
 	if len(keys) == 0 {
-		return bodies, nil
+		return nil
 	}
-	if err := s.bodies(ctx, stream, keys, bodies); err != nil {
-		return nil, s.fail("read bodies of stream "+string(stream), err)
-	}
-	return bodies, nil
+	return s.fail("read bodies of stream "+string(stream), s.bodies(ctx, stream, keys, visit))
 }
 
-func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string, into map[string][]byte) error {
+func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body checkpoint.Body) error) error {
 	const look = `select i.key, i.body from json_each(?) k cross join inventory i
 		where i.stream = (select id from streams where cluster = ? and name = ?) and i.key = k.value and i.body is not null`
 	if err := s.bound(); err != nil {
@@ -85,11 +82,11 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 	defer rows.Close()
 	for rows.Next() {
 		var key string
-		var compressed sql.RawBytes // valid until the next row
-		if err := rows.Scan(&key, &compressed); err != nil {
+		var body sql.RawBytes // valid until the next row
+		if err := rows.Scan(&key, &body); err != nil {
 			return err
 		}
-		if into[key], err = compress.Decode(compressed); err != nil {
+		if err := visit(key, checkpoint.Body(body)); err != nil {
 			return err
 		}
 	}

@@ -137,7 +137,7 @@ func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object
 
 // rewritten gives the new body, compressed; nil drops it.
 func (r *redaction) rewritten(o checkpoint.Object) []byte {
-	body, err := compress.Decode(o.Body)
+	body, err := compress.Decode(nil, o.Body)
 	if err != nil {
 		return nil // it can't be rewritten, only dropped
 	}

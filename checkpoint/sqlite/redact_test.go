@@ -34,7 +34,7 @@ func TestWhatMayNotBeKeptIsNotInTheFile(t *testing.T) {
 				continue
 			}
 			body := fmt.Appendf(nil, `{"data":{"a":"%s-%s"}}`, canary, bytes.Repeat([]byte(rand.Text()), 1+i*10))
-			s.Upserts = append(s.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "1", Body: body})
+			s.Upserts = append(s.Upserts, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "1", Body: checkpoint.Pack(body)})
 		}
 		if err := store.Commit(t.Context(), checkpoint.Commit{Epoch: state.Epoch, Seq: seq + 1, Streams: []checkpoint.StreamCommit{s}}); err != nil {
 			t.Fatal(err)

@@ -10,10 +10,9 @@ import (
 // transaction is a database transaction on the rows of the cluster that the store is bound to.
 type transaction struct {
 	*sql.Tx
-	ctx        context.Context
-	cluster    int64
-	ids        map[change.StreamID]int64 // of streams
-	compressed []byte                    // used again for each body: the driver copies it
+	ctx     context.Context
+	cluster int64
+	ids     map[change.StreamID]int64 // of streams
 }
 
 func (s *Store) inTx(ctx context.Context, do func(*transaction) error) error {

@@ -26,16 +26,37 @@ func exportConfig(c *config.Config) (export.Config, error) {
 	if err != nil {
 		return export.Config{}, err
 	}
+	cache, commit := checkpointMemory(c)
 	return export.Config{
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
 		Slots: c.Slots.Count, Owner: owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: batching.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,
 			Watermark: c.Source.Watermarks},
-		BufferChanges: c.Batch.BufferChanges, BufferBytes: int64(c.Batch.BufferBytes), BodyCacheBytes: int64(c.Batch.BufferBytes) / 2,
+		BufferChanges: c.Batch.BufferChanges, BufferBytes: int64(c.Batch.BufferBytes), BodyCacheBytes: cache,
+		CheckpointInterval: checkpointInterval(c), CheckpointBytes: commit,
 		DiscoveryPoll: time.Minute, HistoryRetention: c.Checkpoint.Retention, ShutdownTimeout: c.Process.ShutdownTimeout,
 		Source: sourceOptions(c),
 	}, nil
+}
+
+// checkpointMemory returns the size of a slot's cache of packed bodies, and that of one commit of the checkpoint. What is pending
+// for the checkpoint is in the cache: up to two commits, while one is in flight. Large commits save SQLite work: an object that
+// changes again and again is written once. Postgres gets a commit in one message, for which this process needs twice its size.
+func checkpointMemory(c *config.Config) (cache, commit int64) {
+	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
+	if strings.HasPrefix(c.Checkpoint.Location.Reveal(), "postgres") {
+		return 6 * eighth, eighth
+	}
+	return 8 * eighth, 4 * eighth
+}
+
+// checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.
+func checkpointInterval(c *config.Config) time.Duration {
+	if !sinkOf(c).CheckpointMayForget {
+		return 0
+	}
+	return c.Checkpoint.Interval
 }
 
 // contentOf returns which parts of objects are exported.

@@ -150,7 +150,8 @@ func (r *rebuild) add(ctx context.Context, c *change.Change) error {
 		if redact := r.Redactor(stream); redact != nil && body != nil {
 			body = redact(c.Key(), body) // the record may be older than the current rules
 		}
-		r.page[stream][c.Key()] = &checkpoint.Object{Key: c.Key(), UID: c.UID, ResourceVersion: c.ResourceVersion, Body: body}
+		r.page[stream][c.Key()] = &checkpoint.Object{Key: c.Key(), UID: c.UID, ResourceVersion: c.ResourceVersion,
+			Body: checkpoint.Pack(body)}
 	}
 	r.count++
 	r.bytes += int64(c.Size())

@@ -136,7 +136,7 @@ func TestAPageHasTheLastStateOfEachKey(t *testing.T) {
 	got := map[string]string{}
 	for _, s := range p.pages[0] {
 		for _, o := range s.Upserts {
-			got[string(s.Stream)+"/"+o.Key] = string(o.ResourceVersion) + " " + string(o.Body)
+			got[string(s.Stream)+"/"+o.Key] = string(o.ResourceVersion) + " " + unpacked(t, o.Body)
 		}
 		for _, key := range s.Deletes {
 			got[string(s.Stream)+"/"+key] = "deleted"
@@ -230,4 +230,16 @@ func TestARebuildThatFails(t *testing.T) {
 			}
 		})
 	}
+}
+
+func unpacked(t *testing.T, b checkpoint.Body) string {
+	t.Helper()
+	if b == nil {
+		return ""
+	}
+	body, err := b.Unpack(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }

@@ -1,6 +1,7 @@
 package pgdb
 
 import (
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgtype"
@@ -31,6 +32,15 @@ func (r *Rows[Row]) Reset() {
 func (r *Rows[Row]) Add(row Row) {
 	for i := range r.columns {
 		r.columns[i].add(&r.arrays[i], row)
+	}
+}
+
+// Grow makes room for n more bytes in a column. Without it, a column of megabytes is copied many times while it grows.
+func (r *Rows[Row]) Grow(param string, n int) {
+	for i := range r.columns {
+		if r.columns[i].param == param {
+			r.arrays[i].b = slices.Grow(r.arrays[i].b, n)
+		}
 	}
 }
 

@@ -126,9 +126,7 @@ func bodiesOf(t testing.TB, store checkpoint.Store, cluster, uid string, stream 
 	checkpointtest.Bind(t, store, cluster, uid)
 	var keys []string
 	must(t, store.Inventory(ctx, stream, func(o checkpoint.Object) error { keys = append(keys, o.Key); return nil }))
-	found, err := store.Bodies(ctx, stream, keys)
-	must(t, err)
-	for _, body := range found {
+	for _, body := range checkpointtest.Bodies(t, store, stream, keys...) {
 		all = append(append(all, body...), '\n')
 	}
 	return all

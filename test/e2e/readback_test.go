@@ -215,3 +215,23 @@ func wantTailOnce(t *testing.T, sink sinks.Sink, checkpoint string, from uint64)
 			next, seen, objects, from+tailBatches, want, want)
 	}
 }
+
+// A process is killed while several batches are in the log and not in the checkpoint. The next one reads them back, and nothing is
+// lost or repeated; objects that changed in them have the right before-images.
+func TestACrashWhileBatchesArePending(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps}
+	writer := w.Writer(t, kinds)
+	writer.Fill(60)
+	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_BATCH_MAX_CHANGES", "10", "KUBECDC_BEFORE", "full",
+		"KUBECDC_CHECKPOINT_INTERVAL", "1m")
+	killedAt(t, env, failpoint.Written+":6")
+	next := StartExporter(t, "the next one", env)
+	next.awaitLogged(t, "rolled the checkpoint forward")
+	if log := next.Tail(1 << 20); strings.Contains(log, "batches=1 ") {
+		t.Errorf("only one batch was pending:\n%s", log)
+	}
+	writer.Run(100)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+}

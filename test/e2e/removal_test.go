@@ -49,7 +49,7 @@ func TestWhatWasRemovedUnseenIsToldWhole(t *testing.T) {
 	alive := len(w.Read(t).ByKey(w.Prefix, Widgets))
 
 	RemoveWidgets(t, w.Kube.Config)
-	for _, step := range []string{failpoint.Received + ":25", failpoint.Written + ":2", failpoint.RollingForward + ":1", failpoint.Committed + ":2"} {
+	for _, step := range []string{failpoint.Received + ":25", failpoint.Written + ":2", failpoint.RollingForward + ":1", failpoint.Committed + ":1"} {
 		killedAt(t, env, step)
 	}
 	runFor(t, env, func() { awaitControls(t, w, 1, Widgets.Stream(), change.ControlStreamEnd) })

@@ -6,10 +6,10 @@ drop function if exists commit_batch, put_page, inventory_page, take_slot; -- ve
 
 -- commit_batch is a whole commit in one statement, so that it takes one round trip however much it holds, and holds no lock while
 -- its parameters are on their way from a client that may stop in the middle.
--- It answers ok; fenced, if the slot has a newer epoch; or behind, if the slot has an older epoch or none, or the batch does not
--- follow its last one. With in_relaxed it does not wait for the disk.
+-- It answers ok; fenced, if the slot has a newer epoch; or behind, if the slot has an older epoch or none, or is not at batch
+-- in_after. With in_relaxed it does not wait for the disk.
 create function commit_batch(
-  in_cluster int, in_slot int, in_epoch bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
+  in_cluster int, in_slot int, in_epoch bigint, in_after bigint, in_seq bigint, in_offsets jsonb, in_positions jsonb,
   position_streams int[], position_versions text[], position_times timestamptz[], position_ends text[],
   delete_streams int[], delete_keys text[],
   upsert_streams int[], upsert_keys text[], upsert_uids text[], upsert_versions text[], upsert_bodies bytea[],
@@ -31,7 +31,7 @@ begin
     perform set_config('synchronous_commit', 'off', true); -- until the end of this transaction
   end if;
   update slots set seq = in_seq, offsets = offsets || in_offsets, pages = null
-    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_seq - 1
+    where cluster = in_cluster and slot = in_slot and epoch = in_epoch and seq = in_after
     returning offsets into after_batch;
   if not found then
     select epoch into have from slots where cluster = in_cluster and slot = in_slot;

@@ -1,0 +1,76 @@
+package checkpointtest
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+// Bodies reads the bodies of keys of a stream, unpacked.
+func Bodies(t testing.TB, store checkpoint.Reader, stream change.StreamID, keys ...string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := store.Bodies(t.Context(), stream, keys, func(key string, packed checkpoint.Body) error {
+		body, err := packed.Unpack(nil)
+		found[key] = string(body)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func bodies(t *testing.T, s *suite) {
+	s.bind()
+	epoch := s.acquire(0, "a").Epoch
+	want := map[string][]byte{
+		"small":   []byte(`{"kind":"Pod"}`),
+		"nul":     []byte("{\"a\":\"\\u0000\x00\xff\"}"),
+		"empty":   {},
+		"large":   bytes.Repeat([]byte(`{"name":"x","value":"y"},`), 100000),
+		"replace": []byte("new"),
+	}
+	old := checkpoint.Pack([]byte("old"))
+	s.put(0, epoch, 1, "pods", checkpoint.Object{Key: "replace", UID: "u", ResourceVersion: "1", Body: old},
+		checkpoint.Object{Key: "forget", UID: "u", ResourceVersion: "1", Body: old})
+	objects := []checkpoint.Object{object("none", "u", "1"), object("forget", "u", "2")}
+	keys := []string{"none", "unknown", "forget"}
+	for key, body := range want {
+		objects = append(objects, checkpoint.Object{Key: key, UID: "u", ResourceVersion: "2", Body: checkpoint.Pack(body)})
+		keys = append(keys, key)
+	}
+	s.put(0, epoch, 2, "pods", objects...)
+	got := Bodies(t, s.store, "pods", keys...)
+	if len(got) != len(want) {
+		t.Errorf("%d bodies, not %d", len(got), len(want))
+	}
+	for key, body := range want {
+		if g, ok := got[key]; !ok || g != string(body) {
+			t.Errorf("body of %s is %.60q, not %.60q", key, g, body)
+		}
+	}
+	if none := Bodies(t, s.store, "nodes", keys...); len(none) != 0 {
+		t.Errorf("another stream has bodies: %v", none)
+	}
+}
+
+// Checkpoints of earlier versions have bodies that were packed with a dictionary.
+func olderBodies(t *testing.T, s *suite) {
+	s.bind()
+	epoch := s.acquire(0, "a").Epoch
+	const body = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"0b1f4a52"}}`
+	packed := checkpoint.Body("\x01a\x15\x00\x01\xaa\xdd\x19\x10web\",*\x9d\fա\"q\x18(0b1f4a52\"}}")
+	s.put(0, epoch, 1, "pods", checkpoint.Object{Key: "a", UID: "u", ResourceVersion: "1", Body: packed})
+	if got := Bodies(t, s.store, "pods", "a"); got["a"] != body {
+		t.Errorf("the body is %q, not %q", got["a"], body)
+	}
+	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "pods", Rules: "hide",
+		Rewrite: func(_ string, body []byte) []byte { return bytes.Replace(body, []byte("web"), []byte("***"), 1) }}}))
+	if got, want := Bodies(t, s.store, "pods", "a"), strings.Replace(body, "web", "***", 1); got["a"] != want {
+		t.Errorf("the body is %q, not %q", got["a"], want)
+	}
+}

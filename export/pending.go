@@ -1,0 +1,100 @@
+package export
+
+import (
+	"slices"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+// pending is what some batches, which follow each other, do to the checkpoint: each object once, with its last state.
+type pending struct {
+	first, last uint64
+	positions   map[change.StreamID]change.Position
+	offsets     change.Offsets
+	objects     []objectState
+	index       map[objectID]int
+	bytes       int64
+}
+
+// objectState is the last state of an object.
+type objectState struct {
+	checkpoint.Object
+	stream  change.StreamID
+	deleted bool
+}
+
+// stateBytes is about what an objectState takes, besides its body and its key.
+const stateBytes = 200
+
+func (o *objectState) size() int64 { return int64(len(o.Key)+len(o.Body)) + stateBytes }
+
+func newPending(c checkpoint.Commit) *pending {
+	n := 0
+	for _, s := range c.Streams {
+		n += len(s.Upserts) + len(s.Deletes)
+	}
+	return &pending{first: c.Seq, positions: map[change.StreamID]change.Position{},
+		objects: make([]objectState, 0, n), index: make(map[objectID]int, n)}
+}
+
+func (p *pending) add(c checkpoint.Commit) {
+	p.last, p.offsets = c.Seq, p.offsets.Merge(c.Offsets)
+	for _, position := range c.Positions {
+		p.positions[position.Stream] = position
+	}
+	for i := range c.Streams {
+		s := &c.Streams[i]
+		for _, key := range s.Deletes {
+			p.put(objectState{checkpoint.Object{Key: key}, s.Stream, true})
+		}
+		for _, o := range s.Upserts {
+			p.put(objectState{o, s.Stream, false})
+		}
+	}
+}
+
+func (p *pending) put(o objectState) {
+	p.bytes += o.size()
+	id := objectID{o.stream, o.Key}
+	if i, ok := p.index[id]; ok {
+		p.bytes -= p.objects[i].size()
+		p.objects[i] = o
+		return
+	}
+	p.index[id] = len(p.objects)
+	p.objects = append(p.objects, o)
+}
+
+// concerns reports whether something of the stream is pending.
+func (p *pending) concerns(stream change.StreamID) bool {
+	if _, ok := p.positions[stream]; ok {
+		return true
+	}
+	return slices.ContainsFunc(p.objects, func(o objectState) bool { return o.stream == stream })
+}
+
+func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
+	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets}
+	for _, position := range p.positions {
+		commit.Positions = append(commit.Positions, position)
+	}
+	streams := map[change.StreamID]*checkpoint.StreamCommit{}
+	for i := range p.objects {
+		o := &p.objects[i]
+		s := streams[o.stream]
+		if s == nil {
+			s = &checkpoint.StreamCommit{Stream: o.stream}
+			streams[o.stream] = s
+		}
+		if o.deleted {
+			s.Deletes = append(s.Deletes, o.Key)
+		} else {
+			s.Upserts = append(s.Upserts, o.Object)
+		}
+	}
+	for _, s := range streams {
+		commit.Streams = append(commit.Streams, *s)
+	}
+	return commit
+}
