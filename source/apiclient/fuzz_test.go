@@ -3,6 +3,8 @@ package apiclient
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -55,10 +57,14 @@ func FuzzReadPage(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
-		p, err := readPage(bytes.NewReader(b), func(_ *Page, raw []byte) error {
+		p, err := readPage(bytes.NewReader(b), func(_ *Page, o *Object, unreadable error) error {
 			n++
-			if !json.Valid(raw) {
-				t.Fatalf("%q is no JSON", raw)
+			if !json.Valid(o.Raw) {
+				t.Fatalf("%q is no JSON", o.Raw)
+			}
+			want, err := ParseObject(o.Raw)
+			if want.Raw = o.Raw; !reflect.DeepEqual(want, *o) || fmt.Sprint(err) != fmt.Sprint(unreadable) {
+				t.Fatalf("%q is read as %+v, %v, want %+v, %v", o.Raw, *o, unreadable, want, err)
 			}
 			return nil
 		})

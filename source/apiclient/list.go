@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -26,9 +25,12 @@ func (p *Page) check() error {
 	return fmt.Errorf("%w: the list's is %q", ErrUnsupported, p.Version)
 }
 
+// Visit takes an item of a list. The item's bytes are valid until it returns. err says why the item is no object that the protocol
+// can use, as that of ParseObject does.
+type Visit func(p *Page, o *Object, err error) error
+
 // List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
-// visit may keep the item's bytes.
-func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit func(*Page, []byte) error) (Page, error) {
+func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (Page, error) {
 	accept := acceptJSON
 	if o.MetadataOnly {
 		accept = acceptListMeta
@@ -42,7 +44,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 }
 
 // readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order.
-func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
+func readPage(body io.Reader, visit Visit) (Page, error) {
 	r := rawjson.NewReader(body)
 	p := Page{Remaining: -1}
 	err := r.Object(func(name string) error {
@@ -50,7 +52,7 @@ func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
 		case "metadata":
 			return p.readMetadata(r)
 		case "items":
-			return eachItem(r, func(raw []byte) error { return visit(&p, raw) })
+			return eachItem(r, func(o *Object, err error) error { return visit(&p, o, err) })
 		}
 		_, err := r.Value()
 		return err
@@ -87,16 +89,23 @@ func (p *Page) readMetadata(r *rawjson.Reader) error {
 	return p.check()
 }
 
-func eachItem(r *rawjson.Reader, visit func([]byte) error) error {
+// eachItem finds an item's end and its identity in one pass.
+func eachItem(r *rawjson.Reader, visit func(*Object, error) error) error {
 	if next, err := r.Peek(); err == nil && next == 'n' { // "items": null
 		_, err = r.Value()
 		return err
 	}
+	var o Object
+	scan := func(s *rawjson.Scanner) { o = Object{}; o.scan(s) }
 	return r.Array(func() error {
-		raw, err := r.Value()
+		raw, ok, err := r.Scan(scan)
 		if err != nil {
 			return err
 		}
-		return visit(bytes.Clone(raw))
+		o.Raw = raw
+		if !ok {
+			return visit(&o, errObject)
+		}
+		return visit(&o, o.Check())
 	})
 }

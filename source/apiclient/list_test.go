@@ -16,7 +16,7 @@ func BenchmarkReadPage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		_, err := readPage(bytes.NewReader(page), func(*Page, []byte) error { n++; return nil })
+		_, err := readPage(bytes.NewReader(page), func(*Page, *Object, error) error { n++; return nil })
 		if err != nil || n != 500 {
 			b.Fatal(n, err)
 		}

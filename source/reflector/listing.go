@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -158,12 +159,12 @@ func inconsistentToken(err error) string {
 func (l *listing) page(ctx context.Context) error {
 	n := 0
 	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.options.PageSize, Continue: l.token}
-	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, raw []byte) error {
+	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if err := l.checkFresh(p.Version); err != nil {
 			return err
 		}
 		n++
-		return l.item(ctx, raw)
+		return l.item(ctx, o, unreadable)
 	})
 	if err == nil {
 		err = l.checkFresh(p.Version)
@@ -197,15 +198,14 @@ func (l *listing) checkFresh(version change.ResourceVersion) error {
 }
 
 // item emits the change of one item of a page, if there is one.
-func (l *listing) item(ctx context.Context, raw []byte) error {
-	o, err := apiclient.ParseObject(raw)
-	if errors.Is(err, apiclient.ErrUnsupported) {
-		return err // all items are like that, and none of them must be taken for deleted
+func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable error) error {
+	if errors.Is(unreadable, apiclient.ErrUnsupported) {
+		return unreadable // all items are like that, and none of them must be taken for deleted
 	}
-	if err != nil {
-		return l.sendMalformed(ctx, raw, err)
+	if unreadable != nil {
+		return l.sendMalformed(ctx, o.Raw, unreadable)
 	}
-	return l.object(ctx, &o)
+	return l.object(ctx, o)
 }
 
 // object emits the change of a listed object, if there is one. In one history a list never has an older version of an object
@@ -219,6 +219,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		return nil
 	}
 	l.rewound = l.rewound || d == known.Older
+	o.Raw = bytes.Clone(o.Raw) // only what is emitted is kept
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
 	}

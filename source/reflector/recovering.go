@@ -154,10 +154,9 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 		var p apiclient.Page
 		err := limiter.Do(ctx, false, func() (err error) {
 			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
-			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, raw []byte) error {
-				o, err := apiclient.ParseObject(raw)
+			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 				if err == nil {
-					visit(o)
+					visit(*o)
 				}
 				return err
 			})

@@ -109,9 +109,6 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 		l.older = true // another history, or a stale answer: the list in pages shows which
 		return nil
 	}
-	if d != known.Same {
-		o.Raw = append([]byte(nil), o.Raw...)
-	}
 	if l.objects%1000 == 0 {
 		l.observer.ListProgress(l.ID(), int64(l.objects), int64(max(l.objects, l.known.Len())))
 	}
