@@ -96,7 +96,7 @@ func (s *Set) Put(key, uid string, version change.ResourceVersion) {
 func (s *Set) Load(key string, o Object) {
 	slot, found := s.find(key)
 	if !found {
-		slot = s.add(key)
+		slot = s.add(key, slot)
 	}
 	n := s.table[slot] - 1
 	e := s.entry(n)
@@ -112,13 +112,14 @@ func (s *Set) Load(key string, o Object) {
 	e.version = v
 }
 
-// add makes an entry for a new key.
-func (s *Set) add(key string) (slot uint32) {
+// add makes an entry for a new key, which belongs into the empty slot.
+func (s *Set) add(key string, slot uint32) uint32 {
 	if s.waste > slabBytes && s.waste > s.bytes/2 {
 		s.rebuild()
 	}
 	if (s.count+1)*4 > len(s.table)*3 {
 		s.grow()
+		slot, _ = s.find(key)
 	}
 	n := s.made
 	if last := len(s.free) - 1; last >= 0 {
@@ -132,7 +133,6 @@ func (s *Set) add(key string) (slot uint32) {
 	*s.entry(n) = entry{live: true}
 	s.setKey(s.entry(n), key)
 	s.count++
-	slot, _ = s.find(key)
 	s.table[slot] = n + 1
 	return slot
 }

@@ -213,8 +213,11 @@ func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable erro
 // from a backup, to an older one. (Two histories can give one resourceVersion to two states of an object, if both wrote that
 // object at that revision. That can't be seen here.)
 func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
-	d := l.known.Compare(o.Key(), o.UID, o.Version)
-	if d == known.Same || d == known.Older && l.until != "" {
+	d := l.known.CompareListed(o.Key(), o.UID, o.Version)
+	if d == known.Same {
+		return nil
+	}
+	if d == known.Older && l.until != "" {
 		l.known.Mark(o.Key())
 		return nil
 	}

@@ -91,11 +91,14 @@ func (r *Reflector) findGap(ctx context.Context) (gap *recovery.Gap, version cha
 	r.known.StartPass()
 	version, err = r.listIdentities(ctx, r.options.Recovery.limiter, func(o apiclient.Object) {
 		gap.Listed++
-		old, exists := r.known.Get(o.Key())
-		ahead = ahead || exists && old.Version.Compare(r.newestEmitted()) > 0
-		d := known.Diff(old, exists, o.UID, o.Version)
+		logged, d := o.Version, r.known.CompareListed(o.Key(), o.UID, o.Version)
+		if d != known.Same {
+			old, _ := r.known.Get(o.Key())
+			logged = old.Version
+		}
+		ahead = ahead || logged.Compare(r.newestEmitted()) > 0
 		back = back || d == known.Older || d == known.Lost
-		if d.Known() {
+		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
 		}
 		if d != known.Same && d != known.Older {
