@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// collectionRows show how the costs grow with the collection: first list, relists, a start after kill -9, a gap. The largest
-// take minutes.
+// collectionRows show how the costs grow with the collection: first list, relists, a start after kill -9, a gap, and
+// events. The largest take minutes.
 func collectionRows() (rows []row) {
 	for _, objects := range []int{1000, 10_000, 100_000, 1_000_000} {
 		name := "million-" + strconv.Itoa(objects)
@@ -20,8 +20,10 @@ func collectionRows() (rows []row) {
 	return rows
 }
 
-// missedChanges is how many changes the gap has.
-const missedChanges = 1000
+const (
+	missedChanges = 1000   // in the gap
+	sizedEvents   = 20_000 // of the watch
+)
 
 // lease is how long an owner's lease lasts; in SQLite there is none.
 const lease = 10 * time.Second
@@ -55,8 +57,12 @@ func sized(objects int, settings ...setting) func(context.Context, *bench) ([]re
 			return p.follow(ctx, 1, "expire", 0)
 		})
 		if g := p.progress.lastGap(); s.err == nil {
-			s.results[len(s.results)-1].note += fmt.Sprintf("; gap of %d: complete %t, %d recovered, %d inferred, %d requests",
+			s.last().note += fmt.Sprintf("; gap of %d: complete %t, %d recovered, %d inferred, %d requests",
 				missedChanges, g.Complete, g.Recovered, g.Inferred, g.Requests)
+		}
+		s.step("live", func() error { return p.follow(ctx, 1, "send", sizedEvents) })
+		if s.err == nil {
+			s.last().events, s.last().unit = sizedEvents, "event"
 		}
 		return s.results, s.err
 	}
@@ -70,6 +76,8 @@ type steps struct {
 	results []result
 	err     error
 }
+
+func (s *steps) last() *result { return &s.results[len(s.results)-1] }
 
 // step measures one thing. Its peak is its own, of the process.
 func (s *steps) step(name string, happens func() error) {
