@@ -51,7 +51,7 @@ func (s *Set) Compare(key, uid string, version change.ResourceVersion) Differenc
 	if !found {
 		return Absent
 	}
-	return s.compare(s.table[slot]-1, uid, version)
+	return s.compare(s.at(slot), uid, version)
 }
 
 // CompareListed does what Compare does, and marks the key if the object is the same.
@@ -60,7 +60,7 @@ func (s *Set) CompareListed(key, uid string, version change.ResourceVersion) Dif
 	if !found {
 		return Absent
 	}
-	n := s.table[slot] - 1
+	n := s.at(slot)
 	d := s.compare(n, uid, version)
 	if d == Same {
 		s.entry(n).seen = s.pass
