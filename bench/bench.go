@@ -53,7 +53,7 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 	b.table.title()
 	var failed []error
 	for _, r := range slices.Repeat(rowsOf(p.peers), p.times) {
-		if !p.only.MatchString(r.name) || ctx.Err() != nil {
+		if !p.only.MatchString(r.name) || r.asked && p.only.String() == "" || ctx.Err() != nil {
 			continue
 		}
 		started := time.Now()
@@ -140,9 +140,14 @@ func (b *bench) startServer(ctx context.Context, args ...string) (*apiServer, er
 	return s, nil
 }
 
-// do asks the server to make something happen; it answers with the version that it then leads to.
-func (s *apiServer) do(ctx context.Context, what string, n int) (uint64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, fmt.Sprintf("%s/bench/%s?n=%d", s.url, what, n), nil)
+// do asks the server to make something happen in all collections, or in the first so many; it answers with the version that
+// this leads to.
+func (s *apiServer) do(ctx context.Context, what string, n int, streams ...int) (uint64, error) {
+	url := fmt.Sprintf("%s/bench/%s?n=%d", s.url, what, n)
+	if len(streams) > 0 {
+		url += fmt.Sprintf("&streams=%d", streams[0])
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
 	if err != nil {
 		return 0, err
 	}

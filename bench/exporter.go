@@ -19,6 +19,7 @@ type exporter struct {
 	*process
 	listen   string
 	prefix   string // of its topics
+	env      []string
 	progress *progress
 	profiled bool
 }
@@ -28,37 +29,49 @@ func (b *bench) startExporter(ctx context.Context, kubeconfig string, settings .
 	b.runs++
 	name := fmt.Sprintf("bench%d", b.runs)
 	e = &exporter{prefix: name}
-	if e.listen, err = servers.FreeAddress(); err != nil {
-		return nil, err
-	}
 	checkpoint, err := b.checkpoint(ctx, name, settings)
 	if err != nil {
 		return nil, err
 	}
-	env := []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_LISTEN=" + e.listen, "KUBECDC_LOG_FORMAT=text",
+	e.env = []string{"KUBECONFIG=" + kubeconfig, "KUBECDC_LOG_FORMAT=text",
 		"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=" + b.kafka.Brokers[0], "KUBECDC_KAFKA_TOPIC_PREFIX=" + name,
 		"KUBECDC_CHECKPOINT=" + checkpoint}
 	for _, s := range settings {
 		if s != inSQLite {
-			env = append(env, s.name+"="+s.value)
+			e.env = append(e.env, s.name+"="+s.value)
 		}
 	}
 	if e.profiled = b.plan.profile != ""; e.profiled {
-		env = append(env, "KUBECDC_PROFILE="+filepath.Join(b.plan.profile, b.row+".pprof"))
+		e.env = append(e.env, "KUBECDC_PROFILE="+b.profile())
 	}
 	if e.progress, err = b.followControl(name); err != nil {
 		return nil, err
 	}
-	if e.process, err = start(b.file(name+".log"), env, b.file("exporter"), "run"); err != nil {
-		return nil, err
+	return e, b.startAgain(ctx, e)
+}
+
+func (b *bench) profile() string { return filepath.Join(b.plan.profile, b.row+".pprof") }
+
+// startAgain starts the exporter's process, or another one in its place.
+func (b *bench) startAgain(ctx context.Context, e *exporter, settings ...setting) (err error) {
+	if e.listen, err = servers.FreeAddress(); err != nil {
+		return err
+	}
+	env := append(slices.Clone(e.env), "KUBECDC_LISTEN="+e.listen)
+	for _, s := range settings {
+		env = append(env, s.name+"="+s.value)
+	}
+	b.runs++
+	if e.process, err = start(b.file(fmt.Sprintf("%s.%d.log", e.prefix, b.runs)), env, b.file("exporter"), "run"); err != nil {
+		return err
 	}
 	for e.profiled && e.metric("go_goroutines") == 0 { // until it listens, the signal that begins a profile would end it
 		if _, err := e.usage(); err != nil {
-			return nil, err
+			return err
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
-	return e, nil
+	return nil
 }
 
 // checkpoint is a new database, or a new file.

@@ -17,6 +17,7 @@ type progress struct {
 	client   *kgo.Client
 	mu       sync.Mutex
 	versions map[change.StreamID]uint64
+	gap      *change.Gap // the last one
 }
 
 func (b *bench) followControl(prefix string) (*progress, error) {
@@ -49,6 +50,9 @@ func (p *progress) note(fetches kgo.Fetches) {
 		if json.Unmarshal(r.Value, &c) != nil {
 			return
 		}
+		if c.Gap != nil {
+			p.gap = c.Gap
+		}
 		for _, position := range c.Positions {
 			p.versions[position.Stream], _ = strconv.ParseUint(string(position.ResourceVersion), 10, 64)
 		}
@@ -65,4 +69,14 @@ func (p *progress) reached(version uint64) (streams int) {
 		}
 	}
 	return streams
+}
+
+// lastGap gives the gap that was written last.
+func (p *progress) lastGap() change.Gap {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.gap == nil {
+		return change.Gap{}
+	}
+	return *p.gap
 }

@@ -4,75 +4,107 @@ import (
 	"sync"
 )
 
-// collection is the state of one resource: objects first..next-1, each at a version. Events are made when they are
-// sent, by the one watch that the collection has.
+// collection is the state of one resource: objects first..next-1, each at a version. Only versions are held, so that a
+// million objects take 8 MB: a body is rendered when it is sent. Events are made when they are sent, by the one watch that
+// the collection has.
 type collection struct {
 	kind   string
 	plural string
 	pods   []pod
 
-	mu      sync.Mutex
-	changed *sync.Cond
-	first   int      // the oldest object that lives
-	next    int      // the id of the next object
-	bodies  [][]byte // of all objects, rendered
-	version uint64   // of the collection
-	pending int      // events that were asked for and not sent yet
-	expired bool     // the next watch event is a 410
-	sent    int      // events so far; tells which kind the next one is
+	mu       sync.Mutex
+	changed  *sync.Cond
+	first    int      // the oldest object that lives
+	next     int      // the id of the next object
+	versions []uint64 // of all objects
+	version  uint64   // of the collection
+	pending  int      // events that were asked for and not sent yet
+	expired  bool     // the next watch event is a 410
+	made     int      // changes so far; tells which kind the next one is
+	missed   []missed // the changes that no watch has sent, since the last one that a watch has sent
+	oldest   uint64   // the oldest version that can be read: the last that a watch has sent
+}
+
+// missed is a change that no watch has sent.
+type missed struct {
+	kind            string
+	id              int
+	version, before uint64
 }
 
 // firstVersion leaves room so that versions do not change their length.
 const firstVersion = 10_000_000
 
 func newCollection(kind, apiVersion, plural string, objects int) *collection {
-	c := &collection{kind: kind, plural: plural, next: objects, version: firstVersion + uint64(objects)}
+	version := firstVersion + uint64(objects)
+	c := &collection{kind: kind, plural: plural, next: objects, version: version, oldest: version}
 	c.changed = sync.NewCond(&c.mu)
 	for d := range min(deployments, max(objects, 1)) {
 		c.pods = append(c.pods, newPod(kind, apiVersion, d))
 	}
 	for id := range objects {
-		c.grow(id)
-		c.stamp(id, firstVersion+uint64(id))
+		c.versions = append(c.versions, firstVersion+uint64(id))
 	}
 	return c
 }
 
-// grow renders object id, the next one. Rendering is done before it counts: an event only copies.
-func (c *collection) grow(id int) {
-	c.bodies = append(c.bodies, c.pods[id%len(c.pods)].append(make([]byte, 0, 4600), id))
+// appendObject renders an object as it is at a version.
+func (c *collection) appendObject(dst []byte, id int, version uint64) []byte {
+	p, start := c.pods[id%len(c.pods)], len(dst)
+	dst = p.append(dst, id)
+	p.stamp(dst[start:], version)
+	return dst
 }
 
-func (c *collection) stamp(id int, version uint64) {
-	c.pods[id%len(c.pods)].stamp(c.bodies[id], version)
-}
-
-// appendEvent makes the next change: of twenty, one creates, one deletes and the others update.
-func (c *collection) appendEvent(dst []byte) []byte {
+// change makes the next change: of twenty, one creates, one deletes and the others update.
+func (c *collection) change() missed {
 	c.version++
-	c.sent++
-	kind, id := "MODIFIED", c.first+int(mix(c.version)%uint64(c.next-c.first))
+	c.made++
+	m := missed{kind: "MODIFIED", id: c.first + int(mix(c.version)%uint64(c.next-c.first)), version: c.version}
 	switch {
-	case c.sent%20 == 0:
-		kind, id = "ADDED", c.next
+	case c.made%20 == 0:
+		m.kind, m.id = "ADDED", c.next
 		c.next++
-		c.grow(id)
-	case c.sent%20 == 10 && c.next-c.first > 1:
-		kind, id = "DELETED", c.first
+		c.versions = append(c.versions, 0)
+	case c.made%20 == 10 && c.next-c.first > 1:
+		m.kind, m.id = "DELETED", c.first
 		c.first++
 	}
-	c.stamp(id, c.version)
-	dst = append(append(append(dst, `{"type":"`...), kind...), `","object":`...)
-	return append(append(dst, c.bodies[id]...), "}\n"...)
+	c.update(&m)
+	return m
 }
 
-// touch returns one object in so many a new version without an event, as if the watch had missed it.
+func (c *collection) update(m *missed) {
+	m.before = c.versions[m.id]
+	c.versions[m.id] = m.version
+}
+
+// appendEvent makes the next change and its event.
+func (c *collection) appendEvent(dst []byte) []byte {
+	m := c.change()
+	c.missed, c.oldest = nil, m.version
+	dst = append(append(append(dst, `{"type":"`...), m.kind...), `","object":`...)
+	return append(c.appendObject(dst, m.id, m.version), "}\n"...)
+}
+
+// miss makes changes without an event, as if the watch had missed them.
+func (c *collection) miss(changes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for range changes {
+		c.missed = append(c.missed, c.change())
+	}
+}
+
+// touch updates one object in so many without an event.
 func (c *collection) touch(every int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for id := c.first; every > 0 && id < c.next; id += every {
 		c.version++
-		c.stamp(id, c.version)
+		m := missed{kind: "MODIFIED", id: id, version: c.version}
+		c.update(&m)
+		c.missed = append(c.missed, m)
 	}
 	c.version++
 }

@@ -106,7 +106,7 @@ func (p pod) stamp(body []byte, version uint64) {
 
 // namespaceSize objects share a namespace. Names and namespaces grow with the id, so that the order of ids is the
 // order of keys.
-const namespaceSize = 5000
+const namespaceSize = 200
 
 func appendNamespace(dst []byte, id int) []byte {
 	return appendPadded(append(dst, "team-"...), id/namespaceSize, 4)

@@ -13,7 +13,7 @@ func TestPods(t *testing.T) {
 	c := newCollection("Pod", "v1", "pods", 100)
 	seen := map[string]bool{}
 	for id := range 100 {
-		raw := c.bodies[id]
+		raw := c.appendObject(nil, id, c.versions[id])
 		var object struct {
 			Kind     string
 			Metadata struct{ Name, Namespace, UID, ResourceVersion string }

@@ -1,7 +1,7 @@
 // Package synthetic is an API server that exists only to be read from: it speaks what the exporter uses of the
 // protocol (discovery, paged lists, exact reads of one object, watches with bookmarks and 410s), serves pods of a
-// real size as fast as they are taken, and costs little itself. It keeps no history and takes no writes: what
-// happens in it is asked for at /bench/.
+// real size as fast as they are taken, and costs little itself. It takes no writes: what happens in it is asked for at
+// /bench/. It keeps no history, but of the changes that a watch was made to miss.
 package synthetic
 
 import (
@@ -28,13 +28,13 @@ type Options struct {
 // Server is an http.Handler.
 type Server struct {
 	options     Options
-	collections map[string]*collection
+	collections []*collection // those with a name
 	mux         *http.ServeMux
 }
 
 // New prepares a server.
 func New(options Options) *Server {
-	s := &Server{options: options, collections: map[string]*collection{}, mux: http.NewServeMux()}
+	s := &Server{options: options, mux: http.NewServeMux()}
 	if options.Resources <= 1 {
 		s.serve("/api/v1/pods", newCollection("Pod", "v1", "pods", options.Objects))
 	} else {
@@ -47,6 +47,7 @@ func New(options Options) *Server {
 	s.serve("/apis/apiregistration.k8s.io/v1/apiservices", newCollection("APIService", "apiregistration.k8s.io/v1", "", 0))
 	s.discovery()
 	s.mux.HandleFunc("/bench/send", s.each(func(c *collection, n int) uint64 { return c.send(n) }))
+	s.mux.HandleFunc("/bench/miss", s.each(func(c *collection, n int) uint64 { c.miss(n); return c.send(0) }))
 	s.mux.HandleFunc("/bench/touch", s.each(func(c *collection, n int) uint64 { c.touch(n); return c.send(0) }))
 	s.mux.HandleFunc("/bench/expire", s.each(func(c *collection, _ int) uint64 { c.expire(); return c.send(0) }))
 	return s
@@ -61,7 +62,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.mux.Serve
 
 func (s *Server) serve(path string, c *collection) {
 	if c.plural != "" {
-		s.collections[c.plural] = c
+		s.collections = append(s.collections, c)
 	}
 	s.mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 		switch q := r.URL.Query(); {
@@ -77,12 +78,16 @@ func (s *Server) serve(path string, c *collection) {
 	s.mux.HandleFunc(version+"namespaces/{namespace}/"+plural, c.list) // exact reads of one object
 }
 
-// each does something to every collection, and answers with the last version.
+// each does something to every collection, or to the first so many, and answers with the last version.
 func (s *Server) each(do func(c *collection, n int) uint64) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+		streams, err := strconv.Atoi(r.URL.Query().Get("streams"))
+		if err != nil {
+			streams = len(s.collections)
+		}
 		var version uint64
-		for _, c := range s.collections {
+		for _, c := range s.collections[:streams] {
 			version = do(c, n)
 		}
 		fmt.Fprint(w, version)

@@ -16,6 +16,7 @@ type Reader struct {
 	i     int
 	gone  int64 // bytes that were passed and are not in b any more
 	depth int   // how many objects and arrays the reader is inside of
+	last  int   // bytes of the last value that Scan passed
 	err   error // of the last read
 }
 
@@ -90,6 +91,30 @@ func (r *Reader) Value() ([]byte, error) {
 			return nil, err
 		}
 	}
+}
+
+// Scan passes the next value as Value does, and lets scan look at it meanwhile, so that each byte is looked at once, unless the
+// value is cut: then scan is called again. scan must pass one value. ok is false if it failed, although the value is JSON.
+func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
+	if _, err := r.Peek(); err != nil {
+		return nil, false, err
+	}
+	if len(r.b)-r.i < r.last+r.last/4 && r.err == nil {
+		_ = r.read() // the next value is about as large; an error is met again after it
+	}
+	s := Scanner{b: r.b, i: r.i, depth: r.depth}
+	if scan(&s); s.OK() && s.i < len(r.b) {
+		value, r.i = r.b[r.i:s.i], s.i
+		r.last = len(value)
+		return value, true, nil
+	}
+	if value, err = r.Value(); err != nil {
+		return nil, false, err
+	}
+	r.last = len(value)
+	s = New(value)
+	scan(&s)
+	return value, s.AtEnd(), nil
 }
 
 // Peek returns the byte that comes next, after space.

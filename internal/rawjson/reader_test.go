@@ -23,6 +23,22 @@ func TestBeginningsAreNotMalformed(t *testing.T) {
 
 // A Reader gives every element of an array larger than its buffer, some of which are larger too, and holds only the buffer.
 func TestReader(t *testing.T) {
+	testReader(t, (*Reader).Value)
+}
+
+// Scan passes what Value passes, and lets each element be looked at.
+func TestReaderScans(t *testing.T) {
+	testReader(t, func(r *Reader) (raw []byte, err error) {
+		var seen []byte
+		raw, ok, err := r.Scan(func(s *Scanner) { seen = s.Skip() })
+		if err == nil && (!ok || string(seen) != string(raw)) {
+			t.Errorf("%q is seen as %q, %t", raw, seen, ok)
+		}
+		return raw, err
+	})
+}
+
+func testReader(t *testing.T, value func(*Reader) ([]byte, error)) {
 	var want []string
 	for i := range 2000 {
 		want = append(want, fmt.Sprintf(`{"name":"n%d","text":%q}`, i, strings.Repeat("x\n", i%300)))
@@ -36,7 +52,7 @@ func TestReader(t *testing.T) {
 			return err
 		}
 		return r.Array(func() error {
-			raw, err := r.Value()
+			raw, err := value(r)
 			got = append(got, string(raw))
 			return err
 		})

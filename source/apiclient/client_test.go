@@ -26,7 +26,7 @@ func TestAProxysPageIsAnErrorThatPasses(t *testing.T) {
 	pods := change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", "")
 	for name, request := range map[string]func(context.Context) error{
 		"list": func(ctx context.Context) error {
-			_, err := client.List(ctx, pods, ListOptions{}, func(*Page, []byte) error { return nil })
+			_, err := client.List(ctx, pods, ListOptions{}, func(*Page, *Object, error) error { return nil })
 			return err
 		},
 		"watch": func(ctx context.Context) error {

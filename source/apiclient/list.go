@@ -1,7 +1,6 @@
 package apiclient
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -28,9 +27,12 @@ func (p *Page) check() error {
 	return fmt.Errorf("%w: the list's is %s", ErrUnsupported, quoteVersion(string(p.Version)))
 }
 
+// Visit takes an item of a list. The item's bytes are valid until it returns. err says why the item is no object that the protocol
+// can use, as that of ParseObject does.
+type Visit func(p *Page, o *Object, err error) error
+
 // List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
-// visit may keep the item's bytes.
-func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit func(*Page, []byte) error) (Page, error) {
+func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visit Visit) (Page, error) {
 	accept := acceptJSON
 	if o.MetadataOnly {
 		accept = acceptListMeta
@@ -45,7 +47,7 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 
 // readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object that lacks metadata or items,
 // or has one of them twice, is not a list, and a list that does not end the response may be cut.
-func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
+func readPage(body io.Reader, visit Visit) (Page, error) {
 	r := rawjson.NewReader(body)
 	p, seen := Page{Remaining: -1}, map[string]int{}
 	err := r.Object(func(name string) error {
@@ -56,7 +58,7 @@ func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
 		case name == "items" && seen["metadata"] > 0 && !p.Version.Valid():
 			return p.check()
 		case name == "items":
-			return eachItem(r, func(raw []byte) error { return visit(&p, raw) })
+			return eachItem(r, func(o *Object, err error) error { return visit(&p, o, err) })
 		}
 		_, err := r.Value()
 		return err
@@ -96,16 +98,23 @@ func (p *Page) readMetadata(r *rawjson.Reader) error {
 	return nil
 }
 
-func eachItem(r *rawjson.Reader, visit func([]byte) error) error {
+// eachItem finds an item's end and its identity in one pass.
+func eachItem(r *rawjson.Reader, visit func(*Object, error) error) error {
 	if next, err := r.Peek(); err == nil && next == 'n' { // "items": null
 		_, err = r.Value()
 		return err
 	}
+	var o Object
+	scan := func(s *rawjson.Scanner) { o = Object{}; o.scan(s) }
 	return r.Array(func() error {
-		raw, err := r.Value()
+		raw, ok, err := r.Scan(scan)
 		if err != nil {
 			return err
 		}
-		return visit(bytes.Clone(raw))
+		o.Raw = raw
+		if !ok {
+			return visit(&o, errObject)
+		}
+		return visit(&o, o.Check())
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -51,8 +52,12 @@ func wholeList(b []byte) (p Page, items []string, ok bool) {
 func checkPage(t *testing.T, what string, from io.Reader, b []byte) {
 	t.Helper()
 	var items []string
-	p, err := readPage(from, func(_ *Page, raw []byte) error {
-		items = append(items, string(raw))
+	p, err := readPage(from, func(_ *Page, o *Object, unreadable error) error {
+		items = append(items, string(o.Raw))
+		want, err := ParseObject(o.Raw)
+		if want.Raw = o.Raw; !reflect.DeepEqual(want, *o) || fmt.Sprint(err) != fmt.Sprint(unreadable) {
+			t.Fatalf("%s: %q is read as %+v, %v, want %+v, %v", what, o.Raw, *o, unreadable, want, err)
+		}
 		return nil
 	})
 	wantPage, want, ok := wholeList(b)
@@ -148,8 +153,8 @@ func TestCutLargeLists(t *testing.T) {
 	for n := 1; n < len(s)-1; n += 1999 {
 		for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, ErrIdle} {
 			seen := 0
-			_, err := readPage(io.MultiReader(strings.NewReader(s[:n]), iotest.ErrReader(end)), func(_ *Page, raw []byte) error {
-				if string(raw) != items[seen] {
+			_, err := readPage(io.MultiReader(strings.NewReader(s[:n]), iotest.ErrReader(end)), func(_ *Page, o *Object, _ error) error {
+				if string(o.Raw) != items[seen] {
 					t.Fatalf("cut at byte %d: item %d is not what was sent", n, seen)
 				}
 				seen++
@@ -171,7 +176,7 @@ func BenchmarkReadPage(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n := 0
-		_, err := readPage(bytes.NewReader(page), func(*Page, []byte) error { n++; return nil })
+		_, err := readPage(bytes.NewReader(page), func(*Page, *Object, error) error { n++; return nil })
 		if err != nil || n != 500 {
 			b.Fatal(n, err)
 		}

@@ -39,10 +39,13 @@ func ParseObject(raw []byte) (Object, error) {
 		s.Fail()
 	}
 	if !s.OK() {
-		return o, fmt.Errorf("read an object: %w", rawjson.ErrMalformed)
+		return o, errObject
 	}
 	return o, o.Check()
 }
+
+// errObject reports that something is no JSON object.
+var errObject = fmt.Errorf("read an object: %w", rawjson.ErrMalformed)
 
 // scan reads the next object into o, and overwrites what o had. It skips everything but metadata.
 func (o *Object) scan(s *rawjson.Scanner) {

@@ -70,7 +70,7 @@ func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resou
 
 func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, trigger chan<- struct{}) error {
 	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := client.List(ctx, stream, one, func(*apiclient.Page, []byte) error { return nil })
+	p, err := client.List(ctx, stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 	if err != nil {
 		return err
 	}

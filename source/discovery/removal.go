@@ -10,7 +10,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
-	"kubecdc/internal/rawjson"
 	"kubecdc/source/apiclient"
 )
 
@@ -95,9 +94,8 @@ func (d *Server) groupVersions(ctx context.Context, group string) (versions []st
 	all := change.NewStream(triggers[1], "", "", "")
 	for token := ""; ; {
 		options := apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}
-		p, err := d.client.List(ctx, all, options, func(_ *apiclient.Page, raw []byte) error {
-			name, _ := rawjson.Text(rawjson.Member(rawjson.Member(raw, "metadata"), "name"))
-			version, of, _ := strings.Cut(name, ".")
+		p, err := d.client.List(ctx, all, options, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
+			version, of, _ := strings.Cut(o.Name, ".")
 			if of == group {
 				versions = append(versions, version)
 			}
@@ -116,7 +114,7 @@ func (d *Server) listed(ctx context.Context, r change.Resource, versions []strin
 	for _, version := range versions {
 		r.Version = version
 		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), one, func(*apiclient.Page, []byte) error { return nil })
+		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil

@@ -51,7 +51,24 @@ func (s *Set) Compare(key, uid string, version change.ResourceVersion) Differenc
 	if !found {
 		return Absent
 	}
-	n := s.table[slot] - 1
+	return s.compare(s.at(slot), uid, version)
+}
+
+// CompareListed does what Compare does, and marks the key if the object is the same.
+func (s *Set) CompareListed(key, uid string, version change.ResourceVersion) Difference {
+	slot, found := s.find(key)
+	if !found {
+		return Absent
+	}
+	n := s.at(slot)
+	d := s.compare(n, uid, version)
+	if d == Same {
+		s.entry(n).seen = s.pass
+	}
+	return d
+}
+
+func (s *Set) compare(n uint32, uid string, version change.ResourceVersion) Difference {
 	e := s.entry(n)
 	v, err := version.Revision()
 	if e.odd || err != nil {

@@ -43,8 +43,15 @@ func TestDifference(t *testing.T) {
 			if got := Diff(old, c.log != nil, c.uid, c.version); got != c.want {
 				t.Errorf("diff: %d, want %d", got, c.want)
 			}
+			x.StartPass()
 			if got := x.Compare("a/b", c.uid, c.version); got != c.want {
 				t.Errorf("the set: %d, want %d", got, c.want)
+			}
+			if got := x.CompareListed("a/b", c.uid, c.version); got != c.want {
+				t.Errorf("the set, for a list: %d, want %d", got, c.want)
+			}
+			if unseen := len(x.Unseen()) > 0; unseen != (c.log != nil && c.want != Same) {
+				t.Errorf("the list has not seen the object: %t", unseen)
 			}
 		})
 	}

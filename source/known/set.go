@@ -18,7 +18,7 @@ import (
 // Many goroutines may read a Set at once while none writes.
 type Set struct {
 	seed    maphash.Seed
-	table   []uint32 // entry number + 1; 0: empty. Linear probing
+	table   []uint32 // slots, by linear probing: tag and number of an entry; 0: empty
 	slabs   [][]entry
 	keys    [][]byte
 	count   int
@@ -64,15 +64,23 @@ func (s *Set) entry(n uint32) *entry { return &s.slabs[n/slabEntries][n%slabEntr
 
 func (s *Set) key(e *entry) []byte { return s.keys[e.slab][e.offset : e.offset+uint32(e.length)] }
 
+// mask has the bits of a slot that hold the entry's number + 1: a table of 2^k slots has fewer than 2^k entries. The other bits
+// hold the tag, bits of the key's hash, so that the entries of other keys are seldom looked at.
+func (s *Set) mask() uint32 { return uint32(len(s.table) - 1) }
+
+// at returns the number of a slot's entry.
+func (s *Set) at(slot uint32) uint32 { return s.table[slot]&s.mask() - 1 }
+
 // find returns the slot of the key, or the empty slot where the key belongs.
 func (s *Set) find(key string) (slot uint32, found bool) {
-	mask := uint32(len(s.table) - 1)
-	for slot = uint32(maphash.String(s.seed, key)) & mask; ; slot = (slot + 1) & mask {
-		n := s.table[slot]
-		if n == 0 {
+	hash, mask := maphash.String(s.seed, key), s.mask()
+	tag := uint32(hash>>32) &^ mask
+	for slot = uint32(hash) & mask; ; slot = (slot + 1) & mask {
+		v := s.table[slot]
+		if v == 0 {
 			return slot, false
 		}
-		if string(s.key(s.entry(n-1))) == key {
+		if v&^mask == tag && string(s.key(s.entry(v&mask-1))) == key {
 			return slot, true
 		}
 	}
@@ -84,7 +92,7 @@ func (s *Set) Get(key string) (Object, bool) {
 	if !found {
 		return Object{}, false
 	}
-	return s.unpack(s.table[slot] - 1), true
+	return s.unpack(s.at(slot)), true
 }
 
 // Put records what was last emitted of an object, and that the running list has it.
@@ -98,7 +106,7 @@ func (s *Set) Load(key string, o Object) {
 	if !found {
 		slot = s.add(key)
 	}
-	n := s.table[slot] - 1
+	n := s.at(slot)
 	e := s.entry(n)
 	e.seen = s.pass
 	if e.odd {
@@ -132,9 +140,7 @@ func (s *Set) add(key string) (slot uint32) {
 	*s.entry(n) = entry{live: true}
 	s.setKey(s.entry(n), key)
 	s.count++
-	slot, _ = s.find(key)
-	s.table[slot] = n + 1
-	return slot
+	return s.insert(n)
 }
 
 func (s *Set) setKey(e *entry, key string) {
@@ -149,23 +155,23 @@ func (s *Set) setKey(e *entry, key string) {
 }
 
 func (s *Set) grow() {
-	old := s.table
-	s.table = make([]uint32, 2*len(old))
-	for _, n := range old {
-		if n != 0 {
+	s.table = make([]uint32, 2*len(s.table))
+	for n := range s.made {
+		if s.entry(n).live {
 			s.insert(n)
 		}
 	}
 }
 
 // insert puts an entry, which is in no slot yet, into the table.
-func (s *Set) insert(n uint32) {
-	mask := uint32(len(s.table) - 1)
-	slot := uint32(maphash.Bytes(s.seed, s.key(s.entry(n-1)))) & mask
+func (s *Set) insert(n uint32) (slot uint32) {
+	hash, mask := maphash.Bytes(s.seed, s.key(s.entry(n))), s.mask()
+	slot = uint32(hash) & mask
 	for s.table[slot] != 0 {
 		slot = (slot + 1) & mask
 	}
-	s.table[slot] = n
+	s.table[slot] = uint32(hash>>32)&^mask | (n + 1)
+	return slot
 }
 
 // rebuild copies the keys in use and drops the others.
@@ -185,7 +191,7 @@ func (s *Set) Remove(key string) {
 	if !found {
 		return
 	}
-	n := s.table[slot] - 1
+	n := s.at(slot)
 	e := s.entry(n)
 	s.waste += int(e.length)
 	e.live = false
@@ -193,9 +199,9 @@ func (s *Set) Remove(key string) {
 	s.free = append(s.free, n)
 	s.count--
 	s.table[slot] = 0
-	mask := uint32(len(s.table) - 1)
+	mask := s.mask()
 	for slot = (slot + 1) & mask; s.table[slot] != 0; slot = (slot + 1) & mask { // close the gap in the probe sequence
-		n := s.table[slot]
+		n := s.at(slot)
 		s.table[slot] = 0
 		s.insert(n)
 	}
@@ -204,7 +210,7 @@ func (s *Set) Remove(key string) {
 // Mark records that the running list has the key.
 func (s *Set) Mark(key string) {
 	if slot, found := s.find(key); found {
-		s.entry(s.table[slot] - 1).seen = s.pass
+		s.entry(s.at(slot)).seen = s.pass
 	}
 }
 

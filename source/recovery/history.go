@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -147,8 +148,8 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		err = h.limiter.Do(ctx, singleRead, func() error {
 			h.requests.Add(1)
 			items = items[:0]
-			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, raw []byte) error {
-				items = append(items, raw)
+			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
+				items = append(items, bytes.Clone(o.Raw))
 				return nil
 			})
 			return err

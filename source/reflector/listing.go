@@ -1,6 +1,7 @@
 package reflector
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -157,24 +158,25 @@ func inconsistentToken(err error) string {
 
 // page reads one page.
 func (l *listing) page(ctx context.Context) error {
-	n, held := 0, [][]byte(nil) // until the list's version is known
+	n, held := 0, []apiclient.Object(nil) // until the list's version is known
 	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.options.PageSize, Continue: l.token}
-	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, raw []byte) error {
+	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if err := l.checkFresh(p.Version); err != nil {
 			return err
 		}
 		n++
-		if p.Version == "" && l.version == "" && l.maybeStale(raw) {
-			held = append(held, raw)
+		if p.Version == "" && l.version == "" && unreadable == nil && l.maybeStale(o) {
+			held = append(held, *o)
+			held[len(held)-1].Raw = bytes.Clone(o.Raw)
 			return nil
 		}
-		return l.item(ctx, raw)
+		return l.item(ctx, o, unreadable)
 	})
 	if err == nil {
 		err = l.checkFresh(p.Version)
 	}
 	for i := 0; err == nil && i < len(held); i++ {
-		err = l.item(ctx, held[i])
+		err = l.item(ctx, &held[i], nil)
 	}
 	if err != nil {
 		return err
@@ -206,9 +208,8 @@ func (l *listing) checkFresh(version change.ResourceVersion) error {
 
 // maybeStale reports whether a list that is older than the log would explain the item: it differs from the log, and is not newer
 // than the position.
-func (l *listing) maybeStale(raw []byte) bool {
-	o, err := apiclient.ParseObject(raw)
-	return err == nil && l.predates(&o, l.known.Compare(o.Key(), o.UID, o.Version))
+func (l *listing) maybeStale(o *apiclient.Object) bool {
+	return l.predates(o, l.known.Compare(o.Key(), o.UID, o.Version))
 }
 
 func (l *listing) predates(o *apiclient.Object, d known.Difference) bool {
@@ -216,15 +217,14 @@ func (l *listing) predates(o *apiclient.Object, d known.Difference) bool {
 }
 
 // item emits the change of one item of a page, if there is one.
-func (l *listing) item(ctx context.Context, raw []byte) error {
-	o, err := apiclient.ParseObject(raw)
-	if errors.Is(err, apiclient.ErrUnsupported) {
-		return err // all items are like that, and none of them must be taken for deleted
+func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable error) error {
+	if errors.Is(unreadable, apiclient.ErrUnsupported) {
+		return unreadable // all items are like that, and none of them must be taken for deleted
 	}
-	if err != nil {
-		return l.sendMalformed(ctx, raw, err)
+	if unreadable != nil {
+		return l.sendMalformed(ctx, o.Raw, unreadable)
 	}
-	return l.object(ctx, &o)
+	return l.object(ctx, o)
 }
 
 // object emits the change of a listed object, if there is one. In one history a list never has an older version of an object
@@ -232,12 +232,16 @@ func (l *listing) item(ctx context.Context, raw []byte) error {
 // from a backup, to an older one. (Two histories can give one resourceVersion to two states of an object, if both wrote that
 // object at that revision. That can't be seen here.)
 func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
-	d := l.known.Compare(o.Key(), o.UID, o.Version)
-	if d == known.Same || d == known.Older && l.until != "" {
+	d := l.known.CompareListed(o.Key(), o.UID, o.Version)
+	if d == known.Same {
+		return nil
+	}
+	if d == known.Older && l.until != "" {
 		l.known.Mark(o.Key())
 		return nil
 	}
 	l.rewound = l.rewound || d == known.Older
+	o.Raw = bytes.Clone(o.Raw) // only what is emitted is kept
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
 	}

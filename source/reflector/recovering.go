@@ -161,11 +161,14 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 	ahead, back := false, false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
-		old, exists := r.known.Get(o.Key())
-		ahead = ahead || exists && old.Version.Compare(r.newestEmitted()) > 0
-		d := known.Diff(old, exists, o.UID, o.Version)
+		logged, d := o.Version, r.known.CompareListed(o.Key(), o.UID, o.Version)
+		if d != known.Same {
+			old, _ := r.known.Get(o.Key())
+			logged = old.Version
+		}
+		ahead = ahead || logged.Compare(r.newestEmitted()) > 0
 		back = back || d == known.Older || d == known.Lost
-		if d.Known() {
+		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
 		}
 		if d != known.Same && d != known.Older {
@@ -224,10 +227,9 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 		var p apiclient.Page
 		err := limiter.Do(ctx, false, func() (err error) {
 			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
-			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, raw []byte) error {
-				o, err := apiclient.ParseObject(raw)
+			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 				if err == nil {
-					visit(o)
+					visit(*o)
 				}
 				return err
 			})

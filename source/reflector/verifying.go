@@ -47,7 +47,7 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 		}
 	}
 	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := v.client.List(ctx, v.stream, one, func(*apiclient.Page, []byte) error { return nil })
+	p, err := v.client.List(ctx, v.stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 	if err != nil {
 		return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 	}
@@ -100,8 +100,7 @@ func (r *Reflector) otherHistory(ctx context.Context) string {
 	namespace, name := change.SplitKey(key)
 	same, others := false, false
 	options := apiclient.ListOptions{MetadataOnly: true, Exact: newest.Version, Namespace: namespace, Name: name}
-	p, err := r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, raw []byte) error {
-		o, err := apiclient.ParseObject(raw)
+	p, err := r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 		same = same || err == nil && o.Key() == key && o.UID == newest.UID && o.Version == newest.Version
 		others = others || err != nil || o.Key() != key
 		return nil

@@ -108,9 +108,6 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 	case e.Type == "DELETED":
 		return l.send(ctx, l.newChange(change.Delete, &o), stays)
 	}
-	if d != known.Same {
-		o.Raw = append([]byte(nil), o.Raw...)
-	}
 	if l.objects%1000 == 0 {
 		l.observer.ListProgress(l.ID(), int64(l.objects), int64(max(l.objects, l.known.Len())))
 	}
