@@ -11,12 +11,13 @@ const readerBytes = 32 << 10
 
 // Reader reads an object or array that is too large to be held in memory, as it comes off the wire.
 type Reader struct {
-	from io.Reader
-	b    []byte // what was read; up to i it was passed
-	i    int
-	gone int64 // bytes that were passed and are not in b any more
-	last int   // bytes of the last value that Scan passed
-	err  error // of the last read
+	from  io.Reader
+	b     []byte // what was read; up to i it was passed
+	i     int
+	gone  int64 // bytes that were passed and are not in b any more
+	depth int   // how many objects and arrays the reader is inside of
+	last  int   // bytes of the last value that Scan passed
+	err   error // of the last read
 }
 
 // NewReader returns a reader at the start of a stream.
@@ -47,6 +48,8 @@ func (r *Reader) each(first, last byte, do func() error) error {
 	if err := r.pass(first); err != nil {
 		return err
 	}
+	r.depth++
+	defer func() { r.depth-- }()
 	c, err := r.Peek()
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func (r *Reader) Value() ([]byte, error) {
 		return nil, err
 	}
 	for {
-		end := skipValue(r.b, r.i, 0)
+		end := skipValue(r.b, r.i, r.depth)
 		if end == malformed {
 			return nil, r.malformed()
 		}
@@ -99,7 +102,7 @@ func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 	if len(r.b)-r.i < r.last+r.last/4 && r.err == nil {
 		_ = r.read() // the next value is about as large; an error is met again after it
 	}
-	s := Scanner{b: r.b, i: r.i}
+	s := Scanner{b: r.b, i: r.i, depth: r.depth}
 	if scan(&s); s.OK() && s.i < len(r.b) {
 		value, r.i = r.b[r.i:s.i], s.i
 		r.last = len(value)
@@ -109,7 +112,7 @@ func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	r.last = len(value)
-	s = New(value)
+	s = Scanner{b: value, depth: r.depth}
 	scan(&s)
 	return value, s.AtEnd(), nil
 }
@@ -124,6 +127,17 @@ func (r *Reader) Peek() (byte, error) {
 			return 0, err
 		}
 	}
+}
+
+// End returns an error unless nothing but space is left of the stream.
+func (r *Reader) End() error {
+	switch _, err := r.Peek(); {
+	case err == nil:
+		return r.malformed()
+	case !errors.Is(r.err, io.EOF):
+		return err
+	}
+	return nil
 }
 
 func (r *Reader) pass(c byte) error {
