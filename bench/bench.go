@@ -52,8 +52,8 @@ func run(ctx context.Context, out io.Writer, p plan) error {
 	defer os.RemoveAll(b.dir)
 	b.table.title()
 	var failed []error
-	for _, r := range slices.Repeat(rowsOf(p.peers), p.times) {
-		if !p.only.MatchString(r.name) || r.asked && p.only.String() == "" || ctx.Err() != nil {
+	for _, r := range slices.Repeat(rowsOf(p), p.times) {
+		if !p.only.MatchString(r.name) || ctx.Err() != nil {
 			continue
 		}
 		started := time.Now()

@@ -14,8 +14,7 @@ import (
 func collectionRows() (rows []row) {
 	for _, objects := range []int{1000, 10_000, 100_000, 1_000_000} {
 		name := "million-" + strconv.Itoa(objects)
-		rows = append(rows, row{name: name, measure: sized(objects), asked: true},
-			row{name: name + "-sqlite", measure: sized(objects, inSQLite), asked: true})
+		rows = append(rows, row{name, sized(objects)}, row{name + "-sqlite", sized(objects, inSQLite)})
 	}
 	return rows
 }

@@ -13,60 +13,63 @@ import (
 type row struct {
 	name    string
 	measure func(context.Context, *bench) ([]result, error)
-	asked   bool // measured only if -only is given, since it takes minutes
 }
 
 // rowsOf gives the rows in the order in which they are measured; with those of peers that need more than Go, or take long
-// to build.
-func rowsOf(peers bool) []row {
-	if peers {
-		return slices.Concat(floorRows, codecRows(), peerRows, otherRows, collectionRows())
+// to build; and, if rows are asked for by name, with those that take minutes.
+func rowsOf(p plan) []row {
+	rows := slices.Concat(floorRows, codecRows())
+	if p.peers {
+		rows = append(rows, peerRows...)
 	}
-	return slices.Concat(floorRows, codecRows(), otherRows, collectionRows())
+	if rows = append(rows, otherRows...); p.only.String() != "" {
+		rows = append(rows, collectionRows()...)
+	}
+	return rows
 }
 
 var floorRows = []row{
-	{name: "floor-live", measure: floorLive},
-	{name: "floor-list", measure: floorList},
-	{name: "informer-live-none", measure: peerLive(informer, "none")},
-	{name: "informer-list-none", measure: peerList(informer, "none")},
+	{"floor-live", floorLive},
+	{"floor-list", floorList},
+	{"informer-live-none", peerLive(informer, "none")},
+	{"informer-list-none", peerList(informer, "none")},
 }
 
 var peerRows = []row{
-	{name: "kube-rs-live-none", measure: peerLive(kubeRSTyped, "none")},
-	{name: "kube-rs-live-snappy", measure: peerLive(kubeRSTyped, "snappy")},
-	{name: "kube-rs-live-zstd", measure: peerLive(kubeRSTyped, "zstd")},
-	{name: "kube-rs-live-zstd:1", measure: peerLive(kubeRSTyped, "zstd:1")},
-	{name: "kube-rs-dynamic-live-none", measure: peerLive(kubeRSDynamic, "none")},
-	{name: "kube-rs-dynamic-live-zstd", measure: peerLive(kubeRSDynamic, "zstd")},
-	{name: "collector-live-none", measure: peerLive(collector, "none")},
-	{name: "collector-live-zstd", measure: peerLive(collector, "zstd")},
-	{name: "kube-rs-list-none", measure: peerList(kubeRSTyped, "none")},
-	{name: "kube-rs-list-snappy", measure: peerList(kubeRSTyped, "snappy")},
-	{name: "kube-rs-list-zstd", measure: peerList(kubeRSTyped, "zstd")},
+	{"kube-rs-live-none", peerLive(kubeRSTyped, "none")},
+	{"kube-rs-live-snappy", peerLive(kubeRSTyped, "snappy")},
+	{"kube-rs-live-zstd", peerLive(kubeRSTyped, "zstd")},
+	{"kube-rs-live-zstd:1", peerLive(kubeRSTyped, "zstd:1")},
+	{"kube-rs-dynamic-live-none", peerLive(kubeRSDynamic, "none")},
+	{"kube-rs-dynamic-live-zstd", peerLive(kubeRSDynamic, "zstd")},
+	{"collector-live-none", peerLive(collector, "none")},
+	{"collector-live-zstd", peerLive(collector, "zstd")},
+	{"kube-rs-list-none", peerList(kubeRSTyped, "none")},
+	{"kube-rs-list-snappy", peerList(kubeRSTyped, "snappy")},
+	{"kube-rs-list-zstd", peerList(kubeRSTyped, "zstd")},
 }
 
 var otherRows = []row{
-	{name: "list-none-snappy", measure: snapshot(before("none"), codec("snappy"))},
-	{name: "list-full-none", measure: snapshot(before("full"), codec("none"))},
-	{name: "list-full-snappy", measure: snapshot(before("full"), codec("snappy"))},
-	{name: "list-full-snappy-sqlite", measure: snapshot(before("full"), codec("snappy"), inSQLite)},
-	{name: "list-full-zstd", measure: snapshot(before("full"), codec("zstd"))},
-	{name: "live-none-snappy-least", measure: live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
-	{name: "live-full-snappy-least", measure: live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},
-	{name: "live-none-snappy-tls", measure: live(liveLoad{tls: true}, before("none"), codec("snappy"))},
-	{name: "idle", measure: idle},
-	{name: "latency-exactly", measure: latency(before("full"))},
-	{name: "latency-least", measure: latency(before("full"), atLeastOnce)},
-	{name: "latency-api", measure: latencyAPI},
-	{name: "streams-1", measure: live(liveLoad{objects: 20_000}, before("none"))},
-	{name: "streams-10", measure: live(liveLoad{streams: 10, objects: 2000}, before("none"))},
-	{name: "streams-50", measure: live(liveLoad{streams: 50, objects: 400}, before("none"))},
-	{name: "streams-200", measure: live(liveLoad{streams: 200, objects: 100}, before("none"))},
-	{name: "streams-200-quiet", measure: quietStreams},
-	{name: "objects-1000", measure: live(liveLoad{objects: 1000}, before("none"))},
-	{name: "objects-10000", measure: live(liveLoad{objects: 10_000}, before("none"))},
-	{name: "objects-100000", measure: live(liveLoad{objects: 100_000}, before("none"))},
+	{"list-none-snappy", snapshot(before("none"), codec("snappy"))},
+	{"list-full-none", snapshot(before("full"), codec("none"))},
+	{"list-full-snappy", snapshot(before("full"), codec("snappy"))},
+	{"list-full-snappy-sqlite", snapshot(before("full"), codec("snappy"), inSQLite)},
+	{"list-full-zstd", snapshot(before("full"), codec("zstd"))},
+	{"live-none-snappy-least", live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
+	{"live-full-snappy-least", live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},
+	{"live-none-snappy-tls", live(liveLoad{tls: true}, before("none"), codec("snappy"))},
+	{"idle", idle},
+	{"latency-exactly", latency(before("full"))},
+	{"latency-least", latency(before("full"), atLeastOnce)},
+	{"latency-api", latencyAPI},
+	{"streams-1", live(liveLoad{objects: 20_000}, before("none"))},
+	{"streams-10", live(liveLoad{streams: 10, objects: 2000}, before("none"))},
+	{"streams-50", live(liveLoad{streams: 50, objects: 400}, before("none"))},
+	{"streams-200", live(liveLoad{streams: 200, objects: 100}, before("none"))},
+	{"streams-200-quiet", quietStreams},
+	{"objects-1000", live(liveLoad{objects: 1000}, before("none"))},
+	{"objects-10000", live(liveLoad{objects: 10_000}, before("none"))},
+	{"objects-100000", live(liveLoad{objects: 100_000}, before("none"))},
 }
 
 // codecRows are of each codec, with each checkpoint: live-BEFORE-CODEC, and live-BEFORE-CODEC-sqlite.
@@ -74,8 +77,8 @@ func codecRows() (rows []row) {
 	for _, image := range []string{"none", "full"} {
 		for _, name := range []string{"none", "lz4", "snappy", "gzip", "zstd"} {
 			inPostgres := "live-" + image + "-" + name
-			rows = append(rows, row{name: inPostgres, measure: live(liveLoad{}, before(image), codec(name))},
-				row{name: inPostgres + "-sqlite", measure: live(liveLoad{}, before(image), codec(name), inSQLite)})
+			rows = append(rows, row{inPostgres, live(liveLoad{}, before(image), codec(name))},
+				row{inPostgres + "-sqlite", live(liveLoad{}, before(image), codec(name), inSQLite)})
 		}
 	}
 	return rows

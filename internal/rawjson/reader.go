@@ -112,7 +112,7 @@ func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 		return nil, false, err
 	}
 	r.last = len(value)
-	s = New(value)
+	s = Scanner{b: value, depth: r.depth}
 	scan(&s)
 	return value, s.AtEnd(), nil
 }

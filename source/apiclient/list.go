@@ -105,9 +105,8 @@ func eachItem(r *rawjson.Reader, visit func(*Object, error) error) error {
 		return err
 	}
 	var o Object
-	scan := func(s *rawjson.Scanner) { o = Object{}; o.scan(s) }
 	return r.Array(func() error {
-		raw, ok, err := r.Scan(scan)
+		raw, ok, err := r.Scan(o.scan)
 		if err != nil {
 			return err
 		}

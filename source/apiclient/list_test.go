@@ -54,9 +54,9 @@ func checkPage(t *testing.T, what string, from io.Reader, b []byte) {
 	var items []string
 	p, err := readPage(from, func(_ *Page, o *Object, unreadable error) error {
 		items = append(items, string(o.Raw))
-		want, err := ParseObject(o.Raw)
-		if want.Raw = o.Raw; !reflect.DeepEqual(want, *o) || fmt.Sprint(err) != fmt.Sprint(unreadable) {
-			t.Fatalf("%s: %q is read as %+v, %v, want %+v, %v", what, o.Raw, *o, unreadable, want, err)
+		alone, err := ParseObject(o.Raw)
+		if alone.Raw = o.Raw; !reflect.DeepEqual(alone, *o) || fmt.Sprint(err) != fmt.Sprint(unreadable) {
+			t.Fatalf("%s: %.200q is read as %+v, %v; by itself as %+v, %v", what, o.Raw, *o, unreadable, alone, err)
 		}
 		return nil
 	})

@@ -166,8 +166,9 @@ func (l *listing) page(ctx context.Context) error {
 		}
 		n++
 		if p.Version == "" && l.version == "" && unreadable == nil && l.maybeStale(o) {
-			held = append(held, *o)
-			held[len(held)-1].Raw = bytes.Clone(o.Raw)
+			kept := *o
+			kept.Raw = bytes.Clone(o.Raw)
+			held = append(held, kept)
 			return nil
 		}
 		return l.item(ctx, o, unreadable)
@@ -176,7 +177,7 @@ func (l *listing) page(ctx context.Context) error {
 		err = l.checkFresh(p.Version)
 	}
 	for i := 0; err == nil && i < len(held); i++ {
-		err = l.item(ctx, &held[i], nil)
+		err = l.object(ctx, &held[i])
 	}
 	if err != nil {
 		return err
