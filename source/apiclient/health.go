@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// OneEtcd reports whether kube-apiserver certainly keeps all resources that it serves itself in one etcd, so that a resourceVersion of
-// one of them is a revision of all. A server of at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
+// OneEtcd reports whether kube-apiserver certainly keeps all resources that it serves itself in one etcd, so that a
+// resourceVersion of one of them is a revision of all. A server of at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
 // (https://github.com/kubernetes/kubernetes/pull/129438); the checks may fail, only their names count.
 func (c *Client) OneEtcd(ctx context.Context) (bool, error) {
 	if recent, err := c.isAtLeast(ctx, 1, 34); err != nil || !recent {

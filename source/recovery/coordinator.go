@@ -12,18 +12,18 @@ import (
 )
 
 // Coordinator lets the recoveries of a process learn from each other, since an API server's restart makes all streams recover at
-// once. A revision of etcd writes one key (but for the expiry of a lease, which only Events have). So a stream's change is a
-// claim: no other stream of the same etcd changed at that revision, and none has to read it. The streams claim what they find
-// while they recover, what their lists show, and what their watches deliver before.
+// once. A revision of etcd writes one key (but for the expiry of a lease, which only Events have). So a stream's change explains
+// its revision for every other stream of the same etcd, and none of them has to read it. Each stream tells the others which
+// writes it knows: those that it finds while it recovers, those that its lists show, and those that its watch delivered before.
 //
 // Recoveries that overlap are a round. Its streams end their gaps at one revision, so that no stream has to read revisions
 // that another one has not looked at. None reads sizes while another one lists or walks its changed objects, since each change
-// found saves a read of every other stream. Then those that changed read sizes, one after another, the busiest first. The quiet
-// ones come last, when nearly all revisions are claimed.
+// found saves a read of every other stream. Then they read sizes, one after another, the busiest first. The quiet ones come last,
+// when nearly all revisions are explained.
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
-// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources share
-// claims only if the API server shows that it has one etcd (apiclient.OneEtcd), and keeps both resources itself.
+// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources learn from
+// each other only if the API server shows that it has one etcd (apiclient.OneEtcd), and keeps both resources itself.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
@@ -42,8 +42,8 @@ type Coordinator struct {
 type Participant struct {
 	coordinator *Coordinator
 	stream      *change.Stream
-	leased      bool // several objects expire at one revision
-	claims      revisions
+	leased      bool      // several objects expire at one revision
+	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
 	local   bool // kube-apiserver itself keeps the resource, as far as is known
@@ -66,8 +66,8 @@ const (
 )
 
 const (
-	// claimPages bounds the memory of a stream's claims to 32 KB. They have at least 258,000 revisions that follow each other.
-	claimPages = 64
+	// writePages bounds the memory of a stream's writes to 32 KB. They have at least 258,000 revisions that follow each other.
+	writePages = 64
 	// stuck is the time without an answer after which a recovery is not waited for.
 	stuck = time.Minute
 	// logInterval is the time between two log lines about the progress of a round.
@@ -83,26 +83,26 @@ func NewCoordinator(log *slog.Logger) *Coordinator {
 		line: &rate.Sometimes{Interval: logInterval}}
 }
 
-// Join returns the stream's participant, which keeps its claims over all sessions of the process. leased says that objects of the
+// Join returns the stream's participant, which keeps its writes over all sessions of the process. leased says that objects of the
 // stream expire, several at one revision.
 func (c *Coordinator) Join(s *change.Stream, leased bool) *Participant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.participants[s.ID()]
 	if p == nil {
-		p = &Participant{coordinator: c, claims: revisions{limit: claimPages}}
+		p = &Participant{coordinator: c, writes: revisions{limit: writePages}}
 		c.participants[s.ID()] = p
 	}
 	p.stream, p.leased = s, leased
 	return p
 }
 
-// Forget drops all claims. It must be called after the server's history went back, since revisions are then used again.
+// Forget drops all known writes. It must be called after the server's history went back, since revisions are then used again.
 func (c *Coordinator) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.participants {
-		p.claims.clear()
+		p.writes.clear()
 		p.until = 0
 	}
 }
@@ -122,7 +122,7 @@ func (c *Coordinator) OneEtcd(ctx context.Context, ask func(context.Context) (bo
 		return err
 	}
 	if !one {
-		c.Forget() // what is claimed now must not be used when there is one etcd
+		c.Forget() // what is known now must not be used when there is one etcd
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,13 +145,13 @@ func (p *Participant) HasCompany() bool {
 	return false
 }
 
-// Claim records that an object of the stream changed at the revision.
-func (p *Participant) Claim(version change.ResourceVersion) {
+// Wrote records that an object of the stream changed at the revision.
+func (p *Participant) Wrote(version change.ResourceVersion) {
 	if p == nil {
 		return
 	}
 	if revision, err := version.Revision(); err == nil {
-		p.claims.add(revision)
+		p.writes.add(revision)
 	}
 }
 
@@ -235,8 +235,8 @@ func (p *Participant) Listed(until uint64, changed int) {
 	p.until, p.listed, p.changed = until, time.Now(), changed
 }
 
-// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round from
-// time to time.
+// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
+// from time to time.
 func (p *Participant) Progress(done, total, requests int) {
 	c := p.coordinator
 	c.mu.Lock()
@@ -249,7 +249,8 @@ func (p *Participant) Progress(done, total, requests int) {
 				requests += q.requests
 			}
 		}
-		c.log.Info("recovering gaps", "streams", c.active, "requests", requests, "stream", p.stream.ID(), "revisions", done, "of", total)
+		c.log.Info("recovering gaps", "streams", c.active, "requests", requests,
+			"stream", p.stream.ID(), "revisions", done, "of", total)
 	})
 }
 
@@ -264,6 +265,7 @@ func (p *Participant) awaitTurn(ctx context.Context) error {
 		if p.stage != sizing {
 			p.enter(sizing)
 		}
+		p.active = time.Now() // who waits is not stuck
 		moved, blocked := c.moved, p.mustWait()
 		c.mu.Unlock()
 		if !blocked {
@@ -271,7 +273,7 @@ func (p *Participant) awaitTurn(ctx context.Context) error {
 		}
 		select {
 		case <-moved:
-		case <-time.After(stuck):
+		case <-time.After(stuck / 2):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -285,7 +287,7 @@ func (p *Participant) enter(s stage) {
 	p.coordinator.moved = make(chan struct{})
 }
 
-// mustWait reports whether another recovery, whose claims the stream can use, has to go first.
+// mustWait reports whether another recovery, whose writes the stream can use, has to go first.
 func (p *Participant) mustWait() bool {
 	for _, q := range p.coordinator.participants {
 		if q.stage != idle && time.Since(q.active) < stuck && p.learnsFrom(q) && q.goesBefore(p) {
@@ -295,36 +297,21 @@ func (p *Participant) mustWait() bool {
 	return false
 }
 
+// goesBefore orders the recoveries: those that list or walk first, then the one that changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
-	case p.rank() != q.rank():
-		return p.rank() < q.rank()
-	case p.rank() != rankChanged:
-		return false
+	case p.stage == walking || q.stage == walking:
+		return q.stage != walking
 	case p.changed != q.changed:
 		return p.changed > q.changed
+	case p.writes.len() != q.writes.len():
+		return p.writes.len() > q.writes.len()
 	}
 	return p.stream.ID() < q.stream.ID()
 }
 
-const (
-	rankWalking = iota
-	rankChanged
-	rankQuiet
-)
-
-func (p *Participant) rank() int {
-	switch {
-	case p.stage == walking:
-		return rankWalking
-	case p.changed > 0:
-		return rankChanged
-	}
-	return rankQuiet
-}
-
-// learnsFrom reports whether a change of the other stream explains a revision for this one: both are in one etcd and have no object
-// in common, and the revision wrote no object of this stream besides.
+// learnsFrom reports whether a change of the other stream explains a revision for this one: both are in one etcd and have no
+// object in common, and the revision wrote no object of this stream besides.
 func (p *Participant) learnsFrom(q *Participant) bool {
 	return p.inOneEtcd(q) && !(p.leased && q.leased)
 }
@@ -348,7 +335,7 @@ func (p *Participant) addPartners(into *page, n uint64) {
 	defer p.coordinator.mu.Unlock()
 	for _, q := range p.coordinator.participants {
 		if p.learnsFrom(q) {
-			q.claims.addTo(into, n)
+			q.writes.addTo(into, n)
 		}
 	}
 }

@@ -100,7 +100,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	log, g := p.gap(from, to)
 	for key := range log.All() {
 		k, _ := log.Get(key)
-		p.participant.Claim(k.Version)
+		p.participant.Wrote(k.Version)
 	}
 	g.Leased, g.Namespaced, g.Parallel, g.Participant = p.leased, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
@@ -113,14 +113,14 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	return nil
 }
 
-// Streams that recover at the same time, and learn from each other, find each what happened to it, whatever they claim: over two etcds
-// with the same numbers, with several streams of a resource, with claims of earlier tries and of watches before the gap.
+// Streams that recover at the same time, and learn from each other, find each what happened to it, whatever the others wrote: over two etcds
+// with the same numbers, with several streams of a resource, with what is known of earlier tries and of watches before the gap.
 func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
-		snapshotsSave(t, float64(random.IntN(3)))
+		pastListsSave(t, float64(random.IntN(3)))
 		c := NewCoordinator(slog.New(slog.DiscardHandler))
 		first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
 		for range 40 + random.IntN(60) {
@@ -150,7 +150,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 			to, common := first.revision-uint64(random.IntN(5)), random.IntN(2) == 0
 			for _, w := range p.writes { // what its watch delivered before, also after a position that it has gone back to
 				if random.IntN(2) == 0 {
-					p.participant.Claim(change.VersionOf(w.revision))
+					p.participant.Wrote(change.VersionOf(w.revision))
 				}
 			}
 			wg.Go(func() {

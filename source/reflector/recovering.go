@@ -121,16 +121,16 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 	from, _ := r.newestEmitted().Revision()
 	for key := range r.known.All() {
 		k, _ := r.known.Get(key)
-		if version, err := k.Version.Revision(); err == nil && version <= from && version+claimedBefore > from {
-			r.participant.Claim(k.Version)
+		if version, err := k.Version.Revision(); err == nil && version <= from && version+writesBefore > from {
+			r.participant.Wrote(k.Version)
 		}
 	}
 	return aggregated, nil
 }
 
-// claimedBefore is how many revisions before its gap a stream's claims begin. The positions of other streams may be older, by as
-// much as the server wrote since its last bookmarks to them.
-const claimedBefore = 100_000
+// writesBefore is how many revisions before its gap a stream's known writes begin. The positions of other streams may be older,
+// by as much as the server wrote since its last bookmarks to them.
+const writesBefore = 100_000
 
 // history returns the past of the stream's collection.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
@@ -154,7 +154,8 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 }
 
 // compareAt compares the collection with the log: as it was at a revision; 0: as it is now.
-func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion, err error) {
+func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
+	err error) {
 	gap = &recovery.Gap{Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
 		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
 		Participant: r.participant}
