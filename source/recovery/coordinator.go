@@ -23,7 +23,8 @@ import (
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
 // servers have their own stores, with other revisions in the same range of numbers. So streams of several resources learn from
-// each other only if the API server shows that it has one etcd (apiclient.OneEtcd), and keeps both resources itself.
+// each other only if the API server keeps both resources itself, and shows that it has one etcd (apiclient.EtcdOverrides), or that
+// it has two and neither resource is where Events are.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
@@ -33,9 +34,10 @@ type Coordinator struct {
 	log  *slog.Logger
 	line *rate.Sometimes // of the log
 
-	asking  sync.Mutex // held while the API server is asked whether it has one etcd
-	asked   bool       // in this round
-	oneEtcd bool       // what it said
+	asking        sync.Mutex // held while the API server is asked for its etcds
+	asked         bool       // in this round
+	overrides     int        // what it said: how many etcds hold resources besides the default one; -1: not known
+	lastOverrides *int       // what it said in the last round; nil: there was none
 }
 
 // Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
@@ -47,6 +49,7 @@ type Participant struct {
 
 	// All below is guarded by coordinator.mu.
 	local   bool // kube-apiserver itself keeps the resource, as far as is known
+	apart   bool // in another etcd than Events, as was found in this round
 	stage   stage
 	changed int       // objects that the list shows to be changed
 	until   uint64    // the end of its gap, in this round
@@ -80,7 +83,7 @@ const (
 // NewCoordinator returns a coordinator without streams.
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
-		line: &rate.Sometimes{Interval: logInterval}}
+		line: &rate.Sometimes{Interval: logInterval}, overrides: -1}
 }
 
 // Join returns the stream's participant, which keeps its writes over all sessions of the process. leased says that objects of the
@@ -107,27 +110,29 @@ func (c *Coordinator) Forget() {
 	}
 }
 
-// OneEtcd asks whether the API server has one etcd, once a round.
-func (c *Coordinator) OneEtcd(ctx context.Context, ask func(context.Context) (bool, error)) error {
+// Overrides returns how many etcds hold resources besides the default one; -1: it is not known. The API server is asked once a
+// round.
+func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (int, error)) (int, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	c.mu.Lock()
-	asked := c.asked
+	asked, overrides := c.asked, c.overrides
 	c.mu.Unlock()
 	if asked {
-		return nil
+		return overrides, nil
 	}
-	one, err := ask(ctx)
+	overrides, err := ask(ctx)
 	if err != nil {
-		return err
-	}
-	if !one {
-		c.Forget() // what is known now must not be used when there is one etcd
+		return -1, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked, c.oneEtcd = true, one
-	return nil
+	changed := c.lastOverrides != nil && *c.lastOverrides != overrides
+	c.asked, c.overrides, c.lastOverrides = true, overrides, &overrides
+	c.mu.Unlock()
+	if changed {
+		c.Forget() // a resource may have moved to another etcd
+	}
+	return overrides, nil
 }
 
 // HasCompany reports whether there are streams of other resources.
@@ -164,9 +169,9 @@ func (p *Participant) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == 0 {
-		c.asked, c.oneEtcd = false, false
+		c.asked, c.overrides = false, -1
 		for _, q := range c.participants {
-			q.until = 0
+			q.until, q.apart = 0, false
 		}
 	}
 	c.active++
@@ -190,11 +195,11 @@ func (p *Participant) End() {
 	p.enter(idle)
 }
 
-// SetLocal says whether kube-apiserver itself keeps the stream's resource.
-func (p *Participant) SetLocal(local bool) {
+// SetStore says whether kube-apiserver itself keeps the stream's resource, and certainly in another etcd than Events.
+func (p *Participant) SetStore(local, apart bool) {
 	p.coordinator.mu.Lock()
 	defer p.coordinator.mu.Unlock()
-	p.local = local
+	p.local, p.apart = local, apart
 }
 
 // CommonEnd returns the revision at which another stream of the round has listed, if this stream can end its gap there
@@ -323,7 +328,8 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	case p.stream.Resource.ID() == q.stream.Resource.ID():
 		return p.stream.Namespace != "" && q.stream.Namespace != ""
 	}
-	return p.coordinator.oneEtcd && p.local && q.local
+	overrides := p.coordinator.overrides
+	return p.local && q.local && (overrides == 0 || overrides == 1 && p.apart && q.apart)
 }
 
 // addPartners adds the revisions of the page that are explained by other streams' changes.

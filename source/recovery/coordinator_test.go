@@ -75,7 +75,8 @@ type peer struct {
 	name        string
 	leased      bool
 	local       bool
-	oneEtcd     bool
+	apart       bool
+	overrides   int
 	participant *Participant
 }
 
@@ -90,10 +91,10 @@ func newPeer(c *Coordinator, s *server, name, namespace string, leased, local bo
 func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error {
 	p.participant.Begin()
 	defer p.participant.End()
-	p.participant.SetLocal(p.local)
-	if err := p.participant.coordinator.OneEtcd(ctx, func(context.Context) (bool, error) { return p.oneEtcd, nil }); err != nil {
+	if _, err := p.participant.coordinator.Overrides(ctx, func(context.Context) (int, error) { return p.overrides, nil }); err != nil {
 		return err
 	}
+	p.participant.SetStore(p.local, p.apart)
 	if until := p.participant.CommonEnd(change.VersionOf(from)); common && until != 0 {
 		to = until
 	}
@@ -127,7 +128,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 			first.write(4)
 			second.write(4)
 		}
-		oneEtcd := random.IntN(4) > 0
+		overrides := random.IntN(4) - 1
 		var peers []*peer
 		for i, s := range first.resources {
 			name, namespaces := fmt.Sprint("r", i), []string{""}
@@ -145,7 +146,9 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 		var wg sync.WaitGroup
 		failed := make(chan error, 3*len(peers))
 		for _, p := range peers {
-			p.oneEtcd = oneEtcd
+			if p.overrides = overrides; overrides == 1 { // the second etcd is the API server's, with Events in it
+				p.apart, p.local = strings.HasPrefix(p.name, "r"), true
+			}
 			tries, from, pause := 1+random.IntN(3), uint64(5+random.IntN(25)), time.Duration(random.IntN(3))*100*time.Microsecond
 			to, common := first.revision-uint64(random.IntN(5)), random.IntN(2) == 0
 			for _, w := range p.writes { // what its watch delivered before, also after a position that it has gone back to
@@ -165,7 +168,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 		wg.Wait()
 		close(failed)
 		if err := <-failed; err != nil {
-			t.Fatalf("one etcd %v: %v", oneEtcd, err)
+			t.Fatalf("%d overrides: %v", overrides, err)
 		}
 	}
 }

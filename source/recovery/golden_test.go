@@ -248,7 +248,6 @@ func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
 	var peers []*peer
 	for name, s := range servers {
 		p := newPeer(c, s, name, "", name == "events", true)
-		p.oneEtcd = true
 		peers = append(peers, p)
 	}
 	changed := func(p *peer) int { return len(p.between(from, to)) }
