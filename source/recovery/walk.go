@@ -105,6 +105,9 @@ func (s *search) noteCreation(l *incarnation, absent uint64) error {
 		l.created = l.revisions[n-1].version
 	}
 	if l.logged {
+		if len(s.pastLists) > 0 { // they were read as if this could not be, without selectors
+			s.incomplete(fmt.Sprintf("%s was missing for a time, and has its uid again", l.key))
+		}
 		earlier := s.newIncarnation(l.key, l.uid)
 		l.logged, l.version = false, 0
 		s.noteEnd(earlier, s.From, absent)
