@@ -8,15 +8,19 @@ import (
 	"strings"
 )
 
-// OneEtcd reports whether kube-apiserver certainly keeps all resources that it serves itself in one etcd, so that a resourceVersion of
-// one of them is a revision of all. A server of at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
-// (https://github.com/kubernetes/kubernetes/pull/129438); the checks may fail, only their names count.
-func (c *Client) OneEtcd(ctx context.Context) (bool, error) {
-	if recent, err := c.isAtLeast(ctx, 1, 34); err != nil || !recent {
-		return false, err
+// EtcdOverrides returns how many etcds hold resources of kube-apiserver besides the default one; -1: it is not known. A server of
+// at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
+// (https://github.com/kubernetes/kubernetes/pull/129438). The checks may fail, only their names count.
+func (c *Client) EtcdOverrides(ctx context.Context) (int, error) {
+	recent, err := c.isAtLeast(ctx, 1, 34)
+	if err != nil || !recent {
+		return -1, err
 	}
 	checks, err := c.healthChecks(ctx)
-	return strings.Contains(checks, "]etcd ") && !strings.Contains(checks, "]etcd-override-"), err
+	if err != nil || !strings.Contains(checks, "]etcd ") {
+		return -1, err
+	}
+	return strings.Count(checks, "]etcd-override-") - strings.Count(checks, "]etcd-override-readiness-"), nil
 }
 
 // healthChecks returns one line for each health check: "[+]NAME ok", or "[-]NAME failed: …".

@@ -12,18 +12,19 @@ import (
 )
 
 // Coordinator lets the recoveries of a process learn from each other, since an API server's restart makes all streams recover at
-// once. A revision of etcd writes one key (but for the expiry of a lease, which only Events have). So a stream's change is a
-// claim: no other stream of the same etcd changed at that revision, and none has to read it. The streams claim what they find
-// while they recover, what their lists show, and what their watches deliver before.
+// once. A revision of etcd writes one key (but for the expiry of a lease, which only Events have). So a stream's change explains
+// its revision for every other stream of the same etcd, and none of them has to read it. Each stream tells the others which
+// writes it knows: those that it finds while it recovers, those that its lists show, and those that its watch delivered before.
 //
 // Recoveries that overlap are a round. Its streams end their gaps at one revision, so that no stream has to read revisions
 // that another one has not looked at. None reads sizes while another one lists or walks its changed objects, since each change
-// found saves a read of every other stream. Then those that changed read sizes, one after another, the busiest first. The quiet
-// ones come last, when nearly all revisions are claimed.
+// found saves a read of every other stream. Then they read sizes, one after another, the busiest first. The quiet ones come last,
+// when nearly all revisions are explained.
 //
 // All objects of one resource are in one etcd. Other resources may be in another etcd (--etcd-servers-overrides), and aggregated
-// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources share
-// claims only if the API server shows that it has one etcd (apiclient.OneEtcd), and keeps both resources itself.
+// servers have their own stores, with other revisions in the same range of numbers. So streams of several resources learn from
+// each other only if the API server keeps both resources itself, and shows that it has one etcd (apiclient.EtcdOverrides), or that
+// it has two and neither resource is where Events are.
 type Coordinator struct {
 	mu           sync.Mutex
 	participants map[change.StreamID]*Participant
@@ -33,20 +34,22 @@ type Coordinator struct {
 	log  *slog.Logger
 	line *rate.Sometimes // of the log
 
-	asking  sync.Mutex // held while the API server is asked whether it has one etcd
-	asked   bool       // in this round
-	oneEtcd bool       // what it said
+	asking        sync.Mutex // held while the API server is asked for its etcds
+	asked         bool       // in this round
+	overrides     int        // what it said: how many etcds hold resources besides the default one; -1: not known
+	lastOverrides *int       // what it said in the last round; nil: there was none
 }
 
 // Participant is one stream, as it takes part in the recoveries of its process. A nil *Participant shares nothing.
 type Participant struct {
 	coordinator *Coordinator
 	stream      *change.Stream
-	leased      bool // several objects expire at one revision
-	claims      revisions
+	leased      bool      // several objects expire at one revision
+	writes      revisions // at which its objects are known to have been written
 
 	// All below is guarded by coordinator.mu.
 	local   bool // kube-apiserver itself keeps the resource, as far as is known
+	apart   bool // in another etcd than Events, as was found in this round
 	stage   stage
 	changed int       // objects that the list shows to be changed
 	until   uint64    // the end of its gap, in this round
@@ -66,8 +69,8 @@ const (
 )
 
 const (
-	// claimPages bounds the memory of a stream's claims to 32 KB. They have at least 258,000 revisions that follow each other.
-	claimPages = 64
+	// writePages bounds the memory of a stream's writes to 32 KB. They have at least 258,000 revisions that follow each other.
+	writePages = 64
 	// stuck is the time without an answer after which a recovery is not waited for.
 	stuck = time.Minute
 	// logInterval is the time between two log lines about the progress of a round.
@@ -80,54 +83,56 @@ const (
 // NewCoordinator returns a coordinator without streams.
 func NewCoordinator(log *slog.Logger) *Coordinator {
 	return &Coordinator{participants: map[change.StreamID]*Participant{}, moved: make(chan struct{}), log: log,
-		line: &rate.Sometimes{Interval: logInterval}}
+		line: &rate.Sometimes{Interval: logInterval}, overrides: -1}
 }
 
-// Join returns the stream's participant, which keeps its claims over all sessions of the process. leased says that objects of the
+// Join returns the stream's participant, which keeps its writes over all sessions of the process. leased says that objects of the
 // stream expire, several at one revision.
 func (c *Coordinator) Join(s *change.Stream, leased bool) *Participant {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	p := c.participants[s.ID()]
 	if p == nil {
-		p = &Participant{coordinator: c, claims: revisions{limit: claimPages}}
+		p = &Participant{coordinator: c, writes: revisions{limit: writePages}}
 		c.participants[s.ID()] = p
 	}
 	p.stream, p.leased = s, leased
 	return p
 }
 
-// Forget drops all claims. It must be called after the server's history went back, since revisions are then used again.
+// Forget drops all known writes. It must be called after the server's history went back, since revisions are then used again.
 func (c *Coordinator) Forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range c.participants {
-		p.claims.clear()
+		p.writes.clear()
 		p.until = 0
 	}
 }
 
-// OneEtcd asks whether the API server has one etcd, once a round.
-func (c *Coordinator) OneEtcd(ctx context.Context, ask func(context.Context) (bool, error)) error {
+// Overrides returns how many etcds hold resources besides the default one; -1: it is not known. The API server is asked once a
+// round.
+func (c *Coordinator) Overrides(ctx context.Context, ask func(context.Context) (int, error)) (int, error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
 	c.mu.Lock()
-	asked := c.asked
+	asked, overrides := c.asked, c.overrides
 	c.mu.Unlock()
 	if asked {
-		return nil
+		return overrides, nil
 	}
-	one, err := ask(ctx)
+	overrides, err := ask(ctx)
 	if err != nil {
-		return err
-	}
-	if !one {
-		c.Forget() // what is claimed now must not be used when there is one etcd
+		return -1, err
 	}
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.asked, c.oneEtcd = true, one
-	return nil
+	changed := c.lastOverrides != nil && *c.lastOverrides != overrides
+	c.asked, c.overrides, c.lastOverrides = true, overrides, &overrides
+	c.mu.Unlock()
+	if changed {
+		c.Forget() // a resource may have moved to another etcd
+	}
+	return overrides, nil
 }
 
 // HasCompany reports whether there are streams of other resources.
@@ -145,13 +150,13 @@ func (p *Participant) HasCompany() bool {
 	return false
 }
 
-// Claim records that an object of the stream changed at the revision.
-func (p *Participant) Claim(version change.ResourceVersion) {
+// Wrote records that an object of the stream changed at the revision.
+func (p *Participant) Wrote(version change.ResourceVersion) {
 	if p == nil {
 		return
 	}
 	if revision, err := version.Revision(); err == nil {
-		p.claims.add(revision)
+		p.writes.add(revision)
 	}
 }
 
@@ -164,9 +169,9 @@ func (p *Participant) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.active == 0 {
-		c.asked, c.oneEtcd = false, false
+		c.asked, c.overrides = false, -1
 		for _, q := range c.participants {
-			q.until = 0
+			q.until, q.apart = 0, false
 		}
 	}
 	c.active++
@@ -190,11 +195,11 @@ func (p *Participant) End() {
 	p.enter(idle)
 }
 
-// SetLocal says whether kube-apiserver itself keeps the stream's resource.
-func (p *Participant) SetLocal(local bool) {
+// SetStore says whether kube-apiserver itself keeps the stream's resource, and certainly in another etcd than Events.
+func (p *Participant) SetStore(local, apart bool) {
 	p.coordinator.mu.Lock()
 	defer p.coordinator.mu.Unlock()
-	p.local = local
+	p.local, p.apart = local, apart
 }
 
 // CommonEnd returns the revision at which another stream of the round has listed, if this stream can end its gap there
@@ -235,8 +240,8 @@ func (p *Participant) Listed(until uint64, changed int) {
 	p.until, p.listed, p.changed = until, time.Now(), changed
 }
 
-// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round from
-// time to time.
+// Progress records how many of the gap's revisions are accounted for, by how many requests, and logs the progress of the round
+// from time to time.
 func (p *Participant) Progress(done, total, requests int) {
 	c := p.coordinator
 	c.mu.Lock()
@@ -249,7 +254,8 @@ func (p *Participant) Progress(done, total, requests int) {
 				requests += q.requests
 			}
 		}
-		c.log.Info("recovering gaps", "streams", c.active, "requests", requests, "stream", p.stream.ID(), "revisions", done, "of", total)
+		c.log.Info("recovering gaps", "streams", c.active, "requests", requests,
+			"stream", p.stream.ID(), "revisions", done, "of", total)
 	})
 }
 
@@ -264,6 +270,7 @@ func (p *Participant) awaitTurn(ctx context.Context) error {
 		if p.stage != sizing {
 			p.enter(sizing)
 		}
+		p.active = time.Now() // who waits is not stuck
 		moved, blocked := c.moved, p.mustWait()
 		c.mu.Unlock()
 		if !blocked {
@@ -271,7 +278,7 @@ func (p *Participant) awaitTurn(ctx context.Context) error {
 		}
 		select {
 		case <-moved:
-		case <-time.After(stuck):
+		case <-time.After(stuck / 2):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -285,7 +292,7 @@ func (p *Participant) enter(s stage) {
 	p.coordinator.moved = make(chan struct{})
 }
 
-// mustWait reports whether another recovery, whose claims the stream can use, has to go first.
+// mustWait reports whether another recovery, whose writes the stream can use, has to go first.
 func (p *Participant) mustWait() bool {
 	for _, q := range p.coordinator.participants {
 		if q.stage != idle && time.Since(q.active) < stuck && p.learnsFrom(q) && q.goesBefore(p) {
@@ -295,36 +302,21 @@ func (p *Participant) mustWait() bool {
 	return false
 }
 
+// goesBefore orders the recoveries: those that list or walk first, then the one that changed most, by its list or before.
 func (p *Participant) goesBefore(q *Participant) bool {
 	switch {
-	case p.rank() != q.rank():
-		return p.rank() < q.rank()
-	case p.rank() != rankChanged:
-		return false
+	case p.stage == walking || q.stage == walking:
+		return q.stage != walking
 	case p.changed != q.changed:
 		return p.changed > q.changed
+	case p.writes.len() != q.writes.len():
+		return p.writes.len() > q.writes.len()
 	}
 	return p.stream.ID() < q.stream.ID()
 }
 
-const (
-	rankWalking = iota
-	rankChanged
-	rankQuiet
-)
-
-func (p *Participant) rank() int {
-	switch {
-	case p.stage == walking:
-		return rankWalking
-	case p.changed > 0:
-		return rankChanged
-	}
-	return rankQuiet
-}
-
-// learnsFrom reports whether a change of the other stream explains a revision for this one: both are in one etcd and have no object
-// in common, and the revision wrote no object of this stream besides.
+// learnsFrom reports whether a change of the other stream explains a revision for this one: both are in one etcd and have no
+// object in common, and the revision wrote no object of this stream besides.
 func (p *Participant) learnsFrom(q *Participant) bool {
 	return p.inOneEtcd(q) && !(p.leased && q.leased)
 }
@@ -336,7 +328,8 @@ func (p *Participant) inOneEtcd(q *Participant) bool {
 	case p.stream.Resource.ID() == q.stream.Resource.ID():
 		return p.stream.Namespace != "" && q.stream.Namespace != ""
 	}
-	return p.coordinator.oneEtcd && p.local && q.local
+	overrides := p.coordinator.overrides
+	return p.local && q.local && (overrides == 0 || overrides == 1 && p.apart && q.apart)
 }
 
 // addPartners adds the revisions of the page that are explained by other streams' changes.
@@ -348,7 +341,7 @@ func (p *Participant) addPartners(into *page, n uint64) {
 	defer p.coordinator.mu.Unlock()
 	for _, q := range p.coordinator.participants {
 		if p.learnsFrom(q) {
-			q.claims.addTo(into, n)
+			q.writes.addTo(into, n)
 		}
 	}
 }

@@ -9,7 +9,7 @@ package recovery
 type explained struct {
 	from, to uint64
 	own      revisions    // changes that this recovery found; unused if a revision may write several keys of the collection
-	others   *Participant // whose partners have claims; nil: none are used
+	others   *Participant // whose partners explain revisions too; nil: there are none
 }
 
 // page returns the explained revisions of the page, number n.

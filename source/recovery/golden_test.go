@@ -198,8 +198,8 @@ func TestScripts(t *testing.T) {
 			if d.Cmd == "together" {
 				return recoverTogether(t, s.writes, from, to)
 			}
-			if d.HasArg("snapshots") {
-				snapshotsSave(t, 0)
+			if d.HasArg("past-lists") {
+				pastListsSave(t, 0)
 			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
@@ -216,8 +216,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// snapshotsSave sets how many reads a snapshot must save, until the test ends.
-func snapshotsSave(t *testing.T, reads float64) {
+// pastListsSave sets how many reads a past list must save, until the test ends.
+func pastListsSave(t *testing.T, reads float64) {
 	before := worthwhile
 	t.Cleanup(func() { worthwhile = before })
 	worthwhile = reads
@@ -225,7 +225,7 @@ func snapshotsSave(t *testing.T, reads float64) {
 
 // reads says how often each was read.
 func (s *server) reads() string {
-	return fmt.Sprintf("reads: %d of sizes, %d of objects, %d of names, %d snapshots\n", s.sizes, s.objects, s.names, s.full)
+	return fmt.Sprintf("reads: %d of sizes, %d of objects, %d of names, %d past lists\n", s.sizes, s.objects, s.names, s.full)
 }
 
 // recoverTogether recovers the streams of one etcd, in the order in which they go. The key's first part is the resource.
@@ -241,7 +241,6 @@ func recoverTogether(t *testing.T, writes []write, from, to uint64) string {
 	var peers []*peer
 	for name, s := range servers {
 		p := newPeer(c, s, name, "", name == "events", true)
-		p.oneEtcd = true
 		peers = append(peers, p)
 	}
 	changed := func(p *peer) int { return len(p.between(from, to)) }
@@ -283,7 +282,7 @@ func TestRandomHistoriesAreRecoveredWhole(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
-		snapshotsSave(t, float64(random.IntN(3)))
+		pastListsSave(t, float64(random.IntN(3)))
 		s, from, to := randomHistory(random)
 		log, g := randomGap(random, s, from, to)
 		plan, incomplete, err := Recover(t.Context(), s, log, g)
@@ -301,7 +300,7 @@ func TestCompactionAtAnyReadHidesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	complete, partly := 0, 0
 	for range 1000 {
-		snapshotsSave(t, float64(random.IntN(3)))
+		pastListsSave(t, float64(random.IntN(3)))
 		s, from, to := randomHistory(random)
 		s.then, s.after = from+uint64(random.IntN(int(to-from))), random.IntN(60)
 		log, g := randomGap(random, s, from, to)

@@ -27,6 +27,9 @@
 //     the list: it is a transient object (transient.go), and is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
+// Two things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). And
+// streams of one etcd that recover together explain revisions for each other (coordinator.go).
+//
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
 
@@ -118,10 +121,10 @@ type search struct {
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
 
-	watched           map[identity]bool // objects of which a snapshot matters also as the log has them
+	watched           map[identity]bool // objects of which a past list matters also as the log has them
 	sightings         map[identity]*sighting
-	snapshots         []uint64 // the revisions of complete snapshots
-	bodies, bodyBytes int64    // of changes that snapshots show
+	pastLists         []uint64 // the revisions of complete past-lists
+	bodies, bodyBytes int64    // of changes that past lists show
 
 	read     revisions // whose sizes were read
 	reported time.Time // the last report of the progress
@@ -138,8 +141,8 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
-	seen         []seenRevision // what snapshots show of it, newest first
-	floor        uint64         // up to there snapshots show that it did not change, or did not exist
+	seen         []seenRevision // what past lists show of it, newest first
+	floor        uint64         // up to there past lists show that it did not change, or did not exist
 	walked       uint64         // up to there all of its revisions were found
 	lastSeen     uint64         // of one in ended: it exists at this revision,
 	firstMissing uint64         // and not at this one
@@ -161,7 +164,7 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.explainChanged(); err != nil {
 		return err
 	}
-	if err := s.takeSnapshots(ctx); err != nil {
+	if err := s.readPastLists(ctx); err != nil {
 		return err
 	}
 	if err := s.walkChanged(ctx); err != nil {
@@ -288,13 +291,13 @@ func (s *search) explain(revision uint64) {
 	if !s.Aggregated && !s.Leased {
 		s.explained.own.add(revision)
 	}
-	s.claim(revision)
+	s.wrote(revision)
 }
 
-// claim tells other streams that the collection changed at the revision, whichever object it was.
-func (s *search) claim(revision uint64) {
+// wrote tells other streams that the collection changed at the revision, whichever object it was.
+func (s *search) wrote(revision uint64) {
 	if s.Participant != nil {
-		s.Participant.claims.add(revision)
+		s.Participant.writes.add(revision)
 	}
 }
 

@@ -13,6 +13,7 @@ type revisions struct {
 
 	mu    sync.Mutex
 	pages map[uint64]*page
+	added int
 }
 
 // page has a bit for each of pageSize revisions.
@@ -40,6 +41,14 @@ func (x *revisions) add(revision uint64) {
 		x.pages[n] = p
 	}
 	p[revision%pageSize/64] |= 1 << (revision % 64)
+	x.added++
+}
+
+// len returns how often a revision was added.
+func (x *revisions) len() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.added
 }
 
 // addTo adds the revisions of a page to another page.
@@ -84,7 +93,7 @@ func (p *page) count(n, lo, hi uint64) (count int) {
 func (x *revisions) clear() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.pages = nil
+	x.pages, x.added = nil, 0
 }
 
 // highestMissing returns the highest revision of the page, number n, that is at most this one and not in the page.

@@ -159,7 +159,7 @@ func (s *search) findUnexplained(c *sizes) {
 			steps = steps[1:]
 		}
 		if off != 0 {
-			s.claim(r)
+			s.wrote(r)
 		}
 		if off > 0 {
 			c.creations[r] = off

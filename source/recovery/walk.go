@@ -33,11 +33,11 @@ func (s *search) walkChanged(ctx context.Context) error {
 // and last, so if at is compacted the object may be read at any revision up to last.
 //
 // After a revision of the object was found, the next read is at the newest revision before it that is not explained: those
-// between are writes of other keys. If all revisions before it are explained, the walk ends without another read. What snapshots
+// between are writes of other keys. If all revisions before it are explained, the walk ends without another read. What past-lists
 // show is not read again.
 func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) error {
 	if !l.logged && len(l.seen) == 0 {
-		l.floor = s.lastSnapshot(last) // no snapshot has it
+		l.floor = s.lastPastList(last) // no past list has it
 	}
 	for !l.doneAt(at, s.From) {
 		if oldest := s.oldestReadable(); at < oldest {
@@ -105,6 +105,9 @@ func (s *search) noteCreation(l *incarnation, absent uint64) error {
 		l.created = l.revisions[n-1].version
 	}
 	if l.logged {
+		if len(s.pastLists) > 0 { // they were read as if this could not be, without selectors
+			s.incomplete(fmt.Sprintf("%s was missing for a time, and has its uid again", l.key))
+		}
 		earlier := s.newIncarnation(l.key, l.uid)
 		l.logged, l.version = false, 0
 		s.noteEnd(earlier, s.From, absent)

@@ -114,23 +114,53 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	r.participant.SetLocal(!aggregated)
-	if err := r.options.Recovery.coordinator.OneEtcd(ctx, r.client.OneEtcd); err != nil {
-		r.log.Debug("it is not known whether the API server has one etcd; what other streams find does not help", "error", err)
+	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
+	apart := false
+	if err == nil && overrides == 1 && !aggregated {
+		apart, err = r.apartFromEvents(ctx)
 	}
+	if err != nil {
+		r.log.Debug("it is not known which resources are in one etcd; what other streams find does not help", "error", err)
+	}
+	r.participant.SetStore(!aggregated, apart)
 	from, _ := r.newestEmitted().Revision()
 	for key := range r.known.All() {
 		k, _ := r.known.Get(key)
-		if version, err := k.Version.Revision(); err == nil && version <= from && version+claimedBefore > from {
-			r.participant.Claim(k.Version)
+		if version, err := k.Version.Revision(); err == nil && version <= from && version+writesBefore > from {
+			r.participant.Wrote(k.Version)
 		}
 	}
 	return aggregated, nil
 }
 
-// claimedBefore is how many revisions before its gap a stream's claims begin. The positions of other streams may be older, by as
-// much as the server wrote since its last bookmarks to them.
-const claimedBefore = 100_000
+// apartFromEvents reports whether the stream's resource is certainly in another etcd than Events. The revision of an etcd never
+// goes back, so a consistent read that begins after another one has ended can't be older, if both are of one etcd. A cluster
+// with two etcds most often has Events in the second.
+func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
+	if leased(r.stream.Resource) {
+		return false, nil
+	}
+	own := change.NewStream(r.stream.Resource, r.stream.Namespace, "", "")
+	events := change.NewStream(change.Resource{Version: "v1", Plural: "events", Namespaced: true}, "", "", "")
+	var versions []change.ResourceVersion
+	for _, s := range []*change.Stream{events, own, events} {
+		var p apiclient.Page
+		err := r.options.Recovery.limiter.Do(ctx, false, func() (err error) {
+			one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, []byte) error { return nil })
+			return err
+		})
+		if err != nil {
+			return false, err
+		}
+		versions = append(versions, p.Version)
+	}
+	return versions[1].Compare(versions[0]) < 0 || versions[2].Compare(versions[1]) < 0, nil
+}
+
+// writesBefore is how many revisions before its gap a stream's known writes begin. The positions of other streams may be older,
+// by as much as the server wrote since its last bookmarks to them.
+const writesBefore = 100_000
 
 // history returns the past of the stream's collection.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
@@ -154,7 +184,8 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 }
 
 // compareAt compares the collection with the log: as it was at a revision; 0: as it is now.
-func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion, err error) {
+func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
+	err error) {
 	gap = &recovery.Gap{Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
 		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
 		Participant: r.participant}

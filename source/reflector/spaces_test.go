@@ -39,7 +39,7 @@ func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
 		must[*appsv1.Deployment](t)(deploy.Update(ctx, deployment("pace", i), metav1.UpdateOptions{}))
 	}
 
-	options := testOptions() // its claims are of all streams
+	options := testOptions() // its coordinator is of all streams
 	kinds := []struct {
 		resource change.Resource
 		prefix   string

@@ -149,7 +149,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	} else if err != nil {
 		return w.sendMalformed(ctx, e.Line, err)
 	}
-	w.participant.Claim(o.Version)
+	w.participant.Wrote(o.Version)
 	d := w.known.Compare(o.Key(), o.UID, o.Version)
 	if e.Type == "DELETED" {
 		return w.handleDeleted(ctx, &o, d)
