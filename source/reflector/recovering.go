@@ -147,7 +147,7 @@ func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
 		var p apiclient.Page
 		err := r.options.Recovery.limiter.Do(ctx, false, func() (err error) {
 			one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, []byte) error { return nil })
+			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 			return err
 		})
 		if err != nil {
