@@ -32,6 +32,7 @@ var floorRows = []row{
 
 var peerRows = []row{
 	{"kube-rs-live-none", peerLive(kubeRSTyped, "none")},
+	{"kube-rs-live-snappy", peerLive(kubeRSTyped, "snappy")},
 	{"kube-rs-live-zstd", peerLive(kubeRSTyped, "zstd")},
 	{"kube-rs-live-zstd:1", peerLive(kubeRSTyped, "zstd:1")},
 	{"kube-rs-dynamic-live-none", peerLive(kubeRSDynamic, "none")},
@@ -39,17 +40,19 @@ var peerRows = []row{
 	{"collector-live-none", peerLive(collector, "none")},
 	{"collector-live-zstd", peerLive(collector, "zstd")},
 	{"kube-rs-list-none", peerList(kubeRSTyped, "none")},
+	{"kube-rs-list-snappy", peerList(kubeRSTyped, "snappy")},
 	{"kube-rs-list-zstd", peerList(kubeRSTyped, "zstd")},
 }
 
 var otherRows = []row{
-	{"list-none-zstd", snapshot(before("none"))},
+	{"list-none-snappy", snapshot(before("none"), codec("snappy"))},
 	{"list-full-none", snapshot(before("full"), codec("none"))},
-	{"list-full-zstd", snapshot(before("full"))},
-	{"list-full-zstd-sqlite", snapshot(before("full"), inSQLite)},
-	{"live-none-zstd-least", live(liveLoad{}, before("none"), atLeastOnce)},
-	{"live-full-zstd-least", live(liveLoad{}, before("full"), atLeastOnce)},
-	{"live-none-zstd-tls", live(liveLoad{tls: true}, before("none"))},
+	{"list-full-snappy", snapshot(before("full"), codec("snappy"))},
+	{"list-full-snappy-sqlite", snapshot(before("full"), codec("snappy"), inSQLite)},
+	{"list-full-zstd", snapshot(before("full"), codec("zstd"))},
+	{"live-none-snappy-least", live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
+	{"live-full-snappy-least", live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},
+	{"live-none-snappy-tls", live(liveLoad{tls: true}, before("none"), codec("snappy"))},
 	{"idle", idle},
 	{"latency-exactly", latency(before("full"))},
 	{"latency-least", latency(before("full"), atLeastOnce)},

@@ -40,7 +40,7 @@ func megabytes(n int64) string { return fmt.Sprintf("%d MB", n/1e6) }
 
 // ratios compares the live rows with each other program of this run.
 func (t *table) ratios() {
-	others := []string{"floor-live", "informer-live-none", "kube-rs-live-none", "kube-rs-live-zstd", "collector-live-none"}
+	others := []string{"floor-live", "informer-live-none", "kube-rs-live-none", "kube-rs-live-snappy", "kube-rs-live-zstd", "collector-live-none"}
 	others = slices.DeleteFunc(others, func(name string) bool { return t.median(name) == 0 })
 	if len(others) == 0 {
 		return

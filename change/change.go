@@ -23,7 +23,8 @@ const (
 	Read   Op = 'r' // read by a snapshot: the object existed before
 )
 
-func (o Op) String() string { return string(rune(o)) }
+// String does not allocate: Go has the string of each single byte.
+func (o Op) String() string { return string([]byte{byte(o)}) }
 
 // Change is one transition of one object.
 //

@@ -14,8 +14,8 @@ type ResourceVersion string
 const UnknownVersion ResourceVersion = "0"
 
 // Compare compares two resourceVersions of one resource of one cluster as unsigned integers of any length (KEP-5504). The
-// result is negative if v is older than other. The empty version is older than all others. Versions of different API servers
-// or clusters must never be compared.
+// result is negative if v is older than other. The empty version equals 0, and is older than all others. Versions of different
+// API servers or clusters must never be compared.
 func (v ResourceVersion) Compare(other ResourceVersion) int {
 	a, b := strings.TrimLeft(string(v), "0"), strings.TrimLeft(string(other), "0")
 	if c := cmp.Compare(len(a), len(b)); c != 0 {

@@ -8,11 +8,6 @@ type Binding struct {
 	Known change.ClusterIdentity // all that is known of it by now
 }
 
-// NewBinding is the binding of a checkpoint that has none.
-func NewBinding(found change.ClusterIdentity) Binding {
-	return Binding{ID: found.ID(), Known: found}
-}
-
 // Match compares the cluster that was found with the bound one, and gives what is known after that. The uid decides if both
 // have one: the CA may then be another, since CAs are replaced. Otherwise the CA decides.
 func (b Binding) Match(found change.ClusterIdentity) (next Binding, same bool) {

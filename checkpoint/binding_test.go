@@ -26,7 +26,7 @@ func TestWhichClustersAreTheSame(t *testing.T) {
 		{id("", "c"), id("", "c"), id("", "c"), true},
 		{id("", "c"), id("", "d"), id("", "c"), false},
 	} {
-		next, same := checkpoint.NewBinding(c.known).Match(c.found)
+		next, same := checkpoint.Binding{ID: c.known.ID(), Known: c.known}.Match(c.found)
 		if same != c.same || next.Known != c.after || next.ID != c.known.ID() {
 			t.Errorf("known %v, found %v: %v, %+v", c.known, c.found, same, next)
 		}

@@ -50,14 +50,26 @@ func (l *loader) checkPostgres(name string, d DSN) {
 	}
 	u, err := url.Parse(d.Reveal())
 	switch {
-	case err != nil || !strings.HasPrefix(u.Scheme, "postgres"):
+	case err != nil || !strings.HasPrefix(u.Scheme, "postgres") || splitsPassword(u):
 		l.add(name, "not the URL of a Postgres database",
 			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F %23 %25")
 	default:
 		if _, err := pgconn.ParseConfig(d.Reveal()); err != nil {
-			l.add(name, "the Postgres driver can't read its options", "write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
+			l.add(name, "the Postgres driver can't read its options",
+				"write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
 		}
 	}
+}
+
+// splitsPassword reports whether a part of the password seems to be in the URL's path or options, since a character was not
+// escaped. The driver would show it in its errors, as the name of a database.
+func splitsPassword(u *url.URL) bool {
+	for option := range u.Query() {
+		if strings.Contains(option, "@") {
+			return true
+		}
+	}
+	return u.Fragment != "" || strings.Contains(u.EscapedPath(), "@")
 }
 
 // SQLitePath returns the checkpoint's file, or "" if the checkpoint is in Postgres. The default is a file in the user's

@@ -19,9 +19,9 @@ func (p Problem) String() string {
 		name += " (--" + s.Flag + ")"
 	}
 	if p.Value != "" {
-		name += fmt.Sprintf(" = %q", p.Value)
+		name += fmt.Sprintf(" = %q", Redact(p.Value))
 	}
-	return fmt.Sprintf("%s: %s\n      %s", name, p.What, p.Fix)
+	return fmt.Sprintf("%s: %s\n      %s", name, Redact(p.What), p.Fix)
 }
 
 // Error lists every wrong setting. The program exits with code 2.

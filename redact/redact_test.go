@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -198,6 +199,8 @@ func FuzzNoValueComesThrough(f *testing.F) {
 	f.Add(`{"metadata":{"name":"a"},"data":{"k":"@"}}`, "k", "canary-0123456789", false)
 	f.Add(`{"metadata":{"annotations":{"kubectl.kubernetes.io/last-applied-configuration":"@"}},"stringData":{"k":"@"}}`, "k", "x\\\"\n", true)
 	f.Add(`{"data":@,"new":["@",{"a":"@"}]}`, "a", `"quoted"`, false)
+	f.Add(`{"metadata":{"other":{"kubectl.kubernetes.io/last-applied-configuration":"@"}},"data":{"@":"@"}}`, "k", "canary-0123456789", false)
+	f.Add(`{"d\u0061ta":{"a":"@"},"data":{"a":"@","a":"@","b":["@",["@"],{"c":"@"}]},"stringData":["@"]}`, "a", "canary-0123456789", true)
 	f.Fuzz(func(t *testing.T, template, name, value string, escape bool) {
 		if len(value) < 8 || strings.Contains(template, value) || strings.Contains(name, value) || strings.Contains("hmac-sha256:0123456789abcdef"+lastAppliedAnnotation, value) {
 			return
@@ -220,7 +223,6 @@ func FuzzNoValueComesThrough(f *testing.F) {
 
 func checkHidden(t *testing.T, r *Redactor, raw string, values ...string) {
 	out, err := r.Apply("ns/a", []byte(raw))
-	var was struct{ Metadata json.RawMessage }
 	if err != nil {
 		if json.Valid([]byte(raw)) && strings.HasPrefix(strings.TrimSpace(raw), "{") {
 			t.Errorf("refused: %s", raw)
@@ -230,15 +232,57 @@ func checkHidden(t *testing.T, r *Redactor, raw string, values ...string) {
 	if !json.Valid(out) {
 		t.Fatalf("%s became %s", raw, out)
 	}
-	if json.Unmarshal([]byte(raw), &was); was.Metadata != nil && !strings.Contains(raw, lastAppliedAnnotation) {
-		return // metadata is told
-	}
-	for _, v := range values {
-		quoted, _ := json.Marshal(v)
-		if strings.Contains(string(out), v) || strings.Contains(string(out), string(quoted[1:len(quoted)-1])) {
-			t.Errorf("%q is in %s, from %s", v, out, raw)
+	for _, text := range shown(t, out) {
+		for _, v := range values {
+			if strings.Contains(text, v) || strings.Contains(text, strings.ToValidUTF8(v, "\ufffd")) {
+				t.Errorf("%q is in %s, from %s", v, out, raw)
+			}
 		}
 	}
+}
+
+// shown returns the values of all members but metadata, which stays, except for the annotation of kubectl apply, and but those
+// that say what the object is.
+func shown(t *testing.T, object []byte) (texts []string) {
+	t.Helper()
+	d := json.NewDecoder(bytes.NewReader(object))
+	d.UseNumber()
+	_, _ = d.Token()
+	for d.More() {
+		name, _ := d.Token()
+		var value any
+		if err := d.Decode(&value); err != nil {
+			t.Fatal(err)
+		}
+		switch name {
+		case "apiVersion", "kind", "type", "immutable":
+		case "metadata":
+			metadata, _ := value.(map[string]any)
+			annotations, _ := metadata["annotations"].(map[string]any)
+			if applied, found := annotations[lastAppliedAnnotation]; found {
+				t.Errorf("%v is in %s", applied, object)
+			}
+		default:
+			texts = append(texts, leaves(value)...)
+		}
+	}
+	return texts
+}
+
+func leaves(value any) (texts []string) {
+	switch v := value.(type) {
+	case map[string]any:
+		for _, member := range v {
+			texts = append(texts, leaves(member)...)
+		}
+	case []any:
+		for _, element := range v {
+			texts = append(texts, leaves(element)...)
+		}
+	default:
+		texts = append(texts, fmt.Sprint(v))
+	}
+	return texts
 }
 
 func BenchmarkApply(b *testing.B) {

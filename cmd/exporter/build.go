@@ -48,7 +48,8 @@ func contentOf(c *config.Config) (export.Content, error) {
 	if err != nil {
 		return export.Content{}, fmt.Errorf("KUBECDC_REDACT: %w", err)
 	}
-	content := export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Key: redact.Key(c.Records.SecretsKey.Reveal())}
+	content := export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly,
+		Key: redact.Key(c.Records.SecretsKey.Reveal())}
 	for _, r := range redactions {
 		resource, err := discovery.ParsePattern(r.Resource)
 		if err != nil {

@@ -145,7 +145,8 @@ func checkServer(ctx context.Context, cluster *target) (string, error) {
 }
 
 // errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
-var errNameless = errors.New("not checked: the name of the cluster is not known; it comes from the cluster's uid unless KUBECDC_CLUSTER is set")
+var errNameless = errors.New("not checked: the name of the cluster is not known; it comes from the cluster's uid " +
+	"unless KUBECDC_CLUSTER is set")
 
 func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
@@ -280,7 +281,8 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(forbidden) > 0 {
-		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
+		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") +
+			"\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
 	}
 	missing, err := r.missingRemovalRights(ctx)
 	if err != nil {
@@ -288,7 +290,8 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	}
 	text := fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected))
 	if len(missing) > 0 {
-		text += "\nnot allowed: " + strings.Join(missing, ", ") + ": if a resource is removed, its objects would not be recorded as deleted"
+		text += "\nnot allowed: " + strings.Join(missing, ", ") +
+			": if a resource is removed, its objects would not be recorded as deleted"
 	}
 	return text, nil
 }

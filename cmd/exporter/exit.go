@@ -32,7 +32,8 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
-	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown), errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), strings.HasPrefix(err.Error(), "unknown command"):
+	case config.IsError(err), errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"), errors.As(err, &unknown),
+		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced

@@ -75,6 +75,12 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 	if _, _, stderr := exporter(t, "run", "--kafka-borkers=h:1"); !strings.Contains(stderr, "did you mean --kafka-brokers?") {
 		t.Error(stderr)
 	}
+	if _, _, stderr := exporter(t, "rum"); !strings.Contains(stderr, "did you mean run?") {
+		t.Error(stderr)
+	}
+	if _, _, stderr := exporter(t, "run", "--sink=postgres"); !strings.Contains(stderr, "set it to postgres://USER@HOST/DB") {
+		t.Error(stderr)
+	}
 }
 
 func TestAListenAddressInUseEndsWithCode2(t *testing.T) {

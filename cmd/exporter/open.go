@@ -14,7 +14,9 @@ import (
 )
 
 // openStore opens the checkpoint. It also returns its location, without passwords.
-func openStore(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target) (_ checkpoint.Store, where string, _ error) {
+func openStore(
+	ctx context.Context, start *startup.Steps, c *config.Config, cluster *target,
+) (_ checkpoint.Store, where string, _ error) {
 	path, err := c.SQLitePath(cluster.Cluster)
 	if err != nil {
 		return nil, "", err

@@ -50,7 +50,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 		Long:          rootHelp,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          unknownCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	root.SetOut(stdout)
@@ -79,7 +79,8 @@ func withExitCodes(root *cobra.Command) {
 func withSettings(c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nEach setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+
+			"Each setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
 			config.Usage(width)+exitCodes)
 		return err
 	})
@@ -90,6 +91,19 @@ func withSettings(c *cobra.Command) *cobra.Command {
 type usageError struct{ text string }
 
 func (e *usageError) Error() string { return e.text }
+
+// unknownCommand gives the error for arguments that name no command.
+func unknownCommand(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var names []string
+	for _, command := range c.Commands() {
+		names = append(names, command.Name())
+	}
+	hint := suggest.DidYouMean(args[0], names)
+	return &usageError{fmt.Sprintf("unknown command %q\n%sexporter --help explains all", args[0], hint)}
+}
 
 func flagError(c *cobra.Command, err error) error {
 	text, hint := err.Error(), ""
@@ -107,8 +121,13 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err != nil && code != exitOK {
-		fmt.Fprintln(stderr, "exporter: "+config.Redact(err.Error()))
+	if err == nil || code == exitOK {
+		return code
 	}
+	text := err.Error()
+	if !config.IsError(err) { // which shows no password; its fixes have URLs with the words USER and PASSWORD
+		text = config.Redact(text)
+	}
+	fmt.Fprintln(stderr, "exporter: "+text)
 	return code
 }

@@ -40,7 +40,8 @@ func run(ctx context.Context, c *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText()), Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
+	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText()),
+		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
 	server, err := observe.Serve(settings.Process.Listen, watch.Metrics, watch.Health)
 	if err != nil {
 		return err
@@ -75,7 +76,9 @@ func within(ctx context.Context, limit func() (time.Duration, error), work func(
 }
 
 // exportTo exports until ctx ends or an error is final. It opens both ends anew after the loss of the checkpoint.
-func exportTo(ctx context.Context, settings *config.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger) error {
+func exportTo(
+	ctx context.Context, settings *config.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger,
+) error {
 	plan, err := exportConfig(settings)
 	if err != nil {
 		return err
@@ -89,7 +92,8 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *target, sta
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
 			return err
 		}
-		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it anew", "in", reopenAfter.String(), "error", err)
+		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it again",
+			"in", reopenAfter.String(), "error", err)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -102,7 +106,8 @@ func exportTo(ctx context.Context, settings *config.Config, cluster *target, sta
 const reopenAfter = time.Second
 
 // exportOnce opens the checkpoint and the sink, and exports until it fails.
-func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger) error {
+func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target,
+	start *startup.Steps, watch *working, log *slog.Logger) error {
 	store, where, err := openStore(ctx, start, settings, cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
@@ -126,7 +131,8 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		if !watch.begun.Load() {
 			return
 		}
-		log.Info("stopping: the batch in flight is finished first; a second signal ends at once", "within", settings.Process.ShutdownTimeout.String())
+		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
+			"within", settings.Process.ShutdownTimeout.String())
 	})()
 	err = export.Run(ctx, plan, export.Parts{Server: cluster.server, Store: store, Leases: leases, Sink: sink, Observer: watch,
 		Logger: log, Start: start, StoreAt: where, SinkAt: sinkAddress(settings)})

@@ -41,7 +41,8 @@ func (t *target) identify(ctx context.Context, start *startup.Steps) (err error)
 		return err
 	}
 	var id change.ClusterIdentity
-	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: requestLimit, Progress: t.reach.progress}
+	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: requestLimit,
+		Progress: t.reach.progress}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		id, err = t.server.Identify(t.reach.trace(ctx))
 		return err

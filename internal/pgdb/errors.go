@@ -37,7 +37,7 @@ var hints = map[string]string{
 	"23514": "a partition of the log is missing for this server's time: it is made when the slot is opened anew",
 	"23503": "a row is missing that was there: were the tables emptied?",
 	"55P03": "another session has the table for long: see pg_stat_activity for an old transaction",
-	"42883": "a function is missing: was the schema dropped?",
+	"42883": "a function is missing: was the schema dropped, or upgraded by a newer release?",
 	"42P01": "a table is missing: was the schema dropped?",
 	"3F000": "the schema is missing: was it dropped?",
 }

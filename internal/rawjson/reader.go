@@ -11,11 +11,12 @@ const readerBytes = 32 << 10
 
 // Reader reads an object or array that is too large to be held in memory, as it comes off the wire.
 type Reader struct {
-	from io.Reader
-	b    []byte // what was read; up to i it was passed
-	i    int
-	gone int64 // bytes that were passed and are not in b any more
-	err  error // of the last read
+	from  io.Reader
+	b     []byte // what was read; up to i it was passed
+	i     int
+	gone  int64 // bytes that were passed and are not in b any more
+	depth int   // how many objects and arrays the reader is inside of
+	err   error // of the last read
 }
 
 // NewReader returns a reader at the start of a stream.
@@ -46,6 +47,8 @@ func (r *Reader) each(first, last byte, do func() error) error {
 	if err := r.pass(first); err != nil {
 		return err
 	}
+	r.depth++
+	defer func() { r.depth-- }()
 	c, err := r.Peek()
 	if err != nil {
 		return err
@@ -74,7 +77,7 @@ func (r *Reader) Value() ([]byte, error) {
 		return nil, err
 	}
 	for {
-		end := skipValue(r.b, r.i, 0)
+		end := skipValue(r.b, r.i, r.depth)
 		if end == malformed {
 			return nil, r.malformed()
 		}
@@ -99,6 +102,17 @@ func (r *Reader) Peek() (byte, error) {
 			return 0, err
 		}
 	}
+}
+
+// End returns an error unless nothing but space is left of the stream.
+func (r *Reader) End() error {
+	switch _, err := r.Peek(); {
+	case err == nil:
+		return r.malformed()
+	case !errors.Is(r.err, io.EOF):
+		return err
+	}
+	return nil
 }
 
 func (r *Reader) pass(c byte) error {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/iotest"
 )
 
 // What begins as JSON may go on as JSON: no beginning of a value is taken for malformed.
@@ -48,23 +49,28 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A Reader takes what encoding/json takes; a text that ends too early is told from one that is malformed.
+// A Reader accepts what encoding/json accepts, to the end of the stream and however the bytes come. A text that ends too early
+// is told from one that is malformed.
 func FuzzReader(f *testing.F) {
-	for _, s := range []string{`{"a":[1,{"b":null}]}`, `{}`, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{"a":`, `[]`, ``, `{"a":tru}`, `{"a":1]`} {
+	for _, s := range []string{`{"a":[1,{"b":null}]}`, `{}`, ` { } `, `{"a":1,}`, `{"a" 1}`, `{1:2}`, `{"a":`, `[]`, ``, `{"a":tru}`, `{"a":1]`,
+		`{}{}`, `{"a":1}}`, `{} x`, `{"a":"\ud800"}`, `{"a":` + strings.Repeat("[", 9999) + strings.Repeat("]", 9999) + `}`,
+		`{"a":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r := NewReader(bytes.NewReader(b))
-		err := r.Object(func(string) error {
-			_, err := r.Value()
-			return err
-		})
-		if err == nil {
-			b = b[:r.gone+int64(r.i)]
-		}
 		isObject := json.Valid(b) && bytes.HasPrefix(bytes.TrimLeft(b, " \t\r\n"), []byte("{"))
-		if (err == nil) != isObject || err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, io.ErrUnexpectedEOF) {
-			t.Fatalf("%q: %v", b, err)
+		for _, from := range []io.Reader{bytes.NewReader(b), iotest.OneByteReader(bytes.NewReader(b)), iotest.DataErrReader(bytes.NewReader(b))} {
+			r := NewReader(from)
+			err := r.Object(func(string) error {
+				_, err := r.Value()
+				return err
+			})
+			if err == nil {
+				err = r.End()
+			}
+			if (err == nil) != isObject || err != nil && !errors.Is(err, ErrMalformed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+				t.Fatalf("%q: %v", b, err)
+			}
 		}
 	})
 }

@@ -246,6 +246,14 @@ after: // a value
 	}
 	return malformed
 name:
+	if i = skipName(b, i); i < 0 {
+		return i
+	}
+	goto value
+}
+
+// skipName returns the index after the name at i and its colon, or malformed or cut.
+func skipName(b []byte, i int) int {
 	if i = skipString(b, i); i < 0 {
 		return i
 	}
@@ -255,8 +263,7 @@ name:
 	if b[i] != ':' {
 		return malformed
 	}
-	i++
-	goto value
+	return i + 1
 }
 
 // skipScalar returns the index after the literal or number at i, or malformed or cut.

@@ -32,7 +32,7 @@ type Config struct {
 	ClientID    string   // default "kubecdc"
 
 	Delivery    string // ExactlyOnce (default) or AtLeastOnce
-	Compression string // none, gzip, snappy, lz4, zstd (default)
+	Compression string // none, gzip, snappy, lz4, zstd; default: snappy
 	// MaxMessageBytes is the largest record batch to send. 0: each topic's max.message.bytes, or Kafka's default of 1 MiB
 	// if that may not be read.
 	MaxMessageBytes int
@@ -60,8 +60,8 @@ type Config struct {
 	Observer sinks.Observer // default: nobody
 }
 
-// Pin stores how many partitions of a topic are written to, for all processes and restarts. found is how many it has; created: the
-// topic was just created.
+// Pin stores how many partitions of a topic are written to, for all processes and restarts. found is how many it has; created:
+// the topic was just created.
 type Pin func(ctx context.Context, topic string, found int, created bool) (use int, err error)
 
 // SASL is how to log in. Without a Mechanism there is no login.
@@ -87,7 +87,6 @@ const defaultLimit = 1048588
 
 func (c *Config) setDefaults() {
 	setDefault(&c.Delivery, ExactlyOnce)
-	setDefault(&c.Compression, "zstd")
 	setDefault(&c.ClientID, "kubecdc")
 	setDefault(&c.Version, "dev")
 	setDefault(&c.Partitions, 6)

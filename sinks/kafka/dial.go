@@ -81,7 +81,8 @@ func (s *tlsConn) explain(err error) error {
 		return &CertificateError{Whose: "broker " + s.broker + " wants a client certificate (KUBECDC_KAFKA_TLS_CERT)", Err: err}
 	}
 	if s.client != nil && (refused || lifeOf(s.client) != "") {
-		return &CertificateError{Whose: "broker " + s.broker + " refuses the client certificate (KUBECDC_KAFKA_TLS_CERT)", Cert: s.client, Err: err}
+		whose := "broker " + s.broker + " refuses the client certificate (KUBECDC_KAFKA_TLS_CERT)"
+		return &CertificateError{Whose: whose, Cert: s.client, Err: err}
 	}
 	return err
 }

@@ -18,7 +18,7 @@ type history struct {
 	slots   map[int]*slotHistory
 	ranges  change.Offsets // where the records of the last batches end
 	whole   bool           // no record has expired
-	said    time.Time
+	logged  time.Time      // when the progress was logged last
 }
 
 // progressEvery is how often the progress of reading is logged.
@@ -42,7 +42,7 @@ type slotHistory struct {
 // readHistory reads all partitions of the control topic up to their ends.
 func (l *slotLog) readHistory(ctx context.Context, ends map[int]int64) (*history, error) {
 	h := &history{log: l, streams: map[change.StreamID]streamState{}, slots: map[int]*slotHistory{},
-		ranges: change.Offsets{}, whole: true, said: time.Now()}
+		ranges: change.Offsets{}, whole: true, logged: time.Now()}
 	starts, err := l.sink.client.Starts(ctx, l.control.Topic.Name)
 	if err != nil {
 		return nil, err
@@ -76,8 +76,8 @@ func (h *history) used() bool {
 
 // note adds a committed record of the cluster.
 func (h *history) note(c *change.Control, partition int32, offset int64) {
-	if time.Since(h.said) > progressEvery {
-		h.said = time.Now()
+	if time.Since(h.logged) > progressEvery {
+		h.logged = time.Now()
 		h.log.sink.cfg.Logger.Info("reading the control topic", "slot", h.log.slot, "partition", partition, "offset", offset,
 			"time", time.UnixMilli(c.TimeMs).UTC())
 	}

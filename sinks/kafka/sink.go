@@ -83,7 +83,9 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	return nil, fmt.Errorf("open slot %d: %w", slot, asInvalidWriter(err))
 }
 
-func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, _ *sinks.LostTailError, err error) {
+func (s *Sink) open(
+	ctx context.Context, slot int, epoch int64, from sinks.Durable,
+) (l *slotLog, _ *sinks.LostTailError, err error) {
 	if l, err = s.newLog(ctx, slot, epoch); err != nil {
 		return nil, nil, err
 	}

@@ -113,7 +113,8 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 	found := false
 	before := l.controlRange(l.control.Index, next-1, func(f consumer.Record) error {
 		c := controlOf(f)
-		found = c.Slot == l.slot && c.Batch == from.Seq && (c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
+		found = c.Slot == l.slot && c.Batch == from.Seq &&
+			(c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
 		return nil
 	})
 	before.Committed = true

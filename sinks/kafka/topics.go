@@ -189,10 +189,10 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 // warn logs once how a topic differs, and again when that changes.
 func (t *topics) warn(d *difference) {
 	t.mu.Lock()
-	said := t.warned[d.topic] == d.has
+	known := t.warned[d.topic] == d.has
 	t.warned[d.topic] = d.has
 	t.mu.Unlock()
-	if !said {
+	if !known {
 		t.cfg.Logger.Warn("a topic's retention differs from "+historySetting+"; it is left as it is", "topic", d.topic,
 			"has", d.has, "asked", d.asked, "to change it", d.command(t.cfg.Brokers))
 	}

@@ -18,7 +18,7 @@ import (
 
 // inspect compares the data topics with the offsets of the checkpoint. A topic that ends before them, or does not exist, was
 // deleted, recreated or truncated: its records are lost. (A topic that was recreated and has grown beyond the offsets can't be
-// told from the old one.)
+// distinguished from the old one.)
 func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.control.Topic.Name || topic == change.DeadLetterTopic(l.envelope.Prefix)
@@ -30,19 +30,19 @@ func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.L
 		if err != nil || len(gone) == 0 {
 			return nil, err
 		}
-		doubt := l.sink.doubt(ctx, missing, r.Since)
-		if doubt == nil {
+		tooEarly := l.sink.tooEarly(ctx, missing, r.Since)
+		if tooEarly == nil {
 			return l.lost(gone), nil
 		}
 		suspects = slices.Sorted(maps.Keys(gone))
-		if err := r.Pause(ctx, doubt); err != nil {
+		if err := r.Pause(ctx, tooEarly); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// doubt returns the reason why it is too early to take topics for lost; nil: there is none.
-func (s *Sink) doubt(ctx context.Context, missing []string, since time.Time) error {
+// tooEarly returns why topics can't be taken for lost yet; nil: they are lost.
+func (s *Sink) tooEarly(ctx context.Context, missing []string, since time.Time) error {
 	if time.Since(since) < cluster.MissingPatience {
 		return errors.New("a topic is missing, or shorter than it was")
 	}

@@ -51,7 +51,9 @@ func (b *batch) moves(have map[change.StreamID]change.Position) (moved []change.
 }
 
 // fold visits every change in order: the last one of an object is its state.
-func (l *slotLog) fold(ctx context.Context, wanted sinks.Selection, visit func(*change.Change) error) (done sinks.Progress, _ error) {
+func (l *slotLog) fold(
+	ctx context.Context, wanted sinks.Selection, visit func(*change.Change) error,
+) (done sinks.Progress, _ error) {
 	err := batches(l.read, func(b *batch) error {
 		if b.cluster != l.cluster {
 			return ctx.Err()

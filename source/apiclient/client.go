@@ -69,8 +69,8 @@ func (c *Client) With(idle time.Duration, withhold bool) *Client {
 	return &same
 }
 
-// get makes one request and returns the body of a 200. Any other answer is an *apierrors.StatusError. Reads fail with
-// ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
+// get makes one request and returns the body of a 200, unless it is HTML. Any other answer is an *apierrors.StatusError. Reads
+// fail with ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.idle, func() { cancel(ErrIdle) })
@@ -99,7 +99,7 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 	if err != nil {
 		return nil, err
 	}
-	if resp.StatusCode == http.StatusOK {
+	if resp.StatusCode == http.StatusOK && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
 		return resp.Body, nil
 	}
 	defer resp.Body.Close()
@@ -113,8 +113,8 @@ func singleSlash(base, path string) string {
 	return base + path
 }
 
-// readStatus returns the error of any response but 200. A body that is not a Status (plain text, or a proxy's page) becomes the
-// message.
+// readStatus returns the error of any response but a 200, and of a page that a proxy sends as 200. A body that is not a Status
+// (plain text, or a page) becomes the message.
 func readStatus(resp *http.Response, withhold bool) error {
 	body, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	status := metav1.Status{}

@@ -36,12 +36,12 @@ func IsInvalid(err error) bool {
 // be exported.
 var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion")
 
-// ErrNameless reports an object without a name.
-var ErrNameless = errors.New("its metadata has no name")
+// ErrName reports an object without a name, or with one that is too long (maxName).
+var ErrName = errors.New("its name is missing or too long")
 
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
 func IsUnreadable(err error) bool {
-	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrNameless) || errors.Is(err, ErrUnsupported)
+	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported)
 }
 
 // IsOverload reports that the server is overloaded or cut the response. The client should send fewer requests.

@@ -3,8 +3,11 @@ package apiclient
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -17,13 +20,12 @@ type Page struct {
 	Remaining int64                  // how many objects follow this page; -1 when the server does not say (selectors)
 }
 
-// check returns an error if the list's version can't be compared. Servers send the metadata before the items, so nothing is
-// taken from a list without a version.
+// check returns an error if the list's version can't be compared.
 func (p *Page) check() error {
 	if p.Version.Valid() {
 		return nil
 	}
-	return fmt.Errorf("%w: the list's is %q", ErrUnsupported, p.Version)
+	return fmt.Errorf("%w: the list's is %s", ErrUnsupported, quoteVersion(string(p.Version)))
 }
 
 // List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
@@ -41,50 +43,57 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 	return readPage(body, visit)
 }
 
-// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order.
+// readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object that lacks metadata or items,
+// or has one of them twice, is not a list, and a list that does not end the response may be cut.
 func readPage(body io.Reader, visit func(*Page, []byte) error) (Page, error) {
 	r := rawjson.NewReader(body)
-	p := Page{Remaining: -1}
+	p, seen := Page{Remaining: -1}, map[string]int{}
 	err := r.Object(func(name string) error {
-		switch name {
-		case "metadata":
+		seen[name]++
+		switch {
+		case name == "metadata":
 			return p.readMetadata(r)
-		case "items":
+		case name == "items" && seen["metadata"] > 0 && !p.Version.Valid():
+			return p.check()
+		case name == "items":
 			return eachItem(r, func(raw []byte) error { return visit(&p, raw) })
 		}
 		_, err := r.Value()
 		return err
 	})
+	if err == nil {
+		err = r.End()
+	}
+	if err == nil && (seen["metadata"] != 1 || seen["items"] != 1) {
+		err = fmt.Errorf("%w: it has metadata %d times and items %d times", rawjson.ErrMalformed, seen["metadata"], seen["items"])
+	}
+	if err == nil {
+		err = p.check()
+	}
 	if err != nil {
 		return p, fmt.Errorf("read a list: %w", err)
 	}
-	return p, p.check()
+	return p, nil
 }
 
+// readMetadata returns no text of the response in an error.
 func (p *Page) readMetadata(r *rawjson.Reader) error {
 	raw, err := r.Value()
 	if err != nil {
 		return err
 	}
-	s := rawjson.New(raw)
-	for name, more := s.First(); more; name, more = s.Next() {
-		value := s.Skip()
-		switch string(name) {
-		case "resourceVersion":
-			version, _ := rawjson.Text(value)
-			p.Version = change.ResourceVersion(version)
-		case "continue":
-			p.Continue, _ = rawjson.Text(value)
-		case "remainingItemCount":
-			if _, err := fmt.Sscan(string(value), &p.Remaining); err != nil {
-				return fmt.Errorf("remainingItemCount: %w", err)
-			}
-		}
+	var m metav1.ListMeta
+	if json.Unmarshal(raw, &m) != nil {
+		return fmt.Errorf("%w: its metadata is not that of a list", rawjson.ErrMalformed)
 	}
-	if !s.OK() {
-		return rawjson.ErrMalformed
+	p.Version, p.Continue, p.Remaining = change.ResourceVersion(m.ResourceVersion), m.Continue, -1
+	if m.RemainingItemCount != nil {
+		p.Remaining = *m.RemainingItemCount
 	}
-	return p.check()
+	if p.Remaining > 0 && p.Continue == "" {
+		return fmt.Errorf("%w: %d more items follow, and it has no token for them", rawjson.ErrMalformed, p.Remaining)
+	}
+	return nil
 }
 
 func eachItem(r *rawjson.Reader, visit func([]byte) error) error {

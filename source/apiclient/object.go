@@ -44,8 +44,9 @@ func ParseObject(raw []byte) (Object, error) {
 	return o, o.Check()
 }
 
-// scan reads the next object. It skips everything but metadata.
+// scan reads the next object into o, and overwrites what o had. It skips everything but metadata.
 func (o *Object) scan(s *rawjson.Scanner) {
+	*o = Object{}
 	start := s.Offset()
 	for name, more := s.First(); more; name, more = s.Next() {
 		switch {
@@ -113,10 +114,17 @@ func (o *Object) identify(r *rawIdentity) {
 	o.UID, o.Version = all[key:key+len(uid)], change.ResourceVersion(all[key+len(uid):])
 }
 
+// maxName is the maximum length of a name in bytes. kube-apiserver accepts at most 253, but for RBAC's roles and bindings any
+// number. An index of Postgres, which the checkpoint and a sink have on the key, accepts about 2,700 bytes in a row.
+const maxName = 1024
+
 // Check returns an error if the object lacks what the protocol needs: a name, a uid, a version that can be compared.
 func (o *Object) Check() error {
 	if o.Name == "" || o.UID == "" || !o.Version.Valid() {
 		return fmt.Errorf("read an object: %w", &lackingError{o.Name, o.UID, string(o.Version)})
+	}
+	if len(o.Name) > maxName {
+		return fmt.Errorf("read an object: %w: it has %d bytes, and kubecdc accepts %d", ErrName, len(o.Name), maxName)
 	}
 	return nil
 }
@@ -135,12 +143,12 @@ func (o *Object) Prepare(redactor *redact.Redactor, r *change.Resource) error {
 	return nil
 }
 
-// lackingError reports an object without name, uid or version. Without a name it is not an object (ErrNameless); without
+// lackingError reports an object without name, uid or version. Without a name it is not an object (ErrName); without
 // one of the others its resource may be one that can't be exported (ErrUnsupported).
 type lackingError struct{ name, uid, version string }
 
 func (e *lackingError) Error() string {
-	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %q, uid %q, resourceVersion %s)",
+	return fmt.Sprintf("its metadata lacks name, uid or a numeric resourceVersion (name %.300q, uid %.300q, resourceVersion %s)",
 		e.name, e.uid, quoteVersion(e.version))
 }
 
@@ -153,7 +161,7 @@ func quoteVersion(version string) string {
 }
 
 func (e *lackingError) Is(target error) bool {
-	return target == ErrNameless && e.name == "" || target == ErrUnsupported && e.name != ""
+	return target == ErrName && e.name == "" || target == ErrUnsupported && e.name != ""
 }
 
 // withType returns the object's bytes with kind and apiVersion in front, as watch events have them. The items of a built-in

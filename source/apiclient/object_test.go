@@ -76,6 +76,16 @@ func FuzzObject(f *testing.F) {
 	})
 }
 
+// An identity belongs to the bytes that are emitted with it, also if an event has two objects.
+func TestAnEventOfTwoObjects(t *testing.T) {
+	for second, want := range map[string]string{`{"spec":{}}`: "", strings.ReplaceAll(pod, `"a"`, `"z"`): "b/z"} {
+		e := parseEvent([]byte(`{"type":"ADDED","object":` + pod + `,"object":` + second + `}`))
+		if string(e.Object.Raw) != second || e.Object.Key() != want || e.Object.typed != (want != "") {
+			t.Errorf("%s has the key %q", e.Object.Raw, e.Object.Key())
+		}
+	}
+}
+
 func BenchmarkParseEvent(b *testing.B) {
 	line := []byte(`{"type":"MODIFIED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"b","uid":"c","resourceVersion":"42","managedFields":[` +
 		strings.Repeat(`{"manager":"kubelet","fieldsV1":{"f:status":{"f:conditions":{"k:{\"type\":\"Ready\"}":{".":{},"f:lastProbeTime":{},"f:status":{},"f:type":{}}}}}},`, 25) + `{}]}}}`)

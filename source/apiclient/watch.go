@@ -114,8 +114,8 @@ func eventType(raw []byte) string {
 // Status returns the error of an ERROR event.
 func (e Event) Status() error {
 	status := metav1.Status{}
-	if err := json.Unmarshal(e.Object.Raw, &status); err != nil {
-		// The bytes are not quoted: they may be an object.
+	if json.Unmarshal(e.Object.Raw, &status) != nil || status.Kind != "" && status.Kind != "Status" {
+		// Nothing is quoted: it may be an object.
 		return fmt.Errorf("read an ERROR event of %d bytes: %w", len(e.Object.Raw), rawjson.ErrMalformed)
 	}
 	return &apierrors.StatusError{ErrStatus: status}

@@ -143,7 +143,7 @@ func (s *Set) setKey(e *entry, key string) {
 		s.keys = append(s.keys, make([]byte, 0, max(min(s.bytes/2, slabBytes), smallestSlab, len(key)))) // half of all before it
 		last++
 	}
-	e.slab, e.offset, e.length = uint32(last), uint32(len(s.keys[last])), uint16(len(key)) // a key has at most 63+1+253 bytes
+	e.slab, e.offset, e.length = uint32(last), uint32(len(s.keys[last])), uint16(len(key)) // a name has at most 1024 bytes
 	s.keys[last] = append(s.keys[last], key...)
 	s.bytes += len(key)
 }

@@ -43,6 +43,15 @@ func TestIndexIsAMap(t *testing.T) {
 	if got := slices.Sorted(x.All()); !slices.Equal(got, slices.Sorted(maps.Keys(want))) {
 		t.Fatal("all gives other keys")
 	}
+	var newest Object
+	for _, k := range want {
+		if newest.UID == "" || newest.Lost && !k.Lost || newest.Lost == k.Lost && k.Version.Compare(newest.Version) > 0 {
+			newest = k
+		}
+	}
+	if key, got, ok := x.Newest(); !ok || got != newest || want[key] != got {
+		t.Fatalf("the newest is %s, %v, want %v", key, got, newest)
+	}
 	x.StartPass()
 	half := 0
 	for key := range want {

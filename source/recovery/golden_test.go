@@ -40,7 +40,14 @@ type server struct {
 	sizes, objects, names, full int // how often each was read
 }
 
-func (s *server) read(revision uint64) error {
+// read counts a read, unless ctx has ended: then a client makes no request.
+func (s *server) read(ctx context.Context, count *int, revision uint64) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	*count++
 	if s.then > 0 && s.sizes+s.objects+s.names+s.full > s.after {
 		s.compacted = s.then
 	}
@@ -75,11 +82,8 @@ func object(key string, o known.Object) apiclient.Object {
 	return apiclient.Object{Namespace: namespace, Name: name, UID: o.UID, Version: o.Version, Raw: []byte("{}")}
 }
 
-func (s *server) Size(_ context.Context, namespace string, revision uint64) (n int64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.sizes++
-	if err := s.read(revision); err != nil {
+func (s *server) Size(ctx context.Context, namespace string, revision uint64) (n int64, err error) {
+	if err := s.read(ctx, &s.sizes, revision); err != nil {
 		return 0, err
 	}
 	if s.uncounted {
@@ -93,23 +97,16 @@ func (s *server) Size(_ context.Context, namespace string, revision uint64) (n i
 	return n, nil
 }
 
-func (s *server) Object(_ context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.objects++
-	if err := s.read(revision); err != nil {
+func (s *server) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
+	if err := s.read(ctx, &s.objects, revision); err != nil {
 		return apiclient.Object{}, false, err
 	}
 	o, exists := s.at(revision)[key]
 	return object(key, o), exists, nil
 }
 
-func (s *server) Names(_ context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
-	s.mu.Lock()
-	s.names++
-	err := s.read(revision)
-	s.mu.Unlock()
-	if err != nil {
+func (s *server) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+	if err := s.read(ctx, &s.names, revision); err != nil {
 		return err
 	}
 	for key, o := range s.at(revision) {
@@ -122,12 +119,8 @@ func (s *server) Names(_ context.Context, namespace string, revision uint64, vis
 	return nil
 }
 
-func (s *server) Objects(_ context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error {
-	s.mu.Lock()
-	s.full++
-	err := s.read(revision)
-	s.mu.Unlock()
-	if err != nil {
+func (s *server) Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+	if err := s.read(ctx, &s.full, revision); err != nil {
 		return err
 	}
 	after := change.VersionOf(newerThan)

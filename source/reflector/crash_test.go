@@ -18,7 +18,7 @@ import (
 )
 
 // The log fails at every item of a recovery, one after another; each time the stream starts again from what is
-// durable. Nothing is told twice, nothing is lost, and every gap record says that it is complete.
+// durable. Nothing is emitted twice, nothing is lost, and every gap record says that it is complete.
 func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 	k := ownKubernetes(t, servers.KubernetesOptions{})
 	w := newWriter(t, k.Config, 11, []string{"default", "kube-public"})
@@ -57,7 +57,7 @@ func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 }
 
 // Random histories, with restarts of the API server and compactions before and in the middle of the recovery: the
-// final state is right, nothing is told that did not happen or twice, and what is missing lies in a gap that says so.
+// final state is right, nothing is emitted that did not happen or twice, and what is missing is in a gap whose record says so.
 func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
 	rounds, seed := 12, rand.Uint64()
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
@@ -169,7 +169,7 @@ func judge(t *testing.T, l *ledger, truth []string) {
 	t.Logf("%d changes, %d missing; %d gaps, %d of them incomplete", len(truth), missing, len(gaps(controls)), incomplete)
 }
 
-// More bodies than a recovery may hold are read once more when they are told.
+// Bodies beyond what a recovery may hold are read again when they are emitted.
 func TestBodiesBeyondTheBudgetAreReadAgain(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	g := newGateway(t, k.Config)

@@ -22,7 +22,7 @@ import (
 	"kubecdc/test/servers"
 )
 
-// crd is a CustomResourceDefinition of widgets that serves and stores as told.
+// crd is a CustomResourceDefinition of widgets that serves and stores the given versions.
 func crd(group string, served []string, storage string) *unstructured.Unstructured {
 	var versions []string
 	for _, v := range []string{"v1", "v1beta1"} {
@@ -39,7 +39,7 @@ func crd(group string, served []string, storage string) *unstructured.Unstructur
 }
 
 // A CRD appears, serves other versions, stores in another one, goes with its objects, and comes back: the stream goes
-// on under the group and resource, and nothing is told twice.
+// on under the group and resource, and nothing is emitted twice.
 func TestACustomResourceThroughItsLife(t *testing.T) {
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	group := ns + ".example.com"

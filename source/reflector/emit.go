@@ -71,7 +71,7 @@ func (r *Reflector) advance(ctx context.Context, p progress) error {
 	return r.emit(ctx, Item{}, p)
 }
 
-// newChange overwrites r.current; it is valid until the next call.
+// newChange overwrites r.current; it is valid until it is sent.
 func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change {
 	r.current = change.Change{Stream: r.stream, Op: op, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 		ResourceVersion: o.Version, Time: time.Now()}
@@ -82,8 +82,10 @@ func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change 
 	return &r.current
 }
 
-// send emits a change and records it among the known objects.
+// send emits r.current, which is c, and records it among the known objects. It clears r.current, so that a quiet stream does not
+// hold the bytes of its last object.
 func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) error {
+	defer func() { r.current = change.Change{} }()
 	if err := r.emit(ctx, Item{Change: c}, p); err != nil {
 		return err
 	}

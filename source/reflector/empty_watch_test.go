@@ -129,7 +129,7 @@ func expectPosition(t *testing.T, l *ledger, want change.ResourceVersion) {
 	}
 }
 
-// What lived and died before the list is not in it: the watch after it must still tell of it.
+// An object that was created and deleted before the list is not in it: the watch after it must still deliver it.
 func TestWhatCameAndWentBeforeTheListIsEmitted(t *testing.T) {
 	a, b := "a a 90", "b b 99"
 	l := resumed("100", a, b)
@@ -191,7 +191,7 @@ func TestBookmarksSpareTheList(t *testing.T) {
 	})
 }
 
-// The server answers 410, and is where the log is: nothing was missed, so there is nothing to tell.
+// The server answers 410, and is where the log is: nothing was missed, so there is nothing to emit.
 func TestA410WhereNothingHappenedSinceIsNoGap(t *testing.T) {
 	recovering := plain()
 	recovering.Recovery = testOptions().Recovery

@@ -114,7 +114,7 @@ func revision(t testing.TB, k *servers.Kubernetes) int64 {
 	return r
 }
 
-// logged is one change as both the log and etcd can tell it.
+// logged describes one change in a form that both the log and etcd have.
 func logged(op string, key string, revision string) string { return op + " " + key + " @" + revision }
 
 // etcdSays is what etcd itself says happened to configmaps after the revision.

@@ -59,7 +59,7 @@ func TestGapOf300ChangesOnKine(t *testing.T) {
 	}
 }
 
-// changesAsRead makes changes of 20 objects, and tells them as the API server has them.
+// changesAsRead makes changes of 20 objects, and describes them as the API server has them.
 func changesAsRead(t *testing.T, k *servers.Kubernetes, n int) (all []string) {
 	t.Helper()
 	api, ctx := kubernetes.NewForConfigOrDie(k.Config).CoreV1().ConfigMaps("default"), context.Background()
@@ -85,7 +85,7 @@ func changesAsRead(t *testing.T, k *servers.Kubernetes, n int) (all []string) {
 	return all
 }
 
-// answered is a change as an API server's answers tell it: none has the version of a deletion.
+// answered describes a change as an API server's answers have it: none has the version of a deletion.
 func answered(op, name, version string) string {
 	if op == change.Delete.String() {
 		version = ""

@@ -38,7 +38,7 @@ type listing struct {
 	created, updated, deleted int
 	rewound                   bool // an object is older than in the log
 	failed                    int  // failed streaming lists
-	older                     bool // the streaming list has objects that are older than in the log
+	older                     bool // the streaming list has objects as they were before the log's position
 }
 
 // list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.
@@ -61,6 +61,7 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	err = l.read(ctx)
 	switch {
 	case errors.Is(err, errStale):
+		l.cursor = l.position // the list that the stream was catching up with is dropped
 		v := l.verify(l.watch(nil))
 		v.gap = l.gap
 		return l.enter(v, err.Error()), err
@@ -156,17 +157,24 @@ func inconsistentToken(err error) string {
 
 // page reads one page.
 func (l *listing) page(ctx context.Context) error {
-	n := 0
+	n, held := 0, [][]byte(nil) // until the list's version is known
 	options := apiclient.ListOptions{MetadataOnly: l.options.MetadataOnly, Limit: l.options.PageSize, Continue: l.token}
 	p, err := l.client.List(ctx, l.stream, options, func(p *apiclient.Page, raw []byte) error {
 		if err := l.checkFresh(p.Version); err != nil {
 			return err
 		}
 		n++
+		if p.Version == "" && l.version == "" && l.maybeStale(raw) {
+			held = append(held, raw)
+			return nil
+		}
 		return l.item(ctx, raw)
 	})
 	if err == nil {
 		err = l.checkFresh(p.Version)
+	}
+	for i := 0; err == nil && i < len(held); i++ {
+		err = l.item(ctx, held[i])
 	}
 	if err != nil {
 		return err
@@ -187,13 +195,24 @@ func (l *listing) page(ctx context.Context) error {
 // errStale reports that a list is older than the log. Nothing of it may be emitted until verifying.go knows why.
 var errStale = errors.New("the list is older than the log")
 
-// checkFresh returns errStale if the list is older than the log. The server sends the version before the items; if it came after
-// them, the check would come after the page.
+// checkFresh returns errStale if the list is older than the log. kube-apiserver sends the version of a list of custom resources
+// after the items; until then, version is empty.
 func (l *listing) checkFresh(version change.ResourceVersion) error {
 	if version == "" || l.rewinds || version.Compare(l.position) >= 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, l.position)
+}
+
+// maybeStale reports whether a list that is older than the log would explain the item: it differs from the log, and is not newer
+// than the position.
+func (l *listing) maybeStale(raw []byte) bool {
+	o, err := apiclient.ParseObject(raw)
+	return err == nil && l.predates(&o, l.known.Compare(o.Key(), o.UID, o.Version))
+}
+
+func (l *listing) predates(o *apiclient.Object, d known.Difference) bool {
+	return !l.rewinds && d != known.Same && o.Version.Compare(l.position) <= 0
 }
 
 // item emits the change of one item of a page, if there is one.

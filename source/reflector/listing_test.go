@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -53,8 +54,8 @@ func TestListThatExpires410WithoutATokenBeginsAgainForever(t *testing.T) {
 	}, func(t *testing.T, _ *script) { expect(t, l, "r a@10", "300") })
 }
 
-// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages
-// told is not told twice, deletions are the watch's own where it tells of them, and nothing rises from the dead.
+// A list that goes on with the inconsistent token ends only where the watch has passed its last page: what the pages have
+// shown is not emitted twice, deletions are the watch's own where it delivers them, and no deleted object comes back.
 func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 	l := resumed("50", "a a 10", "b b 20", "x x 21", "y y 22", "z z 23")
 	play(t, l, plain(), steps(holds("100", "z z 23"), []step{
@@ -80,7 +81,7 @@ func TestInconsistentListIsCaughtUpWith(t *testing.T) {
 }
 
 // While an inconsistent list is caught up with, the log must not go on from there: a crash begins again from the old
-// position, and tells nothing twice.
+// position, and emits nothing twice.
 func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 	l := resumed("50", "a a 10", "x x 21")
 	play(t, l, plain(), steps(holds("100", "x x 21"), []step{
@@ -98,6 +99,31 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
 		{want: "watch rv=400", stay: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "400") })
+}
+
+// A list that begins again, and is then older than the log, leaves the stream where the log is complete: neither the deletions
+// that no watch has shown nor the gap record are lost.
+func TestAStaleListWhileCatchingUpLosesNothing(t *testing.T) {
+	l := resumed("50", "a a 10", "y y 22")
+	play(t, l, plain(), steps(holds("100", "y y 22"), []step{
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("100", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t1")},
+		{want: "list limit=2", body: listed("200", "next", "a a 10")},
+		{want: "list continue=next limit=2", status: 410, body: gone("t2")},
+		{want: "list continue=t2 limit=2", body: listed("300", "", "m m 260")},
+		{want: "watch rv=200", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("40", "", "y y 22")},
+		{want: "list metadata limit=1", body: listed("310", "", "a a 10")}, // m is newer than the position and shows nothing
+		{want: "watch rv=50", status: 410, body: gone("")},
+		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
+		{want: "watch rv=400", stay: true},
+	}), func(t *testing.T, _ *script) {
+		expect(t, l, "c m@260? d y@22?", "400")
+		if g := onlyGap(t, l); g.From != "50" || g.To != "400" {
+			t.Errorf("gap record %+v", g)
+		}
+	})
 }
 
 // A list that can't be caught up with, since its watch expires or is empty, begins again.
@@ -170,6 +196,20 @@ func TestStreamingList(t *testing.T) {
 		play(t, l, o, steps(holds("100", "c c 99"), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("32"),
 			{want: initial, body: added("c c 150") + added("a a 10") + initialEnd, stay: true},
 			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u c@150? d b@20?", "200") })
+	})
+	t.Run("older than the log", func(t *testing.T) {
+		l, newest := resumed("100", "a a 99", "b c 98"), "a a 99"
+		play(t, l, o, steps(holds("100", newest), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("36"),
+			{want: initial, body: added("a a 80") + added("b b 70") + added("d d 60") + deleted("a a 85") +
+				strings.ReplaceAll(initialEnd, "200", "90"), stay: true}},
+			holds("100", newest), []step{{want: "watch rv=100", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "", "100") })
+	})
+	t.Run("with an object whose event was malformed: pages", func(t *testing.T) {
+		l, newest := resumed("100", "a a 99"), "a a 99"
+		play(t, l, o, steps(holds("100", newest), []step{{want: "watch rv=100", status: 410, body: gone("")}, version("36"),
+			{want: initial, body: added(newest) + added("e e 97") + added("f f 110") + initialEnd, stay: true},
+			{want: "list limit=2", body: listed("200", "", newest, "e e 97", "f f 110")},
+			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "c f@110? c e@97?", "200") })
 	})
 	t.Run("cut, and then refused: pages", func(t *testing.T) {
 		l := newLedger()

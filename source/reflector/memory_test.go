@@ -9,9 +9,12 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"weak"
 
 	"k8s.io/client-go/rest"
 
@@ -37,6 +40,46 @@ func TestMemoryOfLargeCollections(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quiet is an output that keeps no object, only whether the last one is still held by others.
+type quiet struct {
+	counted
+	last weak.Pointer[byte]
+}
+
+func (q *quiet) Send(_ context.Context, item reflector.Item) error {
+	if c := item.Change; c != nil && c.After != nil {
+		q.last = weak.Make(&c.After[0])
+	}
+	return nil
+}
+
+// Most streams of a cluster are quiet: after a bookmark such a stream holds nothing of the object before it.
+func TestAQuietStreamHoldsNoObject(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		large := strings.Replace(modified("a a 101"), "v101", strings.Repeat("large ", 20_000), 1)
+		s := &script{steps: []step{
+			{want: "list limit=2", body: listed("100", "", "a a 10")},
+			{want: "watch rv=100", body: large + bookmark("150"), stay: true},
+		}}
+		client := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://script", Transport: s, QPS: -1}))
+		ctx, cancel := context.WithCancel(t.Context())
+		q := &quiet{}
+		stream := reflector.New(change.NewStream(configMaps, "", "", ""), client.Client(), plain(), q, q, &quietObserver{},
+			slog.New(slog.DiscardHandler))
+		done := make(chan error)
+		go func() { done <- stream.Run(ctx) }()
+		synctest.Wait()
+		runtime.GC()
+		if q.last == (weak.Pointer[byte]{}) || q.last.Value() != nil {
+			t.Error("the stream holds its last object")
+		}
+		runtime.KeepAlive(stream)
+		cancel()
+		<-done
+		s.check(t)
+	})
 }
 
 // peak is the highest RSS of a process of its own, in bytes.

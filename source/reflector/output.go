@@ -31,7 +31,8 @@ type Inventory interface {
 	// Position is the stream's last durable position; ok is false for a new stream.
 	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
 	// Objects calls visit for every live object; lost: the log has lost its record of it.
-	Objects(ctx context.Context, stream change.StreamID, visit func(key, uid string, version change.ResourceVersion, lost bool) error) error
+	Objects(ctx context.Context, stream change.StreamID,
+		visit func(key, uid string, version change.ResourceVersion, lost bool) error) error
 }
 
 // State is the name of a stream's state, in logs, metrics and /readyz.
@@ -56,7 +57,7 @@ type RelistReason string
 
 const (
 	RelistExpired         RelistReason = "410"                    // the server does not have the position any more
-	RelistEmptyWatch      RelistReason = "the watch is silent"    // it does not deliver what a list shows
+	RelistEmptyWatch      RelistReason = "the watch is empty"     // it does not deliver what a list shows
 	RelistHistoryWentBack RelistReason = "history went backwards" // etcd was restored from a backup
 )
 

@@ -80,7 +80,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError, change.ControlStreamRecovered)
 }
 
-// refusals are the records that tell of refusals.
+// refusals are the control records of refusals.
 func (l *ledger) refusals() (told []change.Control) {
 	_, controls := l.snapshot()
 	for _, c := range controls {

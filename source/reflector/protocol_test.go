@@ -143,6 +143,7 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 		`{"type":"ADDED","object":{"metadata":{"name":"x","uid":"u","resourceVersion":"101"},"data":{"k":"` + "\x01" + `"}}}`,       // a control character
 		`{"type":"ADDED","object":{"metadata":{"name":"x","uid":"u","resourceVersion":"101"},"data":["k":1]}}`,                      // brackets
 		`{"type":"ADDED","object":{"metadata":{"name":"x","uid":"u","resourceVersion":"101","managedFields":[{"a" 1}]},"data":{}}}`, // deep
+		`{"type":"ADDED","object":{"metadata":{"name":"` + strings.Repeat("x", 70_000) + `","uid":"u","resourceVersion":"101"}}}`,   // as a Role's may be
 		`{"type":"BOOKMARK","object":{"metadata":{}}}`,
 		`this is no JSON`,
 	}
@@ -152,7 +153,7 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 		expect(t, l, "u a@102", "102")
 		for i, b := range bad {
 			if i >= len(l.raws) || string(l.raws[i].Bytes) != b || l.raws[i].Reason == "" {
-				t.Fatalf("dead letter %d of %d is not %s: %+v", i, len(l.raws), b, l.raws[min(i, len(l.raws)-1)])
+				t.Fatalf("dead letter %d of %d is not %.200s: %.500v", i, len(l.raws), b, l.raws[min(i, len(l.raws)-1)])
 			}
 		}
 	})
@@ -160,7 +161,7 @@ func TestMalformedGoesToTheDeadLetterAndTheWatchGoesOn(t *testing.T) {
 
 const initialEnd = `{"type":"BOOKMARK","object":{"kind":"ConfigMap","apiVersion":"v1","metadata":{"resourceVersion":"200","annotations":{"k8s.io/initial-events-end":"true"}}}}` + "\n"
 
-// Discovery may speak up in any state: another version is read from the same position; a removed resource's objects
+// Discovery may report a change in any state: another version is read from the same position; a removed resource's objects
 // end; when it is back, they are a snapshot again.
 func TestAResourceThatChangesIsAdopted(t *testing.T) {
 	next := configMaps

@@ -66,7 +66,7 @@ func (o *recorder) all(l *ledger) string {
 	return text
 }
 
-// What of a redacted stream can't be read is told by its size and a hash; no answer of the API server is quoted in
+// Of what can't be read of a redacted stream only size and hash are emitted; no answer of the API server is quoted in
 // an error or in the log.
 func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	bad := []string{
@@ -79,10 +79,15 @@ func TestWhatCantBeReadOfARedactedStreamIsNotShown(t *testing.T) {
 	secret := `{"kind":"Secret","metadata":{"name":"x","namespace":"default","uid":"u","resourceVersion":"103"},"data":{"a":"` + canary + `"}}`
 	steps := []step{
 		{want: "list limit=2", status: 500, body: secret},
+		{want: "list limit=2", body: secret},
+		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"` + canary + `"},"items":[]}`},
+		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"100","continue":7,"x":"` + canary + `"},"items":[]}`},
 		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"100"},"items":[{"data":{"a":"\u1Z` + canary + `"}}]}`},
 		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"100"},"items":[{"data":` + canary + `}]}`},
 		{want: "list limit=2", body: `{"kind":"SecretList","metadata":{"resourceVersion":"100"},"items":[{"metadata":{"resourceVersion":"` + canary + `"},"data":{"a":"` + canary + `"}}]}`},
 		{want: "watch rv=100", body: strings.Join(bad, "\n") + "\n" + `{"type":"ERROR","object":` + strings.Replace(secret, `"103"`, `17`, 1) + "}\n"},
+		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
+		{want: "watch rv=100", body: `{"type":"ERROR","object":{"kind":"Token","message":"` + canary + `"}}` + "\n"},
 		{want: "list metadata limit=1", body: `{"kind":"SecretList","metadata":{"resourceVersion":"102"},"items":[]}`},
 		{want: "watch rv=100", stay: true, body: `{"type":"ADDED","object":` + secret + "}\n"},
 	}

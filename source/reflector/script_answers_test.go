@@ -1,6 +1,7 @@
 package reflector_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 )
@@ -24,6 +25,19 @@ func listed(version, next string, objects ...string) string {
 	}
 	return fmt.Sprintf(`{"kind":"ConfigMapList","apiVersion":"v1","metadata":{"resourceVersion":%q,"continue":%q},"items":[%s]}`,
 		version, next, strings.Join(items, ","))
+}
+
+// listedItemsFirst is a list as kube-apiserver sends it of custom resources: its members are sorted.
+func listedItemsFirst(version, next string, objects ...string) string {
+	var l struct {
+		Items    json.RawMessage `json:"items"`
+		Metadata json.RawMessage `json:"metadata"`
+	}
+	if err := json.Unmarshal([]byte(listed(version, next, objects...)), &l); err != nil {
+		panic(err)
+	}
+	text, _ := json.Marshal(l)
+	return string(text)
 }
 
 func added(o string) string { return `{"type":"ADDED","object":` + obj(o) + "}\n" }

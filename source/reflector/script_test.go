@@ -20,7 +20,7 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// A script is an API server that expects an exact sequence of requests and answers each as told. It runs without a
+// A script is an API server that expects an exact sequence of requests and gives each a fixed answer. It runs without a
 // network, so that synctest can turn the clock.
 type script struct {
 	mu    sync.Mutex
@@ -32,7 +32,7 @@ type script struct {
 }
 
 type step struct {
-	want   string // as describe tells the request
+	want   string // as describe has the request
 	status int    // 0: 200
 	after  string // Retry-After
 	body   string
@@ -43,7 +43,7 @@ type step struct {
 	doing  func()
 }
 
-// describe tells a request in the words of the tests.
+// describe describes a request in the words of the tests.
 func describe(r *http.Request) string {
 	q := r.URL.Query()
 	text := "list"

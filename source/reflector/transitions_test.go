@@ -17,7 +17,6 @@ var seen struct {
 	all map[[2]reflector.State]bool
 }
 
-// take records a transition.
 func recordTransition(from, to reflector.State) {
 	seen.Lock()
 	defer seen.Unlock()

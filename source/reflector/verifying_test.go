@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A server that is behind the log, and then catches up: nothing is told from its old state.
+// A server that is behind the log, and then catches up: nothing of its old state is emitted.
 func TestAStaleServerIsWaitedFor(t *testing.T) {
 	newest := "a a 99"
 	l := resumed("100", newest)
@@ -16,7 +16,7 @@ func TestAStaleServerIsWaitedFor(t *testing.T) {
 	}), func(t *testing.T, _ *script) { expect(t, l, "u a@101", "101") })
 }
 
-// After a 410 the list comes from a server that is behind: nothing of it is told, and the position is verified.
+// After a 410 the list comes from a server that is behind: nothing of it is emitted, and the position is verified.
 func TestAStaleListIsNotTold(t *testing.T) {
 	newest := "a a 99"
 	l := resumed("100", newest)
@@ -28,6 +28,21 @@ func TestAStaleListIsNotTold(t *testing.T) {
 		{want: "list limit=2", body: listed("200", "", "a a 99")},
 		{want: "watch rv=200", stay: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "", "200") })
+}
+
+// The same, for custom resources, whose lists have their version after the items.
+func TestAStaleListOfCustomResourcesIsNotTold(t *testing.T) {
+	newest := "a a 99"
+	l := resumed("100", newest, "b c 98")
+	play(t, l, plain(), steps(holds("100", newest), []step{
+		{want: "watch rv=100", status: 410, body: gone("")},
+		{want: "list limit=2", body: listedItemsFirst("90", "", "a a 80", "b b 70", "d d 60")},
+	}, holds("100", newest), []step{
+		{want: "watch rv=100", status: 410, body: gone("")},
+		{want: "list limit=2", body: listedItemsFirst("200", "next", "e e 97", "f f 150")}, // the event of e was malformed
+		{want: "list continue=next limit=2", body: listedItemsFirst("200", "", "a a 99", "b b 160")},
+		{want: "watch rv=200", stay: true},
+	}), func(t *testing.T, _ *script) { expect(t, l, "c f@150? c e@97? d b@98? c b@160?", "200") })
 }
 
 // etcd was restored from a backup: the position is ahead for good.
@@ -52,7 +67,7 @@ func TestHistoryThatWentBackIsComparedAndSaid(t *testing.T) {
 	})
 }
 
-// The restored server has grown past the position: only the newest object's own version tells.
+// The restored server has grown past the position: only the newest object's own version shows it.
 func TestAnotherHistoryIsToldByItsNewestObject(t *testing.T) {
 	l := resumed("1000", "a a 990", "b b 20")
 	doubt := []step{

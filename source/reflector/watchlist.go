@@ -50,7 +50,7 @@ func (l *listing) streamed(ctx context.Context) error {
 	}
 	switch {
 	case err == nil && l.older && !l.rewinds:
-		err = fmt.Errorf("%w: it has objects that are older than in the log", errNotStreamed)
+		err = fmt.Errorf("%w: it has objects as they were before the log's position", errNotStreamed)
 	case err != nil && (apiclient.IsInvalid(err) || apiclient.IsGone(err)):
 		err = fmt.Errorf("%w: %s", errNotStreamed, apiclient.Reason(err))
 	case errors.Is(err, io.EOF):
@@ -96,18 +96,17 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 		return l.sendMalformed(ctx, e.Line, err)
 	}
 	d := l.known.Compare(o.Key(), o.UID, o.Version)
-	if e.Type == "DELETED" {
-		if d.Known() {
-			return l.send(ctx, l.newChange(change.Delete, &o), stays)
-		}
-		return nil
-	}
 	if e.Type == "ADDED" {
 		l.objects++
 	}
-	if d == known.Older && !l.rewinds {
-		l.older = true // another history, or a stale answer: the list in pages shows which
+	switch {
+	case e.Type == "DELETED" && !d.Known():
 		return nil
+	case l.suspect(&o, d):
+		l.older = true
+		return nil
+	case e.Type == "DELETED":
+		return l.send(ctx, l.newChange(change.Delete, &o), stays)
 	}
 	if d != known.Same {
 		o.Raw = append([]byte(nil), o.Raw...)
@@ -116,4 +115,11 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 		l.observer.ListProgress(l.ID(), int64(l.objects), int64(max(l.objects, l.known.Len())))
 	}
 	return l.object(ctx, &o)
+}
+
+// suspect reports whether a list that is older than the log would explain the object. Nothing of it may be emitted, since the
+// version of a streaming list comes last. The list in pages, which follows, emits it if the list is not older.
+func (l *listing) suspect(o *apiclient.Object, d known.Difference) bool {
+	pages := l.options.StreamingLists == StreamingAuto
+	return !l.rewinds && d == known.Older || pages && d != known.Lost && l.predates(o, d)
 }

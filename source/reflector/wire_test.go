@@ -57,7 +57,7 @@ func (l *ledger) awaitSame(t *testing.T, config *rest.Config) {
 	}
 }
 
-// noneTwice fails when the log tells a change of one object twice.
+// noneTwice fails when the log has a change of one object twice.
 func noneTwice(t *testing.T, changes []change.Change) {
 	t.Helper()
 	seen := map[string]bool{}
@@ -132,7 +132,7 @@ func TestRestoredEtcdIsFoundOut(t *testing.T) {
 	})
 }
 
-// watched tells a test what state the stream enters, and what went wrong.
+// watched calls entered with each state that the stream enters.
 type watched struct {
 	quietObserver
 	entered func(reflector.State)

@@ -146,7 +146,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 
 	runFor(t, one, func() {
 		awaitControls(t, w, 2, ConfigMaps.Stream(), change.ControlStreamEnd)
-		if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 1 || !strings.Contains(out, "stop all of them") {
+		if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 1 || !strings.Contains(out, "stop all exporters first") {
 			t.Errorf("a stream of a slot that is held is forgotten: %d, %s", code, out)
 		}
 	})

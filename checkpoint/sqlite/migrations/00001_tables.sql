@@ -44,7 +44,6 @@ create table inventory (
   key              text not null,
   uid              text not null,
   resource_version text not null,
-  lost             integer not null default false, -- the log has lost its record of the object
   body             blob, -- compressed; null where before-images are off
   primary key (stream, key)
 ) strict;

@@ -69,24 +69,29 @@ func (p *Producer) recordTooLarge(q *Partition, cause error) error {
 	return &cluster.Error{Op: "write to " + q.Topic.Name, Err: cause, Hint: p.client.Hint(kafka.MessageSizeTooLarge)}
 }
 
-// buffers are those of record batches that were sent: as many as partitions are written at a time.
-type buffers [][]byte
+// buffers are those of record batches that were sent, for the next ones: a few large ones, or small ones of many partitions.
+type buffers struct {
+	idle  [][]byte
+	bytes int
+}
 
-// maxIdle bounds how many buffers are kept.
-const maxIdle = 32
+// maxIdle bounds the bytes of the buffers that are kept.
+const maxIdle = 4 << 20
 
 func (b *buffers) get() []byte {
-	if len(*b) == 0 {
+	if len(b.idle) == 0 {
 		return nil
 	}
-	last := (*b)[len(*b)-1]
-	*b = (*b)[:len(*b)-1]
+	last := b.idle[len(b.idle)-1]
+	b.idle = b.idle[:len(b.idle)-1]
+	b.bytes -= cap(last)
 	return last
 }
 
 func (b *buffers) put(buffer []byte) {
-	if len(*b) < maxIdle && cap(buffer) <= maxPlain {
-		*b = append(*b, buffer)
+	if b.bytes+cap(buffer) <= maxIdle {
+		b.idle = append(b.idle, buffer)
+		b.bytes += cap(buffer)
 	}
 }
 

@@ -3,6 +3,7 @@ package producer
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -203,7 +204,7 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 // the Source.
 func (p *Producer) makeSmaller(ctx context.Context, q *Partition, cause error) error {
 	size := len(q.pending) - recordbatch.SizePrefix
-	if cause != error(kafka.InvalidRecord) {
+	if !errors.Is(cause, kafka.InvalidRecord) {
 		q.Topic.learnRefused(size)
 	}
 	p.buffers.put(q.pending)

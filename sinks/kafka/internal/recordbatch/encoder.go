@@ -56,6 +56,7 @@ func (r *Record) ValueLen() (n int) {
 type Encoder struct {
 	codec     Codec // nil: no compression
 	plain     []byte
+	packed    []byte // of the last batch
 	count     int
 	firstTime int64
 	maxTime   int64
@@ -117,17 +118,20 @@ func (e *Encoder) Append(r *Record) {
 }
 
 // Seal compresses the records into the buffer and fills in the header. If compression does not make them smaller, it returns the
-// encoder's own buffer, uncompressed, and keeps the other: nothing is copied.
+// encoder's own buffer, uncompressed, and keeps the other: nothing is copied. Compressed records are copied, since a codec needs
+// room for the worst case, and hundreds of partitions may each hold a small batch until it is sent.
 func (e *Encoder) Seal(buffer []byte, m Producer) ([]byte, error) {
 	b, attributes := buffer, int16(0)
 	if e.codec != nil {
-		packed, err := e.codec.appendTo(append(buffer[:0], e.plain[:atRecords]...), e.plain[atRecords:])
+		packed, err := e.codec.appendTo(append(e.packed[:0], e.plain[:atRecords]...), e.plain[atRecords:])
 		if err != nil {
 			return nil, err
 		}
-		b, attributes = packed, e.codec.bits()
+		e.packed, attributes = packed, e.codec.bits()
 	}
-	if e.codec == nil || len(b) >= len(e.plain) {
+	if e.codec != nil && len(e.packed) < len(e.plain) {
+		b = append(buffer[:0], e.packed...)
+	} else {
 		b, e.plain, attributes = e.plain, b, 0
 	}
 	if m.Transactional {

@@ -1,0 +1,25 @@
+package checkpointtest
+
+import (
+	"testing"
+
+	"kubecdc/checkpoint"
+)
+
+// Version1 fills tables of version 1, in which an object that the log has lost has a minus before its resourceVersion.
+const Version1 = `
+insert into clusters (name, known_as, uid, ca) values ('prod', 'uid-1', 'uid-1', '');
+insert into streams (cluster, name) select id, 'pods' from clusters;
+insert into inventory (stream, key, uid, resource_version) select id, 'a', 'u1', '1' from streams;
+insert into inventory (stream, key, uid, resource_version) select id, 'b', 'u2', '-2' from streams;
+`
+
+// Upgraded tests a store that was opened on tables of version 1.
+func Upgraded(t *testing.T, store checkpoint.Store) {
+	defer store.Close()
+	s := &suite{store: store, ctx: t.Context(), t: t}
+	s.bind()
+	s.wantInventory("pods", object("a", "u1", "1"), lost("b", "u2", "2"))
+	s.put(0, s.acquire(0, "a").Epoch, 1, "pods", object("b", "u2", "2"))
+	s.wantInventory("pods", object("a", "u1", "1"), object("b", "u2", "2"))
+}

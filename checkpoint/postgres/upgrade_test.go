@@ -1,0 +1,38 @@
+package postgres_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/test/servers"
+)
+
+// functions1 has a function of version 1 with the parameters of now and another result, and one that was renamed.
+const functions1 = `
+create function inventory_page(in_cluster int, in_stream text, in_after text, in_limit int)
+  returns table (key text, uid text, resource_version text) language sql as $$ select '', '', '' $$;
+create function take_slot() returns void language sql as '';
+`
+
+func TestTablesOfVersion1AreUpgraded(t *testing.T) {
+	url := servers.Database(t)
+	tables, err := os.ReadFile("migrations/00001_tables.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	const version = "create table migrations (version int primary key, run_at timestamptz default now()); " +
+		"insert into migrations (version) values (1);"
+	if _, err := conn.PgConn().Exec(t.Context(), "create schema kubecdc; set search_path = kubecdc;"+string(tables)+functions1+
+		version+checkpointtest.Version1).ReadAll(); err != nil {
+		t.Fatal(err)
+	}
+	checkpointtest.Upgraded(t, open(t, url))
+}

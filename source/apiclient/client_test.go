@@ -1,0 +1,49 @@
+package apiclient
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+)
+
+// A proxy may answer with a page of its own and 200: the lines of that page are not events, and the request is repeated.
+func TestAProxysPageIsAnErrorThatPasses(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_, _ = w.Write([]byte("<html>\nsign in\n</html>\n"))
+	}))
+	defer server.Close()
+	client, err := New(&rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pods := change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", "")
+	for name, request := range map[string]func(context.Context) error{
+		"list": func(ctx context.Context) error {
+			_, err := client.List(ctx, pods, ListOptions{}, func(*Page, []byte) error { return nil })
+			return err
+		},
+		"watch": func(ctx context.Context) error {
+			w, err := client.Watch(ctx, pods, false, "7", 60)
+			if err == nil {
+				w.Close()
+			}
+			return err
+		},
+		"document": func(ctx context.Context) error {
+			_, err := client.Read(ctx, "/version")
+			return err
+		},
+	} {
+		err := request(t.Context())
+		if err == nil || !strings.Contains(err.Error(), "an HTML page, as a proxy answers: <html> sign in") || IsUnreadable(err) || IsRefused(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
