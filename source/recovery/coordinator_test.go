@@ -50,7 +50,7 @@ func (e *etcd) write(keys int) {
 		}
 		return
 	}
-	key := fmt.Sprintf("ns-%d/%c", e.random.IntN(2), 'a'+rune(e.random.IntN(keys)))
+	key := fmt.Sprintf("ns-%d/%c", max(e.random.IntN(2), e.random.IntN(2)), 'a'+rune(e.random.IntN(keys)))
 	op := change.Create
 	if _, exists := all[key]; exists {
 		op = []change.Op{change.Update, change.Delete}[e.random.IntN(2)]
@@ -121,7 +121,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 300 {
-		pastListsSave(t, float64(random.IntN(3)))
+		pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
 		c := NewCoordinator(slog.New(slog.DiscardHandler))
 		first, second := newEtcd(random, 2+random.IntN(4), random.Float64()/2), newEtcd(random, 2, 0.1)
 		for range 40 + random.IntN(60) {

@@ -121,11 +121,14 @@ func (c *collection) Names(_ context.Context, namespace string, revision uint64,
 	return nil
 }
 
-func (c *collection) Objects(_ context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+func (c *collection) Objects(_ context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	after, n := change.VersionOf(newerThan), 0
 	for _, key := range c.keys {
+		if in, _ := change.SplitKey(key); namespace != "" && in != namespace {
+			continue
+		}
 		if o, exists := c.object(key, revision); exists {
 			n++
 			found := object(key, o)
@@ -147,7 +150,7 @@ var aConfigMap = make([]byte, 560)
 
 // gap is what a list shows.
 func (c *collection) gap(from, to uint64) (*known.Set, Gap) {
-	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true}
+	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, Namespaced: true, ListedIn: map[string]int64{}}
 	for _, key := range c.keys {
 		before, had := c.object(key, from)
 		if had {
@@ -155,7 +158,9 @@ func (c *collection) gap(from, to uint64) (*known.Set, Gap) {
 		}
 		after, has := c.object(key, to)
 		if has {
+			namespace, _ := change.SplitKey(key)
 			g.Listed++
+			g.ListedIn[namespace]++
 			if before != after {
 				g.Changed = append(g.Changed, object(key, after))
 			}

@@ -119,12 +119,15 @@ func (s *server) Names(ctx context.Context, namespace string, revision uint64, v
 	return nil
 }
 
-func (s *server) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+func (s *server) Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error {
 	if err := s.read(ctx, &s.full, revision); err != nil {
 		return err
 	}
 	after := change.VersionOf(newerThan)
 	for key, o := range s.at(revision) {
+		if in, _ := change.SplitKey(key); namespace != "" && in != namespace {
+			continue
+		}
 		found := object(key, o)
 		if o.Version.Compare(after) <= 0 {
 			found.Raw = nil
@@ -139,13 +142,15 @@ func (s *server) Objects(ctx context.Context, revision, newerThan uint64, visit 
 // gap lists the collection at a revision, as a reflector does, and compares it with what a log has that is complete up to
 // another.
 func (s *server) gap(from, to uint64) (*known.Set, Gap) {
-	log, g := known.New(), Gap{From: from, To: to, Parallel: 1}
+	log, g := known.New(), Gap{From: from, To: to, Parallel: 1, ListedIn: map[string]int64{}}
 	before, after := s.at(from), s.at(to)
 	for key, o := range before {
 		log.Put(key, o.UID, o.Version)
 	}
 	for key, o := range after {
+		namespace, _ := change.SplitKey(key)
 		g.Listed++
+		g.ListedIn[namespace]++
 		if before[key] != o {
 			g.Changed = append(g.Changed, object(key, o))
 		}
@@ -199,7 +204,7 @@ func TestScripts(t *testing.T) {
 				return recoverTogether(t, s.writes, from, to)
 			}
 			if d.HasArg("past-lists") {
-				pastListsSave(t, 0)
+				pastListsCost(t, 0, 0)
 			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
@@ -216,11 +221,11 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// pastListsSave sets how many reads a past list must save, until the test ends.
-func pastListsSave(t *testing.T, reads float64) {
-	before := worthwhile
-	t.Cleanup(func() { worthwhile = before })
-	worthwhile = reads
+// pastListsCost sets how many reads a past list must save, and what an object in it costs, until the test ends.
+func pastListsCost(t *testing.T, reads, object float64) {
+	before, listed := worthwhile, listedCost
+	t.Cleanup(func() { worthwhile, listedCost = before, listed })
+	worthwhile, listedCost = reads, object
 }
 
 // reads says how often each was read.
@@ -282,7 +287,7 @@ func TestRandomHistoriesAreRecoveredWhole(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	for range 500 {
-		pastListsSave(t, float64(random.IntN(3)))
+		pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
 		s, from, to := randomHistory(random)
 		log, g := randomGap(random, s, from, to)
 		plan, incomplete, err := Recover(t.Context(), s, log, g)
@@ -300,7 +305,7 @@ func TestCompactionAtAnyReadHidesNothing(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, 0))
 	complete, partly := 0, 0
 	for range 1000 {
-		pastListsSave(t, float64(random.IntN(3)))
+		pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
 		s, from, to := randomHistory(random)
 		s.then, s.after = from+uint64(random.IntN(int(to-from))), random.IntN(60)
 		log, g := randomGap(random, s, from, to)
@@ -334,7 +339,7 @@ func TestCompactionAtAnyReadHidesNothing(t *testing.T) {
 func randomHistory(random *rand.Rand) (s *server, from, to uint64) {
 	s, from, to = &server{}, uint64(5+random.IntN(20)), uint64(30+random.IntN(40))
 	for revision := uint64(1); revision <= to; revision++ {
-		key := fmt.Sprintf("ns-%d/%c", random.IntN(2), 'a'+rune(random.IntN(4)))
+		key := fmt.Sprintf("ns-%d/%c", max(random.IntN(2), random.IntN(2)), 'a'+rune(random.IntN(4)))
 		op := change.Create
 		if _, exists := s.at(revision)[key]; exists {
 			op = []change.Op{change.Update, change.Delete}[random.IntN(2)]
@@ -348,6 +353,10 @@ func randomHistory(random *rand.Rand) (s *server, from, to uint64) {
 
 func randomGap(random *rand.Rand, s *server, from, to uint64) (*known.Set, Gap) {
 	log, g := s.gap(from, to)
+	if random.IntN(2) == 0 { // lists of a namespace are cheap, so they are read
+		clear(g.ListedIn)
+		g.ListedIn["ns-0"], g.ListedIn["ns-1"] = 0, 0
+	}
 	g.Namespaced, g.Parallel, g.Aggregated, g.Leased = random.IntN(2) == 0, 1+random.IntN(3), random.IntN(4) == 0, random.IntN(4) == 0
 	return log, g
 }

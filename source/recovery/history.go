@@ -116,10 +116,11 @@ func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint6
 	}
 }
 
-// Objects calls visit for every object that the collection had at the revision.
-func (h *ExactReads) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+// Objects calls visit for every object that the collection had at the revision, or one namespace of it.
+func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, newerThan uint64,
+	visit func(apiclient.Object) error) error {
 	after := change.VersionOf(newerThan)
-	o := apiclient.ListOptions{MetadataOnly: h.metadataOnly, Limit: fullPage}
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: h.metadataOnly, Limit: fullPage}
 	for {
 		p, err := h.page(ctx, change.VersionOf(revision), o, func(found apiclient.Object) error {
 			if found.Version.Compare(after) <= 0 {

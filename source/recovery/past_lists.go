@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"kubecdc/change"
 	"kubecdc/source/apiclient"
 )
 
@@ -24,8 +25,9 @@ import (
 // sighting is what past lists show of an object.
 type sighting struct {
 	revisions           []seenRevision // newest first
-	asLogged            uint64         // the newest past list that has it as the log has it
-	firstSeen, lastSeen uint64         // the oldest and the newest past list that has it
+	namespace           string
+	asLogged            uint64 // the newest past list that has it as the log has it
+	firstSeen, lastSeen uint64 // the oldest and the newest past list that has it
 }
 
 // seenRevision is a revision of an object that is current in some past list. The object did not change after it, up to
@@ -57,16 +59,19 @@ func (s *search) before(l *incarnation, at uint64) uint64 {
 // span are the revisions in (from, to].
 type span struct{ from, to uint64 }
 
-const (
-	// The cost of a listed object and of each of its bytes, as parts of a single read: 18 us and 10 ns (kube-apiserver 1.36 on two
-	// cores of an AMD EPYC) of the 2 ms that a request takes at 500 a second.
-	listedCost, listedByteCost = 1.0 / 110, 1.0 / 200_000
-	// assumedBytes is the size of a body before the first one was read.
-	assumedBytes = 2000
-)
+// pastList is a past list that was read as a whole.
+type pastList struct {
+	at        uint64
+	namespace string // empty: all
+}
 
-// worthwhile is how many reads a past list must save at least.
-var worthwhile = 4.0
+// listedByteCost is the cost of a byte of a listed object, as a part of a single read, and assumedBytes the size of a body before
+// the first one was read.
+const listedByteCost, assumedBytes = 1.0 / 200_000, 2000
+
+// listedCost is the cost of a listed object, as a part of a single read: 18 us, and 10 ns a byte (kube-apiserver 1.36 on two cores of
+// an AMD EPYC), of the 2 ms that a request takes at 500 a second. worthwhile is how many reads a past list must save at least.
+var listedCost, worthwhile = 1.0 / 110, 4.0
 
 // readPastLists takes the past lists that save more than they cost.
 func (s *search) readPastLists(ctx context.Context) error {
@@ -80,18 +85,38 @@ func (s *search) readPastLists(ctx context.Context) error {
 		k, _ := s.log.Get(key)
 		s.watched[identity{key, k.UID}] = true
 	}
-	if float64(len(s.Changed)) > s.pastListCost() {
-		if err := s.readPastList(ctx, span{s.From, s.To}); err != nil {
+	if float64(len(s.Changed)) > s.pastListCost("") {
+		if err := s.readPastList(ctx, "", span{s.From, s.To}); err != nil {
 			return err
 		}
 	}
-	for level := []span{{s.oldestReadable(), s.To}}; len(level) > 0; {
+	if err := s.halve(ctx, "", []span{{s.oldestReadable(), s.To}}); err != nil || !s.Namespaced {
+		return err
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(s.ListedIn)) {
+		var level []span
+		from := s.oldestReadable()
+		for _, l := range s.pastLists {
+			if l.at > from && l.at < s.To && l.namespace == "" {
+				level, from = append(level, span{from, l.at}), l.at
+			}
+		}
+		if err := s.halve(ctx, namespace, append(level, span{from, s.To})); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// halve reads past lists of a namespace, or of all, in the middle of spans, then of their halves.
+func (s *search) halve(ctx context.Context, namespace string, level []span) error {
+	for len(level) > 0 {
 		middles := make([]uint64, len(level))
 		group, inner := errgroup.WithContext(ctx)
 		group.SetLimit(s.Parallel)
 		for i, n := range level {
-			if middles[i] = s.middle(n); middles[i] != 0 {
-				group.Go(func() error { return s.readPastList(inner, span{n.from, middles[i]}) })
+			if middles[i] = s.middle(namespace, n); middles[i] != 0 {
+				group.Go(func() error { return s.readPastList(inner, namespace, span{n.from, middles[i]}) })
 			}
 		}
 		if err := group.Wait(); err != nil {
@@ -105,47 +130,58 @@ func (s *search) readPastLists(ctx context.Context) error {
 		}
 		level = next
 	}
+	slices.SortFunc(s.pastLists, func(x, y pastList) int { return cmp.Compare(x.at, y.at) })
 	return nil
 }
 
-// pastListCost returns what a past list costs, in reads of one object.
-func (s *search) pastListCost() float64 {
+// pastListCost returns what a past list of a namespace costs, or of all, in reads of one object.
+func (s *search) pastListCost(namespace string) float64 {
+	listed := s.Listed
+	if namespace != "" {
+		listed = s.ListedIn[namespace]
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	bytes := float64(assumedBytes)
 	if s.bodies > 0 {
 		bytes = float64(s.bodyBytes) / float64(s.bodies)
 	}
-	pages := float64(s.Listed/fullPage + 1)
-	return max(pages, float64(s.Listed)*(listedCost+bytes*listedByteCost), worthwhile)
+	pages := float64(listed/fullPage + 1)
+	return max(pages, float64(listed)*(listedCost+bytes*listedByteCost), worthwhile)
 }
 
 // middle returns the revision in the middle of the span at which a past list saves more than it costs; 0: none.
-func (s *search) middle(n span) uint64 {
+func (s *search) middle(namespace string, n span) uint64 {
 	unexplained := s.explained.between(n.from, n.to)
-	changes := s.explained.own.count(n.from, n.to)
 	s.mu.Lock()
-	deleted := 0
+	changes, deleted := 0, 0
+	if known := s.changes[namespace]; known != nil {
+		changes = known.count(n.from, n.to)
+	}
 	for _, x := range s.sightings {
-		if x.lastSeen >= n.from && x.lastSeen < n.to {
+		if x.lastSeen >= n.from && x.lastSeen < n.to && (namespace == "" || namespace == x.namespace) {
 			deleted++
 		}
 	}
 	if n.from <= s.From { // those that no past list has
-		deleted += len(s.Missing)
+		for _, key := range s.Missing {
+			if in, _ := change.SplitKey(key); namespace == "" || namespace == in {
+				deleted++
+			}
+		}
 	}
 	s.mu.Unlock()
 	u := float64(len(unexplained))
 	saved := 0.75*min(float64(changes), u) + 0.6*float64(changes)/max(u, 1) + min(float64(deleted), u)
-	if u == 0 || saved < s.pastListCost() {
+	if u == 0 || saved < s.pastListCost(namespace) {
 		return 0
 	}
 	return unexplained[len(unexplained)/2]
 }
 
-// readPastList lists the collection at the end of the span. Bodies are of objects that changed in the span.
-func (s *search) readPastList(ctx context.Context, n span) error {
-	err := s.history.Objects(ctx, n.to, n.from, func(o apiclient.Object) error {
+// readPastList lists a namespace, or all, at the end of the span. Bodies are of objects that changed in the span.
+func (s *search) readPastList(ctx context.Context, namespace string, n span) error {
+	err := s.history.Objects(ctx, namespace, n.to, n.from, func(o apiclient.Object) error {
 		version, err := o.Version.Revision()
 		if err != nil {
 			return err
@@ -158,7 +194,7 @@ func (s *search) readPastList(ctx context.Context, n span) error {
 	}
 	if err == nil {
 		s.mu.Lock()
-		s.pastLists = append(s.pastLists, n.to)
+		s.pastLists = append(s.pastLists, pastList{n.to, namespace})
 		s.mu.Unlock()
 	}
 	return err
@@ -175,7 +211,7 @@ func (s *search) sight(o apiclient.Object, version, at uint64) {
 	}
 	x := s.sightings[id]
 	if x == nil {
-		x = &sighting{firstSeen: at}
+		x = &sighting{namespace: o.Namespace, firstSeen: at}
 		s.sightings[id] = x
 	}
 	x.firstSeen, x.lastSeen = min(x.firstSeen, at), max(x.lastSeen, at)
@@ -193,7 +229,19 @@ func (s *search) sight(o apiclient.Object, version, at uint64) {
 		s.bodies, s.bodyBytes = s.bodies+1, s.bodyBytes+int64(len(o.Raw))
 	}
 	x.revisions = slices.Insert(x.revisions, i, seenRevision{revision{version, s.keep(o.Raw)}, at})
+	s.noteChange(o.Namespace, version)
+}
+
+// noteChange records a change that a list shows. Its callers hold the lock.
+func (s *search) noteChange(namespace string, version uint64) {
 	s.explain(version)
+	s.changes[""].add(version)
+	if namespace != "" {
+		if s.changes[namespace] == nil {
+			s.changes[namespace] = &revisions{}
+		}
+		s.changes[namespace].add(version)
+	}
 }
 
 // noteSightings applies what the past lists show to an incarnation.
@@ -204,26 +252,28 @@ func (s *search) noteSightings(l *incarnation) {
 	case l.logged:
 		l.seen, l.floor = x.revisions, x.asLogged
 	default:
-		l.seen, l.floor = x.revisions, s.lastPastList(x.firstSeen-1)
+		l.seen, l.floor = x.revisions, s.lastPastList(l.key, x.firstSeen-1)
 	}
 }
 
-// lastPastList returns the newest past list at or below the revision; 0: there is none.
-func (s *search) lastPastList(at uint64) (last uint64) {
-	for _, t := range s.pastLists {
-		if t <= at {
-			last = max(last, t)
+// lastPastList returns the newest past list at or below the revision that would have the key; 0: there is none.
+func (s *search) lastPastList(key string, at uint64) (last uint64) {
+	namespace, _ := change.SplitKey(key)
+	for _, l := range s.pastLists {
+		if l.at <= at && (l.namespace == "" || l.namespace == namespace) {
+			last = max(last, l.at)
 		}
 	}
 	return last
 }
 
-// nextPastList returns the oldest past list after the revision; To: there is none.
-func (s *search) nextPastList(after uint64) uint64 {
+// nextPastList returns the oldest past list after the revision that would have the key; To: there is none.
+func (s *search) nextPastList(key string, after uint64) uint64 {
+	namespace, _ := change.SplitKey(key)
 	next := s.To
-	for _, t := range s.pastLists {
-		if t > after {
-			next = min(next, t)
+	for _, l := range s.pastLists {
+		if l.at > after && (l.namespace == "" || l.namespace == namespace) {
+			next = min(next, l.at)
 		}
 	}
 	return next
@@ -237,7 +287,7 @@ func (s *search) noteDeleted(ctx context.Context) error {
 	for _, key := range s.Missing {
 		k, _ := s.log.Get(key)
 		if x := s.sightings[identity{key, k.UID}]; x == nil {
-			s.noteEnd(s.newIncarnation(key, k.UID), s.From, s.nextPastList(s.From))
+			s.noteEnd(s.newIncarnation(key, k.UID), s.From, s.nextPastList(key, s.From))
 		}
 	}
 	ids := slices.SortedFunc(maps.Keys(s.sightings), func(x, y identity) int {
@@ -252,7 +302,7 @@ func (s *search) noteDeleted(ctx context.Context) error {
 			continue
 		}
 		l, at := s.newIncarnation(id.key, id.uid), s.sightings[id].lastSeen
-		s.noteEnd(l, at, s.nextPastList(at))
+		s.noteEnd(l, at, s.nextPastList(id.key, at))
 		if !l.logged {
 			transient = append(transient, l)
 		}

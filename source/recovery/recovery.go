@@ -58,8 +58,9 @@ type History interface {
 	Object(ctx context.Context, key string, revision uint64) (o apiclient.Object, exists bool, err error)
 	// Names calls visit for every object that the collection had, or one namespace of it, without bodies.
 	Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error
-	// Objects calls visit for every object that the collection had. Those that are newer than a revision have their bodies.
-	Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error
+	// Objects calls visit for every object that the collection had, or one namespace of it. Those that are newer than a revision
+	// have their bodies.
+	Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
 // Known is what the log has at the start of the gap: a *known.Set.
@@ -73,6 +74,7 @@ type Known interface {
 type Gap struct {
 	From, To uint64             // the log is complete up to From; the list is of To
 	Listed   int64              // objects in the list
+	ListedIn map[string]int64   // objects in each namespace
 	Changed  []apiclient.Object // those that the log does not have, or has at an older version
 	Missing  []string           // keys that the log has and the list does not have
 
@@ -96,7 +98,7 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 	}
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
-		watched: map[identity]bool{}, sightings: map[identity]*sighting{}}
+		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}}}
 	s.history = &answered{history, s.answer}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
@@ -123,8 +125,9 @@ type search struct {
 
 	watched           map[identity]bool // objects of which a past list matters also as the log has them
 	sightings         map[identity]*sighting
-	pastLists         []uint64 // the revisions of complete past-lists
-	bodies, bodyBytes int64    // of changes that past lists show
+	pastLists         []pastList            // those that are complete
+	changes           map[string]*revisions // that lists show, by namespace; empty: in all
+	bodies, bodyBytes int64                 // of changes that past lists show
 
 	read     revisions // whose sizes were read
 	reported time.Time // the last report of the progress
@@ -331,9 +334,10 @@ func (h *answered) Object(ctx context.Context, key string, revision uint64) (api
 	return h.History.Object(ctx, key, revision)
 }
 
-func (h *answered) Objects(ctx context.Context, revision, newerThan uint64, visit func(apiclient.Object) error) error {
+func (h *answered) Objects(ctx context.Context, namespace string, revision, newerThan uint64,
+	visit func(apiclient.Object) error) error {
 	defer h.answer()
-	return h.History.Objects(ctx, revision, newerThan, visit)
+	return h.History.Objects(ctx, namespace, revision, newerThan, visit)
 }
 
 func (h *answered) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {

@@ -49,7 +49,7 @@ func (s *search) transientAt(ctx context.Context, namespace string, at uint64) (
 	err = s.history.Names(ctx, namespace, at, func(o apiclient.Object) error {
 		if !s.existsAt(o.Key(), o.UID, at) {
 			l := s.transient(o.Key(), o.UID)
-			s.noteEnd(l, at, s.nextPastList(at))
+			s.noteEnd(l, at, s.nextPastList(o.Key(), at))
 			found = true
 		}
 		return nil

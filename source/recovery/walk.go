@@ -9,12 +9,14 @@ import (
 
 // explainChanged records the versions that the list shows: these revisions need no read, whoever they are of.
 func (s *search) explainChanged() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, o := range s.Changed {
 		version, err := o.Version.Revision()
 		if err != nil {
 			return fmt.Errorf("read a resourceVersion: %w", err)
 		}
-		s.explain(version)
+		s.noteChange(o.Namespace, version)
 	}
 	return nil
 }
@@ -37,7 +39,7 @@ func (s *search) walkChanged(ctx context.Context) error {
 // show is not read again.
 func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) error {
 	if !l.logged && len(l.seen) == 0 {
-		l.floor = s.lastPastList(last) // no past list has it
+		l.floor = s.lastPastList(l.key, last) // no past list has it
 	}
 	for !l.doneAt(at, s.From) {
 		if oldest := s.oldestReadable(); at < oldest {

@@ -186,12 +186,13 @@ func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version ch
 // compareAt compares the collection with the log: as it was at a revision; 0: as it is now.
 func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recovery.Gap, version change.ResourceVersion,
 	err error) {
-	gap = &recovery.Gap{Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
+	gap = &recovery.Gap{ListedIn: map[string]int64{}, Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
 		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
 		Participant: r.participant}
 	ahead, back := false, false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
+		gap.ListedIn[o.Namespace]++
 		logged, d := o.Version, r.known.CompareListed(o.Key(), o.UID, o.Version)
 		if d != known.Same {
 			old, _ := r.known.Get(o.Key())
