@@ -75,8 +75,8 @@ type buffers struct {
 	bytes int
 }
 
-// maxIdle bounds the bytes of the buffers that are kept.
-const maxIdle = 4 << 20
+// maxIdle bounds the bytes of the buffers that are kept: those of a dozen partitions whose batches are full and not compressed.
+const maxIdle = 16 << 20
 
 func (b *buffers) get() []byte {
 	if len(b.idle) == 0 {
