@@ -105,15 +105,7 @@ func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o
 
 // Names calls visit for the identity of every object that the collection had at the revision.
 func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
-	at := change.VersionOf(revision)
-	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}
-	for {
-		p, err := h.page(ctx, at, o, visit)
-		if err != nil || p.Continue == "" {
-			return err
-		}
-		o.Continue = p.Continue
-	}
+	return h.pages(ctx, revision, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}, visit)
 }
 
 // Objects calls visit for every object that the collection had at the revision, or one namespace of it.
@@ -121,15 +113,20 @@ func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, ne
 	visit func(apiclient.Object) error) error {
 	after := change.VersionOf(newerThan)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: h.metadataOnly, Limit: fullPage}
+	return h.pages(ctx, revision, o, func(found apiclient.Object) error {
+		if found.Version.Compare(after) <= 0 {
+			found.Raw = nil
+		} else if err := found.Prepare(h.redactor, &h.stream.Resource); err != nil {
+			return err
+		}
+		return visit(found)
+	})
+}
+
+// pages reads all pages of the past.
+func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, visit func(apiclient.Object) error) error {
 	for {
-		p, err := h.page(ctx, change.VersionOf(revision), o, func(found apiclient.Object) error {
-			if found.Version.Compare(after) <= 0 {
-				found.Raw = nil
-			} else if err := found.Prepare(h.redactor, &h.stream.Resource); err != nil {
-				return err
-			}
-			return visit(found)
-		})
+		p, err := h.page(ctx, change.VersionOf(revision), o, visit)
 		if err != nil || p.Continue == "" {
 			return err
 		}
@@ -143,14 +140,19 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
-	var items [][]byte
+	type item struct {
+		object     apiclient.Object
+		unreadable error
+	}
+	var items []item
 	singleRead := o.Limit <= 1 // of one object: by its name, or any
 	read := func() (p apiclient.Page, err error) {
 		err = h.limiter.Do(ctx, singleRead, func() error {
 			h.requests.Add(1)
 			items = items[:0]
-			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
-				items = append(items, bytes.Clone(o.Raw))
+			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
+				items = append(items, item{*o, unreadable})
+				items[len(items)-1].object.Raw = bytes.Clone(o.Raw)
 				return nil
 			})
 			return err
@@ -172,8 +174,8 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			"resourceVersionMatch=Exact",
 			ErrNotPossible, path, at, p.Version)
 	}
-	for _, raw := range items {
-		o, err := apiclient.ParseObject(raw)
+	for _, i := range items {
+		o, err := i.object, i.unreadable
 		if err == nil && o.Version.Compare(at) > 0 {
 			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores "+
 				"resourceVersionMatch=Exact",

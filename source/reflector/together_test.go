@@ -66,6 +66,24 @@ func TestStreamsThatRecoverTogetherAskLittleMoreThanTheBusiest(t *testing.T) {
 	t.Run("another one for Events", func(t *testing.T) { recoverTogether(t, servers.KubernetesOptions{OwnEtcd: []string{"/events"}}) })
 }
 
+// changeUnseen changes ConfigMaps most, and Events and Deployments besides.
+func changeUnseen(t *testing.T, client kubernetes.Interface, w *writer) {
+	ctx := context.Background()
+	for i := range 20 {
+		w.run(20)
+		name := fmt.Sprint("d", i/4)
+		must[*corev1.Event](t)(client.CoreV1().Events("default").Create(ctx, event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))
+		switch deploy := client.AppsV1().Deployments("default"); i % 4 { // each lives and dies unseen
+		case 0:
+			must[*appsv1.Deployment](t)(deploy.Create(ctx, deployment(name, 1), metav1.CreateOptions{}))
+		case 1, 2:
+			must[*appsv1.Deployment](t)(deploy.Update(ctx, deployment(name, int32(1+i)), metav1.UpdateOptions{}))
+		default:
+			ok(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
+		}
+	}
+}
+
 func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
 	k, ctx := ownKubernetes(t, options), context.Background()
 	client := kubernetes.NewForConfigOrDie(k.Config)
@@ -86,19 +104,7 @@ func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
 		s.gateway.hold()
 		s.from = position(s.log)
 	}
-	for i := range 20 {
-		w.run(20)
-		name := fmt.Sprint("d", i/4)
-		must[*corev1.Event](t)(client.CoreV1().Events("default").Create(ctx, event("default", fmt.Sprint("e", i)), metav1.CreateOptions{}))
-		switch deploy := client.AppsV1().Deployments("default"); i % 4 { // each lives and dies unseen
-		case 0:
-			must[*appsv1.Deployment](t)(deploy.Create(ctx, deployment(name, 1), metav1.CreateOptions{}))
-		case 1, 2:
-			must[*appsv1.Deployment](t)(deploy.Update(ctx, deployment(name, int32(1+i)), metav1.UpdateOptions{}))
-		default:
-			ok(t, deploy.Delete(ctx, name, metav1.DeleteOptions{}))
-		}
-	}
+	changeUnseen(t, client, w)
 	to := revision(t, k)
 	var released sync.WaitGroup
 	for _, s := range streams {
