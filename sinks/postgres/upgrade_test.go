@@ -4,8 +4,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/test/servers"
@@ -17,20 +15,12 @@ func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Close(t.Context())
 	const version1 = `
 		create function write_batch(in_cluster text) returns text language sql as $$ select '' $$;
 		insert into slots (cluster, slot, epoch, seq, known) values ('prod', 0, 1, 8, 7);
 		create table migrations (version int primary key, run_at timestamptz default now());
 		insert into migrations (version) values (1);`
-	before := "create schema kubecdc_log; set search_path = kubecdc_log;" + string(tables) + version1
-	if _, err := conn.PgConn().Exec(t.Context(), before).ReadAll(); err != nil {
-		t.Fatal(err)
-	}
+	rows(t, url, "create schema kubecdc_log;"+string(tables)+version1)
 	sink := open(t, url, "prod")
 	defer sink.Close()
 	log, _ := openTail(t, sink, 0, 2, sinks.Durable{Seq: 8})
