@@ -22,7 +22,7 @@ demo: ## the whole story on this machine with real servers: a minute, the first 
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
 
-unit: ## the tests that need no server: half a minute
+unit: ## the tests that need no server: a minute
 	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
 
 bare: ## demo and tests in a Debian that has only Go, make and git (as root; DIR=place, PKG=./config, ONLY=demo)

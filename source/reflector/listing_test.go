@@ -103,7 +103,7 @@ func TestCrashWhileCatchingUpBeginsAgain(t *testing.T) {
 		{want: "watch rv=200", body: modified("x x 220") + deleted("x x 240") + bookmark("250"), stay: true},
 	}), func(t *testing.T, _ *script) { expect(t, l, "c m@260? u x@220 d x@240", "50") })
 	play(t, l, plain(), steps([]step{
-		{want: "list metadata limit=1", body: listed("310", "", "a a 60")}, // the newest object is newer than the position: no witness
+		{want: "list metadata limit=1", body: listed("310", "", "a a 60")}, // the newest object is newer than the position, and shows nothing
 		{want: "watch rv=50", status: 410, body: gone("")},
 		{want: "list limit=2", body: listed("400", "", "a a 10", "m m 260")},
 		{want: "watch rv=400", stay: true},
