@@ -1,0 +1,72 @@
+package sinks
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kubecdc/change"
+)
+
+// ErrNotKept says that the log does not go back as far as was asked.
+var ErrNotKept = errors.New("the log does not go back that far")
+
+// Reader reads a log back, whoever wrote it: for questions about the past, for replays and for verification. It writes nothing,
+// fences nobody and needs no checkpoint. It is safe for concurrent use.
+type Reader interface {
+	// Resources returns the ids of the resources that the log has, or may have, changes of.
+	Resources(ctx context.Context) ([]string, error)
+	// End is the end of the log now.
+	End(ctx context.Context) (Cut, error)
+	// At is the last cut whose batches were all logged at or before a time. It comes from the control records; ErrNotKept if
+	// they do not go back that far.
+	At(ctx context.Context, logged time.Time) (Cut, error)
+	// KeptSince is since when the log has every change of a resource that was logged. Of older changes it has the last one of
+	// each object that was not deleted.
+	KeptSince(ctx context.Context, resource string) (time.Time, error)
+	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
+	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
+	// Controls visits the cluster's control records that were logged at or after a time, each slot's in its order.
+	Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error
+	Close() error
+}
+
+// Cut is a point of the log between two batches of each slot.
+type Cut struct {
+	Batches map[int]uint64 // the last batch of each slot
+	Offsets change.Offsets // the next offsets; empty for a sink without offsets
+}
+
+// Query selects changes of a log. All its conditions must hold.
+type Query struct {
+	Resources []string // ids; empty: all
+	Namespace string   // empty: all
+	Name      string   // with Namespace it is one object: a sink then reads only where that object's changes are
+	After, To *Cut     // changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call
+	Follow    bool     // go on with what is written later, until the context ends
+	// Wanted decides by all but Before, After, Key and Value, which are not read yet; nil: all.
+	Wanted   func(*Logged) bool
+	NoBodies bool // Before, After and Value are not needed
+	// Progress is called now and then with the number of records read, selected or not, of how many; nil: nobody asks.
+	Progress func(read, of int64)
+}
+
+// Logged is a change as the log has it. It is valid until visit returns.
+type Logged struct {
+	change.Change           // the stream has only what its id says
+	Logged        time.Time // when its batch was written, or a moment before that
+	Slot          int
+	Epoch         int64
+	Batch         uint64
+	DeadLetter    string // not empty: Before and After are stubs, and the dead letter of this id has the whole record
+
+	// Of a sink whose log is records (Kafka):
+	Topic      string
+	Partition  int
+	Offset     int64
+	Key, Value []byte // of the record as it is; Value is nil in a tombstone
+	Headers    []Header
+}
+
+// Header is a header of a record.
+type Header struct{ Key, Value string }
