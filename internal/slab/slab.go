@@ -1,5 +1,4 @@
-// Package slab has memory to read into, which what was read shares, and which is used again when nobody holds it any more. It
-// knows nothing of what is read.
+// Package slab has memory that is used again when nobody holds it any more. It knows nothing of what lies in it.
 package slab
 
 import (
@@ -8,28 +7,25 @@ import (
 	"sync/atomic"
 )
 
-// Slabs of these sizes are used again. A larger one, for what does not fit, is left to the garbage collector.
+// Slabs of these sizes are used again. Larger ones are left to the garbage collector.
 const (
-	Smallest = 4 << 10
-	Largest  = 64 << 10
+	smallest = 1 << 10
+	largest  = 4 << 20
 )
 
-// Slab is held once by whoever made it, and once by each part of it that is in use. A part that is never released leaves the slab
-// to the garbage collector: that is safe, and costs an allocation. To release more often than to hold is not safe.
+// Slab is held once by whoever made it, and once for each part of it that is in use. A hold that is never released leaves the
+// slab to the garbage collector: that is safe, and costs an allocation. Releasing more often than holding is not safe.
 type Slab struct {
-	Bytes   []byte // what was read so far
+	Bytes   []byte
 	holders atomic.Int32
 }
 
-// pools have the slabs of each size, a power of two, that nobody holds.
-var pools [5]sync.Pool
-
-func pool(size int) *sync.Pool { return &pools[bits.Len(uint(size-1)/Smallest)] }
+// pools have the slabs that nobody holds: in each those of a size, a power of two, and less than twice that.
+var pools [13]sync.Pool
 
 // New gives an empty slab with room for at least so many bytes, held once.
 func New(size int) *Slab {
-	size = max(size, Smallest)
-	if size <= Largest {
+	if size = max(size, smallest); size <= largest {
 		size = 1 << bits.Len(uint(size-1))
 		if s, ok := pool(size).Get().(*Slab); ok {
 			return s.Hold()
@@ -39,17 +35,21 @@ func New(size int) *Slab {
 	return s.Hold()
 }
 
+func pool(size int) *sync.Pool { return &pools[bits.Len(uint(size))-bits.Len(smallest)] }
+
 // Hold keeps the slab from being used again until one more Release.
 func (s *Slab) Hold() *Slab {
 	s.holders.Add(1)
 	return s
 }
 
-// Release gives up a hold. The last one lets the slab be used again. A nil slab has nothing to release.
+// Release gives up a hold. After the last one the slab may be used again. A nil slab has nothing to release.
 func (s *Slab) Release() {
-	if s == nil || s.holders.Add(-1) > 0 || cap(s.Bytes) > Largest {
+	if s == nil || s.holders.Add(-1) > 0 {
 		return
 	}
 	s.Bytes = s.Bytes[:0]
-	pool(cap(s.Bytes)).Put(s)
+	if size := cap(s.Bytes); size >= smallest && size < 2*largest {
+		pool(size).Put(s)
+	}
 }

@@ -8,8 +8,13 @@ import (
 	"kubecdc/internal/slab"
 )
 
+const (
+	smallestLines = 4 << 10 // most of a few hundred watches are quiet
+	largestLines  = 64 << 10
+)
+
 // lines reads the lines of a watch. It reads into slabs and returns slices of them, so a line needs no copy. A line is valid as
-// long as its slab is held. Slabs begin small, since most of a few hundred watches are quiet.
+// long as its slab is held.
 type lines struct {
 	from  io.Reader
 	slab  *slab.Slab
@@ -19,7 +24,7 @@ type lines struct {
 	err   error // of the last read
 }
 
-func newLines(from io.Reader) *lines { return &lines{from: from, slab: slab.New(slab.Smallest)} }
+func newLines(from io.Reader) *lines { return &lines{from: from, slab: slab.New(smallestLines)} }
 
 // next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line.
 func (l *lines) next() ([]byte, error) {
@@ -57,9 +62,9 @@ func (l *lines) read() {
 
 // shrink drops a slab that a burst or a large object has enlarged, if all of its lines were returned.
 func (l *lines) shrink() {
-	if l.start == len(l.slab.Bytes) && cap(l.slab.Bytes) > slab.Smallest {
+	if l.start == len(l.slab.Bytes) && cap(l.slab.Bytes) > smallestLines {
 		l.slab.Release()
-		l.slab, l.start, l.seen, l.reads = slab.New(slab.Smallest), 0, 0, 0
+		l.slab, l.start, l.seen, l.reads = slab.New(smallestLines), 0, 0, 0
 	}
 }
 
@@ -74,7 +79,7 @@ func (l *lines) renew() {
 		size *= 2
 	}
 	rest, old := l.slab.Bytes[l.start:], l.slab
-	l.slab = slab.New(max(min(size, slab.Largest), 2*len(rest)))
+	l.slab = slab.New(max(min(size, largestLines), smallestLines, 2*len(rest)))
 	l.slab.Bytes = append(l.slab.Bytes, rest...)
 	old.Release()
 	l.start, l.seen, l.reads = 0, len(rest), 0

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
+
+	"kubecdc/internal/slab"
 )
 
 // The record batch, magic 2 (https://kafka.apache.org/documentation/#recordbatch). Offsets are from the start of
@@ -26,7 +28,7 @@ const (
 	atCount           = 61 // int32
 	atRecords         = 65
 
-	// SizePrefix is the length of the size that precedes the batch in the buffer of Seal.
+	// SizePrefix is the length of the size that precedes the batch in the slab of Seal.
 	SizePrefix = 4
 
 	transactionalBit = 1 << 4
@@ -117,11 +119,11 @@ func (e *Encoder) Append(r *Record) {
 	e.count++
 }
 
-// Seal compresses the records into the buffer and fills in the header. If compression does not make them smaller, it returns the
-// encoder's own buffer, uncompressed, and keeps the other: nothing is copied. Compressed records are copied, since a codec needs
-// room for the worst case, and hundreds of partitions may each hold a small batch until it is sent.
-func (e *Encoder) Seal(buffer []byte, m Producer) ([]byte, error) {
-	b, attributes := buffer, int16(0)
+// Seal compresses the records and fills in the header. If compression does not make them smaller, it returns the encoder's own
+// buffer, uncompressed, and takes another: nothing is copied. Compressed records are copied, since a codec needs room for the
+// worst case, and hundreds of partitions may each hold a small batch until it is sent.
+func (e *Encoder) Seal(m Producer) (*slab.Slab, error) {
+	attributes := int16(0)
 	if e.codec != nil {
 		packed, err := e.codec.appendTo(append(e.packed[:0], e.plain[:atRecords]...), e.plain[atRecords:])
 		if err != nil {
@@ -129,16 +131,19 @@ func (e *Encoder) Seal(buffer []byte, m Producer) ([]byte, error) {
 		}
 		e.packed, attributes = packed, e.codec.bits()
 	}
+	var s *slab.Slab
 	if e.codec != nil && len(e.packed) < len(e.plain) {
-		b = append(buffer[:0], e.packed...)
+		s = slab.New(len(e.packed))
+		s.Bytes = append(s.Bytes, e.packed...)
 	} else {
-		b, e.plain, attributes = e.plain, b, 0
+		s = slab.New(len(e.plain))
+		s.Bytes, e.plain, attributes = e.plain, s.Bytes, 0
 	}
 	if m.Transactional {
 		attributes |= transactionalBit
 	}
-	e.putHeader(b, m, attributes)
-	return b, nil
+	e.putHeader(s.Bytes, m, attributes)
+	return s, nil
 }
 
 func (e *Encoder) putHeader(b []byte, m Producer, attributes int16) {
