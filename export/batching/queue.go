@@ -110,6 +110,10 @@ func (q *Queue) Done(b *Batch) {
 	for i := range b.Changes {
 		b.Changes[i].Slab.Release()
 	}
+	clear(b.Changes)
+	q.mu.Lock()
+	q.accumulator.spare = append(q.accumulator.spare, b.Changes[:0])
+	q.mu.Unlock()
 	q.pendingItems.Add(-int64(b.items))
 	q.pendingBytes.Add(-b.weight)
 	q.byteCapacity.Release(b.weight)
