@@ -119,25 +119,28 @@ func (e *Encoder) Append(r *Record) {
 	e.count++
 }
 
-// Seal compresses the records and fills in the header. If compression does not make them smaller, it returns the encoder's own
-// buffer, uncompressed, and takes another: nothing is copied. Compressed records are copied, since a codec needs room for the
-// worst case, and hundreds of partitions may each hold a small batch until it is sent.
+// swapped is the size from which a batch that is not compressed is passed on in the encoder's own buffer, which takes another.
+const swapped = 64 << 10
+
+// Seal compresses the records and fills in the header. If compression does not make them smaller, they stay as they are. A sealed
+// batch is copied, unless it is large and not compressed: a codec needs room for the worst case, and hundreds of partitions may
+// each hold a small batch until it is sent.
 func (e *Encoder) Seal(m Producer) (*slab.Slab, error) {
-	attributes := int16(0)
+	b, attributes := e.plain, int16(0)
 	if e.codec != nil {
 		packed, err := e.codec.appendTo(append(e.packed[:0], e.plain[:atRecords]...), e.plain[atRecords:])
 		if err != nil {
 			return nil, err
 		}
-		e.packed, attributes = packed, e.codec.bits()
+		if e.packed = packed; len(packed) < len(b) {
+			b, attributes = packed, e.codec.bits()
+		}
 	}
-	var s *slab.Slab
-	if e.codec != nil && len(e.packed) < len(e.plain) {
-		s = slab.New(len(e.packed))
-		s.Bytes = append(s.Bytes, e.packed...)
+	s := slab.New(len(b))
+	if attributes == 0 && len(b) >= swapped {
+		s.Bytes, e.plain = e.plain, s.Bytes
 	} else {
-		s = slab.New(len(e.plain))
-		s.Bytes, e.plain, attributes = e.plain, s.Bytes, 0
+		s.Bytes = append(s.Bytes, b...)
 	}
 	if m.Transactional {
 		attributes |= transactionalBit
