@@ -102,19 +102,24 @@ func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (
 	type request struct{ at, size int }
 	var requests [][]*Partition
 	open := map[int32]request{}
-	leaders := map[*Topic][]int32{}
+	var topics []string
+	seen := map[*Topic]bool{}
 	for _, q := range partitions {
-		if leaders[q.Topic] == nil {
-			ids, err := p.client.Leaders(ctx, q.Topic.Name)
-			if err != nil {
-				return nil, fmt.Errorf("find the leaders of %s: %w", q.Topic.Name, err)
-			}
-			leaders[q.Topic] = ids
+		if !seen[q.Topic] {
+			seen[q.Topic] = true
+			topics = append(topics, q.Topic.Name)
 		}
-		if int(q.Index) >= len(leaders[q.Topic]) {
+	}
+	leaders, err := p.client.LeadersOf(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("find the leaders of what is written to: %w", err)
+	}
+	for _, q := range partitions {
+		of := leaders[q.Topic.Name]
+		if int(q.Index) >= len(of) {
 			return nil, fmt.Errorf("find the leader of %s/%d: %w", q.Topic.Name, q.Index, protocol.ErrNoPartition)
 		}
-		leader := leaders[q.Topic][q.Index]
+		leader := of[q.Index]
 		r, ok := open[leader]
 		if !ok || r.size+len(q.pending.Bytes) > maxRequest {
 			r = request{at: len(requests)}
