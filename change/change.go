@@ -11,6 +11,8 @@ package change
 import (
 	"strings"
 	"time"
+
+	"kubecdc/internal/slab"
 )
 
 // Op is the operation on an object, as Debezium encodes it.
@@ -29,8 +31,8 @@ func (o Op) String() string { return string([]byte{byte(o)}) }
 // Change is one transition of one object.
 //
 // Before and After are the API server's own JSON bytes, with kind and apiVersion. They are shared and must not be modified.
-// After is nil for Delete. Before is nil for Create and Read, and if before-images are off; it is valid until the batch is
-// written.
+// After is nil for Delete. Before is nil for Create and Read, and if before-images are off. Both are valid until the batch is
+// durable.
 type Change struct {
 	Stream          *Stream
 	Op              Op
@@ -43,6 +45,8 @@ type Change struct {
 	Time            time.Time // when the exporter saw it
 	Inferred        bool      // found by comparing two states, not by an event
 	Gap             string    // id of the gap in which it was found; empty for a live change
+
+	Slab *slab.Slab // holds After, until the batch is durable; nil: After has memory of its own
 
 	key string // set by SetKey; else empty
 }

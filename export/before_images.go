@@ -98,11 +98,11 @@ func (b *beforeImages) written(streams []checkpoint.StreamCommit) {
 		for i := range s.Upserts {
 			o := &s.Upserts[i]
 			id := objectID{s.Stream, o.Key}
-			b.cache.Remove(id)
-			if o.Body != nil {
-				b.cache.Add(id, o.Body)
-				b.bytes += cacheSize(id, o.Body)
+			if old, ok := b.cache.Peek(id); ok {
+				b.bytes -= cacheSize(id, old)
 			}
+			b.cache.Add(id, o.Body)
+			b.bytes += cacheSize(id, o.Body)
 		}
 	}
 	for b.bytes > b.maxBytes && b.cache.Len() > 0 {

@@ -34,6 +34,7 @@ type checkpointer struct {
 	mu       sync.Mutex
 	pending  *pending  // nil: none
 	inFlight *pending  // is being committed; nil: none
+	spare    *pending  // was committed, and is empty; nil: none
 	seq      uint64    // of the last batch that the store has
 	last     time.Time // end of the last commit
 	err      error     // of the commit that failed
@@ -50,7 +51,9 @@ func newCheckpointer(slot int, epoch int64, seq uint64, store checkpoint.State, 
 func (c *checkpointer) add(ctx context.Context, commit checkpoint.Commit) error {
 	c.mu.Lock()
 	if c.pending == nil {
-		c.pending = newPending(commit)
+		if c.pending, c.spare = c.spare, nil; c.pending == nil {
+			c.pending = newPending()
+		}
 	}
 	c.pending.add(commit)
 	full, err := c.pending.bytes >= c.maxBytes, c.err
@@ -145,6 +148,8 @@ func (c *checkpointer) flush(ctx context.Context) error {
 	c.last = time.Now()
 	if c.err = err; err == nil {
 		c.inFlight, c.seq = nil, p.last
+		p.reset()
+		c.spare = p
 	}
 	c.mu.Unlock()
 	if err == nil {

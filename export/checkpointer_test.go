@@ -127,7 +127,7 @@ func TestTheCheckpointFollowsAtItsOwnPace(t *testing.T) {
 
 // An object may be updated, deleted and created anew within one interval.
 func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
-	p := newPending(commitOne(1, "again"))
+	p := newPending()
 	del := func(seq int, keys ...string) checkpoint.Commit {
 		return checkpoint.Commit{Seq: uint64(seq), Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: keys}}}
 	}

@@ -29,16 +29,22 @@ const stateBytes = 200
 
 func (o *objectState) size() int64 { return int64(len(o.Key)+len(o.Body)) + stateBytes }
 
-func newPending(c checkpoint.Commit) *pending {
-	n := 0
-	for _, s := range c.Streams {
-		n += len(s.Upserts) + len(s.Deletes)
-	}
-	return &pending{first: c.Seq, positions: map[change.StreamID]change.Position{},
-		objects: make([]objectState, 0, n), index: make(map[objectID]int, n)}
+func newPending() *pending {
+	return &pending{positions: map[change.StreamID]change.Position{}, index: map[objectID]int{}}
+}
+
+// reset empties it, and keeps its memory.
+func (p *pending) reset() {
+	clear(p.positions)
+	clear(p.objects)
+	clear(p.index)
+	*p = pending{positions: p.positions, objects: p.objects[:0], index: p.index}
 }
 
 func (p *pending) add(c checkpoint.Commit) {
+	if p.first == 0 {
+		p.first = c.Seq
+	}
 	p.last, p.offsets = c.Seq, p.offsets.Merge(c.Offsets)
 	for _, position := range c.Positions {
 		p.positions[position.Stream] = position

@@ -15,6 +15,7 @@ type objectID struct {
 type touched struct {
 	ids    []objectID       // of the batch's changes
 	before []int            // the batch's change of the same object before each; -1: none
+	again  []bool           // the batch has another change of the same object after each
 	last   map[objectID]int // the last change of each object
 }
 
@@ -23,15 +24,17 @@ func (t *touched) read(batch *change.Batch) {
 		t.last = make(map[objectID]int, len(batch.Changes))
 	}
 	clear(t.last)
-	t.ids, t.before = t.ids[:0], t.before[:0]
+	t.ids, t.before, t.again = t.ids[:0], t.before[:0], t.again[:0]
 	for i := range batch.Changes {
 		c := &batch.Changes[i]
 		id := objectID{c.Stream.ID(), c.Key()}
 		before, again := t.last[id]
-		if !again {
+		if again {
+			t.again[before] = true
+		} else {
 			before = -1
 		}
-		t.ids, t.before = append(t.ids, id), append(t.before, before)
+		t.ids, t.before, t.again = append(t.ids, id), append(t.before, before), append(t.again, false)
 		t.last[id] = i
 	}
 }
@@ -42,7 +45,7 @@ func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCo
 	at := map[change.StreamID]int{}
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], t.ids[i]
-		if t.last[id] != i {
+		if t.again[i] {
 			continue
 		}
 		n, ok := at[id.stream]

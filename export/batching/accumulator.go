@@ -13,10 +13,10 @@ import (
 // or for the positions of other streams: a batch of positions alone is due at most once per Limits.Watermark.
 type accumulator struct {
 	limits        Limits
-	batches       []*Batch  // all but the last are full
-	lastPop       time.Time // when the last batch was popped
-	lastPositions time.Time // when the last batch of positions alone was popped
-	lastChanges   int       // number of changes in the last popped batch
+	batches       []*Batch          // all but the last are full
+	lastPop       time.Time         // when the last batch was popped
+	lastPositions time.Time         // when the last batch of positions alone was popped
+	spare         [][]change.Change // of batches that are done, empty
 }
 
 // Limits say when a batch is due.
@@ -60,11 +60,11 @@ func (a *accumulator) add(item *reflector.Item, weight int64) (maybeSooner bool)
 	return isNew || b.hasRecords != hadRecords || a.full(b)
 }
 
-// newBatch returns an empty batch with capacity for as many changes as the last one had.
+// newBatch returns an empty batch, in the memory of one that is done.
 func (a *accumulator) newBatch() *Batch {
 	b := &Batch{Newest: map[change.StreamID]change.Position{}, created: time.Now()}
-	if a.lastChanges > 1 {
-		b.Changes = make([]change.Change, 0, a.lastChanges)
+	if last := len(a.spare) - 1; last >= 0 {
+		b.Changes, a.spare = a.spare[last], a.spare[:last]
 	}
 	return b
 }
@@ -81,7 +81,7 @@ func (a *accumulator) pop(now time.Time, force bool) (*Batch, time.Duration) {
 	}
 	b := a.batches[0]
 	a.batches = slices.Delete(a.batches, 0, 1)
-	a.lastPop, a.lastChanges = now, len(b.Changes)
+	a.lastPop = now
 	if !b.hasRecords {
 		a.lastPositions = now
 	}

@@ -105,8 +105,15 @@ func (q *Queue) pop(force bool) (*Batch, time.Duration) {
 	return b, wait
 }
 
-// Done releases the capacity of a batch that is durable.
+// Done releases the capacity of a batch that is durable, and the memory of its changes: nobody may use them any more.
 func (q *Queue) Done(b *Batch) {
+	for i := range b.Changes {
+		b.Changes[i].Slab.Release()
+	}
+	clear(b.Changes)
+	q.mu.Lock()
+	q.accumulator.spare = append(q.accumulator.spare, b.Changes[:0])
+	q.mu.Unlock()
 	q.pendingItems.Add(-int64(b.items))
 	q.pendingBytes.Add(-b.weight)
 	q.byteCapacity.Release(b.weight)

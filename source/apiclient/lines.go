@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"io"
+
+	"kubecdc/internal/slab"
 )
 
 const (
@@ -11,29 +13,29 @@ const (
 	largestLines  = 64 << 10
 )
 
-// lines reads the lines of a watch. It reads into slabs that are never written again and returns slices of them, so a line
-// needs no copy. A caller that keeps a line keeps its slab too.
+// lines reads the lines of a watch. It reads into slabs and returns slices of them, so a line needs no copy. A line is valid as
+// long as its slab is held.
 type lines struct {
 	from  io.Reader
-	slab  []byte // the bytes that were read
-	start int    // where the incomplete line starts
-	seen  int    // up to here the incomplete line has no newline
-	reads int    // into this slab
-	err   error  // of the last read
+	slab  *slab.Slab
+	start int   // where the incomplete line starts
+	seen  int   // up to here the incomplete line has no newline
+	reads int   // into this slab
+	err   error // of the last read
 }
 
-func newLines(from io.Reader) *lines { return &lines{from: from} }
+func newLines(from io.Reader) *lines { return &lines{from: from, slab: slab.New(smallestLines)} }
 
 // next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line.
 func (l *lines) next() ([]byte, error) {
 	for {
-		if n := bytes.IndexByte(l.slab[l.seen:], '\n'); n >= 0 {
-			line := l.slab[l.start : l.seen+n : l.seen+n]
+		if n := bytes.IndexByte(l.slab.Bytes[l.seen:], '\n'); n >= 0 {
+			line := l.slab.Bytes[l.start : l.seen+n : l.seen+n]
 			l.start = l.seen + n + 1
 			l.seen = l.start
 			return line, nil
 		}
-		l.seen = len(l.slab)
+		l.seen = len(l.slab.Bytes)
 		if l.err != nil {
 			return nil, l.ended()
 		}
@@ -42,40 +44,43 @@ func (l *lines) next() ([]byte, error) {
 }
 
 func (l *lines) ended() error {
-	if errors.Is(l.err, io.EOF) && len(bytes.TrimSpace(l.slab[l.start:])) > 0 {
+	if errors.Is(l.err, io.EOF) && len(bytes.TrimSpace(l.slab.Bytes[l.start:])) > 0 {
 		return io.ErrUnexpectedEOF
 	}
 	return l.err
 }
 
 func (l *lines) read() {
-	if cap(l.slab)-len(l.slab) <= cap(l.slab)/8 {
+	if b := l.slab.Bytes; cap(b)-len(b) <= cap(b)/8 {
 		l.renew()
 	}
-	n, err := l.from.Read(l.slab[len(l.slab):cap(l.slab)])
-	l.slab, l.err = l.slab[:len(l.slab)+n], err
+	b := l.slab.Bytes
+	n, err := l.from.Read(b[len(b):cap(b)])
+	l.slab.Bytes, l.err = b[:len(b)+n], err
 	l.reads++
 }
 
 // shrink drops a slab that a burst or a large object has enlarged, if all of its lines were returned.
 func (l *lines) shrink() {
-	if l.start == len(l.slab) && cap(l.slab) > smallestLines {
-		l.slab, l.start, l.seen, l.reads = nil, 0, 0, 0
+	if l.start == len(l.slab.Bytes) && cap(l.slab.Bytes) > smallestLines {
+		l.slab.Release()
+		l.slab, l.start, l.seen, l.reads = slab.New(smallestLines), 0, 0, 0
 	}
 }
 
 // renew begins a slab with the incomplete line. The slab is larger than the last one if a few reads have filled that one or if
 // the line needs it, and smaller if it took many reads.
 func (l *lines) renew() {
-	size := max(cap(l.slab), smallestLines)
+	size := cap(l.slab.Bytes)
 	switch {
 	case l.reads > 16:
 		size /= 2
 	case 0 < l.reads && l.reads < 8:
 		size *= 2
 	}
-	rest := l.slab[l.start:]
-	size = max(min(size, largestLines), smallestLines, 2*len(rest))
-	l.slab = append(make([]byte, 0, size), rest...)
+	rest, old := l.slab.Bytes[l.start:], l.slab
+	l.slab = slab.New(max(min(size, largestLines), smallestLines, 2*len(rest)))
+	l.slab.Bytes = append(l.slab.Bytes, rest...)
+	old.Release()
 	l.start, l.seen, l.reads = 0, len(rest), 0
 }

@@ -11,7 +11,8 @@ import (
 	"testing/iotest"
 )
 
-// Lines of any length come as they were sent, however the reads fall, and stay as they are while later ones are read.
+// Lines of any length come as they were sent, however the reads fall, and stay as they are while they are held, whatever is read
+// into the slabs of lines that were released.
 func TestLines(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -30,21 +31,24 @@ func TestLines(t *testing.T) {
 		"whole": bytes.NewReader(body.Bytes()), "halves": iotest.HalfReader(bytes.NewReader(body.Bytes())),
 		"with the end": iotest.DataErrReader(bytes.NewReader(body.Bytes())),
 	} {
-		l, got := newLines(reader), [][]byte(nil)
+		l, n := newLines(reader), 0
+		var held []func()
 		line, err := l.next()
 		for ; err == nil; line, err = l.next() {
-			got = append(got, line)
+			held = append(held, sameLater(t, l, line, want[n]))
+			if n++; len(held) > 300 {
+				held[0]()
+				held = held[1:]
+			}
 			if random.IntN(100) == 0 {
 				l.shrink()
 			}
 		}
-		if err != io.EOF || len(got) != len(want) {
-			t.Fatalf("%s: %d lines of %d, then %v", name, len(got), len(want), err)
+		if err != io.EOF || n != len(want) {
+			t.Fatalf("%s: %d lines of %d, then %v", name, n, len(want), err)
 		}
-		for i := range want {
-			if string(got[i]) != want[i] {
-				t.Fatalf("%s: line %d is %.40q…, want %.40q…", name, i, got[i], want[i])
-			}
+		for _, check := range held {
+			check()
 		}
 	}
 	broken := newLines(io.MultiReader(strings.NewReader("whole\n"), iotest.ErrReader(ErrIdle)))
@@ -60,5 +64,16 @@ func TestLines(t *testing.T) {
 	}
 	if _, err := cut.next(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Errorf("a line cut in its middle ends with %v", err)
+	}
+}
+
+// sameLater holds a line. What it returns checks that the line is still the same, and releases it.
+func sameLater(t *testing.T, l *lines, line []byte, want string) func() {
+	held := l.slab.Hold()
+	return func() {
+		if string(line) != want {
+			t.Fatalf("a line is %.40q…, want %.40q…", line, want)
+		}
+		held.Release()
 	}
 }

@@ -7,13 +7,15 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/internal/slab"
 	"kubecdc/redact"
 )
 
 // Object is one object as the server sent it, and the four of its fields that the watch protocol needs.
 type Object struct {
 	Raw       []byte
-	joined    string // the key, if namespace and name stand side by side in one string; else empty
+	Slab      *slab.Slab // holds Raw, for whoever takes it; nil: Raw has memory of its own, or is valid until the next call
+	joined    string     // the key, if namespace and name stand side by side in one string; else empty
 	Namespace string
 	Name      string
 	UID       string

@@ -56,7 +56,7 @@ func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly b
 // Close ends the watch.
 func (w *Watch) Close() { _ = w.body.Close() }
 
-// Next reads one event. The caller may keep its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
+// Next reads one event, with a hold on the slab of its bytes. io.EOF is the ordinary end of a watch. An event that is cut is never
 // returned: the error is io.ErrUnexpectedEOF. kube-apiserver ends each event with a newline and writes none inside it (its
 // JSON serializer's framer; it pretty-prints only on request).
 func (w *Watch) Next() (Event, error) {
@@ -67,6 +67,7 @@ func (w *Watch) Next() (Event, error) {
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
 			e := parseEvent(line)
+			e.Object.Slab = w.lines.slab.Hold()
 			if e.Type == "BOOKMARK" { // about once a minute
 				w.lines.shrink()
 			}

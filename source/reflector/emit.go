@@ -74,7 +74,7 @@ func (r *Reflector) advance(ctx context.Context, p progress) error {
 // newChange overwrites r.current; it is valid until it is sent.
 func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change {
 	r.current = change.Change{Stream: r.stream, Op: op, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
-		ResourceVersion: o.Version, Time: time.Now()}
+		ResourceVersion: o.Version, Time: time.Now(), Slab: o.Slab}
 	r.current.SetKey(o.Key())
 	if op != change.Delete {
 		r.current.After = o.Raw

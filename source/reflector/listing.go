@@ -242,10 +242,15 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		return nil
 	}
 	l.rewound = l.rewound || d == known.Older
-	o.Raw = bytes.Clone(o.Raw) // only what is emitted is kept
+	raw := o.Raw
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
 	}
+	if &o.Raw[0] == &raw[0] { // only what is emitted is kept
+		o.Raw = bytes.Clone(raw)
+	}
+	o.Slab.Release()
+	o.Slab = nil
 	if l.snapshot() && (d == known.Absent || d == known.Lost) {
 		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}

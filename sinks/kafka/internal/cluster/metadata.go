@@ -34,16 +34,32 @@ func (c *Client) Topics(ctx context.Context) (names []string, err error) {
 // Leaders gives the leader of each partition of a topic, as the client's view of the cluster has it. The error is
 // kafka.UnknownTopicOrPartition only where a broker says that there is no such topic.
 func (c *Client) Leaders(ctx context.Context, topic string) ([]int32, error) {
-	m, err := c.RoundTrip(ctx, &metadata.Request{TopicNames: []string{topic}})
+	all, err := c.LeadersOf(ctx, topic)
+	return all[topic], err
+}
+
+// LeadersOf gives the leaders of several topics by one request.
+func (c *Client) LeadersOf(ctx context.Context, topics ...string) (map[string][]int32, error) {
+	m, err := c.RoundTrip(ctx, &metadata.Request{TopicNames: topics})
 	if err != nil {
 		return nil, err
 	}
-	t := &m.(*metadata.Response).Topics[0]
+	all := make(map[string][]int32, len(topics))
+	for i := range m.(*metadata.Response).Topics {
+		t := &m.(*metadata.Response).Topics[i]
+		if all[t.Name], err = c.leadersOf(ctx, t); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+func (c *Client) leadersOf(ctx context.Context, t *metadata.ResponseTopic) ([]int32, error) {
 	if t.ErrorCode == int16(kafka.UnknownTopicOrPartition) {
-		return nil, c.whyUnknown(ctx, topic)
+		return nil, c.whyUnknown(ctx, t.Name)
 	}
 	if t.ErrorCode != 0 {
-		return nil, CodeError(t.ErrorCode)
+		return nil, fmt.Errorf("topic %s: %w", t.Name, CodeError(t.ErrorCode))
 	}
 	leaders := make([]int32, len(t.Partitions))
 	for _, p := range t.Partitions {

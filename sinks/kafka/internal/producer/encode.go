@@ -36,20 +36,20 @@ func (p *Producer) encode(ctx context.Context, q *Partition) error {
 	for q.pending == nil {
 		queued := p.fill(q)
 		plain, count := p.encoder.Size(), p.encoder.Count()
-		sealed, err := p.encoder.Seal(p.buffers.get(), recordbatch.Producer{
+		sealed, err := p.encoder.Seal(recordbatch.Producer{
 			ID: p.id, Epoch: p.epoch, Sequence: q.sequence, Transactional: !p.Idempotent,
 		})
 		if err != nil {
 			return fmt.Errorf("compress a batch for %s: %w", q.Topic.Name, err)
 		}
-		size := len(sealed) - recordbatch.SizePrefix
+		size := len(sealed.Bytes) - recordbatch.SizePrefix
 		q.Topic.learn(plain, size)
 		q.pendingItems, q.pendingRecords = queued, count
 		if size <= q.Topic.limit {
 			q.pending = sealed
 			return nil
 		}
-		p.buffers.put(sealed)
+		sealed.Release()
 		switch {
 		case queued > 1:
 			q.most = queued / 2
@@ -67,32 +67,6 @@ func (p *Producer) encode(ctx context.Context, q *Partition) error {
 // recordTooLarge is the error for a record that is not an item.
 func (p *Producer) recordTooLarge(q *Partition, cause error) error {
 	return &cluster.Error{Op: "write to " + q.Topic.Name, Err: cause, Hint: p.client.Hint(kafka.MessageSizeTooLarge)}
-}
-
-// buffers are those of record batches that were sent, for the next ones: a few large ones, or small ones of many partitions.
-type buffers struct {
-	idle  [][]byte
-	bytes int
-}
-
-// maxIdle bounds the bytes of the buffers that are kept: those of a dozen partitions whose batches are full and not compressed.
-const maxIdle = 16 << 20
-
-func (b *buffers) get() []byte {
-	if len(b.idle) == 0 {
-		return nil
-	}
-	last := b.idle[len(b.idle)-1]
-	b.idle = b.idle[:len(b.idle)-1]
-	b.bytes -= cap(last)
-	return last
-}
-
-func (b *buffers) put(buffer []byte) {
-	if b.bytes+cap(buffer) <= maxIdle {
-		b.idle = append(b.idle, buffer)
-		b.bytes += cap(buffer)
-	}
 }
 
 // fill appends from the queue to the encoder until the aim is reached, and returns how much.

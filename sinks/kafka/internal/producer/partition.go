@@ -3,6 +3,7 @@ package producer
 import (
 	"github.com/segmentio/kafka-go"
 
+	"kubecdc/internal/slab"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
@@ -90,8 +91,8 @@ type Partition struct {
 	records  []recordbatch.Record
 	next     int // the first of the queue that is not acknowledged
 
-	pending        []byte // encoded record batch that is to be sent; nil: encode the next
-	pendingItems   int    // how many of the queue it holds
+	pending        *slab.Slab // encoded record batch that is to be sent; nil: encode the next
+	pendingItems   int        // how many of the queue it holds
 	pendingRecords int
 	most           int // at most so many of the queue in the next batch; 0: no limit
 
@@ -124,7 +125,7 @@ func (p *Partition) Acknowledged() int { return p.next }
 
 func (p *Partition) done() bool { return p.next == p.Queued() }
 
-// acknowledge notes that the broker has the pending record batch, whose buffer may be used again.
+// acknowledge notes that the broker has the pending record batch.
 func (p *Partition) acknowledge(baseOffset int64) {
 	if !p.Written {
 		p.First = baseOffset

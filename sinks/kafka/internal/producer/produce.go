@@ -102,26 +102,31 @@ func (p *Producer) groupByLeader(ctx context.Context, partitions []*Partition) (
 	type request struct{ at, size int }
 	var requests [][]*Partition
 	open := map[int32]request{}
-	leaders := map[*Topic][]int32{}
+	var topics []string
+	seen := map[*Topic]bool{}
 	for _, q := range partitions {
-		if leaders[q.Topic] == nil {
-			ids, err := p.client.Leaders(ctx, q.Topic.Name)
-			if err != nil {
-				return nil, fmt.Errorf("find the leaders of %s: %w", q.Topic.Name, err)
-			}
-			leaders[q.Topic] = ids
+		if !seen[q.Topic] {
+			seen[q.Topic] = true
+			topics = append(topics, q.Topic.Name)
 		}
-		if int(q.Index) >= len(leaders[q.Topic]) {
+	}
+	leaders, err := p.client.LeadersOf(ctx, topics...)
+	if err != nil {
+		return nil, fmt.Errorf("find the leaders of what is written to: %w", err)
+	}
+	for _, q := range partitions {
+		of := leaders[q.Topic.Name]
+		if int(q.Index) >= len(of) {
 			return nil, fmt.Errorf("find the leader of %s/%d: %w", q.Topic.Name, q.Index, protocol.ErrNoPartition)
 		}
-		leader := leaders[q.Topic][q.Index]
+		leader := of[q.Index]
 		r, ok := open[leader]
-		if !ok || r.size+len(q.pending) > maxRequest {
+		if !ok || r.size+len(q.pending.Bytes) > maxRequest {
 			r = request{at: len(requests)}
 			requests = append(requests, nil)
 		}
 		requests[r.at] = append(requests[r.at], q)
-		r.size += len(q.pending)
+		r.size += len(q.pending.Bytes)
 		open[leader] = r
 	}
 	return requests, nil
@@ -142,7 +147,7 @@ func (p *Producer) send(ctx context.Context, partitions []*Partition) error {
 			req.Topics = append(req.Topics, rawproduce.RequestTopic{Topic: q.Topic.Name})
 		}
 		req.Topics[i].Partitions = append(req.Topics[i].Partitions, rawproduce.RequestPartition{
-			Partition: q.Index, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(q.pending)},
+			Partition: q.Index, RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(q.pending.Bytes)},
 		})
 		q.answer = answer{code: noAnswer}
 	}
@@ -184,7 +189,7 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 		err := cluster.CodeError(q.answer.code)
 		switch {
 		case err == nil:
-			p.buffers.put(q.pending)
+			q.pending.Release()
 			q.acknowledge(q.answer.offset)
 			continue
 		case cluster.Judge(err) == cluster.TooLarge:
@@ -203,11 +208,11 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 // makeSmaller halves a record batch that the broker does not accept, down to the one item that is too large, which goes to
 // the Source.
 func (p *Producer) makeSmaller(ctx context.Context, q *Partition, cause error) error {
-	size := len(q.pending) - recordbatch.SizePrefix
+	size := len(q.pending.Bytes) - recordbatch.SizePrefix
 	if !errors.Is(cause, kafka.InvalidRecord) {
 		q.Topic.learnRefused(size)
 	}
-	p.buffers.put(q.pending)
+	q.pending.Release()
 	q.pending = nil
 	if q.pendingItems > 1 {
 		q.most = q.pendingItems / 2

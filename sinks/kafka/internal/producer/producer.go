@@ -51,7 +51,6 @@ type Producer struct {
 	ending      bool  // its end was requested
 
 	encoder *recordbatch.Encoder
-	buffers buffers
 }
 
 // New fences every earlier producer of the transactional id. If that has a transaction open, the coordinator aborts it before

@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
+
+	"kubecdc/internal/slab"
 )
 
 // The record batch, magic 2 (https://kafka.apache.org/documentation/#recordbatch). Offsets are from the start of
@@ -26,7 +28,7 @@ const (
 	atCount           = 61 // int32
 	atRecords         = 65
 
-	// SizePrefix is the length of the size that precedes the batch in the buffer of Seal.
+	// SizePrefix is the length of the size that precedes the batch in the slab of Seal.
 	SizePrefix = 4
 
 	transactionalBit = 1 << 4
@@ -117,28 +119,34 @@ func (e *Encoder) Append(r *Record) {
 	e.count++
 }
 
-// Seal compresses the records into the buffer and fills in the header. If compression does not make them smaller, it returns the
-// encoder's own buffer, uncompressed, and keeps the other: nothing is copied. Compressed records are copied, since a codec needs
-// room for the worst case, and hundreds of partitions may each hold a small batch until it is sent.
-func (e *Encoder) Seal(buffer []byte, m Producer) ([]byte, error) {
-	b, attributes := buffer, int16(0)
+// swapped is the size from which a batch that is not compressed is passed on in the encoder's own buffer, which takes another.
+const swapped = 64 << 10
+
+// Seal compresses the records and fills in the header. If compression does not make them smaller, they stay as they are. A sealed
+// batch is copied, unless it is large and not compressed: a codec needs room for the worst case, and hundreds of partitions may
+// each hold a small batch until it is sent.
+func (e *Encoder) Seal(m Producer) (*slab.Slab, error) {
+	b, attributes := e.plain, int16(0)
 	if e.codec != nil {
 		packed, err := e.codec.appendTo(append(e.packed[:0], e.plain[:atRecords]...), e.plain[atRecords:])
 		if err != nil {
 			return nil, err
 		}
-		e.packed, attributes = packed, e.codec.bits()
+		if e.packed = packed; len(packed) < len(b) {
+			b, attributes = packed, e.codec.bits()
+		}
 	}
-	if e.codec != nil && len(e.packed) < len(e.plain) {
-		b = append(buffer[:0], e.packed...)
+	s := slab.New(len(b))
+	if attributes == 0 && len(b) >= swapped {
+		s.Bytes, e.plain = e.plain, s.Bytes
 	} else {
-		b, e.plain, attributes = e.plain, b, 0
+		s.Bytes = append(s.Bytes, b...)
 	}
 	if m.Transactional {
 		attributes |= transactionalBit
 	}
-	e.putHeader(b, m, attributes)
-	return b, nil
+	e.putHeader(s.Bytes, m, attributes)
+	return s, nil
 }
 
 func (e *Encoder) putHeader(b []byte, m Producer, attributes int16) {

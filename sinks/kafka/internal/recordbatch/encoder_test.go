@@ -81,11 +81,11 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 					want = append(want, f)
 					e.Append(&r)
 				}
-				sealed, err := e.Seal(nil, recordbatch.Producer{ID: 1 << 40, Epoch: 7, Sequence: math.MaxInt32, Transactional: true})
+				sealed, err := e.Seal(recordbatch.Producer{ID: 1 << 40, Epoch: 7, Sequence: math.MaxInt32, Transactional: true})
 				if err != nil {
 					t.Fatal(err)
 				}
-				b, got := decode(t, sealed)
+				b, got := decode(t, sealed.Bytes)
 				if b.ProducerID != 1<<40 || b.ProducerEpoch != 7 || b.BaseSequence != math.MaxInt32 || !b.Attributes.Transactional() {
 					t.Errorf("producer %d/%d sequence %d %v", b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Attributes)
 				}
@@ -120,11 +120,11 @@ func TestIncompressibleStaysPlain(t *testing.T) {
 	e := recordbatch.NewEncoder(codec)
 	e.Reset()
 	e.Append(&recordbatch.Record{Key: []byte("k"), Value: [][]byte{[]byte("v")}})
-	sealed, err := e.Seal(nil, recordbatch.Producer{})
+	sealed, err := e.Seal(recordbatch.Producer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b, got := decode(t, sealed); b.Attributes.Compression() != 0 || string(got[0].value) != "v" {
+	if b, got := decode(t, sealed.Bytes); b.Attributes.Compression() != 0 || string(got[0].value) != "v" {
 		t.Errorf("attributes %v, value %q", b.Attributes, got[0].value)
 	}
 }
@@ -138,11 +138,11 @@ func FuzzVarintLen(f *testing.F) {
 		e.Reset()
 		e.Append(&recordbatch.Record{Time: 0})
 		e.Append(&recordbatch.Record{Time: v, Key: []byte("k"), Value: [][]byte{[]byte("v")}})
-		sealed, err := e.Seal(nil, recordbatch.Producer{})
+		sealed, err := e.Seal(recordbatch.Producer{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, got := decode(t, sealed); len(got) != 2 || string(got[1].value) != "v" {
+		if _, got := decode(t, sealed.Bytes); len(got) != 2 || string(got[1].value) != "v" {
 			t.Errorf("a record %d ms later: %v", v, got)
 		}
 	})
