@@ -39,7 +39,7 @@ func (r *decoder) addPart(f consumer.Record) error {
 
 // addChange makes a change from a record. A tombstone only repeats the delete before it, unless compaction has removed that.
 func (r *decoder) addChange(f consumer.Record) error {
-	if len(f.Headers[change.HeaderOp]) != 1 {
+	if _, ok := change.ParseOp(f.Headers[change.HeaderOp]); !ok {
 		return nil
 	}
 	c, err := changeOf(f)
@@ -67,8 +67,9 @@ func (r *decoder) addChange(f consumer.Record) error {
 
 // changeOf makes a change without its body from a record's key and headers.
 func changeOf(r consumer.Record) (c change.Change, err error) {
+	op, _ := change.ParseOp(r.Headers[change.HeaderOp])
 	c = change.Change{
-		Stream: change.StreamFromID(change.StreamID(r.Headers[change.HeaderStream])), Op: change.Op(r.Headers[change.HeaderOp][0]),
+		Stream: change.StreamFromID(change.StreamID(r.Headers[change.HeaderStream])), Op: op,
 		UID: r.Headers[change.HeaderUID], ResourceVersion: change.ResourceVersion(r.Headers[change.HeaderResourceVersion]),
 		Inferred: r.Headers[change.HeaderInferred] != "", Gap: r.Headers[change.HeaderGap],
 	}

@@ -60,7 +60,7 @@ func deadLetterID(c *change.Change) string {
 func (l *slotLog) writeWhole(ctx context.Context, topic string, index int32, dead change.DeadLetter) error {
 	c := &l.batch.Changes[index]
 	v := l.envelope.Value(nil, c, nil)
-	headers, n := l.changeHeaders(c, dead.ID)
+	headers, n := l.changeHeaders(c, c.Op.String(), dead.ID)
 	d := &letter{key: l.key(index), time: c.Time.UnixMilli(), headers: bytes.Clone(headers), count: n,
 		whole: v.AppendTo(make([]byte, 0, v.Len()))}
 	d.add(change.HeaderTopic, topic)
