@@ -10,6 +10,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/export/provenance"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -32,6 +33,7 @@ type committer struct {
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
 	touched      touched       // by the batch
+	teller       provenance.Teller
 
 	watermark    time.Duration                 // interval between the watermark records of a stream
 	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -49,6 +51,10 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
+	}
+	c.teller.Reset()
+	for i := range batch.Changes {
+		c.teller.Tell(&batch.Changes[i])
 	}
 	if c.reads.needsCheck() {
 		check := func() error { return c.store.Check(ctx, c.slot, c.epoch, c.checkpoints.committed()) }

@@ -9,8 +9,8 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Size is about how large a change's record is before compression: the images, and 600 bytes for key, source and headers.
-func (l *slotLog) Size(index int32) int { return l.batch.Changes[index].Size() + 600 }
+// Size is about how large a change's record is before compression: the images, and 800 bytes for key, source and headers.
+func (l *slotLog) Size(index int32) int { return l.batch.Changes[index].Size() + 800 }
 
 // Append appends the record of a change; a delete is followed by its tombstone.
 func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
