@@ -28,7 +28,7 @@ type update struct {
 // updated sets what two states of the object tell. A time that did not move says nothing: the API server leaves it as it was
 // when it knows no manager of the change.
 func (t *Teller) updated(c *change.Change) {
-	if c.Before == nil {
+	if c.Before == nil || change.IsStub(c.Before) {
 		return
 	}
 	u := update{Teller: t, from: len(t.out)}

@@ -1,10 +1,6 @@
 package kafka
 
 import (
-	"bytes"
-	"fmt"
-	"strconv"
-
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/consumer"
 )
@@ -12,29 +8,7 @@ import (
 // decoder makes the changes of a batch from its records.
 type decoder struct {
 	batch   *tailBatch
-	parts   map[string][][]byte // of dead letters, by id
 	changes []change.Change
-}
-
-// addPart keeps one part of a dead letter that has a stub. Malformed events have none.
-func (r *decoder) addPart(f consumer.Record) error {
-	if f.Headers[change.HeaderTopic] == "" {
-		return nil
-	}
-	id := f.Headers[change.HeaderDeadLetter]
-	part, err1 := strconv.Atoi(f.Headers[change.HeaderPart])
-	parts, err2 := strconv.Atoi(f.Headers[change.HeaderParts])
-	if err1 != nil || err2 != nil || part < 0 || part >= parts {
-		return fmt.Errorf("dead letter %q at offset %d: part %q of %q",
-			id, f.Offset, f.Headers[change.HeaderPart], f.Headers[change.HeaderParts])
-	}
-	if r.parts[id] == nil {
-		r.parts[id] = make([][]byte, parts)
-	}
-	if part < len(r.parts[id]) {
-		r.parts[id][part] = f.Value
-	}
-	return nil
 }
 
 // addChange makes a change from a record. A tombstone only repeats the delete before it, unless compaction has removed that.
@@ -52,13 +26,7 @@ func (r *decoder) addChange(f consumer.Record) error {
 		}
 		return nil
 	}
-	value := f.Value
-	if id := f.Headers[change.HeaderDeadLetter]; id != "" {
-		if value, err = r.join(id); err != nil {
-			return err
-		}
-	}
-	if c.After, err = change.DecodeAfter(value); err != nil {
+	if c.After, err = change.DecodeAfter(f.Value); err != nil {
 		return err
 	}
 	r.changes = append(r.changes, c)
@@ -83,20 +51,6 @@ func (r *decoder) repeatsDelete(c *change.Change) bool {
 	}
 	last := &r.changes[len(r.changes)-1]
 	return last.Op == change.Delete && last.UID == c.UID && last.Stream.ID() == c.Stream.ID() && last.Key() == c.Key()
-}
-
-// join returns the whole value of a dead letter.
-func (r *decoder) join(id string) ([]byte, error) {
-	parts := r.parts[id]
-	if len(parts) == 0 {
-		return nil, gone("dead letter %s", id)
-	}
-	for i, part := range parts {
-		if part == nil {
-			return nil, gone("part %d of dead letter %s", i, id)
-		}
-	}
-	return bytes.Join(parts, nil), nil
 }
 
 // check compares the number of changes with that in the batch record. If compaction has removed some, a deletion may be among

@@ -16,20 +16,18 @@ func (l *slotLog) Size(index int32) int { return l.batch.Changes[index].Size() +
 func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
 	c := &l.batch.Changes[index]
 	r := recordbatch.Record{Time: c.Time.UnixMilli(), Key: l.key(index)}
-	var value change.Value
-	letter := ""
+	var letter *change.DeadLetter
+	id := ""
 	if s := l.stubs[index]; s != nil {
-		letter = s.letter.ID
-		value = l.envelope.Value(l.tail[:0], &s.change, &s.letter)
-	} else {
-		value = l.envelope.Value(l.tail[:0], c, nil)
+		letter, id = &s.letter, s.letter.ID
 	}
-	r.Headers, r.HeaderCount = l.changeHeaders(c, c.Op.String(), letter)
+	value := l.envelope.Value(l.tail[:0], c, letter)
+	r.Headers, r.HeaderCount = l.changeHeaders(c, c.Op.String(), id)
 	r.Value, l.tail = value[:], value[len(value)-1]
 	e.Append(&r)
 	if c.Op == change.Delete {
 		r.Tombstone = true
-		r.Headers, r.HeaderCount = l.changeHeaders(c, change.OpTombstone, letter)
+		r.Headers, r.HeaderCount = l.changeHeaders(c, change.OpTombstone, id)
 		e.Append(&r)
 	}
 }
