@@ -33,6 +33,7 @@ type committer struct {
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
 	touched      touched       // by the batch
+	filter       *filter       // nil: all changes are written
 	teller       provenance.Teller
 
 	watermark    time.Duration                 // interval between the watermark records of a stream
@@ -52,6 +53,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
 	}
+	ignored := c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
 	c.teller.Reset()
 	for i := range batch.Changes {
 		c.teller.Tell(&batch.Changes[i])
@@ -74,7 +76,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	}
 	failpoint.Hit(failpoint.Written)
 	c.seq = batch.Seq
-	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: time.Since(start)})
+	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Ignored: ignored, Sink: time.Since(start)})
 	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
 		c.beforeImages.written(commit.Streams)
