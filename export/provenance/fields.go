@@ -66,8 +66,7 @@ func (u *update) inMetadata(name []byte, p *pair) bool {
 		p.equal()
 	case "managedFields":
 		if u.managed = p.was.AtArray() && p.is.AtArray(); u.managed {
-			readEntries(&u.after, &p.is, nil)
-			readEntries(&u.before, &p.was, u.after)
+			u.readChanged(p)
 		} else {
 			p.equal()
 		}

@@ -3,6 +3,7 @@ package provenance
 import (
 	"bytes"
 	"iter"
+	"slices"
 
 	"kubecdc/internal/rawjson"
 )
@@ -21,19 +22,31 @@ func (e *entry) same(other *entry) bool {
 		bytes.Equal(e.apiVersion, other.apiVersion) && bytes.Equal(e.subresource, other.subresource)
 }
 
-// readEntries reads managedFields, which comes next, into memory that is used again. known are the entries of another state: one
-// that is equal to that in the same place is not read again.
-func readEntries(into *[]entry, c *rawjson.Cursor, known []entry) []entry {
+// readEntries reads managedFields, which comes next, into memory that is used again.
+func readEntries(into *[]entry, c *rawjson.Cursor) []entry {
 	*into = (*into)[:0]
 	for raw := range elements(managedFields(c)) {
-		n := len(*into)
-		if n < len(known) && bytes.Equal(known[n].raw, raw) {
-			*into = append(*into, known[n])
-		} else {
-			*into = append(*into, readEntry(raw))
-		}
+		*into = append(*into, readEntry(raw))
 	}
 	return *into
+}
+
+// readChanged reads the entries of both states that the other one does not have, byte for byte.
+func (t *Teller) readChanged(p *pair) {
+	t.before, t.after = t.before[:0], t.after[:0]
+	for raw := range elements(managedFields(&p.was)) {
+		t.before = append(t.before, entry{raw: raw})
+	}
+	for raw := range elements(managedFields(&p.is)) {
+		n := len(t.before)
+		t.before = slices.DeleteFunc(t.before, func(e entry) bool { return bytes.Equal(e.raw, raw) })
+		if len(t.before) == n {
+			t.after = append(t.after, readEntry(raw))
+		}
+	}
+	for i := range t.before {
+		t.before[i] = readEntry(t.before[i].raw)
+	}
 }
 
 // managedFields passes managedFields and returns its text. To read all of it would take longer than everything else, so this
@@ -136,7 +149,7 @@ func newestOf(entries []entry) (newest []byte) {
 
 // compareManagers lists the managers whose entries are new or have another time. If there are none, these are the managers whose
 // entries have other fields: times are of whole seconds. (A manager whose fields another one took has another entry too, but not
-// another time.) moved is the newest time, if that is newer than before.
+// another time.) moved is the newest time, if that is newer than what it replaces.
 func (t *Teller) compareManagers() (managers, moved []byte) {
 	from := len(t.out)
 	for _, byTime := range []bool{true, false} {

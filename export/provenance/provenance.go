@@ -98,7 +98,7 @@ func (m *metadata) read(c *rawjson.Cursor, entries *[]entry) {
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
 		if string(name) == "managedFields" {
-			m.entries = readEntries(entries, c, nil)
+			m.entries = readEntries(entries, c)
 			continue
 		}
 		switch value := c.Skip(); string(name) {
