@@ -57,6 +57,7 @@ var otherRows = []row{
 	{"list-full-zstd", snapshot(before("full"), codec("zstd"))},
 	{"live-none-snappy-least", live(liveLoad{}, before("none"), codec("snappy"), atLeastOnce)},
 	{"live-full-snappy-least", live(liveLoad{}, before("full"), codec("snappy"), atLeastOnce)},
+	{"live-full-snappy-dropped", live(liveLoad{}, before("full"), codec("snappy"), dropped)},
 	{"live-none-snappy-tls", live(liveLoad{tls: true}, before("none"), codec("snappy"))},
 	{"idle", idle},
 	{"latency-exactly", latency(before("full"))},

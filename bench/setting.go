@@ -8,6 +8,7 @@ func codec(value string) setting  { return setting{"KUBECDC_KAFKA_COMPRESSION", 
 
 var (
 	atLeastOnce = setting{"KUBECDC_KAFKA_DELIVERY", "at-least-once"}
+	dropped     = setting{"KUBECDC_MANAGED_FIELDS", "drop"}
 	inSQLite    = setting{"KUBECDC_CHECKPOINT", "sqlite"}
 	noBackfill  = setting{"KUBECDC_BACKFILL", "off"} // the server keeps no history; and the row is of the comparison
 )

@@ -1,6 +1,9 @@
 package change
 
-import "strconv"
+import (
+	"strconv"
+	"time"
+)
 
 // Envelope encodes changes as records: JSON as Debezium writes it, without schema
 // (https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-events). The before- and
@@ -77,19 +80,18 @@ func orNull(image []byte) []byte {
 	return image
 }
 
-// appendTail appends op, ts_ms and source. All members of source are scalars, since Flink reads it as a map of strings.
+// appendTail appends op, the times and source. All members of source are scalars, since Flink reads it as a map of strings.
 func (e *Envelope) appendTail(dst []byte, c *Change, dead *DeadLetter) []byte {
-	ms := c.Time.UnixMilli()
+	happened, from := c.Happened()
 	dst = append(dst, `,"op":"`...)
-	dst = append(dst, byte(c.Op))
-	dst = append(dst, `","ts_ms":`...)
-	dst = strconv.AppendInt(dst, ms, 10)
+	dst = append(dst, byte(c.Op), '"')
+	dst = appendTimes(dst, c.Time)
 	dst = append(dst, `,"source":{"version":`...)
 	dst = appendString(dst, e.Version)
 	dst = append(dst, `,"connector":"kubernetes"`...)
 	dst = appendField(dst, "name", e.Prefix)
-	dst = append(dst, `,"ts_ms":`...)
-	dst = strconv.AppendInt(dst, ms, 10)
+	dst = appendTimes(dst, happened)
+	dst = appendField(dst, "ts_from", string(from))
 	dst = append(dst, `,"snapshot":"`...)
 	dst = strconv.AppendBool(dst, c.Op == Read)
 	dst = append(dst, '"')
@@ -98,8 +100,27 @@ func (e *Envelope) appendTail(dst []byte, c *Change, dead *DeadLetter) []byte {
 	dst = append(dst, c.Stream.fields...)
 	dst = appendField(dst, "uid", c.UID)
 	dst = appendField(dst, "resourceVersion", string(c.ResourceVersion))
+	dst = appendSequence(dst, c)
 	dst = appendField(dst, "stream", string(c.Stream.ID()))
 	return append(appendOptional(dst, c, dead), "}}"...)
+}
+
+// appendTimes appends a time as Debezium has it, in three units.
+func appendTimes(dst []byte, t time.Time) []byte {
+	dst = strconv.AppendInt(append(dst, `,"ts_ms":`...), t.UnixMilli(), 10)
+	dst = strconv.AppendInt(append(dst, `,"ts_us":`...), t.UnixMicro(), 10)
+	return strconv.AppendInt(append(dst, `,"ts_ns":`...), t.UnixNano(), 10)
+}
+
+// appendSequence appends what orders the changes of one key, as Debezium has it: a string that is a JSON array of strings. An
+// inferred delete has the resourceVersion of the object's last change, and comes after it.
+func appendSequence(dst []byte, c *Change) []byte {
+	dst = append(dst, `,"sequence":"[\"`...)
+	dst = append(dst, c.ResourceVersion...)
+	if c.Op == Delete && c.Inferred {
+		return append(dst, `\",\"1\"]"`...)
+	}
+	return append(dst, `\",\"0\"]"`...)
 }
 
 func appendOptional(dst []byte, c *Change, dead *DeadLetter) []byte {
@@ -108,6 +129,12 @@ func appendOptional(dst []byte, c *Change, dead *DeadLetter) []byte {
 	}
 	if c.Gap != "" {
 		dst = appendField(dst, "gap", c.Gap)
+	}
+	if len(c.Told.Managers) > 0 {
+		dst = appendField(dst, "managers", c.Told.Managers)
+	}
+	if len(c.Told.Fields) > 0 {
+		dst = appendField(dst, "fieldsChanged", c.Told.Fields)
 	}
 	if dead != nil {
 		dst = appendField(dst, "dead_letter", dead.ID)
@@ -125,7 +152,7 @@ func appendResource(dst []byte, r *Resource) []byte {
 }
 
 // appendField appends ,"name":"value". The name must not need escaping.
-func appendField(dst []byte, name, value string) []byte {
+func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	dst = append(dst, ',', '"')
 	dst = append(dst, name...)
 	dst = append(dst, '"', ':')

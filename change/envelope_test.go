@@ -11,9 +11,16 @@ import (
 
 // oracle makes a value with encoding/json, to compare with.
 func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
+	happened, from := c.Happened()
+	sequence := []string{string(c.ResourceVersion), "0"}
+	if c.Op == Delete && c.Inferred {
+		sequence[1] = "1"
+	}
+	sequenceText, _ := json.Marshal(sequence)
 	source := map[string]any{
-		"version": e.Version, "connector": "kubernetes", "name": e.Prefix, "ts_ms": float64(c.Time.UnixMilli()),
-		"snapshot": "false", "db": e.Cluster, "schema": c.Namespace, "table": c.Stream.Resource.Plural,
+		"version": e.Version, "connector": "kubernetes", "name": e.Prefix, "snapshot": "false",
+		"ts_ms": happened.UnixMilli(), "ts_us": happened.UnixMicro(), "ts_ns": happened.UnixNano(), "ts_from": from,
+		"sequence": string(sequenceText), "db": e.Cluster, "schema": c.Namespace, "table": c.Stream.Resource.Plural,
 		"group": c.Stream.Resource.Group, "apiVersion": c.Stream.Resource.APIVersion(),
 		"kind": c.Stream.Resource.Kind, "uid": c.UID, "resourceVersion": c.ResourceVersion,
 		"stream": c.Stream.ID(),
@@ -27,12 +34,18 @@ func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
 	if c.Gap != "" {
 		source["gap"] = c.Gap
 	}
+	if len(c.Told.Managers) > 0 {
+		source["managers"] = string(c.Told.Managers)
+	}
+	if len(c.Told.Fields) > 0 {
+		source["fieldsChanged"] = string(c.Told.Fields)
+	}
 	if dead != nil {
 		source["dead_letter"], source["error"] = dead.ID, dead.Error
 	}
 	return map[string]any{
 		"before": json.RawMessage(orNull(c.Before)), "after": json.RawMessage(orNull(c.After)),
-		"op": c.Op.String(), "ts_ms": float64(c.Time.UnixMilli()), "source": source,
+		"op": c.Op.String(), "ts_ms": c.Time.UnixMilli(), "ts_us": c.Time.UnixMicro(), "ts_ns": c.Time.UnixNano(), "source": source,
 	}
 }
 
@@ -64,12 +77,18 @@ func FuzzEnvelope(f *testing.F) {
 		if !json.Valid(after) {
 			after = nil
 		}
+		if !ResourceVersion(rv).Valid() {
+			rv = "7" // as of every object that is exported
+		}
 		e := Envelope{Cluster: cluster, Prefix: prefix, Version: "v1"}
 		c := Change{
 			Stream: NewStream(Resource{Group: gap, Version: "v1", Plural: name, Kind: uid}, namespace, rv, ""),
 			Op:     []Op{Create, Update, Delete, Read}[op%4], Namespace: namespace, Name: name, UID: uid,
 			ResourceVersion: ResourceVersion(rv), Before: before, After: after, Time: time.UnixMilli(int64(op) * 1e9),
-			Inferred: flag, Gap: gap,
+			Inferred: flag, Gap: gap, Told: Provenance{Managers: []byte(name), Fields: []byte(prefix)},
+		}
+		if flag {
+			c.Told.Time, c.Told.Source = time.Unix(int64(op), 5), FromManagedFields
 		}
 		checkValue(t, e, &c)
 		key := marshal(t, map[string]any{"cluster": cluster, "namespace": namespace, "name": name})
@@ -122,7 +141,7 @@ func TestKeyRoundTrip(t *testing.T) {
 	}
 }
 
-func TestStubIsTheSameOnBothSides(t *testing.T) {
+func TestStub(t *testing.T) {
 	image := []byte(`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"big":"x"}},"data":{}}`)
 	got, err := Stub(image)
 	if err != nil {
@@ -131,6 +150,9 @@ func TestStubIsTheSameOnBothSides(t *testing.T) {
 	want := `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"a","namespace":"n","uid":"u","resourceVersion":"7","annotations":{"kubecdc/dead-letter":"143"}}}`
 	if string(got) != want {
 		t.Errorf("stub %s\nwant %s", got, want)
+	}
+	if again, err := Stub(got); string(again) != want || err != nil || !IsStub(got) || IsStub(image) {
+		t.Errorf("the stub of the stub is %s, %v", again, err)
 	}
 }
 

@@ -15,6 +15,8 @@ func ExampleEnvelope() {
 	c := change.Change{
 		Stream: deployments, Op: change.Update, Namespace: "shop", Name: "web", UID: "e8f6", ResourceVersion: "12",
 		Before: []byte(`{"spec":{"replicas":1}}`), After: []byte(`{"spec":{"replicas":2}}`), Time: time.UnixMilli(1700000000000),
+		Told: change.Provenance{Time: time.UnixMilli(1699999999000), Source: change.FromManagedFields,
+			Managers: []byte("kubectl-edit"), Fields: []byte("spec.replicas")},
 	}
 	fmt.Println(change.Topic(e.Prefix, c.Stream.Resource))
 	fmt.Printf("%s\n", e.AppendKey(nil, &c))
@@ -22,7 +24,7 @@ func ExampleEnvelope() {
 	// Output:
 	// k8s.deployments.apps
 	// {"cluster":"prod","namespace":"shop","name":"web"}
-	// {"before":{"spec":{"replicas":1}},"after":{"spec":{"replicas":2}},"op":"u","ts_ms":1700000000000,"source":{"version":"0.1.0","connector":"kubernetes","name":"k8s","ts_ms":1700000000000,"snapshot":"false","db":"prod","schema":"shop","table":"deployments","group":"apps","apiVersion":"apps/v1","kind":"Deployment","uid":"e8f6","resourceVersion":"12","stream":"deployments.apps"}}
+	// {"before":{"spec":{"replicas":1}},"after":{"spec":{"replicas":2}},"op":"u","ts_ms":1700000000000,"ts_us":1700000000000000,"ts_ns":1700000000000000000,"source":{"version":"0.1.0","connector":"kubernetes","name":"k8s","ts_ms":1699999999000,"ts_us":1699999999000000,"ts_ns":1699999999000000000,"ts_from":"managedFields","snapshot":"false","db":"prod","schema":"shop","table":"deployments","group":"apps","apiVersion":"apps/v1","kind":"Deployment","uid":"e8f6","resourceVersion":"12","sequence":"[\"12\",\"0\"]","stream":"deployments.apps","managers":"kubectl-edit","fieldsChanged":"spec.replicas"}}
 }
 
 // A stub replaces an image that is too large for its topic.

@@ -2,7 +2,7 @@ package change
 
 // The headers of a change's record, by which a consumer can filter without parsing the value.
 const (
-	HeaderOp              = "op"
+	HeaderOp              = "op" // of an Op, or OpTombstone
 	HeaderUID             = "uid"
 	HeaderResourceVersion = "resourceVersion"
 	HeaderStream          = "stream"
@@ -22,3 +22,18 @@ const (
 	HeaderTopic  = "topic" // topic of the record with the stubs; absent for malformed bytes
 	HeaderReason = "reason"
 )
+
+// OpTombstone is the op in the headers of a tombstone. Older records have the "d" of the delete before it.
+const OpTombstone = "tombstone"
+
+// ParseOp returns the op that the headers of a record give; of a tombstone that of its delete. ok is false if the record is of no
+// change.
+func ParseOp(header string) (op Op, ok bool) {
+	switch {
+	case header == OpTombstone:
+		return Delete, true
+	case len(header) == 1:
+		return Op(header[0]), true
+	}
+	return 0, false
+}

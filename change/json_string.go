@@ -13,11 +13,11 @@ var plain = func() (plain [256]bool) {
 }()
 
 // appendString appends s as a JSON string. Nearly all strings are plain ASCII and need no escape.
-func appendString(dst []byte, s string) []byte {
+func appendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); i++ {
 		if !plain[s[i]] {
-			dst = appendEscapedString(append(dst, s[:i]...), s[i:])
+			dst = appendEscapedString(append(dst, s[:i]...), string(s[i:]))
 			return append(dst, '"')
 		}
 	}

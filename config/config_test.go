@@ -126,6 +126,11 @@ var wrong = []struct {
 	{[]string{"KUBECDC_REDACT=deployments.v1.apps:spec.a"}, "KUBECDC_REDACT", "write deployments.apps:spec.a"},
 	{[]string{"KUBECDC_REDACT=configmaps:data[a]"}, "KUBECDC_REDACT", "RESOURCE:PATH"},
 	{[]string{"KUBECDC_REDACT=configmaps:data.a,configmaps:metadata"}, "KUBECDC_REDACT", "RESOURCE:PATH"},
+	{[]string{"KUBECDC_IGNORE_FIELDS=nodes"}, "KUBECDC_IGNORE_FIELDS", "RESOURCE:PATH"},
+	{[]string{"KUBECDC_IGNORE_FIELDS=nodes:metadata.name"}, "KUBECDC_IGNORE_FIELDS", "RESOURCE:PATH"},
+	{[]string{"KUBECDC_MANAGED_FIELDS=hide"}, "KUBECDC_MANAGED_FIELDS", "drop"},
+	{[]string{"KUBECDC_OPS=c,d"}, "KUBECDC_OPS", "c,d,r"},
+	{[]string{"KUBECDC_OPS=create"}, "KUBECDC_OPS", "c,d,r"},
 	{[]string{"KUBECDC_SLOTS=0"}, "KUBECDC_SLOTS", "from 1"},
 	{[]string{"KUBECDC_LEASE_DURATION=1ms"}, "KUBECDC_LEASE_DURATION", "from 1s"},
 	{[]string{"KUBECDC_BATCH_MAX_CHANGES=0"}, "KUBECDC_BATCH_MAX_CHANGES", "from 1"},
@@ -205,7 +210,8 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_KAFKA_SASL_USERNAME": "u", "KUBECDC_KAFKA_SASL_PASSWORD": "hunter2", "KUBECDC_KAFKA_SASL_PASSWORD_FILE": password,
 		"KUBECDC_CHECKPOINT": "sqlite:/x", "KUBECDC_CHECKPOINT_INTERVAL": "2s", "KUBECDC_HISTORY_RETENTION": "1h", "KUBECDC_BEFORE": "none",
 		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SECRETS": "metadata", "KUBECDC_SECRETS_KEY": "hunter2hunter2hunter2",
-		"KUBECDC_SECRETS_KEY_FILE": hashKey, "KUBECDC_REDACT": `configmaps:data.tls\.crt`, "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
+		"KUBECDC_SECRETS_KEY_FILE": hashKey, "KUBECDC_REDACT": `configmaps:data.tls\.crt`,
+		"KUBECDC_MANAGED_FIELDS": "drop", "KUBECDC_IGNORE_FIELDS": "nodes:status.images", "KUBECDC_OPS": "c,d,r", "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
 		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "20MiB", "KUBECDC_LISTEN": "off",
 		"KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "kubecdc",
@@ -428,5 +434,13 @@ func TestTheTableHasEverySinkThatCanBeSet(t *testing.T) {
 	}
 	if values := byEnv["KUBECDC_SINK"].Values; !slices.Equal(values, names) {
 		t.Errorf("the table has %v, and KUBECDC_SINK can be %v", names, values)
+	}
+}
+
+func TestIgnoredFieldsWithoutBeforeImages(t *testing.T) {
+	alone(t)
+	_, warnings, err := Load(environ(map[string]string{"KUBECDC_IGNORE_FIELDS": "nodes:status", "KUBECDC_BEFORE": "none"}), nil)
+	if err != nil || len(warnings) != 1 || !strings.Contains(warnings[0], "KUBECDC_IGNORE_FIELDS has no effect") {
+		t.Errorf("warnings %q, %v", warnings, err)
 	}
 }

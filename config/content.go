@@ -68,7 +68,28 @@ func (l *loader) checkContent() {
 		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
 	}
 	l.checkHashKey()
-	l.checkRedact()
+	const redactExample = `configmaps:data.password or secrets:metadata.annotations.example\.com/token`
+	l.checkFields("KUBECDC_REDACT", r.Redact, redactExample)
+	l.checkFields("KUBECDC_IGNORE_FIELDS", r.IgnoreFields, "nodes:status.conditions or leases.coordination.k8s.io:spec.renewTime")
+	if len(r.IgnoreFields) > 0 && r.Before == "none" {
+		l.warn("KUBECDC_IGNORE_FIELDS has no effect: it compares each update with the object before it, and KUBECDC_BEFORE is none")
+	}
+	l.checkOps()
+}
+
+// checkOps checks that all changes are exported without which the log would not know which objects exist.
+func (l *loader) checkOps() {
+	const name = "KUBECDC_OPS"
+	for _, op := range l.c.Records.Ops {
+		if !slices.Contains([]string{"c", "u", "d", "r"}, op) {
+			l.add(name, fmt.Sprintf("%q is no op", op), "write c,u,d,r, or c,d,r to leave out updates")
+		}
+	}
+	for _, op := range []string{"c", "d", "r"} {
+		if !slices.Contains(l.c.Records.Ops, op) && !l.bad[name] {
+			l.add(name, "lacks "+op+": the log would not know which objects exist", "write c,u,d,r, or c,d,r to leave out updates")
+		}
+	}
 }
 
 // checkHashKey checks the key of the hashes, after reading it from its file if there is one.
@@ -95,37 +116,37 @@ func (l *loader) checkHashKey() {
 	}
 }
 
-// Redaction is one entry of KUBECDC_REDACT.
-type Redaction struct {
+// Field is one entry of KUBECDC_REDACT or KUBECDC_IGNORE_FIELDS.
+type Field struct {
 	Resource string
 	Path     redact.Path
 }
 
-// Redactions parses KUBECDC_REDACT.
-func (r *Records) Redactions() (all []Redaction, err error) {
-	for _, entry := range r.Redact {
+// Fields parses the setting.
+func Fields(setting List) (all []Field, err error) {
+	for _, entry := range setting {
 		resource, path, _ := strings.Cut(entry, ":")
 		p, err := redact.ParsePath(path)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", entry, err)
 		}
-		all = append(all, Redaction{resource, p})
+		all = append(all, Field{resource, p})
 	}
 	return all, nil
 }
 
-func (l *loader) checkRedact() {
-	const name, write = "KUBECDC_REDACT", `write RESOURCE:PATH with commas between, such as configmaps:data.password or secrets:metadata.annotations.example\.com/token`
-	for _, entry := range l.c.Records.Redact {
+func (l *loader) checkFields(name string, setting List, example string) {
+	write := "write RESOURCE:PATH with commas between, such as " + example
+	for _, entry := range setting {
 		resource, path, found := strings.Cut(entry, ":")
 		switch {
 		case !found || path == "" || strings.HasPrefix(resource, "!") || !resourceName.MatchString(resource):
 			l.add(name, fmt.Sprintf("%q is not RESOURCE:PATH", entry), write)
 		case plainName(resource) != resource:
-			l.add(name, fmt.Sprintf("%q names a version, but a field is hidden in every version", entry), "write "+plainName(resource)+":"+path)
+			l.add(name, fmt.Sprintf("%q names a version, but a field is meant in every version", entry), "write "+plainName(resource)+":"+path)
 		}
 	}
-	if _, err := l.c.Records.Redactions(); err != nil {
+	if _, err := Fields(setting); err != nil {
 		l.add(name, err.Error(), write)
 	}
 }

@@ -31,20 +31,14 @@ func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID
 	return b
 }
 
-// attach sets Before of every update and delete in the batch, valid until written is called. If a batch changes an object twice,
-// the second before-image is the after-image of the first change.
+// attach sets Before of the first update or delete of each object in the batch, valid until written is called. The before-images
+// of others come from the batch itself (touched.leaveOut).
 func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
 	missing := map[change.StreamID][]string{}
 	first := map[objectID]*change.Change{} // the changes that lack before-images
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], objects.ids[i]
-		if c.Op != change.Update && c.Op != change.Delete {
-			continue
-		}
-		if before := objects.before[i]; before >= 0 {
-			if batch.Changes[before].Op != change.Delete {
-				c.Before = batch.Changes[before].After
-			}
+		if c.Op != change.Update && c.Op != change.Delete || objects.before[i] >= 0 {
 			continue
 		}
 		body, ok := b.cache.Get(id)

@@ -10,6 +10,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/export/provenance"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -32,6 +33,8 @@ type committer struct {
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
 	touched      touched       // by the batch
+	filter       *filter       // nil: all changes are written
+	teller       provenance.Teller
 
 	watermark    time.Duration                 // interval between the watermark records of a stream
 	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
@@ -49,6 +52,11 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
+	}
+	ignored := c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
+	c.teller.Reset()
+	for i := range batch.Changes {
+		c.teller.Tell(&batch.Changes[i])
 	}
 	if c.reads.needsCheck() {
 		check := func() error { return c.store.Check(ctx, c.slot, c.epoch, c.checkpoints.committed()) }
@@ -68,7 +76,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	}
 	failpoint.Hit(failpoint.Written)
 	c.seq = batch.Seq
-	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Sink: time.Since(start)})
+	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Ignored: ignored, Sink: time.Since(start)})
 	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
 		c.beforeImages.written(commit.Streams)

@@ -12,14 +12,17 @@ import (
 
 // Content says what of objects is exported, and stored in the checkpoint.
 type Content struct {
-	Secrets      redact.Mode         // of Secrets that are named: Hash, Metadata or Plain
-	MetadataOnly []discovery.Pattern // resources of which only metadata is exported
-	Redact       []Redaction
-	Key          redact.Key // of hashes; empty: a generated one, stored in the checkpoint
+	Secrets         redact.Mode         // of Secrets that are named: Hash, Metadata or Plain
+	MetadataOnly    []discovery.Pattern // resources of which only metadata is exported
+	Redact          []Field
+	NoManagedFields bool
+	Ignore          []Field    // an update that changes nothing else is not written
+	NoUpdates       bool       // no update is written
+	Key             redact.Key // of hashes; empty: a generated one, stored in the checkpoint
 }
 
-// Redaction redacts a field of a resource's objects.
-type Redaction struct {
+// Field is a field of a resource's objects.
+type Field struct {
 	Resource discovery.Pattern
 	Path     redact.Path
 }
@@ -35,26 +38,43 @@ func (c *Config) metadataOnly(r change.Resource) bool {
 
 // redactor returns the redactor of a resource's objects; nil if they are exported in full.
 func (c *Config) redactor(r change.Resource) *redact.Redactor {
-	rules := redact.Rules{Cluster: c.Cluster, Resource: r.ID(), Mode: redact.Plain, Key: c.Content.Key}
+	rules := redact.Rules{Cluster: c.Cluster, Resource: r.ID(), Mode: redact.Plain, Key: c.Content.Key,
+		NoManagedFields: c.Content.NoManagedFields}
 	switch {
 	case c.metadataOnly(r):
 		rules.Mode = redact.Metadata
 	case discovery.IsSecrets(r):
 		rules.Mode = c.Content.Secrets
 	}
-	for _, one := range c.Content.Redact {
-		if discovery.Covers([]discovery.Pattern{one.Resource}, r) {
-			rules.Fields = append(rules.Fields, one.Path)
+	rules.Fields = pathsOf(c.Content.Redact, r)
+	return redact.New(rules)
+}
+
+// pathsOf returns the paths of the fields of a resource.
+func pathsOf(fields []Field, r change.Resource) (paths []redact.Path) {
+	for _, f := range fields {
+		if discovery.Covers([]discovery.Pattern{f.Resource}, r) {
+			paths = append(paths, f.Path)
 		}
 	}
-	return redact.New(rules)
+	return paths
+}
+
+// mask returns the mask of a resource's objects; nil if all of their fields count.
+func (c *Config) mask(r change.Resource) *redact.Mask {
+	if paths := pathsOf(c.Content.Ignore, r); len(paths) > 0 {
+		return redact.NewMask(paths)
+	}
+	return nil
 }
 
 // Warnings lists the settings that match nothing that the API server serves: a misspelt name would redact nothing.
 func (c *Config) Warnings(served discovery.Served) (lines []string) {
-	var redacted []discovery.Pattern
-	for _, r := range c.Content.Redact {
-		redacted = append(redacted, r.Resource)
+	resourcesOf := func(fields []Field) (resources []discovery.Pattern) {
+		for _, f := range fields {
+			resources = append(resources, f.Resource)
+		}
+		return resources
 	}
 	for _, s := range []struct {
 		setting  string
@@ -62,7 +82,8 @@ func (c *Config) Warnings(served discovery.Served) (lines []string) {
 	}{
 		{"KUBECDC_RESOURCES", discovery.LeftOut(c.Resources)},
 		{"KUBECDC_METADATA_ONLY", c.Content.MetadataOnly},
-		{"KUBECDC_REDACT", redacted},
+		{"KUBECDC_REDACT", resourcesOf(c.Content.Redact)},
+		{"KUBECDC_IGNORE_FIELDS", resourcesOf(c.Content.Ignore)},
 	} {
 		lines = append(lines, discovery.ExplainUnmatched(s.setting, discovery.Unmatched(s.patterns, served), served)...)
 	}

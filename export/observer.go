@@ -44,7 +44,8 @@ type Fill struct {
 
 // Committed is a committed batch, and what its commit took.
 type Committed struct {
-	Batch *change.Batch
-	Bytes int
-	Sink  time.Duration // until the sink had it
+	Batch   *change.Batch
+	Bytes   int
+	Ignored map[string]int // updates that were not written, by resource
+	Sink    time.Duration  // until the sink had it
 }

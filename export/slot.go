@@ -219,7 +219,7 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
 		store: s.parts.Store, checkpoints: reads.checkpoints, reads: reads, log: log, observer: s.parts.Observer,
 		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
-		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}}
+		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
 	if s.config.Before {
 		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)
 	}

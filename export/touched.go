@@ -17,6 +17,8 @@ type touched struct {
 	before []int            // the batch's change of the same object before each; -1: none
 	again  []bool           // the batch has another change of the same object after each
 	last   map[objectID]int // the last change of each object
+	// The objects whose last change is left out, at that version, with the body that the log has.
+	leftOut map[objectID]checkpoint.Object
 }
 
 func (t *touched) read(batch *change.Batch) {
@@ -39,21 +41,76 @@ func (t *touched) read(batch *change.Batch) {
 	}
 }
 
+// leaveOut sets the before-images that come from the batch itself, and takes out of it the changes that are not written. It returns
+// how many these are, by resource.
+func (t *touched) leaveOut(batch *change.Batch, f *filter, images bool) map[string]int {
+	clear(t.leftOut)
+	var out []bool
+	for i := range batch.Changes {
+		c := &batch.Changes[i]
+		if before := t.before[i]; before >= 0 && images && (c.Op == change.Update || c.Op == change.Delete) {
+			if former := &batch.Changes[before]; out != nil && out[before] {
+				c.Before = former.Before
+			} else if former.Op != change.Delete {
+				c.Before = former.After
+			}
+		}
+		if f.leavesOut(c) {
+			if out == nil {
+				out = make([]bool, len(batch.Changes))
+			}
+			out[i] = true
+		}
+	}
+	if out == nil {
+		return nil
+	}
+	return t.takeOut(batch, out)
+}
+
+// takeOut takes changes out of the batch.
+func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
+	if t.leftOut == nil {
+		t.leftOut = map[objectID]checkpoint.Object{}
+	}
+	ignored := map[string]int{}
+	kept := batch.Changes[:0]
+	for i := range batch.Changes {
+		c := &batch.Changes[i]
+		if !out[i] {
+			kept = append(kept, *c)
+			continue
+		}
+		ignored[c.Stream.Resource.ID()]++
+		if id := t.ids[i]; t.last[id] == i {
+			t.leftOut[id] = checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion, Body: checkpoint.Pack(c.Before)}
+		}
+	}
+	clear(batch.Changes[len(kept):])
+	batch.Changes = kept
+	t.read(batch)
+	return ignored
+}
+
 // states returns what the batch does to the inventory, by stream: the last state of each object. Bodies are packed.
 func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCommit {
 	var all []checkpoint.StreamCommit
 	at := map[change.StreamID]int{}
+	of := func(stream change.StreamID) int {
+		n, ok := at[stream]
+		if !ok {
+			n = len(all)
+			at[stream] = n
+			all = append(all, checkpoint.StreamCommit{Stream: stream})
+		}
+		return n
+	}
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], t.ids[i]
 		if t.again[i] {
 			continue
 		}
-		n, ok := at[id.stream]
-		if !ok {
-			n = len(all)
-			at[id.stream] = n
-			all = append(all, checkpoint.StreamCommit{Stream: id.stream})
-		}
+		n := of(id.stream)
 		if c.Op == change.Delete {
 			all[n].Deletes = append(all[n].Deletes, id.key)
 			continue
@@ -62,7 +119,16 @@ func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCo
 		if bodies {
 			o.Body = checkpoint.Pack(c.After)
 		}
+		if newer, ok := t.leftOut[id]; ok {
+			o.ResourceVersion = newer.ResourceVersion
+		}
 		all[n].Upserts = append(all[n].Upserts, o)
+	}
+	for id, o := range t.leftOut {
+		if _, changed := t.last[id]; !changed {
+			n := of(id.stream)
+			all[n].Upserts = append(all[n].Upserts, o)
+		}
 	}
 	return all
 }

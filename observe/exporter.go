@@ -90,6 +90,7 @@ func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
 func (e *Exporter) Committed(c export.Committed) {
 	e.Metrics.Batch(c.Batch)
 	e.Metrics.Commit(StageSink, c.Sink)
+	e.Metrics.Ignored(c.Ignored)
 	for _, p := range c.Batch.Positions {
 		e.Metrics.Position(p)
 	}

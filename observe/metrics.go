@@ -27,6 +27,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	changes       *prometheus.CounterVec   // resource, op
+	ignored       *prometheus.CounterVec   // resource
 	batches       *prometheus.CounterVec   // slot
 	batchChanges  prometheus.Histogram     // changes
 	batchBytes    prometheus.Histogram     // bytes
@@ -52,6 +53,7 @@ func NewMetrics(version string) *Metrics {
 	m := &Metrics{
 		registry:      prometheus.NewRegistry(),
 		changes:       counter("changes_total", "Changes written to the sink.", "resource", "op"),
+		ignored:       counter("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource"),
 		batches:       counter("batches_total", "Batches written to the sink.", "slot"),
 		batchChanges:  histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)),
 		batchBytes:    histogram("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)),
@@ -78,7 +80,7 @@ func NewMetrics(version string) *Metrics {
 func (m *Metrics) register(version string) {
 	build := gauge("build_info", "1, with the version as a label.", "version")
 	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.changes, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
+	m.registry.MustRegister(m.changes, m.ignored, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
 		m.gaps, m.recovery, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, complete := range []string{"true", "false"} { // so that alerts find them before the first gap
@@ -112,6 +114,13 @@ func (m *Metrics) Batch(b *change.Batch) {
 	m.batches.WithLabelValues(strconv.Itoa(b.Slot)).Inc()
 	m.batchChanges.Observe(float64(len(b.Changes)))
 	m.batchBytes.Observe(float64(size))
+}
+
+// Ignored counts updates that were not written, by resource.
+func (m *Metrics) Ignored(updates map[string]int) {
+	for resource, n := range updates {
+		m.ignored.WithLabelValues(resource).Add(float64(n))
+	}
 }
 
 // Commit records the duration of a stage of a commit: StageSink or StageCheckpoint.

@@ -29,6 +29,8 @@ var (
 	lastApplied = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"annotations": {named: map[string]*node{lastAppliedAnnotation: {do: drop}}}}}}}
 
+	noManagedFields = &node{named: map[string]*node{"metadata": {named: map[string]*node{"managedFields": {do: drop}}}}}
+
 	// Fields that Kubernetes may add to Secrets are hidden too.
 	secret = &node{rest: hashJSON, named: map[string]*node{
 		"apiVersion": kept, "kind": kept, "metadata": kept, "type": kept, "immutable": kept,
@@ -39,15 +41,15 @@ var (
 	metadataOnly = &node{rest: drop, named: map[string]*node{"apiVersion": kept, "kind": kept, "metadata": kept}}
 )
 
-// fields returns one tree of nodes for all paths.
-func fields(paths []Path) *node {
+// fields returns one tree of nodes for all paths, which does the same to each of their fields.
+func fields(paths []Path, do action) *node {
 	root := &node{}
 	for _, p := range paths {
 		at := root
 		for _, s := range p.steps {
 			at = at.child(s)
 		}
-		at.do = hashJSON
+		at.do = do
 	}
 	return root
 }

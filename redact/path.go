@@ -69,7 +69,7 @@ var identity = [][]string{{"apiVersion"}, {"kind"}, {"metadata", "name"}, {"meta
 func (p Path) allowed() error {
 	for _, field := range identity {
 		if p.covers(field) {
-			return fmt.Errorf("%q would hide %s, which tells what a record is about", p.text, strings.Join(field, "."))
+			return fmt.Errorf("%q would cover %s, which tells what a record is about", p.text, strings.Join(field, "."))
 		}
 	}
 	return nil

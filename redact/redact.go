@@ -22,11 +22,12 @@ const (
 
 // Rules are the settings for the objects of one resource.
 type Rules struct {
-	Cluster  string
-	Resource string // as change.Resource.ID gives it
-	Mode     Mode
-	Fields   []Path // hidden in addition
-	Key      Key
+	Cluster         string
+	Resource        string // as change.Resource.ID gives it
+	Mode            Mode
+	Fields          []Path // hidden in addition
+	NoManagedFields bool   // metadata.managedFields are left out
+	Key             Key
 }
 
 // Redactor applies the rules of one resource. It is safe for concurrent use.
@@ -40,12 +41,18 @@ func New(rules Rules) *Redactor {
 	if rules.Mode == Plain && len(rules.Fields) > 0 {
 		rules.Mode = Fields
 	}
-	if rules.Mode == Plain {
+	if rules.Mode == Plain && !rules.NoManagedFields {
 		return nil
 	}
 	rules.Fields = slices.Clone(rules.Fields)
 	slices.SortFunc(rules.Fields, func(a, b Path) int { return strings.Compare(a.text, b.text) })
-	r := &Redactor{rules: rules, roots: []*node{lastApplied}}
+	r := &Redactor{rules: rules}
+	if rules.NoManagedFields {
+		r.roots = append(r.roots, noManagedFields)
+	}
+	if r.Hides() {
+		r.roots = append(r.roots, lastApplied)
+	}
 	switch rules.Mode {
 	case Hash:
 		r.roots = append(r.roots, secret)
@@ -53,7 +60,7 @@ func New(rules Rules) *Redactor {
 		r.roots = append(r.roots, metadataOnly)
 	}
 	if len(rules.Fields) > 0 {
-		r.roots = append(r.roots, fields(rules.Fields))
+		r.roots = append(r.roots, fields(rules.Fields, hashJSON))
 	}
 	return r
 }
@@ -65,7 +72,10 @@ func (r *Redactor) String() string {
 		return ""
 	}
 	text := string(r.rules.Mode)
-	if r.rules.Mode != Metadata || len(r.rules.Fields) > 0 { // there are hashes
+	if r.rules.NoManagedFields {
+		text += " without managedFields"
+	}
+	if r.Hides() && r.rules.Mode != Metadata || len(r.rules.Fields) > 0 { // there are hashes
 		text += " key=" + r.rules.Key.id()
 	}
 	for _, p := range r.rules.Fields {
@@ -73,6 +83,9 @@ func (r *Redactor) String() string {
 	}
 	return text
 }
+
+// Hides reports whether the redactor keeps something secret. Otherwise it only makes objects smaller.
+func (r *Redactor) Hides() bool { return r != nil && r.rules.Mode != Plain }
 
 // ErrMalformed reports text that is not a JSON object. It quotes nothing of the text.
 var ErrMalformed = errors.New("not a JSON object")

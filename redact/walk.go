@@ -128,11 +128,16 @@ func (w *walk) replace(do action) {
 	if raw == nil {
 		return
 	}
+	end := w.Offset()
+	if do == drop { // an element of an array, whose place stays
+		w.flush(end - len(raw))
+		w.out, w.copied = append(w.out, "null"...), end
+		return
+	}
 	hash := w.hash(do, raw)
 	if hash == "" {
 		return
 	}
-	end := w.Offset()
 	w.flush(end - len(raw))
 	w.out = append(append(append(w.out, '"'), hash...), '"')
 	w.copied = end

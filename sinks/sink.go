@@ -139,7 +139,8 @@ func NoTail(context.Context, func(*Recovered) error) error { return nil }
 type Log interface {
 	// Write makes the batch durable, all or nothing, and returns the offsets after its records.
 	// After any error except a context's the outcome is unknown: the caller must open the slot again to find out. A
-	// *RefusedError names the resources whose records the log does not accept.
+	// *RefusedError names the resources whose records the log does not accept. In the batch an image that is too large is replaced by
+	// what the log has in its place.
 	Write(ctx context.Context, b *change.Batch) (change.Offsets, error)
 	// State reads what the log has of some streams, up to the end that Open found. It may have to read much of the log.
 	State(ctx context.Context, which Selection) (*State, error)

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/batching"
@@ -65,20 +67,32 @@ func contentOf(c *config.Config) (export.Content, error) {
 	if err != nil {
 		return export.Content{}, fmt.Errorf("KUBECDC_METADATA_ONLY: %w", err)
 	}
-	redactions, err := c.Records.Redactions()
+	redacted, err := fieldsOf(c.Records.Redact)
 	if err != nil {
 		return export.Content{}, fmt.Errorf("KUBECDC_REDACT: %w", err)
 	}
-	content := export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly,
-		Key: redact.Key(c.Records.SecretsKey.Reveal())}
-	for _, r := range redactions {
-		resource, err := discovery.ParsePattern(r.Resource)
-		if err != nil {
-			return content, fmt.Errorf("KUBECDC_REDACT: %w", err)
-		}
-		content.Redact = append(content.Redact, export.Redaction{Resource: resource, Path: r.Path})
+	ignored, err := fieldsOf(c.Records.IgnoreFields)
+	if err != nil {
+		return export.Content{}, fmt.Errorf("KUBECDC_IGNORE_FIELDS: %w", err)
 	}
-	return content, nil
+	return export.Content{Secrets: redact.Mode(c.Records.Secrets), MetadataOnly: metadataOnly, Redact: redacted, Ignore: ignored,
+		NoUpdates: !slices.Contains(c.Records.Ops, change.Update.String()), NoManagedFields: c.Records.ManagedFields == "drop",
+		Key: redact.Key(c.Records.SecretsKey.Reveal())}, nil
+}
+
+func fieldsOf(setting config.List) (all []export.Field, err error) {
+	fields, err := config.Fields(setting)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range fields {
+		resource, err := discovery.ParsePattern(f.Resource)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, export.Field{Resource: resource, Path: f.Path})
+	}
+	return all, nil
 }
 
 // backfillParallel is the most requests of one gap that run at once; the limiter paces those of all gaps.

@@ -152,13 +152,14 @@ func TestLimitIsLearned(t *testing.T) {
 	b.Changes = append(b.Changes, huge("big", 5000, 100_000))
 	mustWrite(t, log, b)
 	r := newReader(t, cfg.Brokers)
-	wantOnce(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), b)
+	records := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")
+	wantOnce(t, records, b)
 	letters := deadLetters(t, r.committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter"))
 	if len(letters) != 1 {
 		t.Errorf("%d dead letters, want 1", len(letters))
 	}
 	_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
-	wantBodies(t, recovered, b)
+	wantBodies(t, recovered, b, records)
 }
 
 // The leader of a new topic may not know yet that it leads, which says that the topic may be read: a write does not wait for it

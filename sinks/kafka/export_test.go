@@ -5,6 +5,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
 )
 
 // WriteWithoutEnd writes a batch without ending its transaction, and leaves the log as a killed process would.
@@ -39,4 +40,15 @@ func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	err := l.producer.Produce(ctx, l.active...)
 	l.broken = errClosed
 	return err
+}
+
+// Decode makes the changes of a batch from its records, as reading a tail does.
+func Decode(records []consumer.Record) ([]change.Change, error) {
+	d := &decoder{}
+	for _, r := range records {
+		if err := d.addChange(r); err != nil {
+			return nil, err
+		}
+	}
+	return d.changes, nil
 }

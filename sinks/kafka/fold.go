@@ -53,7 +53,8 @@ func (f *folder) part(
 // wants selects the records of changes of the selected streams. A topic may belong to another prefix that begins with this one.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
-	return id != "" && len(r.Headers[change.HeaderOp]) == 1 && f.wanted.Stream(id) &&
+	_, ok := change.ParseOp(r.Headers[change.HeaderOp])
+	return ok && id != "" && f.wanted.Stream(id) &&
 		change.TopicOf(f.log.envelope.Prefix, id) == topic
 }
 

@@ -111,19 +111,18 @@ func (r *tailReader) next() int {
 	return len(r.batches)
 }
 
-// read reads the changes of consecutive batches: first the dead letters, whose stubs are in the data topics.
+// read reads the changes of consecutive batches. In the place of what was too large are stubs, and nobody needs the dead letters:
+// the object's next change has the stub as the object before it.
 func (r *tailReader) read(ctx context.Context, batches []tailBatch) ([]*decoder, error) {
 	g := newGroup(batches)
 	spans := g.spans()
-	dead := change.DeadLetterTopic(r.log.envelope.Prefix)
-	err := r.scan(ctx, g, dead, spans[dead], (*decoder).addPart)
-	delete(spans, dead)
+	delete(spans, change.DeadLetterTopic(r.log.envelope.Prefix))
 	for topic, parts := range spans {
-		if err == nil {
-			err = r.scan(ctx, g, topic, parts, (*decoder).addChange)
+		if err := r.scan(ctx, g, topic, parts); err != nil {
+			return nil, err
 		}
 	}
-	return g.batches, err
+	return g.batches, nil
 }
 
 func (r *tailReader) recovered(b *decoder) *sinks.Recovered {
@@ -142,9 +141,7 @@ func (r *tailReader) recovered(b *decoder) *sinks.Recovered {
 
 // scan visits the group's own records of one topic. Among them may be records of other slots and, with at-least-once delivery,
 // of an owner that was being fenced.
-func (r *tailReader) scan(
-	ctx context.Context, g *group, topic string, spans map[int][]span, visit func(*decoder, consumer.Record) error,
-) error {
+func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map[int][]span) error {
 	c := r.log.sink.client
 	if len(spans) == 0 {
 		return nil
@@ -161,7 +158,7 @@ func (r *tailReader) scan(
 					if ends := b.batch.Ranges[topic][p]; f.Offset < ends[0] || f.Offset > ends[1] {
 						return nil
 					}
-					return visit(b, f)
+					return b.addChange(f)
 				}})
 			if err := reader.ReadTo(ctx, at.last); err != nil {
 				return err
@@ -201,7 +198,7 @@ func newGroup(batches []tailBatch) *group {
 	g := &group{slot: strconv.Itoa(batches[0].Slot), owners: map[owner]*decoder{}}
 	for i := range batches {
 		t := &batches[i]
-		b := &decoder{batch: t, parts: map[string][][]byte{}}
+		b := &decoder{batch: t}
 		g.batches = append(g.batches, b)
 		g.owners[owner{strconv.FormatInt(t.Epoch, 10), strconv.FormatUint(t.Batch, 10)}] = b
 	}

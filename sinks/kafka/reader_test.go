@@ -127,6 +127,9 @@ func histories(t *testing.T, partitions map[int32][]*kgo.Record) map[string][]se
 				if i == 0 || !bytes.Equal(records[i-1].Key, r.Key) || headers(records[i-1])["op"] != "d" {
 					t.Errorf("partition %d offset %d: a tombstone does not follow its delete", p, r.Offset)
 				}
+				if op := headers(r)["op"]; op != "tombstone" {
+					t.Errorf("partition %d offset %d: the op of a tombstone is %q", p, r.Offset, op)
+				}
 				continue
 			}
 			h := headers(r)

@@ -9,25 +9,25 @@ import (
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
-// Size is about how large a change's record is before compression: the images, and 600 bytes for key, source and headers.
-func (l *slotLog) Size(index int32) int { return l.batch.Changes[index].Size() + 600 }
+// Size is about how large a change's record is before compression: the images, and 800 bytes for key, source and headers.
+func (l *slotLog) Size(index int32) int { return l.batch.Changes[index].Size() + 800 }
 
 // Append appends the record of a change; a delete is followed by its tombstone.
 func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
 	c := &l.batch.Changes[index]
 	r := recordbatch.Record{Time: c.Time.UnixMilli(), Key: l.key(index)}
-	var value change.Value
+	var letter *change.DeadLetter
+	id := ""
 	if s := l.stubs[index]; s != nil {
-		value = l.envelope.Value(l.tail[:0], &s.change, &s.letter)
-		r.Headers, r.HeaderCount = l.changeHeaders(c, s.letter.ID)
-	} else {
-		value = l.envelope.Value(l.tail[:0], c, nil)
-		r.Headers, r.HeaderCount = l.changeHeaders(c, "")
+		letter, id = &s.letter, s.letter.ID
 	}
+	value := l.envelope.Value(l.tail[:0], c, letter)
+	r.Headers, r.HeaderCount = l.changeHeaders(c, c.Op.String(), id)
 	r.Value, l.tail = value[:], value[len(value)-1]
 	e.Append(&r)
 	if c.Op == change.Delete {
 		r.Tombstone = true
+		r.Headers, r.HeaderCount = l.changeHeaders(c, change.OpTombstone, id)
 		e.Append(&r)
 	}
 }
@@ -41,9 +41,9 @@ func (l *slotLog) key(index int32) []byte {
 }
 
 // changeHeaders encodes the headers of a change's record. They are valid until the next call.
-func (l *slotLog) changeHeaders(c *change.Change, dead string) ([]byte, int) {
+func (l *slotLog) changeHeaders(c *change.Change, op, dead string) ([]byte, int) {
 	n := 4
-	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, c.Op.String())
+	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, op)
 	h = recordbatch.AppendHeader(h, change.HeaderUID, c.UID)
 	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, string(c.ResourceVersion))
 	h = recordbatch.AppendHeader(h, change.HeaderStream, string(c.Stream.ID()))

@@ -11,15 +11,14 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// stub is written to a topic in place of a change whose record was not accepted.
+// stub says what is left out of a record that was not accepted.
 type stub struct {
-	change change.Change // with the images that fit
 	letter change.DeadLetter
-	omits  int // how many images are replaced: 1, the larger, or 2
+	omits  int // 1: the object after the change, 2: both images
 }
 
-// TooLarge writes the whole record to the dead-letter topic, in parts, and puts a stub in its place: with the larger image
-// replaced, and both when that stub is refused too.
+// TooLarge writes the whole record to the dead-letter topic, in parts, and puts a stub in the place of the object after the
+// change. The object before it is what the log has in an earlier record, and so it is replaced only if the record is refused again.
 func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int32, size int, cause error) error {
 	c, topic := &l.batch.Changes[index], p.Topic.Name
 	s := l.stubs[index]
@@ -36,20 +35,31 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 		return l.refuse(topic, &Error{Op: "write the stub of " + c.Key() + " to " + topic, Err: cause,
 			Hint: hints[kafka.MessageSizeTooLarge]}, probe{size: size})
 	}
-	s.omits++
-	return s.fill(c)
+	if s.omits++; s.omits == 1 && c.After != nil {
+		return l.omitAfter(index)
+	}
+	s.omits = 2
+	var err error
+	c.Before, err = change.Stub(c.Before)
+	return err
 }
 
-// fill copies the change, with s.omits of its images replaced.
-func (s *stub) fill(c *change.Change) (err error) {
-	s.change = *c
-	if s.omits == 2 || len(c.Before) >= len(c.After) {
-		s.change.Before, err = change.Stub(c.Before)
+// omitAfter replaces the object after a change by its stub, in the batch: so the checkpoint gets what the log has, and the object's
+// next change has that before it, whether it is in this batch or a later one.
+func (l *slotLog) omitAfter(index int32) error {
+	c := &l.batch.Changes[index]
+	whole := c.After
+	stub, err := change.Stub(whole)
+	if err != nil {
+		return err
 	}
-	if err == nil && (s.omits == 2 || len(c.After) > len(c.Before)) {
-		s.change.After, err = change.Stub(c.After)
+	c.After = stub
+	for i := index + 1; int(i) < len(l.batch.Changes); i++ {
+		if next := &l.batch.Changes[i]; len(next.Before) == len(whole) && &next.Before[0] == &whole[0] {
+			next.Before = stub
+		}
 	}
-	return err
+	return nil
 }
 
 func deadLetterID(c *change.Change) string {
@@ -60,7 +70,7 @@ func deadLetterID(c *change.Change) string {
 func (l *slotLog) writeWhole(ctx context.Context, topic string, index int32, dead change.DeadLetter) error {
 	c := &l.batch.Changes[index]
 	v := l.envelope.Value(nil, c, nil)
-	headers, n := l.changeHeaders(c, dead.ID)
+	headers, n := l.changeHeaders(c, c.Op.String(), dead.ID)
 	d := &letter{key: l.key(index), time: c.Time.UnixMilli(), headers: bytes.Clone(headers), count: n,
 		whole: v.AppendTo(make([]byte, 0, v.Len()))}
 	d.add(change.HeaderTopic, topic)

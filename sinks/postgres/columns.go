@@ -32,6 +32,10 @@ var changeColumns = []pgdb.Column[changeRow]{
 	pgdb.JSONColumn("change_before", func(r changeRow) []byte { return r.Before }),
 	pgdb.JSONColumn("change_after", func(r changeRow) []byte { return r.After }),
 	pgdb.BoolColumn("change_last", func(r changeRow) bool { return r.last }),
+	pgdb.TimeColumn("change_happened", func(r changeRow) time.Time { at, _ := r.Happened(); return at }),
+	pgdb.TextColumn("change_happened_from", func(r changeRow) string { _, from := r.Happened(); return string(from) }),
+	pgdb.TextOrNullColumn("change_managers", func(r changeRow) string { return string(r.Told.Managers) }),
+	pgdb.TextOrNullColumn("change_fields_changed", func(r changeRow) string { return string(r.Told.Fields) }),
 }
 
 // controlRow is a row of the table control.

@@ -222,3 +222,18 @@ func TestThePasswordIsReadFromItsFile(t *testing.T) {
 	}
 	sink.Close()
 }
+
+// A row says when its change happened, by whom and what, as the object tells.
+func TestRowsHaveWhatTheObjectTells(t *testing.T) {
+	url := servers.Database(t)
+	sink := open(t, url, "prod")
+	defer sink.Close()
+	log := openLog(t, sink, 1)
+	defer log.Close()
+	c := event(pods, change.Update, "a", "u1", "2")
+	c.Told = change.Provenance{Time: c.Time.Add(-2 * time.Second), Source: change.FromManagedFields,
+		Managers: []byte("kubelet"), Fields: []byte("status.phase,spec.nodeName")}
+	write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c}})
+	wantRows(t, url, "select extract(epoch from time - happened)::int, happened_from, managers, fields_changed from changes",
+		"2|managedFields|kubelet|status.phase,spec.nodeName")
+}

@@ -27,4 +27,5 @@ func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 	defer log.Close()
 	write(t, log, &change.Batch{Epoch: 2, Seq: 9, Changes: []change.Change{event(pods, change.Create, "a", "u1", "1")}})
 	wantRows(t, url, "select seq, checkpointed from slots", "9|8")
+	wantRows(t, url, "select happened = time, happened_from, managers, fields_changed from changes", "t|exporter|null|null")
 }

@@ -24,5 +24,5 @@ func Example() {
 		panic(err)
 	}
 	// Output:
-	// {"before":null,"after":null,"op":"d","ts_ms":1700000000000,"source":{"version":"v1.0.0","connector":"kubernetes","name":"k8s","ts_ms":1700000000000,"snapshot":"false","db":"prod","schema":"default","table":"pods","group":"","apiVersion":"v1","kind":"Pod","uid":"u1","resourceVersion":"10","stream":"pods"}}
+	// {"before":null,"after":null,"op":"d","ts_ms":1700000000000,"ts_us":1700000000000000,"ts_ns":1700000000000000000,"source":{"version":"v1.0.0","connector":"kubernetes","name":"k8s","ts_ms":1700000000000,"ts_us":1700000000000000,"ts_ns":1700000000000000000,"ts_from":"exporter","snapshot":"false","db":"prod","schema":"default","table":"pods","group":"","apiVersion":"v1","kind":"Pod","uid":"u1","resourceVersion":"10","sequence":"[\"10\",\"0\"]","stream":"pods"}}
 }

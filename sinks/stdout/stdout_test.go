@@ -19,6 +19,7 @@ func update() change.Change {
 		Before: []byte(`{"metadata":{"resourceVersion":"11","managedFields":[1]},"spec":{"replicas":1,"paused":true},"status":{}}`),
 		After:  []byte(`{"metadata":{"resourceVersion":"12","managedFields":[2]},"spec":{"replicas":2},"status":{"ready":1},"extra":5}`),
 		Time:   time.Date(2026, 1, 2, 3, 4, 5, 0, time.Local),
+		Told:   change.Provenance{Fields: []byte("spec.paused,spec.replicas,status.ready,extra")},
 	}
 }
 
@@ -38,7 +39,7 @@ func show(t *testing.T, format Format, b *change.Batch) string {
 
 func TestText(t *testing.T) {
 	deleted := update()
-	deleted.Op, deleted.Name, deleted.After, deleted.Inferred = change.Delete, "a", nil, true
+	deleted.Op, deleted.Name, deleted.After, deleted.Inferred, deleted.Told = change.Delete, "a", nil, true, change.Provenance{}
 	objects := 7
 	got := show(t, Text, &change.Batch{
 		Changes: []change.Change{update(), deleted},
@@ -49,7 +50,7 @@ func TestText(t *testing.T) {
 		},
 	})
 	want := `03:04:05 gap     pods from 1 to 5: 3 recovered, 0 inferred, NOT complete: compacted
-03:04:05 updated deployments.apps default/web (12) extra, spec.paused, spec.replicas, status.ready
+03:04:05 updated deployments.apps default/web (12) spec.paused, spec.replicas, status.ready, extra
 03:04:05 deleted deployments.apps default/a   (12) [inferred]
 03:04:05 pods: 7 objects read, now watching from 9
 `

@@ -56,8 +56,8 @@ func (t *textLines) change(dst []byte, c *change.Change) []byte {
 // what says which fields an update changed, and that a change was inferred or recovered.
 func (t *textLines) what(c *change.Change) string {
 	var words []string
-	if c.Op == change.Update && c.Before != nil {
-		words = append(words, summary(changedPaths(c.Before, c.After)))
+	if len(c.Told.Fields) > 0 {
+		words = append(words, summary(strings.Split(string(c.Told.Fields), ",")))
 	}
 	switch {
 	case c.Inferred:
@@ -66,6 +66,15 @@ func (t *textLines) what(c *change.Change) string {
 		words = append(words, t.dim.Sprint("[recovered]"))
 	}
 	return strings.Join(words, " ")
+}
+
+// summary names a few of the paths.
+func summary(paths []string) string {
+	const most = 4
+	if len(paths) > most {
+		return strings.Join(paths[:most], ", ") + fmt.Sprintf(" +%d", len(paths)-most)
+	}
+	return strings.Join(paths, ", ")
 }
 
 // words are those of control records, as wide as those of changes.

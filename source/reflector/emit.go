@@ -114,7 +114,7 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 // since what can't be read can't be redacted.
 func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error) error {
 	bytes := append([]byte(nil), raw...)
-	if redactor := r.options.Redactor; redactor != nil {
+	if redactor := r.options.Redactor; redactor.Hides() {
 		bytes, reason = []byte(redactor.Describe(raw)), errWithheld
 	}
 	r.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))

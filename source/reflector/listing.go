@@ -270,7 +270,7 @@ func (l *listing) sendMissed(ctx context.Context, o *apiclient.Object, d known.D
 		op, count = change.Update, &l.updated
 	}
 	c := l.newChange(op, o)
-	c.Inferred, c.Gap = true, l.gapID()
+	c.Inferred, c.Gap, c.Lost = true, l.gapID(), d == known.Lost
 	if err := l.send(ctx, c, stays); err != nil {
 		return err
 	}

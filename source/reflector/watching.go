@@ -169,7 +169,9 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 			return err
 		}
 	}
-	return w.send(ctx, w.newChange(op, &o), w.watched(o.Version))
+	c := w.newChange(op, &o)
+	c.Lost = d == known.Lost
+	return w.send(ctx, c, w.watched(o.Version))
 }
 
 // handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name.

@@ -24,8 +24,16 @@ type Record struct {
 	UID       string
 	Version   change.ResourceVersion
 	Inferred  bool
+	Told      told
 	Before    json.RawMessage
 	After     json.RawMessage
+}
+
+// told is what an object tells of its change.
+type told struct {
+	Managers      string
+	FieldsChanged string
+	TimeFrom      string `json:"ts_from"`
 }
 
 // Resource is the resource of the record's topic.
@@ -216,12 +224,14 @@ func parseRecord(r *kgo.Record) (Record, error) {
 			UID             string
 			ResourceVersion change.ResourceVersion
 			Inferred        bool
+			told
 		}
 	}{}
 	if err := json.Unmarshal(r.Value, &value); err != nil {
 		return out, err
 	}
 	out.Op, out.UID, out.Version, out.Inferred = value.Op, value.Source.UID, value.Source.ResourceVersion, value.Source.Inferred
+	out.Told = value.Source.told
 	out.Before, out.After = value.Before, value.After
 	return out, nil
 }

@@ -106,7 +106,7 @@ func wantNoGapButRecovered(t *testing.T, log *Log) {
 
 func dropCheckpoint(t *testing.T, w *World) {
 	t.Helper()
-	conn, err := pgx.Connect(context.Background(), w.Postgres.URL)
+	conn, err := pgx.Connect(context.Background(), w.Env["KUBECDC_CHECKPOINT"])
 	must(t, err)
 	defer conn.Close(context.Background())
 	_, err = conn.Exec(context.Background(), `drop schema kubecdc cascade`)

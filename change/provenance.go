@@ -1,0 +1,32 @@
+package change
+
+import "time"
+
+// Provenance is what an object tells of its change. A sink may refer to it until the batch is written.
+type Provenance struct {
+	Time   time.Time // when the change happened; zero: the object does not tell
+	Source TimeSource
+	// Managers are the field managers that made the change, with commas between. Empty: not known.
+	Managers []byte
+	// Fields are the paths that an update changed, with commas between: spec.replicas,status.conditions. Empty: not known, or
+	// nothing but what each update changes.
+	Fields []byte
+}
+
+// TimeSource is what the time of a change is from.
+type TimeSource string
+
+const (
+	FromManagedFields     TimeSource = "managedFields"
+	FromCreationTimestamp TimeSource = "creationTimestamp"
+	FromDeletionTimestamp TimeSource = "deletionTimestamp"
+	FromExporter          TimeSource = "exporter" // when the exporter saw it
+)
+
+// Happened returns when the change happened: the object's word if there is one, else when the exporter saw it.
+func (c *Change) Happened() (time.Time, TimeSource) {
+	if c.Told.Time.IsZero() {
+		return c.Time, FromExporter
+	}
+	return c.Told.Time, c.Told.Source
+}

@@ -1,0 +1,93 @@
+package export
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/redact"
+)
+
+// Updates that change only what is ignored are left out. The next change of the object has before it what the log has, and the
+// inventory has that body at the newest version.
+func TestIgnoredUpdates(t *testing.T) {
+	path, err := redact.ParsePath("status.beat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask := redact.NewMask([]redact.Path{path})
+	ignoring := &filter{mask: func(change.StreamID) *redact.Mask { return mask }}
+	body := func(state string) []byte {
+		spec, beat, _ := strings.Cut(state, "/")
+		return fmt.Appendf(nil, `{"spec":%q,"status":{"beat":%q}}`, spec, beat)
+	}
+	for _, tc := range []struct {
+		name   string
+		filter *filter
+		// of one object: the op, the body after it, and L for one that the log has lost; the first update has the body a/1 before it
+		changes       string
+		written       string // op, body before, body after
+		upsert        string // body and version; empty: none
+		leftOutOfThem int
+	}{
+		{"all are written", nil, "u a/2; u a/3", "u a/1 a/2; u a/2 a/3", "a/3@2", 0},
+		{"an ignored update", ignoring, "u a/2", "", "a/1@1", 1},
+		{"two ignored ones", ignoring, "u a/2; u a/3", "", "a/1@2", 2},
+		{"one that counts after ignored ones", ignoring, "u a/2; u a/3; u b/3", "u a/1 b/3", "b/3@3", 2},
+		{"ignored ones after one that counts", ignoring, "u b/2; u b/3; u b/4", "u a/1 b/2", "b/2@3", 2},
+		{"a deletion after an ignored one", ignoring, "u a/2; d", "d a/1 ", "", 1},
+		{"another object of the name", ignoring, "u a/2; d; c a/2; u a/3", "d a/1 ; c  a/2", "a/2@4", 2},
+		{"a change that comes and goes", ignoring, "u b/2; u a/2", "u a/1 b/2; u b/2 a/2", "a/2@2", 0},
+		{"an object that the log has lost", ignoring, "L a/2", "u a/1 a/2", "a/2@1", 0},
+		{"no updates", &filter{noUpdates: true}, "u b/2; u c/3; d", "d a/1 ", "", 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			states := map[string]string{"": ""}
+			batch := &change.Batch{Seq: 1}
+			for i, text := range strings.Split(tc.changes, "; ") {
+				op, state, _ := strings.Cut(text, " ")
+				c := change.Change{Stream: change.ParseStream("nodes"), Op: change.Op(op[0]), Name: "n", ResourceVersion: change.VersionOf(uint64(i + 1))}
+				if c.Lost = op == "L"; c.Lost {
+					c.Op = change.Update
+				}
+				if state != "" {
+					c.After = body(state)
+					states[string(c.After)] = state
+				}
+				batch.Changes = append(batch.Changes, c)
+			}
+			states[string(body("a/1"))] = "a/1"
+			batch.Changes[0].Before = body("a/1")
+			var touched touched
+			touched.read(batch)
+			ignored := touched.leaveOut(batch, tc.filter, true)
+			var written []string
+			for _, c := range batch.Changes {
+				written = append(written, c.Op.String()+" "+states[string(c.Before)]+" "+states[string(c.After)])
+			}
+			if got := strings.Join(written, "; "); got != tc.written || ignored["nodes"] != tc.leftOutOfThem {
+				t.Errorf("written %q, %v left out; want %q, %d", got, ignored, tc.written, tc.leftOutOfThem)
+			}
+			if got := upserts(t, touched.commit(batch, 1, nil, true), states); got != tc.upsert {
+				t.Errorf("the inventory gets %q, want %q", got, tc.upsert)
+			}
+		})
+	}
+}
+
+func upserts(t *testing.T, c checkpoint.Commit, states map[string]string) string {
+	t.Helper()
+	var all []string
+	for _, s := range c.Streams {
+		for _, o := range s.Upserts {
+			body, err := o.Body.Unpack(nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, states[string(body)]+"@"+string(o.ResourceVersion))
+		}
+	}
+	return strings.Join(all, " ")
+}

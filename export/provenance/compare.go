@@ -1,0 +1,80 @@
+package provenance
+
+import (
+	"bytes"
+
+	"kubecdc/internal/rawjson"
+)
+
+// pair has two states of a value, or one: the other cursor is at no value.
+type pair struct{ was, is rawjson.Cursor }
+
+func (p *pair) areObjects() bool { return p.was.AtObject() && p.is.AtObject() }
+
+// equal passes both values. Of values that are equal only the new one is read.
+func (p *pair) equal() bool {
+	is := p.is.Skip()
+	if p.was.Pass(is) {
+		return true
+	}
+	p.was.Skip()
+	return false
+}
+
+// members calls visit before each member of two objects, or of one of them; visit must pass the values. The API server
+// writes the members of an object in the same order each time, so they are taken in pairs as long as their names are equal. After
+// that visit can end it by returning false.
+func (p *pair) members(visit func(name []byte, p *pair) bool) {
+	p.was.Enter()
+	p.is.Enter()
+	for {
+		start := p.is
+		name, more := p.is.Member()
+		if !more && !p.was.Element() {
+			break
+		}
+		if !more || !p.was.PassTo(p.is.Since(&start)) {
+			p.is = start
+			p.rest(visit)
+			break
+		}
+		visit(name, p)
+	}
+	p.was.Leave()
+	p.is.Leave()
+}
+
+// rest visits the members that are left, which may be in any order.
+func (p *pair) rest(visit func(name []byte, p *pair) bool) {
+	before, after := membersOf(&p.was), membersOf(&p.is)
+	at := 0 // where the next member probably was
+	for _, m := range after {
+		one := pair{is: rawjson.At(m.value)}
+		for i := range before {
+			if old := &before[(at+i)%len(before)]; bytes.Equal(old.name, m.name) {
+				one.was, old.seen, at = rawjson.At(old.value), true, at+i+1
+				break
+			}
+		}
+		if !visit(m.name, &one) {
+			return
+		}
+	}
+	for _, old := range before {
+		if !old.seen && !visit(old.name, &pair{was: rawjson.At(old.value)}) {
+			return
+		}
+	}
+}
+
+type member struct {
+	name, value []byte
+	seen        bool
+}
+
+func membersOf(c *rawjson.Cursor) (all []member) {
+	for name, more := c.Member(); more; name, more = c.Member() {
+		all = append(all, member{name: name, value: c.Skip()})
+	}
+	return all
+}

@@ -1,0 +1,139 @@
+package provenance
+
+import (
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+)
+
+// A list of fields has at most maxFields paths and maxBytes bytes. After a list that is cut comes cutMark.
+const (
+	maxFields = 10
+	maxBytes  = 1000
+	cutMark   = "..."
+)
+
+// update compares the two states of an object.
+type update struct {
+	*Teller
+	from     int // where the list of fields begins in out
+	fields   int
+	cut      bool
+	top      []byte   // the member whose members are compared
+	metadata metadata // of the new state: what of its times is new
+	managed  bool     // before and after have the managedFields of both states
+}
+
+// updated sets what two states of the object tell. A time that did not move says nothing: the API server leaves it as it was
+// when it knows no manager of the change.
+func (t *Teller) updated(c *change.Change) {
+	if c.Before == nil || change.IsStub(c.Before) {
+		return
+	}
+	u := update{Teller: t, from: len(t.out)}
+	t.states = pair{rawjson.At(c.Before), rawjson.At(c.After)}
+	t.states.members(u.member)
+	c.Told.Fields = t.since(u.from)
+	if u.managed {
+		var moved []byte
+		c.Told.Managers, moved = t.compareManagers()
+		c.Told.Time, c.Told.Source = parseTime(moved), change.FromManagedFields
+	}
+	if requested := u.metadata.requested(); requested.After(c.Told.Time) {
+		c.Told.Time, c.Told.Source = requested, change.FromDeletionTimestamp
+	}
+}
+
+func (u *update) member(name []byte, p *pair) bool {
+	u.top = name
+	switch {
+	case !p.areObjects():
+		if !p.equal() {
+			u.addField(nil)
+		}
+	case string(name) == "metadata":
+		p.members(u.inMetadata)
+	default:
+		p.members(u.inner)
+	}
+	return true
+}
+
+func (u *update) inMetadata(name []byte, p *pair) bool {
+	switch string(name) {
+	case "resourceVersion", "generation": // each update, and each update of spec, changes them
+		p.equal()
+	case "managedFields":
+		if u.managed = p.was.AtArray() && p.is.AtArray(); u.managed {
+			u.readChanged(p)
+		} else {
+			p.equal()
+		}
+	case "deletionTimestamp":
+		after := p.is
+		if was := p.was.Skip(); len(was) == 0 {
+			u.metadata.deleted = timeOf(after.Skip())
+			u.addField(name)
+		}
+		p.is.Skip()
+	case "deletionGracePeriodSeconds":
+		after := p.is
+		u.metadata.grace = after.Skip()
+		return u.inner(name, p)
+	default:
+		return u.inner(name, p)
+	}
+	return true
+}
+
+func (u *update) inner(name []byte, p *pair) bool {
+	if !p.equal() {
+		u.addField(name)
+	}
+	return !u.cut || string(u.top) == "metadata"
+}
+
+// addField adds the path of u.top, or of a member of it.
+func (u *update) addField(name []byte) {
+	if u.cut {
+		return
+	}
+	start := len(u.out)
+	u.separate(u.from)
+	u.addName(u.top, `\.,`)
+	if name != nil {
+		u.out = append(u.out, '.')
+		u.addName(name, `\.,`)
+	}
+	if u.fields++; u.fields > maxFields || len(u.out)-u.from > maxBytes {
+		u.out, u.cut = u.out[:start], true
+		u.separate(u.from)
+		u.out = append(u.out, cutMark...)
+	}
+}
+
+// separate puts a comma before the next element of the list that begins at from.
+func (t *Teller) separate(from int) {
+	if len(t.out) > from {
+		t.out = append(t.out, ',')
+	}
+}
+
+// addName adds the text of a raw name, with a backslash before each of the special characters.
+func (t *Teller) addName(raw []byte, special string) {
+	plain := true
+	for _, c := range raw {
+		plain = plain && c != '\\' && strings.IndexByte(special, c) < 0
+	}
+	if plain {
+		t.out = append(t.out, raw...)
+		return
+	}
+	for _, c := range []byte(rawjson.Name(raw)) {
+		if strings.IndexByte(special, c) >= 0 {
+			t.out = append(t.out, '\\')
+		}
+		t.out = append(t.out, c)
+	}
+}

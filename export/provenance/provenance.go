@@ -1,0 +1,157 @@
+// Package provenance finds out who changed what of an object, and when, from what the object itself tells: its managedFields, its
+// timestamps, and what differs between its two states. It reads JSON that was checked before, and decodes nothing of it.
+package provenance
+
+import (
+	"bytes"
+	"strconv"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+)
+
+// Teller tells the provenance of a batch's changes. Its memory is used again for each batch.
+type Teller struct {
+	out    []byte // Managers and Fields of the changes
+	before []entry
+	after  []entry
+	states pair
+}
+
+// Reset begins a batch.
+func (t *Teller) Reset() { t.out = t.out[:0] }
+
+// Tell sets c.Told. It is valid until Reset. A time that is later than the exporter saw the change is not believed: the clocks
+// differ.
+func (t *Teller) Tell(c *change.Change) {
+	c.Told = change.Provenance{}
+	switch c.Op {
+	case change.Create:
+		t.created(c)
+	case change.Read:
+		m := metadataOf(c.After, &t.after)
+		c.Told.Time, c.Told.Source = m.newest()
+	case change.Update:
+		t.updated(c)
+	case change.Delete:
+		t.deleted(c)
+	}
+	if c.Told.Time.After(c.Time) {
+		c.Told.Time = time.Time{}
+	}
+}
+
+// created takes the object's own time and managers, unless the object may be older, and only selected since it was changed.
+func (t *Teller) created(c *change.Change) {
+	m := metadataOf(c.After, &t.after)
+	if c.Stream.LabelSelector != "" || c.Stream.FieldSelector != "" {
+		c.Told.Time, c.Told.Source = m.newest()
+		return
+	}
+	c.Told.Time, c.Told.Source = parseTime(m.created), change.FromCreationTimestamp
+	if c.Inferred {
+		return // others may have changed it since
+	}
+	from := len(t.out)
+	for i := range m.entries {
+		t.addManager(from, &m.entries[i])
+	}
+	c.Told.Managers = t.since(from)
+}
+
+// deleted knows when a grace period ended, if nothing that happened later is known. Otherwise nothing of the object tells when it
+// was deleted: its deletionTimestamp is when that was requested.
+func (t *Teller) deleted(c *change.Change) {
+	m := metadataOf(c.Before, &t.before)
+	if m.deleted == nil {
+		return
+	}
+	end := parseTime(m.deleted)
+	if last, _ := m.newest(); end.After(last) {
+		c.Told.Time, c.Told.Source = end, change.FromDeletionTimestamp
+	}
+}
+
+// metadata has what metadata tells of times.
+type metadata struct {
+	created, deleted []byte // times, as text
+	grace            []byte // a number of seconds
+	entries          []entry
+}
+
+// metadataOf reads the metadata of an object, with its entries into memory that is used again.
+func metadataOf(object []byte, entries *[]entry) (m metadata) {
+	c := rawjson.At(object)
+	c.Enter()
+	for name, more := c.Member(); more; name, more = c.Member() {
+		if string(name) == "metadata" && c.AtObject() {
+			m.read(&c, entries)
+			break
+		}
+		c.Skip()
+	}
+	return m
+}
+
+func (m *metadata) read(c *rawjson.Cursor, entries *[]entry) {
+	c.Enter()
+	for name, more := c.Member(); more; name, more = c.Member() {
+		if string(name) == "managedFields" {
+			m.entries = readEntries(entries, c)
+			continue
+		}
+		switch value := c.Skip(); string(name) {
+		case "creationTimestamp":
+			m.created = timeOf(value)
+		case "deletionTimestamp":
+			m.deleted = timeOf(value)
+		case "deletionGracePeriodSeconds":
+			m.grace = value
+		}
+	}
+}
+
+// newest is the last time at which the object is known to have changed.
+func (m *metadata) newest() (at time.Time, from change.TimeSource) {
+	last := m.created
+	from = change.FromCreationTimestamp
+	if managed := newestOf(m.entries); bytes.Compare(managed, last) >= 0 {
+		last, from = managed, change.FromManagedFields
+	}
+	at = parseTime(last)
+	if requested := m.requested(); requested.After(at) {
+		at, from = requested, change.FromDeletionTimestamp
+	}
+	return at, from
+}
+
+// requested is when the deletion was requested: deletionTimestamp is the end of the grace period. Zero: it was not.
+func (m *metadata) requested() time.Time {
+	if m.deleted == nil {
+		return time.Time{}
+	}
+	seconds, _ := strconv.ParseInt(string(m.grace), 10, 32)
+	return parseTime(m.deleted).Add(-time.Duration(seconds) * time.Second)
+}
+
+// timeOf returns the inside of a timestamp as the API server writes it: in UTC and to the second, so that the order of bytes is that
+// of times. It returns nil for anything else.
+func timeOf(value []byte) []byte {
+	const layout = `"2006-01-02T15:04:05Z"`
+	if len(value) != len(layout) || value[0] != '"' || value[len(layout)-2] != 'Z' {
+		return nil
+	}
+	return value[1 : len(layout)-1]
+}
+
+// parseTime returns the time of a text that timeOf has returned; zero if it is none.
+func parseTime(text []byte) (t time.Time) {
+	if text != nil {
+		t, _ = time.Parse(time.RFC3339, string(text))
+	}
+	return t
+}
+
+// since returns what was appended to t.out.
+func (t *Teller) since(from int) []byte { return t.out[from:len(t.out):len(t.out)] }

@@ -1,0 +1,201 @@
+package e2e
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// configs writes ConfigMaps as the field manager "tester".
+type configs struct {
+	t   *testing.T
+	api kubernetes.Interface
+}
+
+func (c *configs) create(name string, data map[string]string) {
+	c.t.Helper()
+	o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Data: data}
+	_, err := c.api.CoreV1().ConfigMaps("default").Create(context.Background(), o, metav1.CreateOptions{FieldManager: "tester"})
+	must(c.t, err)
+}
+
+// set sets some of the data, and returns the version.
+func (c *configs) set(name string, data map[string]string) string {
+	c.t.Helper()
+	o, err := c.api.CoreV1().ConfigMaps("default").Get(context.Background(), name, metav1.GetOptions{})
+	must(c.t, err)
+	for key, value := range data {
+		o.Data[key] = value
+	}
+	o, err = c.api.CoreV1().ConfigMaps("default").Update(context.Background(), o, metav1.UpdateOptions{FieldManager: "tester"})
+	must(c.t, err)
+	return o.ResourceVersion
+}
+
+func (c *configs) delete(name string) {
+	c.t.Helper()
+	must(c.t, c.api.CoreV1().ConfigMaps("default").Delete(context.Background(), name, metav1.DeleteOptions{}))
+}
+
+// awaitConfig waits for a record of a ConfigMap.
+func (w *World) awaitConfig(t *testing.T, name, version string) Record {
+	t.Helper()
+	return w.await(t, ConfigMaps, name, name+" at "+version, func(r Record) bool { return string(r.Version) == version })
+}
+
+func TestWhatRecordsHold(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	w.Env["KUBECDC_RESOURCES"] = "configmaps"
+	api, err := kubernetes.NewForConfig(w.Kube.Config)
+	must(t, err)
+	c := &configs{t, api}
+	t.Run("too large", func(t *testing.T) { tooLarge(t, w.of(t, "large"), c) })
+	t.Run("ignored", func(t *testing.T) { ignored(t, w.of(t, "ignored"), c) })
+	t.Run("no updates", func(t *testing.T) { noUpdates(t, w.of(t, "lifecycle"), c) })
+}
+
+// tooLarge: whatever was too large for its topic, each record has before its change what the log had after the one before: over a
+// restart, after kill -9, and with a checkpoint that was rebuilt.
+func tooLarge(t *testing.T, w *World, c *configs) {
+	env := w.With("KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "20KiB", "KUBECDC_KAFKA_COMPRESSION", "none")
+	noise := func(size int) map[string]string {
+		raw := make([]byte, size/2)
+		_, _ = rand.Read(raw)
+		return map[string]string{"noise": hex.EncodeToString(raw)}
+	}
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	c.create("grows", noise(100))
+	for i, size := range []int{100, 30_000, 100, 30_000, 200, 40_000, 15_000, 100} {
+		w.awaitConfig(t, "grows", c.set("grows", noise(size)))
+		switch i {
+		case 1:
+			e.stop(t)
+			e = StartExporter(t, "after a restart", env)
+		case 3:
+			e.Signal(syscall.SIGKILL)
+			e.Wait(t, 25*time.Second)
+			e = StartExporter(t, "after kill -9", env)
+		case 5:
+			e.stop(t)
+			dropCheckpoint(t, w)
+			e = StartExporter(t, "with a lost checkpoint", env)
+		}
+	}
+	c.delete("grows")
+	w.await(t, ConfigMaps, "grows", "the deletion", func(r Record) bool { return r.Op == "d" })
+	stubs := wantRetractable(t, w, "grows")
+	if stubs < 3 {
+		t.Errorf("%d stubs", stubs)
+	}
+	e.stop(t)
+}
+
+// wantRetractable returns how many records have a stub after their change.
+func wantRetractable(t *testing.T, w *World, name string) (stubs int) {
+	t.Helper()
+	last := "null"
+	for _, r := range w.Read(t).ByKey(w.Prefix, ConfigMaps)["default/"+name] {
+		if r.Op == "" {
+			continue
+		}
+		if before := cmp.Or(string(r.Before), "null"); before != last {
+			t.Errorf("%s at %s has before %.300s, and the log had %.300s", r.Op, r.Version, before, last)
+		}
+		if last = cmp.Or(string(r.After), "null"); change.IsStub(r.After) {
+			stubs++
+		}
+	}
+	return stubs
+}
+
+// ignored: updates of a field that does not count are not written, whether they are watched, found after a restart, or found by
+// a list after a gap.
+func ignored(t *testing.T, w *World, c *configs) {
+	env := w.With("KUBECDC_IGNORE_FIELDS", "configmaps:data.beat", "KUBECDC_BACKFILL", "off")
+	c.create("beats", map[string]string{"beat": "0", "n": "0"})
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	beats := 0
+	beat := func(times int) {
+		for range times {
+			beats++
+			c.set("beats", map[string]string{"beat": fmt.Sprint(beats)})
+		}
+	}
+	counts := func(n string) Record { return w.awaitConfig(t, "beats", c.set("beats", map[string]string{"n": n})) }
+	beat(3)
+	r := counts("1")
+	if r.Told.Managers != "tester" || r.Told.FieldsChanged != "data.beat,data.n" || r.Told.TimeFrom == "" {
+		t.Errorf("the update is told as %+v", r.Told)
+	}
+	if n := e.Metric(t, "kubecdc_ignored_updates_total", "configmaps"); n != 3 {
+		t.Errorf("%v updates are counted as ignored, want 3", n)
+	}
+	beat(2)
+	e.stop(t)
+	beat(2)
+	e = StartExporter(t, "after a restart", env)
+	counts("2")
+	beat(2)
+	w.Kube.API.Kill()
+	must(t, w.Kube.API.Start(context.Background()))
+	counts("3")
+	beat(1)
+	e.stop(t)
+	must(t, w.Kube.RestartAPIServer(context.Background()))
+	dropCheckpoint(t, w)
+	e = StartExporter(t, "with a lost checkpoint", env)
+	counts("4")
+	c.delete("beats")
+	w.await(t, ConfigMaps, "beats", "the deletion", func(r Record) bool { return r.Op == "d" })
+	wantRetractable(t, w, "beats")
+	ops := ""
+	for _, r := range w.Read(t).ByKey(w.Prefix, ConfigMaps)["default/beats"] {
+		ops += r.Op
+	}
+	if ops != "ruuuud" {
+		t.Errorf("the log has %s, want ruuuud", ops)
+	}
+	e.stop(t)
+}
+
+func noUpdates(t *testing.T, w *World, c *configs) {
+	env := w.With("KUBECDC_OPS", "c,d,r", "KUBECDC_MANAGED_FIELDS", "drop")
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	c.create("lives", map[string]string{"n": "0"})
+	c.set("lives", map[string]string{"n": "1"})
+	e.stop(t)
+	c.set("lives", map[string]string{"n": "2"})
+	e = StartExporter(t, "after a restart", env)
+	e.AwaitReady(t)
+	c.delete("lives")
+	w.await(t, ConfigMaps, "lives", "the deletion", func(r Record) bool { return r.Op == "d" })
+	wantRetractable(t, w, "lives")
+	ops := ""
+	for _, r := range w.Read(t).ByKey(w.Prefix, ConfigMaps)["default/lives"] {
+		ops += r.Op
+		if bytes.Contains(append(r.Before, r.After...), []byte("managedFields")) {
+			t.Errorf("%s at %s has managedFields", r.Op, r.Version)
+		}
+	}
+	if ops != "cd" {
+		t.Errorf("the log has %s, want cd", ops)
+	}
+	e.stop(t)
+}
