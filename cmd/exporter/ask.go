@@ -75,7 +75,7 @@ func (a *asking) mustKnow(ctx context.Context, streams []string) error {
 				names = append(names, string(p.Stream))
 			}
 			return &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", stream, suggest.DidYouMean(stream, names),
-				strings.Join(names, ", "))}
+				cmp.Or(strings.Join(names, ", "), "none yet"))}
 		case known[i].Ended != "":
 			return &usageError{fmt.Sprintf("stream %q has ended, since it is not selected any more: select it again first", stream)}
 		}

@@ -61,6 +61,9 @@ type Reflector struct {
 	state  state
 	reason string // why the state was entered
 
+	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
+	// have it, for a moment (comparison.go, snapshot.go).
+	turn     sync.Mutex
 	known    *known.Set
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
@@ -114,6 +117,8 @@ func (r *Reflector) Group() string { return r.group }
 
 // Run works until the context ends or the output returns an error.
 func (r *Reflector) Run(ctx context.Context) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
 	for ctx.Err() == nil {
 		err := r.stepOnce(ctx)
 		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {

@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
 )
 
@@ -30,8 +34,8 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	writer := w.Writer(t, kinds)
 	writer.Run(40)
 	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
 	writer.Run(40)
+	w.AwaitComplete(t, writer, kinds)
 	must0(t, w.Env, "pause", ConfigMaps.ID())
 	paused := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlStreamPaused)
 	if len(paused) != 1 || paused[0].ResourceVersion == "" {
@@ -72,4 +76,98 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	if code := e.Wait(t, 25*time.Second); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
+}
+
+// A snapshot on demand writes what the log lacks and nothing else, and the log stays in order, also if the exporter is killed in
+// the middle of it and another one goes on.
+func TestASnapshotMendsTheLogOnce(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps, Deployments}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
+	writer := w.Writer(t, kinds)
+	writer.Fill(60)
+	e := StartExporter(t, "the exporter", w.Env)
+	w.AwaitComplete(t, writer, kinds)
+	Await(t, 30*time.Second, "the checkpoint to follow", func() (bool, error) {
+		return e.Metric(t, "kubecdc_checkpoint_pending_objects", "") == 0, nil
+	})
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 50); close(done) }()
+	for _, kind := range kinds {
+		if out := must0(t, w.Env, "snapshot", "--resource", kind.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
+			t.Errorf("where nothing differs the answer is %s", out)
+		}
+	}
+	close(stop)
+	<-done
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	e.Signal(syscall.SIGTERM)
+	e.Wait(t, 25*time.Second)
+
+	wrong := w.tamper(t, ConfigMaps)
+	before := len(w.Read(t).Records)
+	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--no-wait")
+	killedAt(t, w.Env, failpoint.SnapshotPage+":2")
+	e = StartExporter(t, "the next exporter", w.Env)
+	e.AwaitReady(t)
+	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
+		return strings.Contains(must0(t, w.Env, "signals", "list"), "completed, "), nil
+	})
+	if out := must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
+		t.Errorf("a second snapshot finds differences: %s", out)
+	}
+	AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
+	log := w.Read(t)
+	mended := map[string]int{}
+	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
+		for _, r := range records {
+			if r.Inferred {
+				mended[r.Op]++
+			}
+			if r.Inferred && r.Op == "u" && string(r.Before) != wrong[key] {
+				t.Errorf("%s: before is %s, want what the log had: %s", key, r.Before, wrong[key])
+			}
+		}
+	}
+	if mended["c"] != 1 || mended["u"] != len(wrong) || mended["d"] != 1 || len(log.Records)-before != len(wrong)+3 {
+		t.Errorf("the log got %d records, of them %v", len(log.Records)-before, mended)
+	}
+	(&Verdict{}).finalState(t, w.Kube, ConfigMaps, log.ByKey(w.Prefix, ConfigMaps))
+}
+
+// tamper changes what the checkpoint has of objects, as if the log had missed changes: one object is unknown, one that does not
+// exist is there, and of others the body differs, at their version or at an older one. It returns these bodies by key.
+func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, w.Postgres.URL)
+	must(t, err)
+	defer conn.Close(ctx)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		_, err := conn.Exec(ctx, sql, args...)
+		must(t, err)
+	}
+	var stream int
+	must(t, conn.QueryRow(ctx, `select id from kubecdc.streams where name = $1`, kind.Stream()).Scan(&stream))
+	rows, err := conn.Query(ctx, `select key, body from kubecdc.inventory where stream = $1 order by key`, stream)
+	must(t, err)
+	type object struct {
+		key  string
+		body checkpoint.Body
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o object, err error) { return o, row.Scan(&o.key, &o.body) })
+	must(t, err)
+	wrong := map[string]string{}
+	for i, o := range all[:15] {
+		body, err := o.body.Unpack(nil)
+		must(t, err)
+		wrong[o.key] = strings.Replace(string(body), "{", `{"wrong":true,`, 1)
+		exec(`update kubecdc.inventory set body = $3, resource_version = case when $4 then '1' else resource_version end
+			where stream = $1 and key = $2`, stream, o.key, []byte(checkpoint.Pack([]byte(wrong[o.key]))), i%2 == 0)
+	}
+	exec(`delete from kubecdc.inventory where stream = $1 and key = $2`, stream, all[len(all)-1].key)
+	exec(`insert into kubecdc.inventory (stream, key, uid, resource_version) values ($1, 'zz/ghost', $2, '2')`, stream, "00000000-0000-4000-8000-000000000000")
+	return wrong
 }
