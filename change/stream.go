@@ -68,6 +68,9 @@ func (s *Stream) As(r Resource) *Stream {
 
 // ParseStream returns the stream of an id, with the resource of ResourceOf.
 func ParseStream(id StreamID) *Stream {
+	if of, ok := strings.CutPrefix(string(id), snapshotPrefix); ok {
+		return SnapshotOf(ParseStream(StreamID(of)))
+	}
 	collection, selectors, _ := strings.Cut(string(id), "?")
 	_, namespace, _ := strings.Cut(collection, "@")
 	labels := ""

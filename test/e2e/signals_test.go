@@ -153,9 +153,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	writer.Fill(60)
 	e := StartExporter(t, "the exporter", w.Env)
 	w.AwaitComplete(t, writer, kinds)
-	Await(t, 30*time.Second, "the checkpoint to follow", func() (bool, error) {
-		return e.Metric(t, "kubecdc_checkpoint_pending_objects", "") == 0, nil
-	})
+	e.awaitCheckpoint(t)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 50); close(done) }()
 	for _, kind := range kinds {
@@ -198,6 +196,14 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 		t.Errorf("the log got %d records, of them %v", len(log.Records)-before, mended)
 	}
 	(&Verdict{}).finalState(t, w.Kube, ConfigMaps, log.ByKey(w.Prefix, ConfigMaps))
+}
+
+// awaitCheckpoint waits until the checkpoint has what the log has.
+func (e *Exporter) awaitCheckpoint(t testing.TB) {
+	t.Helper()
+	Await(t, 30*time.Second, "the checkpoint to follow", func() (bool, error) {
+		return e.Metric(t, "kubecdc_checkpoint_pending_objects", "") == 0, nil
+	})
 }
 
 // tamper changes what the checkpoint has of objects, as if the log had missed changes: one object is unknown, one that does not
@@ -247,6 +253,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	writer.Fill(60)
 	e := StartExporter(t, "the exporter", w.Env)
 	live := len(w.AwaitComplete(t, writer, kinds).ByKey(w.Prefix, ConfigMaps))
+	e.awaitCheckpoint(t)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 20); close(done) }()
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all")
