@@ -275,7 +275,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	}
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all", "--no-wait")
 	e.Kill()
-	killedAt(t, w.Env, failpoint.SnapshotPage+":3")
+	killedAt(t, w.Env, failpoint.SnapshotPage+":7")
 	e = StartExporter(t, "the next exporter", w.Env)
 	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
 		return len(w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)) >= 5, nil
