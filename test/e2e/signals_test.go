@@ -286,7 +286,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	defer conn.Close(t.Context())
 	_, err = conn.Exec(t.Context(), "drop schema kubecdc cascade")
 	must(t, err)
-	e = StartExporter(t, "the one without a checkpoint", w.Env)
+	StartExporter(t, "the one without a checkpoint", w.Env)
 	log = w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
 	told = log.controlsOf(ConfigMaps.Stream(), change.ControlSignal)
