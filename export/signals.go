@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
+	"kubecdc/internal/failpoint"
 	"kubecdc/source/reflector"
 )
 
@@ -200,10 +201,12 @@ func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnsw
 // answerDurable returns what an item calls once it is durable, to answer a signal. A signal that has ended needs no answer.
 func (st *streams) answerDurable(id int64, a checkpoint.SignalAnswer) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := st.answer(ctx, id, a); !errors.Is(err, checkpoint.ErrSignalEnded) {
-			return err
+		err := st.answer(ctx, id, a)
+		failpoint.Hit(failpoint.SignalAnswered)
+		if errors.Is(err, checkpoint.ErrSignalEnded) {
+			return nil
 		}
-		return nil
+		return err
 	}
 }
 

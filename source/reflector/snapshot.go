@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/internal/failpoint"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -225,7 +224,6 @@ func (s *snapshot) report() error {
 		p.Key = s.After
 	}
 	s.told = s.Changes
-	failpoint.Hit(failpoint.SnapshotPage)
 	return s.Page(p)
 }
 

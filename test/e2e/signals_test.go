@@ -170,7 +170,7 @@ func TestASnapshotMendsTheLogOnce(t *testing.T) {
 	wrong := w.tamper(t, ConfigMaps)
 	before := len(w.Read(t).Records)
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--no-wait")
-	killedAt(t, w.Env, failpoint.SnapshotPage+":2")
+	killedAt(t, w.Env, failpoint.SignalAnswered+":2")
 	e = StartExporter(t, "the next exporter", w.Env)
 	e.AwaitReady(t)
 	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
@@ -275,7 +275,7 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	}
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all", "--no-wait")
 	e.Kill()
-	killedAt(t, w.Env, failpoint.SnapshotPage+":7")
+	killedAt(t, w.Env, failpoint.SignalAnswered+":1")
 	e = StartExporter(t, "the next exporter", w.Env)
 	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
 		return len(w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)) >= 5, nil
