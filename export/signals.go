@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"kubecdc/change"
@@ -40,12 +41,13 @@ var signalKinds = map[string]signalKind{
 // signalJob is a signal that this session works on.
 type signalJob struct {
 	checkpoint.Signal
-	streams *streams
-	stream  *reflector.Reflector // that work is done beside; nil: the signal is of a kind that is done at once
-	cancel  context.CancelCauseFunc
-	version change.ResourceVersion // for the control records; empty: none
-	done    chan struct{}          // is closed when the work has ended
-	open    bool                   // once done is closed: the work was interrupted, and begins again when the stream is read again
+	streams  *streams
+	stream   *reflector.Reflector // that work is done beside; nil: the signal is of a kind that is done at once
+	cancel   context.CancelCauseFunc
+	version  change.ResourceVersion // for the control records; empty: none
+	inFlight atomic.Int64           // answers that wait until what was emitted before them is durable
+	done     chan struct{}          // is closed when the work has ended
+	open     bool                   // once done is closed: the work was interrupted, and begins again when the stream is read again
 }
 
 // errAborted ends the context of work that the user aborts.
@@ -167,6 +169,9 @@ func (j *signalJob) run(session context.Context, kind signalKind) {
 			state, a.Reason = change.SignalAborted, ""
 		case ctx.Err() != nil:
 			j.open = true
+			return
+		case dependency.Of(err) != "":
+			j.streams.fail(err) // the next session goes on
 			return
 		case err != nil:
 			state, a.Reason = change.SignalFailed, err.Error()

@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/source/reflector"
 )
 
@@ -71,13 +72,17 @@ func (j *signalJob) beginList(ctx context.Context, version change.ResourceVersio
 	return j.send(ctx, state, cause, 0, nil)
 }
 
-// progress answers how far the job is, once what it emitted is durable.
+// progress answers how far the job is, once all that it has emitted is durable.
 func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emitted bool) error {
 	durable := j.streams.answerDurable(j.ID, a)
-	if !emitted {
+	if !emitted && j.inFlight.Load() == 0 {
 		return durable(ctx)
 	}
-	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: durable})
+	j.inFlight.Add(1)
+	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: func(ctx context.Context) error {
+		defer j.inFlight.Add(-1)
+		return durable(ctx)
+	}})
 }
 
 // storedBodies reads bodies as the log has them, but for those that are not durable yet.
@@ -100,5 +105,5 @@ func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, key
 			}
 		}
 	}
-	return st.reads.Bodies(ctx, stream, missing, unpack)
+	return dependency.Tag(dependency.Checkpoint, st.reads.Bodies(ctx, stream, missing, unpack))
 }

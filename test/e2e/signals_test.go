@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -83,6 +84,29 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
 	nobodyAnswers(t, w)
+	aFileIsAskedBetweenRuns(t, w)
+}
+
+// aFileIsAskedBetweenRuns: a checkpoint in a file belongs to the exporter that runs. A signal that is stored while none does is
+// answered at the next start.
+func aFileIsAskedBetweenRuns(t *testing.T, w *World) {
+	t.Helper()
+	env := w.With("KUBECDC_SINK", "stdout", "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+	e := StartExporter(t, "one with a file", env)
+	e.AwaitReady(t)
+	if code, out := command(t, env, "pause", ConfigMaps.ID()); code != 1 || !strings.Contains(out, "in use by another process") {
+		t.Errorf("the file of a running exporter is written to: %d, %s", code, out)
+	}
+	e.Signal(syscall.SIGTERM)
+	e.Wait(t, 25*time.Second)
+	if out := must0(t, env, "pause", ConfigMaps.ID()); !strings.Contains(out, "the next one that starts does it") {
+		t.Errorf("the answer is %s", out)
+	}
+	e = StartExporter(t, "the next one", env)
+	e.awaitRefused(t, "stream configmaps: paused by signal 1")
+	Await(t, 20*time.Second, "the record of it", func() (bool, error) {
+		return strings.Contains(e.Output(), `"type":"stream-paused"`), nil
+	})
 }
 
 // signals returns the signals that the command lists.
