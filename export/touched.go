@@ -92,7 +92,8 @@ func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
 	return ignored
 }
 
-// states returns what the batch does to the inventory, by stream: the last state of each object. Bodies are packed.
+// states returns what the batch does to the inventory, by stream: the last state of each object. Bodies are packed. Snapshots on
+// demand have no inventory.
 func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCommit {
 	var all []checkpoint.StreamCommit
 	at := map[change.StreamID]int{}
@@ -107,7 +108,7 @@ func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCo
 	}
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], t.ids[i]
-		if t.again[i] {
+		if t.again[i] || id.stream.IsSnapshot() {
 			continue
 		}
 		n := of(id.stream)

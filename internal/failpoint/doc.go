@@ -18,5 +18,8 @@ const (
 	Rebuilt        = "rebuilt"         // all pages are written, and the rebuild is about to end
 )
 
-// All lists the steps. The chaos test kills the process at each of them.
+// SignalAnswered is passed only if a user asks for something, and so is not in All: an answer to a signal was stored.
+const SignalAnswered = "signal-answered"
+
+// All lists the steps of every exporter. The chaos test kills the process at each of them.
 var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}

@@ -78,7 +78,8 @@ func summary(paths []string) string {
 }
 
 // words are those of control records, as wide as those of changes.
-var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  "}
+var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  ",
+	change.ControlStreamPaused: "paused "}
 
 // control prints what a reader needs to understand the stream: gaps, errors, the end of a snapshot.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
@@ -86,9 +87,9 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
 	case change.ControlGap:
 		return t.gap(dst, at, c)
-	case change.ControlStreamError, change.ControlStreamEnd:
+	case change.ControlStreamError, change.ControlStreamEnd, change.ControlStreamPaused:
 		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint(words[c.Type]), c.Stream, c.Cause)
-	case change.ControlStreamRecovered, change.ControlStreamResume:
+	case change.ControlStreamRecovered, change.ControlStreamResume, change.ControlStreamResumed:
 		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: resumes: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:
 		objects := "all"

@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -14,15 +13,14 @@ import (
 //
 // It is made for Events, which never have bookmarks, and for resources whose position was compacted after an empty watch.
 //
-// The comparison and the watch use the stream in turns: an event cancels a comparison that is running.
+// The comparison and the watch use the stream in turns (Reflector.turn): an event cancels a comparison that is running.
 type comparison struct {
 	watch  *watching
 	at     time.Time // when it begins
 	cancel context.CancelFunc
 	done   chan struct{}
 
-	mu        sync.Mutex // held by whoever uses the stream
-	lastEvent time.Time
+	lastEvent time.Time // guarded by the stream's turn
 }
 
 // comparisonLead is how long before the watch's timeout the list begins. The list takes part of that time; in the rest the
@@ -45,8 +43,8 @@ func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration
 			return
 		case <-time.After(time.Until(c.at)):
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		w.turn.Lock()
+		defer w.turn.Unlock()
 		if ctx.Err() == nil && !w.bookmarks && time.Since(c.lastEvent) >= lead {
 			// It must end while the watch is surely open: what came and went between the watch's end and the list would be lost.
 			ctx, cancel := context.WithDeadline(ctx, c.at.Add(lead/2))
@@ -57,32 +55,22 @@ func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration
 	return c
 }
 
-// interrupt gives the stream to the watch, until resume. If the comparison has begun, it is canceled.
+// interrupt cancels the comparison if it has begun, since there is an event.
 func (c *comparison) interrupt() {
+	if c != nil && !time.Now().Before(c.at) {
+		c.cancel()
+	}
+}
+
+// stop cancels the comparison and waits until it has ended, for which it needs the stream's turn.
+func (c *comparison) stop() {
 	if c == nil {
 		return
 	}
-	now := time.Now()
-	if !now.Before(c.at) {
-		c.cancel()
-	}
-	c.mu.Lock()
-	c.lastEvent = now
-}
-
-// resume lets the comparison use the stream.
-func (c *comparison) resume() {
-	if c != nil {
-		c.mu.Unlock()
-	}
-}
-
-// stop cancels the comparison and waits until it has ended.
-func (c *comparison) stop() {
-	if c != nil {
-		c.cancel()
-		<-c.done
-	}
+	c.cancel()
+	c.watch.turn.Unlock()
+	<-c.done
+	c.watch.turn.Lock()
 }
 
 func (c *comparison) compare(ctx context.Context) {

@@ -61,6 +61,9 @@ type Reflector struct {
 	state  state
 	reason string // why the state was entered
 
+	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
+	// have it, for a moment (comparison.go, snapshot.go).
+	turn     sync.Mutex
 	known    *known.Set
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
@@ -106,11 +109,16 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 // ID is the stream's id.
 func (r *Reflector) ID() change.StreamID { return r.stream.ID() }
 
+// Position is how far the stream was emitted. It may be called when Run has returned.
+func (r *Reflector) Position() change.ResourceVersion { return r.position }
+
 // Group is the API group of the stream's resource.
 func (r *Reflector) Group() string { return r.group }
 
 // Run works until the context ends or the output returns an error.
 func (r *Reflector) Run(ctx context.Context) error {
+	r.turn.Lock()
+	defer r.turn.Unlock()
 	for ctx.Err() == nil {
 		err := r.stepOnce(ctx)
 		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {

@@ -92,11 +92,10 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, comparison *comparison) (n int, err error) {
 	defer comparison.stop()
 	for {
-		e, err := conn.Next()
+		e, err := w.next(conn, comparison)
 		if err != nil {
 			return n, err
 		}
-		comparison.interrupt()
 		if !w.isRepeatedDelete(&e) {
 			n++
 			w.empty.reset()
@@ -104,11 +103,26 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 		if err = w.handle(ctx, e); err == nil {
 			err = w.finishCatchUp(ctx)
 		}
-		comparison.resume()
 		if err != nil {
 			return n, err
 		}
 	}
+}
+
+// next waits for the next event. Meanwhile others may use the stream, unless it catches up with a list: what it knows is then not
+// what the log has at any position.
+func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, error) {
+	if w.catchUp != nil {
+		return conn.Next()
+	}
+	w.turn.Unlock()
+	e, err := conn.Next()
+	c.interrupt()
+	w.turn.Lock()
+	if c != nil && err == nil {
+		c.lastEvent = time.Now()
+	}
+	return e, err
 }
 
 // handle handles one watch event.

@@ -1,0 +1,46 @@
+package export
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/batching"
+)
+
+// An exporter answers a signal that it does not know, such as one of a newer release, and does so once, when the record of it is
+// durable.
+func TestASignalOfAnUnknownKindFails(t *testing.T) {
+	store := storeAt(t, 1)
+	s := newSlot(0, Config{Slots: 1, LeaseDuration: time.Minute}, Parts{Store: store, Logger: slog.New(slog.DiscardHandler)}, nil)
+	q := batching.New(10, 1000, batching.Limits{MaxChanges: 10, MaxBytes: 1000})
+	st := newStreams(s, q, nil, &storedRules{slot: s, epoch: 1}, nil)
+	id, err := store.AddSignal(t.Context(), checkpoint.Signal{Kind: "sing", Stream: "pods"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := st.followSignals(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if open, err := store.Signals(t.Context(), true); err != nil || len(open) != 1 {
+		t.Fatalf("it is answered before that is durable: %+v, %v", open, err)
+	}
+	stop := make(chan struct{})
+	close(stop)
+	batch := q.Next(t.Context(), stop)
+	if len(batch.Controls) != 1 || len(batch.Durable) != 1 || batch.Controls[0].Signal.State != change.SignalFailed {
+		t.Fatalf("control records %+v", batch.Controls)
+	}
+	if err := batch.Durable[0](t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	all, err := store.Signals(t.Context(), false)
+	if err != nil || len(all) != 1 || all[0].ID != id || all[0].State != change.SignalFailed || !strings.Contains(all[0].Reason, "sing") {
+		t.Fatalf("signals %+v, %v", all, err)
+	}
+}
