@@ -17,6 +17,8 @@ const (
 	// up to ResourceVersion.
 	ControlStreamError     = "stream-error"
 	ControlStreamRecovered = "stream-recovered" // the stream of an earlier stream-error is exported again
+	// A stream was compared with the API server at ResourceVersion, object by object or by digest; Proof has the result.
+	ControlProof = "proof"
 )
 
 // Control is a record of the control topic. From these records a consumer can tell a quiet stream from a broken one. Fields
@@ -46,7 +48,8 @@ type Control struct {
 	// snapshot-end: number of objects in the list
 	Objects *int `json:"objects,omitempty"`
 
-	Gap *Gap `json:"gap,omitempty"`
+	Gap   *Gap   `json:"gap,omitempty"`
+	Proof *Proof `json:"proof,omitempty"`
 	// stream-error, stream-recovered: when the first refusal was
 	SinceMs int64  `json:"since_ms,omitempty"`
 	Cause   string `json:"cause,omitempty"`

@@ -2,7 +2,6 @@ package reflector
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -14,14 +13,12 @@ import (
 //
 // It is made for Events, which never have bookmarks, and for resources whose position was compacted after an empty watch.
 //
-// The comparison and the watch use the stream in turns: an event cancels a comparison that is running.
+// The comparison and the watch use the stream in turns (Reflector.turn): an event cancels a comparison that is running.
 type comparison struct {
-	watch  *watching
-	at     time.Time // when it begins
-	cancel context.CancelFunc
-	done   chan struct{}
-
-	mu        sync.Mutex // held by whoever uses the stream
+	watch     *watching
+	at        time.Time // when it begins
+	cancel    context.CancelFunc
+	done      chan struct{}
 	lastEvent time.Time
 }
 
@@ -45,8 +42,8 @@ func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration
 			return
 		case <-time.After(time.Until(c.at)):
 		}
-		c.mu.Lock()
-		defer c.mu.Unlock()
+		w.turn.Lock()
+		defer w.turn.Unlock()
 		if ctx.Err() == nil && !w.bookmarks && time.Since(c.lastEvent) >= lead {
 			// It must end while the watch is surely open: what came and went between the watch's end and the list would be lost.
 			ctx, cancel := context.WithDeadline(ctx, c.at.Add(lead/2))
@@ -57,23 +54,10 @@ func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration
 	return c
 }
 
-// interrupt gives the stream to the watch, until resume. If the comparison has begun, it is canceled.
-func (c *comparison) interrupt() {
-	if c == nil {
-		return
-	}
-	now := time.Now()
-	if !now.Before(c.at) {
+// interrupt cancels the comparison if it has begun, or if the watch has ended.
+func (c *comparison) interrupt(ended bool) {
+	if c != nil && (ended || !time.Now().Before(c.at)) {
 		c.cancel()
-	}
-	c.mu.Lock()
-	c.lastEvent = now
-}
-
-// resume lets the comparison use the stream.
-func (c *comparison) resume() {
-	if c != nil {
-		c.mu.Unlock()
 	}
 }
 

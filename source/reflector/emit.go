@@ -107,6 +107,7 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 	namespace, name := change.SplitKey(key)
 	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
+	r.guesses++
 	return r.send(ctx, c, stays)
 }
 

@@ -33,8 +33,9 @@ type Options struct {
 	Redactor     *redact.Redactor // what is hidden of objects; nil: nothing
 	// StreamingLists: auto, on or off (watchlist.go).
 	StreamingLists string
-	Recovery       *Recovery    // nil: off
-	Lists          *ListLimiter // nil: all streams may list at once
+	Recovery       *Recovery     // nil: off
+	Lists          *ListLimiter  // nil: all streams may list at once
+	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
 }
 
 // DefaultOptions are the production settings.
@@ -58,6 +59,7 @@ type Reflector struct {
 	observer  Observer
 	log       *slog.Logger
 
+	turn   sync.Mutex // held by whoever uses the stream's state: all that follows, up to mu
 	state  state
 	reason string // why the state was entered
 
@@ -66,6 +68,7 @@ type Reflector struct {
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
 	current  change.Change          // the change that is being emitted
+	guesses  int                    // deletions that were emitted without their revision, and lists
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
@@ -111,6 +114,12 @@ func (r *Reflector) Group() string { return r.group }
 
 // Run works until the context ends or the output returns an error.
 func (r *Reflector) Run(ctx context.Context) error {
+	r.turn.Lock()
+	stopProving := r.startProving(ctx)
+	defer func() {
+		r.turn.Unlock()
+		stopProving()
+	}()
 	for ctx.Err() == nil {
 		err := r.stepOnce(ctx)
 		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {

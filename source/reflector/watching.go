@@ -90,13 +90,12 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 
 // readEvents handles the events of the connection until it ends, and returns how many came.
 func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, comparison *comparison) (n int, err error) {
-	defer comparison.stop()
+	defer w.stopComparison(comparison)
 	for {
-		e, err := conn.Next()
+		e, err := w.next(conn, comparison)
 		if err != nil {
 			return n, err
 		}
-		comparison.interrupt()
 		if !w.isRepeatedDelete(&e) {
 			n++
 			w.empty.reset()
@@ -104,11 +103,28 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 		if err = w.handle(ctx, e); err == nil {
 			err = w.finishCatchUp(ctx)
 		}
-		comparison.resume()
 		if err != nil {
 			return n, err
 		}
 	}
+}
+
+// next waits for the next event. Meanwhile comparisons and proofs may use the stream.
+func (w *watching) next(conn *apiclient.Watch, comparison *comparison) (apiclient.Event, error) {
+	w.turn.Unlock()
+	e, err := conn.Next()
+	comparison.interrupt(err != nil)
+	w.turn.Lock()
+	if comparison != nil {
+		comparison.lastEvent = time.Now()
+	}
+	return e, err
+}
+
+func (w *watching) stopComparison(c *comparison) {
+	w.turn.Unlock()
+	c.stop()
+	w.turn.Lock()
 }
 
 // handle handles one watch event.

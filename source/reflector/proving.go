@@ -1,0 +1,213 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
+	"kubecdc/source/known"
+)
+
+// prover proves now and then that the known objects are those of the API server:
+//
+//  1. Between two events it takes the digest of the known objects. It belongs to the stream's position P.
+//  2. While the watch goes on, it reads the identities that the collection had at P (an exact read), and takes their digest.
+//  3. If the digests differ, the watch has to wait while a second exact read, at the position of that moment, is compared with the
+//     known objects one by one. Only what that one shows is a difference.
+//
+// So it does not matter how far the watch is, what is written meanwhile, or when the list is made. A list that can't be read, since
+// P is compacted or the server refuses, proves nothing; the next proof comes an interval later.
+//
+// A reader of the log compares it with a proof by folding the stream's changes up to the proof's batch, and up to the
+// resourceVersion P. An inferred deletion has an older version than the state that it leads to, and so has what a list emits. So a
+// proof during which one of them was emitted is dropped.
+type prover struct {
+	*Reflector
+	unsupported string        // the cause that was emitted
+	failed      *change.Proof // the last proof, if objects differed
+	fingerprint change.Digest // of the objects that differed then
+}
+
+// proofShare bounds the part of the time that the lists of a stream's proofs may take to 1/20.
+const proofShare = 20
+
+// startProving proves until stop is called.
+func (r *Reflector) startProving(ctx context.Context) (stop func()) {
+	if r.options.Proofs <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p := &prover{Reflector: r}
+		wait := rand.N(r.options.Proofs) // so that the streams of a process are not read together
+		for sleep(ctx, wait) {
+			wait = p.prove(ctx)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// prove makes one proof and returns when the next one is due.
+func (p *prover) prove(ctx context.Context) (wait time.Duration) {
+	done, err := p.options.Lists.acquire(ctx)
+	defer done()
+	if err != nil || !p.take(ctx) {
+		return 0
+	}
+	at, ok := p.snapshot()
+	p.turn.Unlock()
+	if !ok {
+		return min(p.options.Proofs, time.Second)
+	}
+	started := time.Now()
+	err = p.compare(ctx, at)
+	took := time.Since(started)
+	if err != nil && ctx.Err() == nil {
+		p.log.Info("a proof can't be made now; it is tried again", "error", err)
+	}
+	return time.Duration(float64(max(p.options.Proofs, proofShare*took, apiclient.RetryAfter(err))) * (0.9 + rand.Float64()/5))
+}
+
+// take waits until it may use the stream. The stream holds its lock while it does anything but wait for an event.
+func (p *prover) take(ctx context.Context) bool {
+	for !p.turn.TryLock() {
+		if !sleep(ctx, 10*time.Millisecond) {
+			return false
+		}
+	}
+	return true
+}
+
+// sleep reports false if the context ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(d):
+		return ctx.Err() == nil
+	}
+}
+
+// snapshot is the stream at a position.
+type snapshot struct {
+	position change.ResourceVersion
+	digest   change.Digest
+	guesses  int
+	stream   *change.Stream
+	client   *apiclient.Client
+}
+
+// snapshot returns the stream as it is; false if the known objects are not those of one position.
+func (p *prover) snapshot() (snapshot, bool) {
+	w, watches := p.state.(*watching)
+	if !watches || w.catchUp != nil || p.heldBack != "" {
+		return snapshot{}, false
+	}
+	return snapshot{p.position, p.known.Digest(), p.guesses, p.stream, p.client}, true
+}
+
+func (p *prover) identities(ctx context.Context, at snapshot, visit func(o *apiclient.Object)) error {
+	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, func(o *apiclient.Object) error {
+		visit(o)
+		return nil
+	})
+	return err
+}
+
+// compare compares the stream with the collection as it was at the snapshot, and emits the result.
+func (p *prover) compare(ctx context.Context, at snapshot) error {
+	started, listed := time.Now(), change.Digest{}
+	aggregated, err := discovery.Aggregated(ctx, at.client, at.stream.Resource)
+	switch {
+	case err != nil:
+		return err
+	case aggregated:
+		return p.notSupported(ctx, at, "it may be served by an aggregated API server, of whose exact reads nothing is known")
+	}
+	err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) })
+	if errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) {
+		return p.notSupported(ctx, at, apiclient.Reason(err))
+	}
+	if err != nil || !p.take(ctx) {
+		return err
+	}
+	defer p.turn.Unlock()
+	proof := &change.Proof{Result: change.ProofEqual}
+	difference := listed.Minus(at.digest)
+	switch {
+	case p.guesses != at.guesses:
+		return nil
+	case difference == change.Digest{}:
+	case p.failed != nil && difference == p.fingerprint: // the same objects differ: the watch need not wait again
+		*proof = *p.failed
+	default:
+		var ok bool
+		if at, ok = p.snapshot(); !ok {
+			return nil
+		}
+		limited, cancel := context.WithTimeout(ctx, max(time.Minute, 2*time.Since(started)))
+		defer cancel()
+		if proof, err = p.details(limited, at); err != nil {
+			return err
+		}
+	}
+	if p.failed = nil; proof.Result == change.ProofDifferent {
+		p.failed, p.fingerprint = proof, difference
+	}
+	proof.ElapsedMs = time.Since(started).Milliseconds()
+	return p.report(ctx, at, proof)
+}
+
+// details compares the collection at the stream's position with the known objects one by one.
+func (p *prover) details(ctx context.Context, at snapshot) (*change.Proof, error) {
+	proof := &change.Proof{Result: change.ProofEqual}
+	p.known.StartPass()
+	err := p.identities(ctx, at, func(o *apiclient.Object) {
+		switch d := p.known.CompareListed(o.Key(), o.UID, o.Version); d {
+		case known.Same:
+		case known.Absent:
+			change.AddTo(&proof.Missing, o.Key())
+		default:
+			p.known.Mark(o.Key())
+			change.AddTo(&proof.Stale, o.Key())
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range p.known.Unseen() {
+		change.AddTo(&proof.Extra, key)
+	}
+	if proof.Differences() > 0 {
+		proof.Result = change.ProofDifferent
+	}
+	return proof, nil
+}
+
+// notSupported reports once that no proof can be made.
+func (p *prover) notSupported(ctx context.Context, at snapshot, cause string) error {
+	if cause == p.unsupported || !p.take(ctx) {
+		return nil
+	}
+	defer p.turn.Unlock()
+	p.unsupported = cause
+	return p.report(ctx, at, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
+}
+
+func (p *prover) report(ctx context.Context, at snapshot, proof *change.Proof) error {
+	proof.Objects, proof.Digest = at.digest.Objects, at.digest.String()
+	switch proof.Result {
+	case change.ProofDifferent:
+		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),
+			"missing", proof.Missing, "stale", proof.Stale, "extra", proof.Extra)
+	case change.ProofUnsupported:
+		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
+	}
+	return p.sendControl(ctx, change.Control{Type: change.ControlProof, ResourceVersion: at.position, Proof: proof})
+}
