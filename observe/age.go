@@ -9,43 +9,40 @@ import (
 	"kubecdc/change"
 )
 
-// lagCollector computes each stream's lag when metrics are scraped, so that the lag grows while no position arrives.
-type lagCollector struct {
+// ageCollector computes when metrics are scraped how long ago something happened to each stream, so that the age grows while
+// nothing happens.
+type ageCollector struct {
 	desc *prometheus.Desc
 	now  func() time.Time
 
 	mu sync.Mutex
-	at map[change.StreamID]time.Time // time of the newest position by stream
+	at map[change.StreamID]time.Time
 }
 
-func newLagCollector(now func() time.Time) *lagCollector {
-	return &lagCollector{
-		desc: prometheus.NewDesc("kubecdc_stream_lag_seconds",
-			"Time since the stream was last known to be complete in the log; bookmarks update it about once a minute.",
-			[]string{"stream"}, nil),
-		now: now, at: map[change.StreamID]time.Time{},
-	}
+func newAgeCollector(name, help string) *ageCollector {
+	return &ageCollector{desc: prometheus.NewDesc("kubecdc_"+name, help, []string{"stream"}, nil), now: time.Now,
+		at: map[change.StreamID]time.Time{}}
 }
 
-func (l *lagCollector) set(stream change.StreamID, t time.Time) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.at[stream] = t
+func (a *ageCollector) set(stream change.StreamID, t time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.at[stream] = t
 }
 
-func (l *lagCollector) drop(stream change.StreamID) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	delete(l.at, stream)
+func (a *ageCollector) drop(stream change.StreamID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.at, stream)
 }
 
-func (l *lagCollector) Describe(ch chan<- *prometheus.Desc) { ch <- l.desc }
+func (a *ageCollector) Describe(ch chan<- *prometheus.Desc) { ch <- a.desc }
 
-func (l *lagCollector) Collect(ch chan<- prometheus.Metric) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for stream, at := range l.at {
-		lag := max(l.now().Sub(at).Seconds(), 0)
-		ch <- prometheus.MustNewConstMetric(l.desc, prometheus.GaugeValue, lag, string(stream))
+func (a *ageCollector) Collect(ch chan<- prometheus.Metric) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for stream, at := range a.at {
+		age := max(a.now().Sub(at).Seconds(), 0)
+		ch <- prometheus.MustNewConstMetric(a.desc, prometheus.GaugeValue, age, string(stream))
 	}
 }
