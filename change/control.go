@@ -19,6 +19,10 @@ const (
 	ControlStreamRecovered = "stream-recovered" // the stream of an earlier stream-error is exported again
 	// A stream was compared with the API server at ResourceVersion, object by object or by digest; Proof has the result.
 	ControlProof = "proof"
+	// A user has paused a stream, or resumed it; Cause names the signal. The stream is complete up to ResourceVersion.
+	ControlStreamPaused  = "stream-paused"
+	ControlStreamResumed = "stream-resumed"
+	ControlSignal        = "signal" // how far the exporter is with what a user has asked for; Cause says why it failed
 )
 
 // Control is a record of the control topic. From these records a consumer can tell a quiet stream from a broken one. Fields
@@ -48,8 +52,9 @@ type Control struct {
 	// snapshot-end: number of objects in the list
 	Objects *int `json:"objects,omitempty"`
 
-	Gap   *Gap   `json:"gap,omitempty"`
-	Proof *Proof `json:"proof,omitempty"`
+	Gap    *Gap          `json:"gap,omitempty"`
+	Proof  *Proof        `json:"proof,omitempty"`
+	Signal *SignalRecord `json:"signal,omitempty"`
 	// stream-error, stream-recovered: when the first refusal was
 	SinceMs int64  `json:"since_ms,omitempty"`
 	Cause   string `json:"cause,omitempty"`

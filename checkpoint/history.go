@@ -14,6 +14,7 @@ type History interface {
 	// together when the history is read, from the rows of an hour at most.
 	History(ctx context.Context, slot, limit int) ([]Checkpoint, error)
 	// Prune drops checkpoints that are older than the age, but never the newest of a slot. The others read as before.
+	// Signals that have ended before that are deleted too.
 	Prune(ctx context.Context, age time.Duration) error
 }
 

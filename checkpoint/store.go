@@ -11,5 +11,6 @@ type Store interface {
 	Topology // over how many slots the streams are spread
 	Leases   // who owns which slot
 	State    // how far each stream is, and what the log has of it
+	Signals  // what users ask of running exporters
 	Close()
 }

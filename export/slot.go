@@ -230,6 +230,11 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 			}
 			return err
 		}
+		for _, durable := range b.Durable {
+			if err := durable(ctx); err != nil {
+				return err
+			}
+		}
 		q.Done(b)
 	}
 	return nil

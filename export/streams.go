@@ -2,10 +2,11 @@ package export
 
 import (
 	"context"
-	"errors"
 	"sync"
+	"time"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
@@ -19,22 +20,39 @@ type streams struct {
 	rules          *storedRules
 	fail           context.CancelCauseFunc // ends the session
 	running        map[change.StreamID]*reflector.Reflector
-	unselected     map[change.StreamID]change.Position // whose fate is not known yet (unselected.go); nil until they are loaded
-	removalUnknown map[change.StreamID]string          // why it is unknown whether a stream's resource was removed, as last reported
-	refused        map[change.StreamID]change.Resource // paused, since the sink refuses their records (refusals.go)
+	unselected     map[change.StreamID]change.Position    // whose fate is not known yet (unselected.go); nil until they are loaded
+	removalUnknown map[change.StreamID]string             // why it is unknown whether a stream's resource was removed, as last reported
+	refused        map[change.StreamID]change.Resource    // paused, since the sink refuses their records (refusals.go)
+	paused         map[change.StreamID]*checkpoint.Signal // by users (pausing.go)
+	stops          map[change.StreamID]stop               // of the running streams
+	jobs           map[int64]*signalJob                   // the open signals that were begun (signals.go)
 	newest         *discovery.Selection
 	wg             sync.WaitGroup
 }
 
 func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
 	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, running: map[change.StreamID]*reflector.Reflector{},
-		removalUnknown: map[change.StreamID]string{}, refused: map[change.StreamID]change.Resource{}}
+		removalUnknown: map[change.StreamID]string{}, refused: map[change.StreamID]change.Resource{},
+		paused: map[change.StreamID]*checkpoint.Signal{}, stops: map[change.StreamID]stop{}, jobs: map[int64]*signalJob{}}
+}
+
+// stop stops a running stream.
+type stop struct {
+	ctx    context.Context
+	cancel context.CancelFunc
+	done   chan struct{} // is closed when it has stopped
 }
 
 // run follows the selection until the context ends, and returns when every stream has stopped.
 func (st *streams) run(ctx context.Context) {
 	selections, unsubscribe := st.slot.selections.subscribe()
 	defer unsubscribe()
+	signals := time.NewTicker(signalInterval)
+	defer signals.Stop()
+	if err := st.loadPaused(ctx); err != nil {
+		st.fail(err)
+		return
+	}
 	for {
 		var err error
 		select {
@@ -43,6 +61,8 @@ func (st *streams) run(ctx context.Context) {
 			err = st.apply(ctx, selection)
 		case <-st.slot.refusals.due():
 			err = st.probeRefusals(ctx)
+		case <-signals.C:
+			err = st.followSignals(ctx)
 		case <-ctx.Done():
 			st.wg.Wait()
 			st.reportRemoved()
@@ -64,6 +84,9 @@ func (st *streams) reportRemoved() {
 	for id := range st.refused {
 		st.slot.parts.Observer.StreamRemoved(id)
 	}
+	for id := range st.paused {
+		st.slot.parts.Observer.StreamRemoved(id)
+	}
 }
 
 // apply starts new streams, updates the running ones with what the API server serves now, and ends unselected ones.
@@ -79,6 +102,8 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 			switch {
 			case running != nil:
 				running.SetResource(&s.Resource)
+			case st.paused[s.ID()] != nil:
+				st.leavePaused(s.ID())
 			case refused != nil:
 				if err := st.pause(ctx, s, refused); err != nil {
 					return err
@@ -111,12 +136,17 @@ func (st *streams) add(s *change.Stream) *reflector.Reflector {
 }
 
 func (st *streams) start(ctx context.Context, r *reflector.Reflector) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	st.stops[r.ID()] = stop{ctx, cancel, done}
 	st.wg.Go(func() {
+		defer close(done)
+		defer cancel()
 		err := st.rules.apply(ctx, r.ID())
 		if err == nil {
 			err = r.Run(ctx)
 		}
-		if err != nil && !errors.Is(err, context.Canceled) {
+		if err != nil && ctx.Err() == nil {
 			st.fail(err)
 		}
 	})

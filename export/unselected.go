@@ -29,8 +29,8 @@ func (st *streams) endUnselected(ctx context.Context, selection discovery.Select
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(st.unselected)) {
-		if st.slot.refusals.of(change.ResourceOf(id)) != nil {
-			continue // the sink would not accept the record of its end
+		if st.slot.refusals.of(change.ResourceOf(id)) != nil || st.paused[id] != nil {
+			continue // the sink would not accept the record of its end, or the user wants none
 		}
 		if selected[id] || st.running[id] != nil {
 			delete(st.unselected, id)

@@ -54,7 +54,7 @@ func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, _ 
 	switch {
 	case err != nil && state == reflector.StateRefused:
 		e.Metrics.Error(StageSink)
-	case err != nil:
+	case err != nil && state != reflector.StatePaused:
 		e.Metrics.Error(StageSource)
 	}
 	switch {

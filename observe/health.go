@@ -131,6 +131,7 @@ func (h *Health) StreamState(id change.StreamID, state reflector.State, err erro
 		s = &streamHealth{}
 		h.streams[id] = s
 	}
+	resumed := s.state == reflector.StatePaused && state != reflector.StatePaused
 	if s.state != state {
 		s.state, s.since = state, h.now()
 	}
@@ -140,7 +141,7 @@ func (h *Health) StreamState(id change.StreamID, state reflector.State, err erro
 	switch {
 	case err != nil:
 		s.err = h.update(s.err, err)
-	case isCurrent(state):
+	case isCurrent(state), resumed:
 		s.err = nil
 	}
 	s.settled = s.settled || isCurrent(state) || err != nil

@@ -65,6 +65,8 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"an epoch is raised above another", raiseEpoch},
 		{"a slot is new until it is known what the log has", newUntilKnown},
 		{"a slot is rebuilt page by page", rebuildSlot},
+		{"only the owner of a slot answers signals, until they have ended", signals},
+		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := open(t)

@@ -74,11 +74,15 @@ completed as (
   where c.cluster = $1 and c.slot = w.slot and c.second = w.second and not c.complete)
 delete from kubecdc.checkpoints c using keep k where c.cluster = $1 and c.slot = k.slot and c.second < k.second`
 
-// Prune drops the rows that are older than the age, but never the newest of a slot.
+// Prune drops the rows that are older than the age, but never the newest of a slot, and the signals that have ended before that.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.bound()
 	if err == nil {
 		_, err = s.db.Exec(ctx, prune, s.cluster.Load(), age)
+	}
+	if err == nil {
+		const signals = `delete from kubecdc.signals where cluster = $1 and answered < now() - $2::interval and not`
+		_, err = s.db.Exec(ctx, signals+isOpen, s.cluster.Load(), age)
 	}
 	return s.db.Fail("prune the history", err)
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // Prune drops the rows that are older than the age, but never the newest of a slot. It makes the oldest row that it keeps of each
-// slot complete.
+// slot complete. Signals that have ended before that are dropped too.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	err := s.inTx(ctx, func(t *transaction) error {
 		oldest, err := t.oldestToKeep(time.Now().Add(-age))
@@ -19,6 +19,10 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 			if err == nil {
 				err = t.prune(slot, second)
 			}
+		}
+		if err == nil {
+			const signals = `delete from signals where cluster = ? and answered < ? and not`
+			_, err = t.exec(signals+isOpen, t.cluster, time.Now().Add(-age).UnixMicro())
 		}
 		return err
 	})

@@ -1,6 +1,7 @@
 package batching
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -40,6 +41,7 @@ type Batch struct {
 	change.Batch                                     // the caller fills in Positions
 	Newest       map[change.StreamID]change.Position // newest position by stream
 	Bytes        int64
+	Durable      []func(context.Context) error // to be called when the batch is durable
 
 	items      int // items that occupy capacity; a position alone does not, as each stream has at most one
 	weight     int64
@@ -107,7 +109,7 @@ func (a *accumulator) due(now time.Time) (bool, time.Duration) {
 
 // positionOnly reports whether the item has a position and no record.
 func positionOnly(item *reflector.Item) bool {
-	return item.Change == nil && item.Control == nil && item.Raw == nil
+	return item.Change == nil && item.Control == nil && item.Raw == nil && item.Durable == nil
 }
 
 func (b *Batch) add(item *reflector.Item, weight int64) {
@@ -126,6 +128,9 @@ func (b *Batch) add(item *reflector.Item, weight int64) {
 	if item.Raw != nil {
 		b.Malformed = append(b.Malformed, *item.Raw)
 		b.Bytes += int64(len(item.Raw.Bytes))
+	}
+	if item.Durable != nil {
+		b.Durable = append(b.Durable, item.Durable)
 	}
 	switch {
 	case item.Position != nil:

@@ -18,6 +18,8 @@ type Item struct {
 	Time    time.Time
 	// Position replaces Version and Time where the stream ends, or goes on after its end.
 	Position *change.Position
+	// Durable is called once everything up to this item is durable; nil: nobody asks. Its error ends the session.
+	Durable func(context.Context) error
 }
 
 // Output takes what streams emit. Send blocks while the sink is behind; an error of Send ends the stream. After Send has
@@ -49,6 +51,7 @@ const (
 	StateWaiting     State = "waiting"     // backing off after an error
 	StateUnsupported State = "unsupported" // can't be exported: its API server gives no numeric resourceVersions
 	StateRefused     State = "refused"     // not read, since the sink refuses its records
+	StatePaused      State = "paused"      // not read, since a user has paused it
 	StateAbsent      State = "absent"      // the API server does not serve the resource
 )
 

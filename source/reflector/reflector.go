@@ -109,6 +109,9 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 // ID is the stream's id.
 func (r *Reflector) ID() change.StreamID { return r.stream.ID() }
 
+// Position is how far the stream was emitted. It may be called when Run has returned.
+func (r *Reflector) Position() change.ResourceVersion { return r.position }
+
 // Group is the API group of the stream's resource.
 func (r *Reflector) Group() string { return r.group }
 

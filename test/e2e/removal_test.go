@@ -98,7 +98,13 @@ func wantAllDeleted(t *testing.T, w *World, log *Log, want int) {
 // forgetStreams runs exporter forget.
 func forgetStreams(t *testing.T, env map[string]string, streams ...string) (code int, out string) {
 	t.Helper()
-	c := exec.Command(Binary(t), append([]string{"forget"}, streams...)...)
+	return command(t, env, append([]string{"forget"}, streams...)...)
+}
+
+// command runs a command of the exporter.
+func command(t testing.TB, env map[string]string, args ...string) (code int, out string) {
+	t.Helper()
+	c := exec.Command(Binary(t), args...)
 	c.Env = append(os.Environ(), "KUBECDC_LISTEN=off")
 	for k, v := range env {
 		c.Env = append(c.Env, k+"="+v)

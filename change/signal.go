@@ -1,0 +1,35 @@
+package change
+
+// SignalState is how far the exporter is with a signal.
+type SignalState string
+
+const (
+	SignalRequested  SignalState = "requested"   // no owner of the slot has begun
+	SignalStarted    SignalState = "started"     // the owner has begun
+	SignalInProgress SignalState = "in-progress" // it has come to a key
+	SignalPaused     SignalState = "paused"      // the stream stays paused until a signal resumes it
+	SignalAborted    SignalState = "aborted"
+	SignalCompleted  SignalState = "completed"
+	SignalFailed     SignalState = "failed"
+)
+
+// Ended reports whether nothing more is done about the signal.
+func (s SignalState) Ended() bool {
+	return s == SignalAborted || s == SignalCompleted || s == SignalFailed
+}
+
+// The kinds of signals.
+const (
+	SignalPause    = "pause"    // stop reading a stream, and keep its position
+	SignalResume   = "resume"   // go on with a paused stream
+	SignalForget   = "forget"   // drop a stream that has ended from the checkpoint
+	SignalSnapshot = "snapshot" // compare a collection with the log, or read all of it
+)
+
+// SignalRecord is what a control record says of a signal.
+type SignalRecord struct {
+	ID    int64       `json:"id"`
+	Kind  string      `json:"kind"`
+	State SignalState `json:"state"`
+	Done  int64       `json:"done,omitempty"` // objects
+}

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/export/ownership"
+	"kubecdc/internal/startup"
+	"kubecdc/internal/suggest"
+)
+
+// asking is a command that asks running exporters for something, by signals in the checkpoint store.
+type asking struct {
+	settings    *config.Config
+	cluster     *target
+	store       checkpoint.Store
+	leases      checkpoint.Leases
+	shared      bool // the store can be shared with an exporter that runs
+	out, report io.Writer
+}
+
+// openAsking opens the checkpoint of the cluster that the settings name.
+func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	a := &asking{settings: settings, cluster: newTarget(connection), out: c.OutOrStdout(), report: c.ErrOrStderr()}
+	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Progress: a.cluster.reach.progress}
+	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
+		a.store, err = boundStore(ctx, settings, a.cluster)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	path, err := settings.SQLitePath(a.cluster.Cluster)
+	if err == nil {
+		a.shared = path == ""
+		a.leases, err = openLeases(settings, a.cluster, a.store)
+	}
+	if err != nil {
+		a.store.Close()
+		return nil, err
+	}
+	return a, nil
+}
+
+func (a *asking) close() { a.store.Close() }
+
+// mustKnow returns an error for the first stream that the checkpoint does not have, or that has ended.
+func (a *asking) mustKnow(ctx context.Context, streams []string) error {
+	known, err := a.store.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	for _, stream := range streams {
+		i := slices.IndexFunc(known, func(p change.Position) bool { return string(p.Stream) == stream })
+		switch {
+		case i < 0:
+			var names []string
+			for _, p := range known {
+				names = append(names, string(p.Stream))
+			}
+			return &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", stream, suggest.DidYouMean(stream, names),
+				strings.Join(names, ", "))}
+		case known[i].Ended != "":
+			return &usageError{fmt.Sprintf("stream %q has ended, since it is not selected any more: select it again first", stream)}
+		}
+	}
+	return nil
+}
+
+// ask stores a signal for each stream and, if wait is set, waits until all of them are answered.
+func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait bool) error {
+	var ids []int64
+	for i := range requests {
+		id, err := a.store.AddSignal(ctx, requests[i])
+		if err != nil {
+			return err
+		}
+		requests[i].ID = id
+		ids = append(ids, id)
+		fmt.Fprintf(a.report, "signal %d: %s %s\n", id, requests[i].Kind, requests[i].Stream)
+	}
+	if !a.shared {
+		fmt.Fprintln(a.report, "no exporter holds the checkpoint file: the next one that starts does it")
+		return nil
+	}
+	if err := a.warnUnheld(ctx, requests); err != nil || !wait {
+		return err
+	}
+	return a.await(ctx, ids)
+}
+
+// warnUnheld says which signals have to wait for an exporter.
+func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) error {
+	slots, err := a.store.Slots(ctx, a.settings.Slots.Count)
+	if err != nil {
+		return err
+	}
+	owner := owner()
+	replicas, err := a.leases.Heartbeat(ctx, owner, 0)
+	if err = errors.Join(err, a.leases.Leave(ctx, owner)); err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if slot := ownership.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
+			fmt.Fprintf(a.report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does answers\n",
+				r.ID, slot, r.Stream)
+		}
+	}
+	return nil
+}
+
+// askInterval is how often a command looks for answers.
+const askInterval = 500 * time.Millisecond
+
+// await reports the progress of signals until all are answered. It returns an error if one was not done.
+func (a *asking) await(ctx context.Context, ids []int64) error {
+	told, failed := map[int64]string{}, error(nil)
+	for len(ids) > 0 {
+		all, err := a.store.Signals(ctx, false)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		for _, g := range all {
+			if !slices.Contains(ids, g.ID) {
+				continue
+			}
+			if text := progressOf(g); text != told[g.ID] {
+				told[g.ID] = text
+				fmt.Fprintf(a.report, "signal %d: %s %s: %s\n", g.ID, g.Kind, g.Stream, text)
+			}
+			if g.State.Ended() || g.State == change.SignalPaused {
+				ids = slices.DeleteFunc(ids, func(id int64) bool { return id == g.ID })
+				failed = errors.Join(failed, a.answered(g))
+			}
+		}
+		select {
+		case <-ctx.Done():
+			fmt.Fprintf(a.report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
+			return ctx.Err()
+		case <-time.After(askInterval):
+		}
+	}
+	return failed
+}
+
+// answered prints the answer to a signal, and returns an error if it was not done.
+func (a *asking) answered(g checkpoint.Signal) error {
+	if g.State == change.SignalFailed || g.State == change.SignalAborted {
+		return fmt.Errorf("signal %d: %s %s: %s", g.ID, g.Kind, g.Stream, progressOf(g))
+	}
+	fmt.Fprintf(a.out, "%s: %s\n", g.Stream, cmp.Or(g.Reason, string(g.State)))
+	return nil
+}
+
+// progressOf says in a few words how far a signal is.
+func progressOf(g checkpoint.Signal) string {
+	text := string(g.State)
+	if g.Abort && !g.State.Ended() {
+		text = "to be aborted"
+	}
+	if g.Done > 0 {
+		text += fmt.Sprintf(", %d of about %d objects", g.Done, max(g.Total, g.Done))
+	}
+	if g.LastKey != "" && !g.State.Ended() {
+		text += ", up to " + g.LastKey
+	}
+	if g.Reason != "" {
+		text += ": " + g.Reason
+	}
+	return text
+}

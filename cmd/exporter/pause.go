@@ -1,0 +1,72 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+const pauseHelp = `Pause streams: stop reading them, and keep their positions.
+
+A stream is one resource, or one resource in one namespace (pods, pods@shop). A
+paused stream stays paused over restarts, until "exporter resume". The control topic
+has a stream-paused record, and /readyz lists the stream.
+
+Resume soon: what happens meanwhile is read back afterwards, as after any stop, and
+the API server keeps its history for five minutes by default. After a longer pause
+only the difference is known.
+
+  exporter pause pods
+  exporter pause pods@shop deployments.apps --no-wait
+  exporter resume pods`
+
+const resumeHelp = `Resume streams that were paused.
+
+They go on from their positions, and what happened meanwhile follows. The control
+topic has a stream-resumed record.
+
+  exporter signals list      # shows what is paused
+  exporter resume pods`
+
+func newPause() *cobra.Command {
+	return newStreamSignal("pause", "Pause streams, over restarts too", pauseHelp, change.SignalPause)
+}
+
+func newResume() *cobra.Command {
+	return newStreamSignal("resume", "Resume streams that were paused", resumeHelp, change.SignalResume)
+}
+
+// newStreamSignal returns a command that sends a signal to each of some streams.
+func newStreamSignal(name, short, help, kind string) *cobra.Command {
+	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams})
+	noWait := addNoWait(c)
+	c.RunE = func(c *cobra.Command, streams []string) error {
+		a, err := openAsking(c.Context(), c)
+		if err != nil {
+			return err
+		}
+		defer a.close()
+		if err := a.mustKnow(c.Context(), streams); err != nil {
+			return err
+		}
+		var requests []checkpoint.Signal
+		for _, stream := range streams {
+			requests = append(requests, checkpoint.Signal{Kind: kind, Stream: change.StreamID(stream)})
+		}
+		return a.ask(c.Context(), requests, !*noWait)
+	}
+	return c
+}
+
+func needsStreams(c *cobra.Command, streams []string) error {
+	if len(streams) == 0 {
+		return &usageError{"no stream is named\nexporter " + c.Name() + " --help explains all"}
+	}
+	return nil
+}
+
+// addNoWait adds the flag --no-wait.
+func addNoWait(c *cobra.Command) *bool {
+	return c.Flags().Bool("no-wait", false, "Return at once: exporter signals list shows the answer.")
+}

@@ -1,0 +1,118 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/source/reflector"
+)
+
+// A user may pause a stream by a signal. The signal stays open, in the state paused, until another one resumes the stream: so the
+// next owner of the slot finds it there. A paused stream is not read, and keeps its position. What happens meanwhile is recovered
+// after that, as after any stop.
+
+// pausedError is what /readyz says of a paused stream.
+type pausedError struct{ signal checkpoint.Signal }
+
+func (e *pausedError) Error() string {
+	return "paused by " + by(e.signal) + ": exporter resume " + string(e.signal.Stream) + " resumes it"
+}
+
+// loadPaused finds the streams that are paused, before any stream is read.
+func (st *streams) loadPaused(ctx context.Context) error {
+	open, err := st.openSignals(ctx)
+	for _, g := range open {
+		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused[g.Stream] == nil {
+			st.paused[g.Stream] = &g
+			st.jobs[g.ID] = st.newJob(g)
+		}
+	}
+	return err
+}
+
+// leavePaused reports a paused stream that is selected.
+func (st *streams) leavePaused(id change.StreamID) {
+	st.slot.parts.Observer.StreamAdded(id)
+	st.slot.parts.Observer.StreamState(id, reflector.StatePaused, "", &pausedError{*st.paused[id]})
+}
+
+// pauseBySignal stops reading a stream.
+func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
+	if other := st.paused[g.Stream]; other != nil {
+		return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "paused already, by " + by(*other)})
+	}
+	err = st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted})
+	if errors.Is(err, checkpoint.ErrSignalEnded) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	position, err := st.stop(ctx, g.Stream)
+	if err != nil {
+		return false, err
+	}
+	st.paused[g.Stream] = &g
+	delete(st.refused, g.Stream)
+	st.leavePaused(g.Stream)
+	st.slot.logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
+	return true, st.sendPaused(ctx, change.ControlStreamPaused, position, g,
+		st.answerDurable(g.ID, checkpoint.SignalAnswer{State: change.SignalPaused}))
+}
+
+// stop stops reading a stream, and returns its position.
+func (st *streams) stop(ctx context.Context, id change.StreamID) (change.ResourceVersion, error) {
+	running := st.running[id]
+	if running == nil {
+		p, _, err := st.reads.Position(ctx, id)
+		return p.ResourceVersion, err
+	}
+	st.stops[id].cancel()
+	<-st.stops[id].done
+	delete(st.running, id)
+	delete(st.stops, id)
+	return running.Position(), nil
+}
+
+// resumeBySignal goes on with a paused stream. It waits until the pause is durable: what was read before must be in the
+// checkpoint when the stream reads its position there.
+func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
+	pause := st.paused[g.Stream]
+	if pause == nil {
+		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not paused"})
+	}
+	if pause.State != change.SignalPaused {
+		return false, nil
+	}
+	return true, st.resume(ctx, *pause, &g)
+}
+
+// resume goes on with a paused stream. asked is the signal that asks for it; nil: the pause is aborted.
+func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *checkpoint.Signal) error {
+	p, _, err := st.reads.Position(ctx, pause.Stream)
+	if err != nil {
+		return err
+	}
+	durable, cause := st.answerDurable(pause.ID, checkpoint.SignalAnswer{State: change.SignalAborted}), pause
+	if asked != nil {
+		ended := checkpoint.SignalAnswer{State: change.SignalCompleted}
+		first, then := st.answerDurable(pause.ID, ended), st.answerDurable(asked.ID, ended)
+		cause = *asked
+		durable = func(ctx context.Context) error { return errors.Join(first(ctx), then(ctx)) }
+	}
+	delete(st.paused, pause.Stream)
+	st.slot.logger.Info("a paused stream resumes", "stream", pause.Stream, "signal", cause.ID, "position", p.ResourceVersion)
+	if err := st.sendPaused(ctx, change.ControlStreamResumed, p.ResourceVersion, cause, durable); err != nil || st.newest == nil {
+		return err
+	}
+	return st.apply(ctx, *st.newest)
+}
+
+func (st *streams) sendPaused(ctx context.Context, kind string, position change.ResourceVersion, g checkpoint.Signal,
+	durable func(context.Context) error) error {
+	return st.queue.Send(ctx, reflector.Item{Stream: g.Stream, Time: time.Now(), Durable: durable, Control: &change.Control{
+		Type: kind, Stream: g.Stream, ResourceVersion: position, Cause: by(g)}})
+}

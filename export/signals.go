@@ -1,0 +1,222 @@
+package export
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
+	"kubecdc/source/reflector"
+)
+
+// Signals are rows of the checkpoint store, which the command line writes (checkpoint.Signals). The session that owns the slot of
+// a signal's stream looks for open ones, does what they ask, and answers in the store and by control records. An answer about
+// records is given once these are durable. So what a crash interrupts, the next owner finds open, and goes on with it.
+
+// signalInterval is how often a session looks for signals.
+const signalInterval = 2 * time.Second
+
+// signalKind does what one kind of signals asks for.
+type signalKind struct {
+	// now does it at once, in the goroutine of streams.run. It reports false if the signal has to wait.
+	now func(st *streams, ctx context.Context, g checkpoint.Signal) (begun bool, err error)
+	// work does it beside the stream that is read, in a goroutine of its own, until the context ends. What it returns is the
+	// answer to a signal that is completed. An error fails the signal, unless the context has ended: it is then open still.
+	work func(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error)
+}
+
+// signalKinds are the kinds of signals that are known.
+var signalKinds = map[string]signalKind{
+	change.SignalPause:  {now: (*streams).pauseBySignal},
+	change.SignalResume: {now: (*streams).resumeBySignal},
+}
+
+// signalJob is a signal that this session works on.
+type signalJob struct {
+	checkpoint.Signal
+	streams *streams
+	stream  *reflector.Reflector // that work is done beside; nil: the signal is of a kind that is done at once
+	cancel  context.CancelCauseFunc
+	done    chan struct{} // is closed when the work has ended
+	open    bool          // once done is closed: the work was interrupted, and begins again when the stream is read again
+}
+
+// errAborted ends the context of work that the user aborts.
+var errAborted = errors.New("aborted")
+
+// followSignals looks for open signals, begins those that are new, and aborts those that the user gave up.
+func (st *streams) followSignals(ctx context.Context) error {
+	open, err := st.openSignals(ctx)
+	if err != nil {
+		st.slot.logger.Debug("failed to look for signals; trying again", "in", signalInterval, "error", err)
+		return nil
+	}
+	jobs := map[int64]*signalJob{}
+	for _, g := range open {
+		if paused := st.paused[g.Stream]; paused != nil && paused.ID == g.ID {
+			paused.State = g.State
+		}
+		j := st.jobs[g.ID]
+		if j != nil && !j.interrupted() {
+			jobs[g.ID] = j
+			if err := st.abortIfAsked(ctx, j, g); err != nil {
+				return err
+			}
+			continue
+		}
+		if j, err = st.begin(ctx, g); err != nil {
+			return err
+		}
+		if j != nil {
+			jobs[g.ID], st.jobs[g.ID] = j, j
+		}
+	}
+	st.jobs = jobs // signals that are not open any more are dropped
+	return nil
+}
+
+// openSignals returns the open signals of this slot's streams.
+func (st *streams) openSignals(ctx context.Context) (mine []checkpoint.Signal, err error) {
+	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(st.slot.config))
+	defer cancel()
+	all, err := st.slot.parts.Store.Signals(ctx, true)
+	for _, g := range all {
+		if st.slot.owns(g.Stream) {
+			mine = append(mine, g)
+		}
+	}
+	return mine, dependency.Tag(dependency.Checkpoint, err)
+}
+
+// newJob returns a job for a signal that is not worked on yet.
+func (st *streams) newJob(g checkpoint.Signal) *signalJob {
+	return &signalJob{Signal: g, streams: st, cancel: func(error) {}, done: make(chan struct{})}
+}
+
+// ended reports whether the work has ended.
+func (j *signalJob) ended() bool {
+	select {
+	case <-j.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (j *signalJob) interrupted() bool { return j.ended() && j.open }
+
+// begin begins a signal; it returns nil if the signal has to wait, or has ended.
+func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, error) {
+	j := st.newJob(g)
+	kind, known := signalKinds[g.Kind]
+	switch {
+	case !known:
+		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of this kind: " + g.Kind})
+	case g.Abort && kind.work != nil:
+		return j, j.end(ctx, change.SignalAborted, g.SignalAnswer)
+	case kind.now != nil:
+		begun, err := kind.now(st, ctx, g)
+		if !begun {
+			j = nil
+		}
+		return j, err
+	case st.paused[g.Stream] != nil || st.refused[g.Stream] != (change.Resource{}) || st.newest == nil || st.working(g.Stream):
+		return nil, nil
+	}
+	if j.stream = st.running[g.Stream]; j.stream == nil {
+		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not read: it is not selected"})
+	}
+	err := j.answer(ctx, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done, Total: g.Total})
+	if errors.Is(err, checkpoint.ErrSignalEnded) {
+		return nil, nil
+	}
+	if err == nil {
+		j.run(ctx, kind)
+	}
+	return j, err
+}
+
+// working reports whether the session works on another signal of the stream: they are done one after another.
+func (st *streams) working(stream change.StreamID) bool {
+	for _, j := range st.jobs {
+		if j.Stream == stream && j.stream != nil && !j.ended() {
+			return true
+		}
+	}
+	return false
+}
+
+// run runs the work, until the stream stops.
+func (j *signalJob) run(session context.Context, kind signalKind) {
+	ctx, cancel := context.WithCancelCause(j.streams.stops[j.Stream].ctx)
+	j.cancel = cancel
+	j.streams.wg.Go(func() {
+		defer close(j.done)
+		defer cancel(nil)
+		a, err := kind.work(ctx, j)
+		state := change.SignalCompleted
+		switch {
+		case errors.Is(context.Cause(ctx), errAborted):
+			state, a.Reason = change.SignalAborted, ""
+		case ctx.Err() != nil:
+			j.open = true
+			return
+		case err != nil:
+			state, a.Reason = change.SignalFailed, err.Error()
+		}
+		if err := j.end(session, state, a); err != nil && session.Err() == nil {
+			j.streams.fail(err)
+		}
+	})
+}
+
+func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.Signal) error {
+	switch {
+	case !g.Abort:
+		return nil
+	case g.Kind == change.SignalPause && st.paused[g.Stream] != nil && g.State == change.SignalPaused:
+		return st.resume(ctx, g, nil)
+	}
+	j.cancel(errAborted)
+	return nil
+}
+
+// answer notes in the store how far the signal is.
+func (j *signalJob) answer(ctx context.Context, a checkpoint.SignalAnswer) error {
+	return j.streams.answer(ctx, j.ID, a)
+}
+
+func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
+	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.rules.epoch, id, a)
+	return dependency.Tag(dependency.Checkpoint, err)
+}
+
+// answerDurable returns what an item calls once it is durable, to answer a signal. A signal that has ended needs no answer.
+func (st *streams) answerDurable(id int64, a checkpoint.SignalAnswer) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if err := st.answer(ctx, id, a); !errors.Is(err, checkpoint.ErrSignalEnded) {
+			return err
+		}
+		return nil
+	}
+}
+
+// end writes the control record of the signal's end, and answers once it is durable.
+func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpoint.SignalAnswer) error {
+	a.State = state
+	j.streams.slot.logger.Info("a signal has ended", "signal", j.ID, "kind", j.Kind, "stream", j.Stream, "state", state,
+		"reason", a.Reason)
+	return j.send(ctx, state, a.Reason, a.Done, j.streams.answerDurable(j.ID, a))
+}
+
+// send writes a control record of the signal.
+func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
+	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: durable, Control: &change.Control{
+		Type: change.ControlSignal, Stream: j.Stream, Cause: cause, Signal: &change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}}})
+}
+
+// by names a signal, for people.
+func by(g checkpoint.Signal) string { return fmt.Sprintf("signal %d", g.ID) }
