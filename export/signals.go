@@ -32,6 +32,7 @@ type signalKind struct {
 var signalKinds = map[string]signalKind{
 	change.SignalPause:  {now: (*streams).pauseBySignal},
 	change.SignalResume: {now: (*streams).resumeBySignal},
+	change.SignalRepair: {work: repairBySignal},
 }
 
 // signalJob is a signal that this session works on.

@@ -103,10 +103,15 @@ type snapshot struct {
 	client   *apiclient.Client
 }
 
+// settled reports whether the known objects are those of the stream's position.
+func (p *prover) settled() bool {
+	w, watches := p.state.(*watching)
+	return watches && w.catchUp == nil && p.heldBack == ""
+}
+
 // snapshot returns the stream as it is; false if the known objects are not those of one position.
 func (p *prover) snapshot() (snapshot, bool) {
-	w, watches := p.state.(*watching)
-	if !watches || w.catchUp != nil || p.heldBack != "" {
+	if !p.settled() {
 		return snapshot{}, false
 	}
 	return snapshot{p.position, p.known.Digest(), p.guesses, p.stream, p.client}, true
