@@ -222,6 +222,9 @@ func (v *verification) run(ctx context.Context, out io.Writer, format string, re
 	if n := differing(all); n > 0 {
 		return fmt.Errorf("%d objects differ", n)
 	}
+	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.Problem != "" }); i >= 0 {
+		return fmt.Errorf("the %s of %s was not compared: %s", all[i].In, all[i].Stream, all[i].Problem)
+	}
 	return nil
 }
 
