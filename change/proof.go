@@ -52,6 +52,14 @@ func (d *Differing) Count() int {
 	return d.Objects
 }
 
+// Some returns the keys of some of the objects.
+func (d *Differing) Some() []string {
+	if d == nil {
+		return nil
+	}
+	return d.Keys
+}
+
 // Differences returns how many objects differ.
 func (p *Proof) Differences() int { return p.Missing.Count() + p.Stale.Count() + p.Extra.Count() }
 

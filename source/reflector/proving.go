@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -55,9 +56,7 @@ func (r *Reflector) startProving(ctx context.Context) (stop func()) {
 
 // prove makes one proof and returns when the next one is due.
 func (p *prover) prove(ctx context.Context) (wait time.Duration) {
-	done, err := p.options.Lists.acquire(ctx)
-	defer done()
-	if err != nil || !p.take(ctx) {
+	if !p.take(ctx) {
 		return 0
 	}
 	at, ok := p.snapshot()
@@ -66,7 +65,7 @@ func (p *prover) prove(ctx context.Context) (wait time.Duration) {
 		return min(p.options.Proofs, time.Second)
 	}
 	started := time.Now()
-	err = p.compare(ctx, at)
+	err := p.compare(ctx, at)
 	took := time.Since(started)
 	if err != nil && ctx.Err() == nil {
 		p.log.Info("a proof can't be made now; it is tried again", "error", err)
@@ -135,7 +134,11 @@ func (p *prover) compare(ctx context.Context, at snapshot) error {
 	case aggregated:
 		return p.notSupported(ctx, at, "it may be served by an aggregated API server, of whose exact reads nothing is known")
 	}
-	err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) })
+	done, err := p.options.Lists.acquire(ctx)
+	if err == nil {
+		err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) })
+		done()
+	}
 	if errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) {
 		return p.notSupported(ctx, at, apiclient.Reason(err))
 	}
@@ -210,7 +213,7 @@ func (p *prover) report(ctx context.Context, at snapshot, proof *change.Proof) e
 	switch proof.Result {
 	case change.ProofDifferent:
 		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),
-			"missing", proof.Missing, "stale", proof.Stale, "extra", proof.Extra)
+			"keys", slices.Concat(proof.Missing.Some(), proof.Stale.Some(), proof.Extra.Some()))
 	case change.ProofUnsupported:
 		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
 	}

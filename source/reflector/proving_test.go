@@ -2,6 +2,8 @@ package reflector_test
 
 import (
 	"encoding/json"
+	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -120,8 +122,12 @@ func TestAServerThatIgnoresExactCantBeProven(t *testing.T) {
 }
 
 // While objects change as fast as they can, every proof is made, none finds a difference, and each is what folding the log up to
-// its resourceVersion gives.
+// its resourceVersion gives. KUBECDC_TEST_PROOFS is how many proofs are made.
 func TestProofsWhileObjectsChange(t *testing.T) {
+	enough := 20
+	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_PROOFS")); err == nil {
+		enough = n
+	}
 	k, ns := servers.Kube(t), servers.Namespace(t)
 	w := newWriter(t, k.Config, 21, []string{ns})
 	w.names = 60
@@ -129,33 +135,40 @@ func TestProofsWhileObjectsChange(t *testing.T) {
 	options.Proofs, options.PageSize = 20*time.Millisecond, 20
 	startStream(t, k.Config, change.NewStream(configMaps, ns, "", ""), options, l, &quietObserver{})
 	l.awaitStarted(t)
-	const enough = 20
-	for n := 0; n < enough; {
+	for made := 0; made < enough; {
 		w.run(10)
-		_, controls := l.snapshot()
-		n = len(proofs(controls))
+		l.mu.Lock()
+		made = len(proofs(l.controls))
+		l.mu.Unlock()
 	}
 	changes, controls := l.snapshot()
+	folded := folding{last: map[string]change.Change{}}
 	for _, c := range proofs(controls) {
-		if got := fold(changes, c.ResourceVersion); c.Proof.Result != change.ProofEqual || got.String() != c.Proof.Digest || got.Objects != c.Proof.Objects {
-			t.Errorf("at %s the proof is %+v, the log's digest %s of %d objects", c.ResourceVersion, *c.Proof, got, got.Objects)
+		for len(changes) > 0 && changes[0].ResourceVersion.Compare(c.ResourceVersion) <= 0 {
+			folded.add(changes[0])
+			changes = changes[1:]
+		}
+		if c.Proof.Result != change.ProofEqual || folded.digest.String() != c.Proof.Digest || folded.digest.Objects != c.Proof.Objects {
+			t.Fatalf("at %s the proof is %+v, the log's digest %s of %d objects", c.ResourceVersion, *c.Proof, folded.digest, folded.digest.Objects)
 		}
 	}
 }
 
-func fold(changes []change.Change, at change.ResourceVersion) (d change.Digest) {
-	last := map[string]change.Change{}
-	for _, c := range changes {
-		if c.ResourceVersion.Compare(at) <= 0 {
-			last[c.Key()] = c
-		}
+// folding is the last state of each object, with its digest.
+type folding struct {
+	last   map[string]change.Change
+	digest change.Digest
+}
+
+func (f *folding) add(c change.Change) {
+	if old, found := f.last[c.Key()]; found {
+		f.digest.Remove(c.Key(), old.UID, old.ResourceVersion)
+		delete(f.last, c.Key())
 	}
-	for key, c := range last {
-		if c.Op != change.Delete {
-			d.Add(key, c.UID, c.ResourceVersion)
-		}
+	if c.Op != change.Delete {
+		f.digest.Add(c.Key(), c.UID, c.ResourceVersion)
+		f.last[c.Key()] = c
 	}
-	return d
 }
 
 // What the inventory has wrongly is found by the next proof, under a selector, of Events too, which have no bookmarks.
