@@ -76,11 +76,11 @@ type Live func(ctx context.Context, s *change.Stream, at change.ResourceVersion,
 // Stream compares a copy of a stream with the API server. A copy that only has its present state may run ahead of the API server's,
 // so what differs is looked at a second time, at a later position, and only what differs twice is reported.
 func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Result, error) {
-	first, err := once(ctx, live, copied, s)
+	first, err := whole(ctx, live, copied, s)
 	if err != nil || len(first.Differences) == 0 {
 		return first, err
 	}
-	again, err := once(ctx, live, copied, s)
+	again, err := whole(ctx, live, copied, s)
 	if err != nil {
 		return again, err
 	}
@@ -89,6 +89,18 @@ func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Res
 		return !before
 	})
 	return again, nil
+}
+
+// listTries is how often a list begins again that expires between two pages.
+const listTries = 3
+
+func whole(ctx context.Context, live Live, copied Copy, s *change.Stream) (r *Result, err error) {
+	for range listTries {
+		if r, err = once(ctx, live, copied, s); !errors.Is(err, discovery.ErrCompacted) {
+			break
+		}
+	}
+	return r, err
 }
 
 func byKey(a, b Difference) int { return strings.Compare(a.Key, b.Key) }
