@@ -28,7 +28,7 @@ import (
 // proof during which one of them was emitted is dropped.
 type prover struct {
 	*Reflector
-	unsupported string        // the cause that was emitted
+	unsupported bool          // it was emitted that no proof can be made
 	failed      *change.Proof // the last proof, if objects differed
 	fingerprint change.Digest // of the objects that differed then
 }
@@ -200,11 +200,11 @@ func (p *prover) details(ctx context.Context, at snapshot) (*change.Proof, error
 
 // notSupported reports once that no proof can be made.
 func (p *prover) notSupported(ctx context.Context, at snapshot, cause string) error {
-	if cause == p.unsupported || !p.take(ctx) {
+	if p.unsupported || !p.take(ctx) {
 		return nil
 	}
 	defer p.turn.Unlock()
-	p.unsupported = cause
+	p.unsupported = true
 	return p.report(ctx, at, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
 }
 

@@ -113,7 +113,8 @@ func TestAProofThatCantBeMadeIsMadeLater(t *testing.T) {
 func TestAServerThatIgnoresExactCantBeProven(t *testing.T) {
 	l := resumed("10", "a a 5")
 	newer := step{want: provedAt("10").want, body: listed("11", "", "a a 11")}
-	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true}, newer, newer)
+	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true}, newer,
+		step{want: newer.want, body: listed("12", "", "a a 12")})
 	play(t, l, proving(), steps, func(t *testing.T, s *script) {
 		if all := proofs(l.controls); len(all) != 1 || all[0].Proof.Result != change.ProofUnsupported {
 			t.Errorf("proofs %+v, want one that says unsupported", all)
