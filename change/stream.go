@@ -21,6 +21,9 @@ func (r Resource) ID() string {
 
 // ResourceOf returns the resource of a stream id. Version, kind and scope are not part of the id and stay empty.
 func ResourceOf(stream StreamID) Resource {
+	if of, ok := strings.CutPrefix(string(stream), snapshotPrefix); ok {
+		return snapshotResource(ResourceOf(StreamID(of)))
+	}
 	collection, _, _ := strings.Cut(string(stream), "?")
 	name, _, _ := strings.Cut(collection, "@")
 	plural, group, _ := strings.Cut(name, ".")
@@ -65,6 +68,9 @@ func (s *Stream) As(r Resource) *Stream {
 
 // ParseStream returns the stream of an id, with the resource of ResourceOf.
 func ParseStream(id StreamID) *Stream {
+	if of, ok := strings.CutPrefix(string(id), snapshotPrefix); ok {
+		return SnapshotOf(ParseStream(StreamID(of)))
+	}
 	collection, selectors, _ := strings.Cut(string(id), "?")
 	_, namespace, _ := strings.Cut(collection, "@")
 	labels := ""
@@ -80,6 +86,20 @@ func StreamFromID(id StreamID) *Stream {
 }
 
 func (s *Stream) ID() StreamID { return s.id }
+
+// snapshotPrefix begins the ids of streams that SnapshotOf returns. No resource has a slash in its name.
+const snapshotPrefix = "snapshot/"
+
+// SnapshotOf returns a stream for reading all objects of another one again, on demand. Its records are as those of the other
+// stream, in the topic PREFIX.snapshot.RESOURCE. It has neither a position nor an inventory.
+func SnapshotOf(s *Stream) *Stream {
+	return &Stream{Resource: snapshotResource(s.Resource), id: snapshotPrefix + s.id, fields: s.fields}
+}
+
+func snapshotResource(of Resource) Resource { return Resource{Plural: "snapshot", Group: of.ID()} }
+
+// IsSnapshot reports whether the stream is one that SnapshotOf returns.
+func (id StreamID) IsSnapshot() bool { return strings.HasPrefix(string(id), snapshotPrefix) }
 
 func (s *Stream) makeID() StreamID {
 	var b strings.Builder

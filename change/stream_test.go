@@ -9,6 +9,9 @@ func TestAStreamsIDIsTakenApart(t *testing.T) {
 				for _, fields := range []string{"", "status.phase=Running,metadata.name!=labels"} {
 					s := NewStream(r, namespace, labels, fields)
 					got := ParseStream(s.ID())
+					if again := ParseStream(SnapshotOf(s).ID()); again.ID() != SnapshotOf(s).ID() || again.Resource != (Resource{Group: r.ID(), Plural: "snapshot"}) {
+						t.Errorf("%s is taken for %+v", SnapshotOf(s).ID(), again)
+					}
 					if got.Resource != r || got.Namespace != namespace || got.LabelSelector != labels || got.FieldSelector != fields || got.ID() != s.ID() {
 						t.Errorf("%s is taken for %+v", s.ID(), got)
 					}

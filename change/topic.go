@@ -3,6 +3,7 @@ package change
 import (
 	"fmt"
 	"hash/fnv"
+	"strings"
 )
 
 // maxTopic is the maximum length of a topic name in Kafka (org.apache.kafka.common.internals.Topic).
@@ -13,6 +14,9 @@ func Topic(prefix string, r Resource) string { return legalTopic(prefix + "." + 
 
 // TopicOf is the topic of a stream.
 func TopicOf(prefix string, stream StreamID) string { return Topic(prefix, ResourceOf(stream)) }
+
+// IsSnapshotTopic reports whether a topic has snapshots on demand (SnapshotOf).
+func IsSnapshotTopic(prefix, topic string) bool { return strings.HasPrefix(topic, prefix+".snapshot.") }
 
 // ControlTopic is the topic of the control records.
 func ControlTopic(prefix string) string { return legalTopic(prefix + ".control") }

@@ -27,13 +27,14 @@ import (
 
 // Config says what to export, and the limits.
 type Config struct {
-	Cluster       string
-	Resources     []discovery.Pattern
-	Content       Content
-	Namespaces    []string // none: all
-	LabelSelector string
-	FieldSelector string
-	Before        bool // write before-images, and store bodies in the inventory
+	Cluster        string
+	Resources      []discovery.Pattern
+	Content        Content
+	Namespaces     []string // none: all
+	LabelSelector  string
+	FieldSelector  string
+	SnapshotTopics bool // the sink has topics that snapshots on demand can be written to
+	Before         bool // write before-images, and store bodies in the inventory
 
 	Slots          int
 	Owner          string // name of this process in the leases

@@ -3,11 +3,11 @@ package export
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 )
 
@@ -18,7 +18,7 @@ func EndedStreams(ctx context.Context, store checkpoint.Reader) ([]change.Positi
 }
 
 // Forget deletes a stream that has ended from the checkpoint; for any other it returns *checkpoint.NotEndedError. Meanwhile it
-// owns the stream's slot, so that no exporter can be working on it.
+// owns the stream's slot, so that no exporter can be working on it; *checkpoint.HeldError if one is.
 func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
@@ -33,12 +33,31 @@ func Forget(ctx context.Context, config Config, store checkpoint.Store, leases c
 	}
 	slot := ownership.SlotOf(stream, slots)
 	state, err := leases.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
-	var held *checkpoint.HeldError
-	if errors.As(err, &held) {
-		return fmt.Errorf("stream %s belongs to a slot that a running exporter owns: stop all exporters first: %w", stream, err)
-	}
 	if err != nil {
 		return err
 	}
 	return errors.Join(store.Forget(ctx, slot, state.Epoch, stream), leases.Release(ctx, slot, state.Epoch))
+}
+
+// forgetBySignal does what Forget does, in the session that owns the slot.
+func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
+	if st.newest == nil {
+		return false, nil
+	}
+	if st.running[g.Stream] == nil {
+		if err = st.reads.follow(true); err == nil {
+			err = st.slot.parts.Store.Forget(ctx, st.slot.number, st.rules.epoch, g.Stream)
+		}
+	} else {
+		err = &checkpoint.NotEndedError{Stream: g.Stream}
+	}
+	var not *checkpoint.NotEndedError
+	switch {
+	case errors.As(err, &not):
+		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: err.Error()})
+	case err != nil:
+		return false, dependency.Tag(dependency.Checkpoint, err)
+	}
+	delete(st.unselected, g.Stream)
+	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
 }

@@ -49,7 +49,7 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
 	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
 	mine := func(stream change.StreamID) bool {
-		return s.owns(stream) && (loss.Gone == nil || !loss.Gone(change.ResourceOf(stream)))
+		return s.owns(stream) && !stream.IsSnapshot() && (loss.Gone == nil || !loss.Gone(change.ResourceOf(stream)))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
 		Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)

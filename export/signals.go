@@ -30,9 +30,11 @@ type signalKind struct {
 
 // signalKinds are the kinds of signals that are known.
 var signalKinds = map[string]signalKind{
-	change.SignalPause:  {now: (*streams).pauseBySignal},
-	change.SignalResume: {now: (*streams).resumeBySignal},
-	change.SignalRepair: {work: repairBySignal},
+	change.SignalPause:    {now: (*streams).pauseBySignal},
+	change.SignalForget:   {now: (*streams).forgetBySignal},
+	change.SignalResume:   {now: (*streams).resumeBySignal},
+	change.SignalSnapshot: {work: snapshotBySignal},
+	change.SignalRepair:   {work: repairBySignal},
 }
 
 // signalJob is a signal that this session works on.
@@ -41,8 +43,9 @@ type signalJob struct {
 	streams *streams
 	stream  *reflector.Reflector // that work is done beside; nil: the signal is of a kind that is done at once
 	cancel  context.CancelCauseFunc
-	done    chan struct{} // is closed when the work has ended
-	open    bool          // once done is closed: the work was interrupted, and begins again when the stream is read again
+	version change.ResourceVersion // for the control records; empty: none
+	done    chan struct{}          // is closed when the work has ended
+	open    bool                   // once done is closed: the work was interrupted, and begins again when the stream is read again
 }
 
 // errAborted ends the context of work that the user aborts.
@@ -216,7 +219,7 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 // send writes a control record of the signal.
 func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
 	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: durable, Control: &change.Control{
-		Type: change.ControlSignal, Stream: j.Stream, Cause: cause, Signal: &change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}}})
+		Type: change.ControlSignal, Stream: j.Stream, ResourceVersion: j.version, Cause: cause, Signal: &change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}}})
 }
 
 // by names a signal, for people.

@@ -36,13 +36,14 @@ func (t *touched) read(batch *change.Batch) {
 	}
 }
 
-// states returns what the batch does to the inventory, by stream: the last state of each object. Bodies are packed.
+// states returns what the batch does to the inventory, by stream: the last state of each object. Bodies are packed. Snapshots on
+// demand have no inventory.
 func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCommit {
 	var all []checkpoint.StreamCommit
 	at := map[change.StreamID]int{}
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], t.ids[i]
-		if t.last[id] != i {
+		if t.last[id] != i || id.stream.IsSnapshot() {
 			continue
 		}
 		n, ok := at[id.stream]

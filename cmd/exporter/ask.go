@@ -75,7 +75,7 @@ func (a *asking) mustKnow(ctx context.Context, streams []string) error {
 				names = append(names, string(p.Stream))
 			}
 			return &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", stream, suggest.DidYouMean(stream, names),
-				strings.Join(names, ", "))}
+				cmp.Or(strings.Join(names, ", "), "none yet"))}
 		case known[i].Ended != "":
 			return &usageError{fmt.Sprintf("stream %q has ended, since it is not selected any more: select it again first", stream)}
 		}
@@ -99,22 +99,25 @@ func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait boo
 		fmt.Fprintln(a.report, "no exporter holds the checkpoint file: the next one that starts does it")
 		return nil
 	}
-	if err := a.warnUnheld(ctx, requests); err != nil || !wait {
-		return err
+	a.warnUnheld(ctx, requests)
+	if !wait {
+		return nil
 	}
 	return a.await(ctx, ids)
 }
 
 // warnUnheld says which signals have to wait for an exporter.
-func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) error {
+func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
 	slots, err := a.store.Slots(ctx, a.settings.Slots.Count)
-	if err != nil {
-		return err
+	var replicas checkpoint.Replicas
+	if err == nil {
+		owner := owner()
+		replicas, err = a.leases.Heartbeat(ctx, owner, 0)
+		err = errors.Join(err, a.leases.Leave(ctx, owner))
 	}
-	owner := owner()
-	replicas, err := a.leases.Heartbeat(ctx, owner, 0)
-	if err = errors.Join(err, a.leases.Leave(ctx, owner)); err != nil {
-		return err
+	if err != nil {
+		fmt.Fprintf(a.report, "can't tell whether an exporter holds the streams' slots: %v\n", err)
+		return
 	}
 	for _, r := range requests {
 		if slot := ownership.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
@@ -122,7 +125,6 @@ func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) e
 				r.ID, slot, r.Stream)
 		}
 	}
-	return nil
 }
 
 // askInterval is how often a command looks for answers.

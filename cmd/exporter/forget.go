@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/internal/startup"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -30,57 +28,52 @@ Forget drops that from the checkpoint. The log is left as it is. If the stream i
 selected again later, it begins with a snapshot, as a new one does, and objects
 deleted meanwhile get no delete record.
 
-Without arguments it lists the streams that have ended. Stop all exporters first:
-a stream whose slot is held is refused.
+Without arguments it lists the streams that have ended. If an exporter runs, it is
+asked to forget them; with a checkpoint in an SQLite file, stop it first.
 
   exporter forget                    # list the streams that have ended
   exporter forget pods@shop nodes    # forget two of them`
 
 func newForget() *cobra.Command {
-	return withSettings(&cobra.Command{
-		Use:   "forget [STREAM...] [flags]",
-		Short: "Forget streams that are not selected any more",
-		Long:  forgetHelp,
-		RunE:  func(c *cobra.Command, streams []string) error { return forget(c.Context(), c, streams) },
-	})
-}
-
-func forget(ctx context.Context, c *cobra.Command, streams []string) error {
-	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
-	if err != nil {
-		return err
-	}
-	cluster := newTarget(connection)
-	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Progress: cluster.reach.progress}
-	var store checkpoint.Store
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		store, err = boundStore(ctx, settings, cluster)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	if len(streams) == 0 {
-		return listEnded(ctx, store, c.OutOrStdout())
-	}
-	leases, err := openLeases(settings, cluster, store)
-	if err != nil {
-		return err
-	}
-	owner := export.Config{Slots: settings.Slots.Count, Owner: owner(), LeaseDuration: settings.Slots.LeaseDuration}
-	for _, stream := range streams {
-		var not *checkpoint.NotEndedError
-		err := export.Forget(ctx, owner, store, leases, change.StreamID(stream))
-		if errors.As(err, &not) {
-			return &usageError{err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them"}
-		}
+	c := withSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more", Long: forgetHelp})
+	noWait := addNoWait(c)
+	c.RunE = func(c *cobra.Command, streams []string) error {
+		a, err := openAsking(c.Context(), c)
 		if err != nil {
 			return err
 		}
-		fmt.Fprintln(c.OutOrStdout(), "forgotten: "+stream)
+		defer a.close()
+		if len(streams) == 0 {
+			return listEnded(c.Context(), a.store, a.out)
+		}
+		return a.forget(c.Context(), streams, !*noWait)
 	}
-	return nil
+	return c
+}
+
+// forget forgets streams. It asks the exporters to do that which hold their slots.
+func (a *asking) forget(ctx context.Context, streams []string, wait bool) error {
+	owner := export.Config{Slots: a.settings.Slots.Count, Owner: owner(), LeaseDuration: a.settings.Slots.LeaseDuration}
+	var requests []checkpoint.Signal
+	for _, stream := range streams {
+		var not *checkpoint.NotEndedError
+		var held *checkpoint.HeldError
+		err := export.Forget(ctx, owner, a.store, a.leases, change.StreamID(stream))
+		switch {
+		case errors.As(err, &not):
+			return &usageError{err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them"}
+		case errors.As(err, &held):
+			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: change.StreamID(stream)})
+		case err != nil:
+			return err
+		default:
+			fmt.Fprintln(a.out, stream+": forgotten")
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	return a.ask(ctx, requests, wait)
 }
 
 // boundStore opens the checkpoint of the cluster.

@@ -18,5 +18,8 @@ const (
 	Rebuilt        = "rebuilt"         // all pages are written, and the rebuild is about to end
 )
 
-// All lists the steps. The chaos test kills the process at each of them.
+// SnapshotPage is passed by snapshots on demand alone, and so is not in All: the changes of a page were sent to the queue.
+const SnapshotPage = "snapshot-page"
+
+// All lists the steps of every exporter. The chaos test kills the process at each of them.
 var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}

@@ -66,11 +66,11 @@ func (r *Reader) topics(ctx context.Context, resources []string) (topics []strin
 	return slices.DeleteFunc(topics, func(topic string) bool { return !r.holds(topic, resources) }), err
 }
 
-// holds reports whether a topic has the changes of one of the resources.
+// holds reports whether a topic has the changes of one of the resources. Snapshots on demand are read only if they are named.
 func (r *Reader) holds(topic string, resources []string) bool {
 	prefix := r.envelope.Prefix
 	return strings.HasPrefix(topic, prefix+".") && topic != change.ControlTopic(prefix) && topic != change.DeadLetterTopic(prefix) &&
-		(len(resources) == 0 || slices.ContainsFunc(resources, func(id string) bool {
+		(len(resources) == 0 && !change.IsSnapshotTopic(prefix, topic) || slices.ContainsFunc(resources, func(id string) bool {
 			return change.TopicOf(prefix, change.StreamID(id)) == topic
 		}))
 }

@@ -52,6 +52,12 @@ func controlTopic(history time.Duration) topicPlan {
 	return topicPlan{1, map[string]string{cleanupPolicy: "delete", retention: millis(max(history, week))}}
 }
 
+// snapshotTopic keeps snapshots on demand for the time of the history. It is not compacted: nothing there says that an object of an
+// earlier snapshot was deleted.
+func snapshotTopic(history time.Duration) topicPlan {
+	return topicPlan{config: map[string]string{cleanupPolicy: "delete", retention: millis(history)}}
+}
+
 // deadLetterTopic keeps its records until an operator sets a limit: they are in no other topic.
 var deadLetterTopic = topicPlan{config: map[string]string{cleanupPolicy: "delete", retention: "-1"}}
 

@@ -208,7 +208,11 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topi
 		return t, nil
 	}
 	name := change.Topic(l.envelope.Prefix, s.Resource)
-	t, err := l.topic(ctx, name, l.sink.dataTopic)
+	plan := l.sink.dataTopic
+	if s.ID().IsSnapshot() {
+		plan = snapshotTopic(l.sink.cfg.History)
+	}
+	t, err := l.topic(ctx, name, plan)
 	if err != nil {
 		return nil, cmp.Or(l.Failed(name, err), err)
 	}

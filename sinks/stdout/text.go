@@ -69,7 +69,8 @@ func (t *textLines) what(c *change.Change) string {
 }
 
 // words are those of control records, as wide as those of changes.
-var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  "}
+var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  ",
+	change.ControlStreamPaused: "paused "}
 
 // control prints what a reader needs to understand the stream: gaps, errors, the end of a snapshot.
 func (t *textLines) control(dst []byte, c *change.Control) []byte {
@@ -77,14 +78,14 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	switch c.Type {
 	case change.ControlGap:
 		return t.gap(dst, at, c)
-	case change.ControlStreamError, change.ControlStreamEnd:
+	case change.ControlStreamError, change.ControlStreamEnd, change.ControlStreamPaused:
 		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint(words[c.Type]), c.Stream, c.Cause)
 	case change.ControlProof:
 		if c.Proof == nil || c.Proof.Result != change.ProofDifferent {
 			return dst
 		}
 		return fmt.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert.Sprint("differs"), c.Stream, c.ResourceVersion, c.Proof)
-	case change.ControlStreamRecovered, change.ControlStreamResume:
+	case change.ControlStreamRecovered, change.ControlStreamResume, change.ControlStreamResumed:
 		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: resumes: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:
 		objects := "all"

@@ -217,6 +217,9 @@ func (s *Set) Mark(key string) {
 // StartPass begins a list. Unseen then returns the keys that were neither marked nor put since.
 func (s *Set) StartPass() { s.pass++ }
 
+// Pass returns the number of the running list.
+func (s *Set) Pass() uint32 { return s.pass }
+
 // Unseen returns the keys that the running list does not have.
 func (s *Set) Unseen() (keys []string) {
 	for n := range s.made {

@@ -15,11 +15,12 @@ import (
 //
 // The comparison and the watch use the stream in turns (Reflector.turn): an event cancels a comparison that is running.
 type comparison struct {
-	watch     *watching
-	at        time.Time // when it begins
-	cancel    context.CancelFunc
-	done      chan struct{}
-	lastEvent time.Time
+	watch  *watching
+	at     time.Time // when it begins
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	lastEvent time.Time // guarded by the stream's turn
 }
 
 // comparisonLead is how long before the watch's timeout the list begins. The list takes part of that time; in the rest the
@@ -54,19 +55,22 @@ func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration
 	return c
 }
 
-// interrupt cancels the comparison if it has begun, or if the watch has ended.
-func (c *comparison) interrupt(ended bool) {
-	if c != nil && (ended || !time.Now().Before(c.at)) {
+// interrupt cancels the comparison if it has begun, since there is an event.
+func (c *comparison) interrupt() {
+	if c != nil && !time.Now().Before(c.at) {
 		c.cancel()
 	}
 }
 
-// stop cancels the comparison and waits until it has ended.
+// stop cancels the comparison and waits until it has ended, for which it needs the stream's turn.
 func (c *comparison) stop() {
-	if c != nil {
-		c.cancel()
-		<-c.done
+	if c == nil {
+		return
 	}
+	c.cancel()
+	c.watch.turn.Unlock()
+	<-c.done
+	c.watch.turn.Lock()
 }
 
 func (c *comparison) compare(ctx context.Context) {

@@ -89,6 +89,9 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 	if err := r.emit(ctx, Item{Change: c}, p); err != nil {
 		return err
 	}
+	if c.Inferred {
+		r.inferred++
+	}
 	if c.Op == change.Delete {
 		r.known.Remove(c.Key())
 	} else {
@@ -107,7 +110,6 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 	namespace, name := change.SplitKey(key)
 	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
-	r.guesses++
 	return r.send(ctx, c, stays)
 }
 

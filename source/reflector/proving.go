@@ -3,6 +3,7 @@ package reflector
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -24,8 +25,8 @@ import (
 // P is compacted or the server refuses, proves nothing; the next proof comes an interval later.
 //
 // A reader of the log compares it with a proof by folding the stream's changes up to the proof's batch, and up to the
-// resourceVersion P. An inferred deletion has an older version than the state that it leads to, and so has what a list emits. So a
-// proof during which one of them was emitted is dropped.
+// resourceVersion P. An inferred change may have an older version than the state that it leads to (a deletion has). So a proof
+// during which one was emitted is dropped.
 type prover struct {
 	*Reflector
 	unsupported bool          // it was emitted that no proof can be made
@@ -47,7 +48,7 @@ func (r *Reflector) startProving(ctx context.Context) (stop func()) {
 		defer close(done)
 		p := &prover{Reflector: r}
 		wait := rand.N(r.options.Proofs) // so that the streams of a process are not read together
-		for sleep(ctx, wait) {
+		for sleep(ctx, wait) == nil {
 			wait = p.prove(ctx)
 		}
 	}()
@@ -59,7 +60,7 @@ func (p *prover) prove(ctx context.Context) (wait time.Duration) {
 	if !p.take(ctx) {
 		return 0
 	}
-	at, ok := p.snapshot()
+	at, ok := p.now()
 	p.turn.Unlock()
 	if !ok {
 		return min(p.options.Proofs, time.Second)
@@ -76,28 +77,18 @@ func (p *prover) prove(ctx context.Context) (wait time.Duration) {
 // take waits until it may use the stream. The stream holds its lock while it does anything but wait for an event.
 func (p *prover) take(ctx context.Context) bool {
 	for !p.turn.TryLock() {
-		if !sleep(ctx, 10*time.Millisecond) {
+		if sleep(ctx, 10*time.Millisecond) != nil {
 			return false
 		}
 	}
 	return true
 }
 
-// sleep reports false if the context ended.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return ctx.Err() == nil
-	}
-}
-
-// snapshot is the stream at a position.
-type snapshot struct {
+// moment is the stream at a position.
+type moment struct {
 	position change.ResourceVersion
 	digest   change.Digest
-	guesses  int
+	inferred int
 	stream   *change.Stream
 	client   *apiclient.Client
 }
@@ -108,15 +99,15 @@ func (p *prover) settled() bool {
 	return watches && w.catchUp == nil && p.heldBack == ""
 }
 
-// snapshot returns the stream as it is; false if the known objects are not those of one position.
-func (p *prover) snapshot() (snapshot, bool) {
+// now returns the stream as it is; false if the known objects are not those of one position.
+func (p *prover) now() (moment, bool) {
 	if !p.settled() {
-		return snapshot{}, false
+		return moment{}, false
 	}
-	return snapshot{p.position, p.known.Digest(), p.guesses, p.stream, p.client}, true
+	return moment{p.position, p.known.Digest(), p.inferred, p.stream, p.client}, true
 }
 
-func (p *prover) identities(ctx context.Context, at snapshot, visit func(o *apiclient.Object)) error {
+func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object)) error {
 	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, func(o *apiclient.Object) error {
 		visit(o)
 		return nil
@@ -124,8 +115,8 @@ func (p *prover) identities(ctx context.Context, at snapshot, visit func(o *apic
 	return err
 }
 
-// compare compares the stream with the collection as it was at the snapshot, and emits the result.
-func (p *prover) compare(ctx context.Context, at snapshot) error {
+// compare compares the stream with the collection as it was at a moment, and emits the result.
+func (p *prover) compare(ctx context.Context, at moment) error {
 	started, listed := time.Now(), change.Digest{}
 	aggregated, err := discovery.Aggregated(ctx, at.client, at.stream.Resource)
 	switch {
@@ -149,14 +140,14 @@ func (p *prover) compare(ctx context.Context, at snapshot) error {
 	proof := &change.Proof{Result: change.ProofEqual}
 	difference := listed.Minus(at.digest)
 	switch {
-	case p.guesses != at.guesses:
+	case p.inferred != at.inferred:
 		return nil
 	case difference == change.Digest{}:
 	case p.failed != nil && difference == p.fingerprint: // the same objects differ: the watch need not wait again
 		*proof = *p.failed
 	default:
 		var ok bool
-		if at, ok = p.snapshot(); !ok {
+		if at, ok = p.now(); !ok {
 			return nil
 		}
 		limited, cancel := context.WithTimeout(ctx, max(time.Minute, 2*time.Since(started)))
@@ -172,25 +163,27 @@ func (p *prover) compare(ctx context.Context, at snapshot) error {
 	return p.report(ctx, at, proof)
 }
 
-// details compares the collection at the stream's position with the known objects one by one.
-func (p *prover) details(ctx context.Context, at snapshot) (*change.Proof, error) {
-	proof := &change.Proof{Result: change.ProofEqual}
-	p.known.StartPass()
+// details compares the collection at the stream's position with the known objects one by one. It marks none of them, since an
+// on-demand snapshot may rely on its own marks (snapshot.go).
+func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) {
+	proof, seed, listed := &change.Proof{Result: change.ProofEqual}, maphash.MakeSeed(), map[uint64]struct{}{}
 	err := p.identities(ctx, at, func(o *apiclient.Object) {
-		switch d := p.known.CompareListed(o.Key(), o.UID, o.Version); d {
+		listed[maphash.String(seed, o.Key())] = struct{}{}
+		switch p.known.Compare(o.Key(), o.UID, o.Version) {
 		case known.Same:
 		case known.Absent:
 			change.AddTo(&proof.Missing, o.Key())
 		default:
-			p.known.Mark(o.Key())
 			change.AddTo(&proof.Stale, o.Key())
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range p.known.Unseen() {
-		change.AddTo(&proof.Extra, key)
+	for key := range p.known.All() {
+		if _, found := listed[maphash.String(seed, key)]; !found {
+			change.AddTo(&proof.Extra, key)
+		}
 	}
 	if proof.Differences() > 0 {
 		proof.Result = change.ProofDifferent
@@ -199,7 +192,7 @@ func (p *prover) details(ctx context.Context, at snapshot) (*change.Proof, error
 }
 
 // notSupported reports once that no proof can be made.
-func (p *prover) notSupported(ctx context.Context, at snapshot, cause string) error {
+func (p *prover) notSupported(ctx context.Context, at moment, cause string) error {
 	if p.unsupported || !p.take(ctx) {
 		return nil
 	}
@@ -208,7 +201,7 @@ func (p *prover) notSupported(ctx context.Context, at snapshot, cause string) er
 	return p.report(ctx, at, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
 }
 
-func (p *prover) report(ctx context.Context, at snapshot, proof *change.Proof) error {
+func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) error {
 	proof.Objects, proof.Digest = at.digest.Objects, at.digest.String()
 	switch proof.Result {
 	case change.ProofDifferent:

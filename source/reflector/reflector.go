@@ -59,16 +59,18 @@ type Reflector struct {
 	observer  Observer
 	log       *slog.Logger
 
-	turn   sync.Mutex // held by whoever uses the stream's state: all that follows, up to mu
 	state  state
 	reason string // why the state was entered
 
+	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
+	// have it, for a moment (comparison.go, proving.go, repairing.go, snapshot.go).
+	turn     sync.Mutex
 	known    *known.Set
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
 	current  change.Change          // the change that is being emitted
-	guesses  int                    // deletions that were emitted without their revision, and lists
+	inferred int                    // changes that were emitted and found by comparison
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off

@@ -39,7 +39,7 @@ func (p *prover) takeAtPosition(ctx context.Context) (change.ResourceVersion, er
 			return p.position, nil
 		}
 		p.turn.Unlock()
-		if !sleep(ctx, 100*time.Millisecond) {
+		if sleep(ctx, 100*time.Millisecond) != nil {
 			break
 		}
 	}
@@ -60,7 +60,6 @@ func (r *Reflector) repair(ctx context.Context, gap string, at change.ResourceVe
 	if old, ok := r.known.Get(repair.Key); held == nil && !exists && ok { // only the inventory has it
 		held = &change.Identity{UID: old.UID, ResourceVersion: old.Version}
 	}
-	r.guesses++
 	if held != nil && (!exists || held.UID != o.UID) {
 		namespace, name := change.SplitKey(repair.Key)
 		gone := apiclient.Object{Namespace: namespace, Name: name, UID: held.UID, Version: held.ResourceVersion}

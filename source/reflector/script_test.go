@@ -37,6 +37,7 @@ type step struct {
 	after  string // Retry-After
 	body   string
 	lasts  time.Duration // the connection ends as it should, after so long
+	later  string        // comes then
 	stay   bool          // the connection stays open, without a byte
 	cut    bool          // the connection breaks after the body
 	err    error         // there is no answer at all
@@ -104,6 +105,7 @@ func (st step) write(ctx context.Context, w *io.PipeWriter) {
 		case <-time.After(st.lasts):
 		case <-ctx.Done():
 		}
+		_, _ = io.WriteString(w, st.later)
 	}
 	switch {
 	case st.stay:

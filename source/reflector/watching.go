@@ -90,7 +90,7 @@ func (w *watching) ended(ctx context.Context, run watchRun) (state, error) {
 
 // readEvents handles the events of the connection until it ends, and returns how many came.
 func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, comparison *comparison) (n int, err error) {
-	defer w.stopComparison(comparison)
+	defer comparison.stop()
 	for {
 		e, err := w.next(conn, comparison)
 		if err != nil {
@@ -109,22 +109,20 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 	}
 }
 
-// next waits for the next event. Meanwhile comparisons and proofs may use the stream.
-func (w *watching) next(conn *apiclient.Watch, comparison *comparison) (apiclient.Event, error) {
+// next waits for the next event. Meanwhile others may use the stream, unless it catches up with a list: what it knows is then not
+// what the log has at any position.
+func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, error) {
+	if w.catchUp != nil {
+		return conn.Next()
+	}
 	w.turn.Unlock()
 	e, err := conn.Next()
-	comparison.interrupt(err != nil)
+	c.interrupt()
 	w.turn.Lock()
-	if comparison != nil {
-		comparison.lastEvent = time.Now()
+	if c != nil && err == nil {
+		c.lastEvent = time.Now()
 	}
 	return e, err
-}
-
-func (w *watching) stopComparison(c *comparison) {
-	w.turn.Unlock()
-	c.stop()
-	w.turn.Lock()
 }
 
 // handle handles one watch event.

@@ -152,8 +152,8 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 
 	runFor(t, one, func() {
 		awaitControls(t, w, 2, ConfigMaps.Stream(), change.ControlStreamEnd)
-		if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 1 || !strings.Contains(out, "stop all exporters first") {
-			t.Errorf("a stream of a slot that is held is forgotten: %d, %s", code, out)
+		if code, out := forgetStreams(t, one, Roles.ID()); code != 2 || !strings.Contains(out, "has not ended") {
+			t.Errorf("a stream that lives is forgotten: %d, %s", code, out)
 		}
 	})
 	if code, out := forgetStreams(t, one); code != 0 || !strings.Contains(out, ConfigMaps.ID()) || strings.Contains(out, Roles.ID()) {
@@ -163,7 +163,17 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		t.Errorf("exporter forget: %d, %s", code, out)
 	}
 	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
-	if begins := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 2 {
-		t.Errorf("after it was forgotten the stream does not begin anew: %+v", begins)
+	runFor(t, one, func() {
+		awaitControls(t, w, 3, ConfigMaps.Stream(), change.ControlStreamEnd)
+		if code, out := forgetStreams(t, one, ConfigMaps.ID()); code != 0 || !strings.Contains(out, ConfigMaps.ID()+": forgotten") {
+			t.Errorf("a running exporter forgets: %d, %s", code, out)
+		}
+		if code, out := forgetStreams(t, one); code != 0 || !strings.Contains(out, "no stream has ended") {
+			t.Errorf("exporter forget lists, with %d:\n%s", code, out)
+		}
+	})
+	runFor(t, both, func() { w.AwaitComplete(t, writer, kinds) })
+	if begins := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSnapshotBegin); len(begins) != 3 {
+		t.Errorf("each time after it was forgotten the stream begins anew, not: %+v", begins)
 	}
 }

@@ -1,12 +1,21 @@
 package e2e
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/internal/failpoint"
+	"kubecdc/test/child"
 	"kubecdc/test/servers"
 )
 
@@ -26,12 +35,12 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Roles}
-	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "1")
 	writer := w.Writer(t, kinds)
-	writer.Run(40)
+	writer.Fill(300)
 	e := StartExporter(t, "the exporter", w.Env)
-	e.AwaitReady(t)
 	writer.Run(40)
+	w.AwaitComplete(t, writer, kinds)
 	must0(t, w.Env, "pause", ConfigMaps.ID())
 	paused := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlStreamPaused)
 	if len(paused) != 1 || paused[0].ResourceVersion == "" {
@@ -62,6 +71,7 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 		t.Errorf("it was paused at %s, and resumes: %+v", paused[0].ResourceVersion, resumed)
 	}
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	aSnapshotIsAborted(t, w)
 	if code, out := command(t, w.Env, "resume", ConfigMaps.ID()); code != 1 || !strings.Contains(out, "is not paused") {
 		t.Errorf("a stream that is not paused is resumed: %d, %s", code, out)
 	}
@@ -72,4 +82,230 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	if code := e.Wait(t, 25*time.Second); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)
 	}
+	nobodyAnswers(t, w)
+}
+
+// signals returns the signals that the command lists.
+func (w *World) signals(t testing.TB) (all []checkpoint.Signal) {
+	t.Helper()
+	_, out := command(t, w.Env, "signals", "list", "-o", "json")
+	must(t, json.Unmarshal([]byte(out), &all))
+	return all
+}
+
+// aSnapshotIsAborted aborts a snapshot that reads one object at a time.
+func aSnapshotIsAborted(t *testing.T, w *World) {
+	t.Helper()
+	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--no-wait")
+	last := func() checkpoint.Signal { all := w.signals(t); return all[len(all)-1] }
+	Await(t, 30*time.Second, "the snapshot to begin", func() (bool, error) { return last().State == change.SignalInProgress, nil })
+	must0(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
+	Await(t, 30*time.Second, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
+	told := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if n := len(told); n < 2 || told[n-1].Signal.State != change.SignalAborted {
+		t.Errorf("signal records: %+v", told)
+	}
+}
+
+// nobodyAnswers sends a signal while no exporter runs: the command says so and waits. Interrupted it leaves the signal, which can be
+// aborted.
+func nobodyAnswers(t *testing.T, w *World) {
+	t.Helper()
+	var out lockedBuffer
+	c := exec.Command(Binary(t), "pause", ConfigMaps.ID())
+	c.Env, c.Stderr = os.Environ(), &out
+	for k, v := range w.Env {
+		c.Env = append(c.Env, k+"="+v)
+	}
+	waiting, err := child.Start(c)
+	must(t, err)
+	t.Cleanup(waiting.Kill)
+	Await(t, 30*time.Second, "the command to say that nobody answers", func() (bool, error) {
+		return strings.Contains(string(out.Bytes()), "no exporter holds slot 0 now"), nil
+	})
+	must(t, c.Process.Signal(syscall.SIGINT))
+	<-waiting.Done()
+	if said := string(out.Bytes()); c.ProcessState.ExitCode() != 0 || !strings.Contains(said, "exporter signals list shows how far it is") {
+		t.Errorf("interrupted, the command exits with %d:\n%s", c.ProcessState.ExitCode(), said)
+	}
+	all := w.signals(t)
+	last := all[len(all)-1]
+	if last.Kind != change.SignalPause || last.State != change.SignalRequested {
+		t.Fatalf("the signal is %+v", last)
+	}
+	must0(t, w.Env, "signals", "abort", fmt.Sprint(last.ID))
+	if out := must0(t, w.Env, "signals", "list"); !strings.Contains(out, "aborted") {
+		t.Errorf("it is not aborted:\n%s", out)
+	}
+	if code, _ := command(t, w.Env, "signals", "abort", fmt.Sprint(last.ID)); code != 2 {
+		t.Errorf("a signal that has ended is aborted: %d", code)
+	}
+}
+
+// A snapshot on demand writes what the log lacks and nothing else, and the log stays in order, also if the exporter is killed in
+// the middle of it and another one goes on.
+func TestASnapshotMendsTheLogOnce(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps, Deployments}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
+	writer := w.Writer(t, kinds)
+	writer.Fill(60)
+	e := StartExporter(t, "the exporter", w.Env)
+	w.AwaitComplete(t, writer, kinds)
+	e.awaitCheckpoint(t)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 50); close(done) }()
+	for _, kind := range kinds {
+		if out := must0(t, w.Env, "snapshot", "--resource", kind.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
+			t.Errorf("where nothing differs the answer is %s", out)
+		}
+	}
+	close(stop)
+	<-done
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	e.Signal(syscall.SIGTERM)
+	e.Wait(t, 25*time.Second)
+
+	wrong := w.tamper(t, ConfigMaps)
+	before := len(w.Read(t).Records)
+	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--no-wait")
+	killedAt(t, w.Env, failpoint.SnapshotPage+":2")
+	e = StartExporter(t, "the next exporter", w.Env)
+	e.AwaitReady(t)
+	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
+		return w.signals(t)[2].State == change.SignalCompleted, nil
+	})
+	if out := must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID()); !strings.Contains(out, " 0 changes, of a list of ") {
+		t.Errorf("a second snapshot finds differences: %s", out)
+	}
+	AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
+	log := w.Read(t)
+	mended := map[string]int{}
+	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
+		for _, r := range records {
+			if r.Inferred {
+				mended[r.Op]++
+			}
+			if r.Inferred && r.Op == "u" && string(r.Before) != wrong[key] {
+				t.Errorf("%s: before is %s, want what the log had: %s", key, r.Before, wrong[key])
+			}
+		}
+	}
+	if mended["c"] != 1 || mended["u"] != len(wrong) || mended["d"] != 1 || len(log.Records)-before != len(wrong)+3 {
+		t.Errorf("the log got %d records, of them %v", len(log.Records)-before, mended)
+	}
+	(&Verdict{}).finalState(t, w.Kube, ConfigMaps, log.ByKey(w.Prefix, ConfigMaps))
+}
+
+// awaitCheckpoint waits until the checkpoint has what the log has.
+func (e *Exporter) awaitCheckpoint(t testing.TB) {
+	t.Helper()
+	Await(t, 30*time.Second, "the checkpoint to follow", func() (bool, error) {
+		return e.Metric(t, "kubecdc_checkpoint_pending_objects", "") == 0, nil
+	})
+}
+
+// tamper changes what the checkpoint has of objects, as if the log had missed changes: one object is unknown, one that does not
+// exist is there, and of others the body differs, at their version or at an older one. It returns these bodies by key.
+func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
+	t.Helper()
+	ctx := t.Context()
+	conn, err := pgx.Connect(ctx, w.Postgres.URL)
+	must(t, err)
+	defer conn.Close(ctx)
+	exec := func(sql string, args ...any) {
+		t.Helper()
+		_, err := conn.Exec(ctx, sql, args...)
+		must(t, err)
+	}
+	var stream int
+	must(t, conn.QueryRow(ctx, `select id from kubecdc.streams where name = $1`, kind.Stream()).Scan(&stream))
+	rows, err := conn.Query(ctx, `select key, body from kubecdc.inventory where stream = $1 order by key`, stream)
+	must(t, err)
+	type object struct {
+		key  string
+		body checkpoint.Body
+	}
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o object, err error) { return o, row.Scan(&o.key, &o.body) })
+	must(t, err)
+	wrong := map[string]string{}
+	for i, o := range all[:15] {
+		body, err := o.body.Unpack(nil)
+		must(t, err)
+		wrong[o.key] = strings.Replace(string(body), "{", `{"wrong":true,`, 1)
+		exec(`update kubecdc.inventory set body = $3, resource_version = case when $4 then '1' else resource_version end
+			where stream = $1 and key = $2`, stream, o.key, []byte(checkpoint.Pack([]byte(wrong[o.key]))), i%2 == 0)
+	}
+	exec(`delete from kubecdc.inventory where stream = $1 and key = $2`, stream, all[len(all)-1].key)
+	exec(`insert into kubecdc.inventory (stream, key, uid, resource_version) values ($1, 'zz/ghost', $2, '2')`, stream, "00000000-0000-4000-8000-000000000000")
+	return wrong
+}
+
+// A snapshot of all objects goes to a topic of its own, between two records that have the version of its list. The live topics get
+// nothing. The exporter may be killed meanwhile, and the checkpoint be lost afterwards.
+func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PAGE_SIZE", "10")
+	writer := w.Writer(t, kinds)
+	writer.Fill(60)
+	e := StartExporter(t, "the exporter", w.Env)
+	live := len(w.AwaitComplete(t, writer, kinds).ByKey(w.Prefix, ConfigMaps))
+	e.awaitCheckpoint(t)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 20); close(done) }()
+	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all")
+	close(stop)
+	<-done
+	log := w.AwaitComplete(t, writer, kinds)
+	told := log.controlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if len(told) != 2 || told[0].Signal.State != change.SignalStarted || told[1].Signal.State != change.SignalCompleted ||
+		told[0].ResourceVersion == "" || told[0].ResourceVersion != told[1].ResourceVersion {
+		t.Fatalf("signal records: %+v", told)
+	}
+	for key, records := range log.snapshotOf(w, ConfigMaps) {
+		if len(records) != 1 || records[0].Op != "r" || records[0].Version.Compare(told[0].ResourceVersion) > 0 {
+			t.Errorf("%s: %d records, the first %s at %s, of a list at %s", key, len(records), records[0].Op, records[0].Version, told[0].ResourceVersion)
+		}
+	}
+	if n := len(log.snapshotOf(w, ConfigMaps)); n == 0 || n > live+200 {
+		t.Errorf("the snapshot has %d objects", n)
+	}
+	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all", "--no-wait")
+	e.Kill()
+	killedAt(t, w.Env, failpoint.SnapshotPage+":7")
+	e = StartExporter(t, "the next exporter", w.Env)
+	Await(t, 60*time.Second, "the snapshot to be completed", func() (bool, error) {
+		return len(w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)) >= 5, nil
+	})
+	e.Kill()
+	conn, err := pgx.Connect(t.Context(), w.Postgres.URL)
+	must(t, err)
+	defer conn.Close(t.Context())
+	_, err = conn.Exec(t.Context(), "drop schema kubecdc cascade")
+	must(t, err)
+	e = StartExporter(t, "the one without a checkpoint", w.Env)
+	log = w.AwaitComplete(t, writer, kinds)
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	told = log.controlsOf(ConfigMaps.Stream(), change.ControlSignal)
+	if last := told[len(told)-1]; len(told) != 5 || told[3].Signal.State != change.SignalInProgress || last.Signal.State != change.SignalCompleted {
+		t.Errorf("signal records: %+v", told)
+	}
+	for key, records := range log.ByKey(w.Prefix, ConfigMaps) {
+		if last := records[len(records)-1]; last.Op != "" && len(log.snapshotOf(w, ConfigMaps)[key]) == 0 && last.Version.Compare(told[3].ResourceVersion) <= 0 {
+			t.Errorf("%s is in no snapshot", key)
+		}
+	}
+	var streams int
+	must(t, conn.QueryRow(t.Context(), "select count(*) from kubecdc.streams").Scan(&streams))
+	if streams != 1 {
+		t.Errorf("the checkpoint has %d streams", streams)
+	}
+}
+
+// snapshotOf returns the records of a kind's snapshots, by object.
+func (l *Log) snapshotOf(w *World, kind Kind) map[string][]Record {
+	return l.ByKey(w.Prefix+".snapshot", kind)
 }

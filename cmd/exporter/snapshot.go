@@ -1,0 +1,99 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export"
+	"kubecdc/internal/suggest"
+)
+
+const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
+
+The running exporter lists the objects at one resourceVersion and compares them with
+the log. What the log lacks, or has otherwise, is written as c, u or d, marked
+inferred; if nothing differs, nothing is written. Positions do not move, and no older
+state follows a newer one: what has changed since the list is left to the watch.
+
+With --all every object is written as r to a topic of its own, PREFIX.snapshot.RESOURCE,
+for consumers that begin or begin again. The live topics get nothing. Signal records in
+the control topic enclose it, with the resourceVersion of the list. After a crash the
+next owner goes on after the last object, with a new list.
+
+  exporter snapshot --resource pods
+  exporter snapshot --resource pods,deployments.apps --namespace shop
+  exporter snapshot --resource configmaps --selector app=web --all --no-wait`
+
+func newSnapshot() *cobra.Command {
+	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: cobra.NoArgs,
+		Short: "Read the objects of resources again, while the exporter goes on"})
+	var p export.SnapshotParams
+	resources := c.Flags().StringSlice("resource", nil, "Resources to read, as in the names of topics: pods, deployments.apps.")
+	c.Flags().StringVar(&p.Namespace, "namespace", "", "Only this namespace.")
+	c.Flags().StringVarP(&p.Selector, "selector", "l", "", "Only objects with these labels, in kubectl's notation.")
+	c.Flags().BoolVar(&p.All, "all", false, "Write every object to PREFIX.snapshot.RESOURCE, instead of what differs.")
+	noWait := addNoWait(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if len(*resources) == 0 {
+			return &usageError{"--resource is not set: name the resources to read, such as pods,deployments.apps"}
+		}
+		if _, err := labels.Parse(p.Selector); err != nil {
+			return &usageError{fmt.Sprintf("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)}
+		}
+		a, err := openAsking(c.Context(), c)
+		if err != nil {
+			return err
+		}
+		defer a.close()
+		requests, err := a.snapshotsOf(c.Context(), *resources, p)
+		if err != nil {
+			return err
+		}
+		return a.ask(c.Context(), requests, !*noWait)
+	}
+	return c
+}
+
+// snapshotsOf returns a signal for each stream of the resources.
+func (a *asking) snapshotsOf(ctx context.Context, resources []string, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
+	if kind := a.settings.Sink.Kind; p.All && kind != "kafka" {
+		return nil, &usageError{"--all needs a log with a topic for it: KUBECDC_SINK is " + kind + ", not kafka"}
+	}
+	params, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	known, err := a.store.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, k := range known {
+		names = append(names, change.ResourceOf(k.Stream).ID())
+	}
+	for _, resource := range resources {
+		found := false
+		for _, k := range known {
+			s := change.ParseStream(k.Stream)
+			if s.Resource.ID() != resource || k.Ended != "" || s.Namespace != "" && p.Namespace != "" && s.Namespace != p.Namespace {
+				continue
+			}
+			found = true
+			requests = append(requests, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: k.Stream, Params: params})
+		}
+		if !found {
+			return nil, &usageError{fmt.Sprintf("no stream of %q is exported, or none in this namespace\n%sthe checkpoint has: %s", resource,
+				suggest.DidYouMean(resource, names), cmp.Or(strings.Join(slices.Compact(names), ", "), "none yet"))}
+		}
+	}
+	return requests, nil
+}

@@ -1,0 +1,104 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/source/reflector"
+)
+
+// SnapshotParams are the parameters of a signal of the kind change.SignalSnapshot.
+type SnapshotParams struct {
+	Namespace string `json:"namespace,omitempty"` // empty: all of the stream's
+	Selector  string `json:"selector,omitempty"`  // of labels, besides the stream's
+	All       bool   `json:"all,omitempty"`       // every object, to a topic of its own
+}
+
+// snapshotBySignal reads a stream's collection beside its watch (reflector.Snapshot).
+func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer, error) {
+	var p SnapshotParams
+	if len(j.Params) > 0 {
+		if err := json.Unmarshal(j.Params, &p); err != nil {
+			return j.SignalAnswer, fmt.Errorf("read the parameters of the signal: %w", err)
+		}
+	}
+	s := &reflector.Snapshot{Namespace: p.Namespace, Labels: p.Selector, After: j.LastKey}
+	last := j.SignalAnswer
+	s.Begin = func(version change.ResourceVersion) error { return j.beginList(ctx, version, s.After) }
+	s.Page = func(page reflector.SnapshotProgress) error {
+		last = checkpoint.SignalAnswer{State: change.SignalInProgress, LastKey: page.Key, Done: page.Done, Total: page.Total}
+		return j.progress(ctx, last, page.Emitted)
+	}
+	if config := &j.streams.slot.config; config.Before && !config.metadataOnly(change.ResourceOf(j.Stream)) {
+		s.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
+			return j.streams.storedBodies(ctx, j.Stream, keys, visit)
+		}
+	}
+	what := "%d changes, of a list of %d objects at resourceVersion %s"
+	if p.All {
+		if err := j.streams.acceptsSnapshots(change.ParseStream(j.Stream)); err != nil {
+			return last, err
+		}
+		s.All, what = true, "%d objects written, of a list of %d at resourceVersion %s"
+	}
+	err := j.stream.Snapshot(ctx, s)
+	last.Reason = fmt.Sprintf(what, s.Changes, last.Done, s.Version)
+	return last, err
+}
+
+// acceptsSnapshots returns an error if the sink does not take the records of a snapshot.
+func (st *streams) acceptsSnapshots(s *change.Stream) error {
+	if !st.slot.config.SnapshotTopics {
+		return errors.New("all objects are written to a topic of their own, and this exporter's sink has no topics")
+	}
+	if r := st.slot.refusals.of(change.SnapshotOf(s).Resource); r != nil {
+		return r.Err
+	}
+	return nil
+}
+
+// beginList writes the control record of a list that begins, with its version.
+func (j *signalJob) beginList(ctx context.Context, version change.ResourceVersion, after string) error {
+	j.version = version
+	state, cause := change.SignalStarted, ""
+	if after != "" {
+		state, cause = change.SignalInProgress, "a new list; objects up to "+after+" were done before"
+	}
+	return j.send(ctx, state, cause, 0, nil)
+}
+
+// progress answers how far the job is, once what it emitted is durable.
+func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emitted bool) error {
+	durable := j.streams.answerDurable(j.ID, a)
+	if !emitted {
+		return durable(ctx)
+	}
+	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: durable})
+}
+
+// storedBodies reads bodies as the log has them, but for those that are not durable yet.
+func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
+	var missing []string
+	unpack := func(key string, packed checkpoint.Body) error {
+		body, err := packed.Unpack(nil)
+		if err == nil {
+			visit(key, body)
+		}
+		return err
+	}
+	for _, key := range keys {
+		packed, pending := st.reads.checkpoints.body(objectID{stream, key})
+		if !pending {
+			missing = append(missing, key)
+		} else if packed != nil {
+			if err := unpack(key, packed); err != nil {
+				return err
+			}
+		}
+	}
+	return st.reads.Bodies(ctx, stream, missing, unpack)
+}

@@ -1,0 +1,419 @@
+package reflector
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/failpoint"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/known"
+)
+
+// Snapshot reads the collection, or a part of it, on demand, beside the stream's open watch, which goes on between its objects. It
+// moves no position. All pages are of one list at Version, an exact read of the past, so nothing is told twice by two pages.
+//
+// With All it emits every object, as of that version, to another place. Otherwise it compares the objects with the log, and emits
+// what differs, so that the log has the server's state:
+//
+//  1. An object that is newer than the stream's position is left to the watch, which has not come to it yet. One that is older than
+//     the log's is left out: the watch has delivered a newer one.
+//  2. An object that the log lacks, or has in an older version although its position is past the newer one, is in doubt. So is one
+//     whose version is the log's and whose body is not the stored one. Of each object in doubt the present state is read, while the
+//     watch waits, so what is emitted is what the log must have at its position.
+//  3. An object that the log has and the list has not was deleted, once the position has passed the list's version.
+//
+// Memory does not grow with the collection: it holds the keys of a page, and those of deleted objects.
+type Snapshot struct {
+	Namespace string                             // empty: all of the stream's
+	Labels    string                             // a label selector besides the stream's
+	After     string                             // objects up to this key were done by an earlier snapshot
+	All       bool                               // emit every object, by the stream change.SnapshotOf; else compare with the log
+	Stored    StoredBodies                       // nil: versions alone are compared
+	Begin     func(change.ResourceVersion) error // is called with the version of each list, before its first object
+	Page      func(SnapshotProgress) error       // is called after each page
+
+	Version change.ResourceVersion // of the running list
+	Changes int64                  // that were emitted
+}
+
+// StoredBodies calls visit with the bodies of objects that the checkpoint has, of those of the keys that it has any of.
+type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
+
+// SnapshotProgress is how far a snapshot is after a page.
+type SnapshotProgress struct {
+	Key         string // the page's last key, if the list is ordered; else empty
+	Done, Total int64  // objects
+	Emitted     bool   // something was emitted since the last page
+}
+
+// errNotExact reports a server that gives no list of the past.
+var errNotExact = errors.New("its API server gives no list at a resourceVersion (resourceVersionMatch=Exact)")
+
+// snapshotLists is how many lists a snapshot begins at most, if they expire between two pages.
+const snapshotLists = 10
+
+// snapshot is the work of a Snapshot.
+type snapshot struct {
+	*Reflector
+	*Snapshot
+	from     *change.Stream    // what of the stream's collection is listed
+	into     *change.Stream    // what objects are emitted as, with All
+	api      *apiclient.Client // of the running list
+	pass     uint32            // of the known objects, at the running list
+	token    string
+	last     string // key
+	sorted   bool
+	readable bool // every object could be read
+	done     int64
+	rest     int64 // objects that follow the page
+	told     int64 // Changes at the last page
+	seed     maphash.Seed
+	page     snapshotPage
+}
+
+// snapshotPage is what a page shows.
+type snapshotPage struct {
+	doubtful []string
+	same     map[string]version // objects whose version is that of the log
+}
+
+// version is a version of an object, with the hash of its body.
+type version struct {
+	version change.ResourceVersion
+	hash    uint64
+}
+
+// Snapshot works until it is done, or the context ends. It waits while the stream is not watching.
+func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
+	s := &snapshot{Reflector: r, Snapshot: what, seed: maphash.MakeSeed()}
+	lists := 0
+	for {
+		if lists++; lists > snapshotLists {
+			return fmt.Errorf("the list expired %d times between two pages: the API server's history is too short", snapshotLists)
+		}
+		err := s.list(ctx)
+		if !apiclient.IsGone(err) {
+			return err
+		}
+		r.log.Warn("the list of a snapshot expired; it goes on with a new list", "after", s.After, "error", err)
+	}
+}
+
+// borrow calls do while the watch of the stream waits.
+func (s *snapshot) borrow(ctx context.Context, do func() error) error {
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return do()
+}
+
+// list reads one list.
+func (s *snapshot) list(ctx context.Context) error {
+	s.token, s.last, s.sorted, s.readable, s.done, s.Version = "", "", true, true, 0, ""
+	err := s.borrow(ctx, func() error {
+		s.known.StartPass()
+		s.pass, s.from, s.into, s.api = s.known.Pass(), s.part(), change.SnapshotOf(s.stream), s.client
+		return nil
+	})
+	if err == nil {
+		err = s.again(ctx, func() error { return s.begin(ctx) })
+	}
+	for first := true; err == nil && (first || s.token != ""); first = false {
+		started := time.Now()
+		if err = s.again(ctx, func() error { return s.read(ctx) }); err == nil && s.token != "" {
+			err = sleep(ctx, time.Since(started)) // it takes half of the stream's time at most
+		}
+	}
+	if err != nil || s.All || s.Labels != "" || !s.readable {
+		return err
+	}
+	return s.deletions(ctx)
+}
+
+// part returns what of the stream's collection is listed.
+func (s *snapshot) part() *change.Stream {
+	labels := s.stream.LabelSelector
+	if labels != "" && s.Labels != "" {
+		labels += ","
+	}
+	namespace := s.stream.Namespace
+	if s.Namespace != "" {
+		namespace = s.Namespace
+	}
+	return change.NewStream(s.stream.Resource, namespace, labels+s.Labels, s.stream.FieldSelector)
+}
+
+// again repeats do after errors of the API server that may pass.
+func (s *snapshot) again(ctx context.Context, do func() error) error {
+	delay := 200 * time.Millisecond
+	for {
+		err := do()
+		if err == nil || ctx.Err() != nil || !apiclient.IsOverload(err) {
+			return err
+		}
+		delay = min(2*delay, s.options.MaxBackoff)
+		s.log.Warn("a page of a snapshot can't be read; trying again", "in", delay, "error", err)
+		if err := sleep(ctx, max(delay, apiclient.RetryAfter(err))); err != nil {
+			return err
+		}
+	}
+}
+
+// sleep waits, until the context ends.
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// read reads a page, and emits what it shows.
+func (s *snapshot) read(ctx context.Context) error {
+	release, err := s.options.Lists.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	last, sorted, n := s.last, s.sorted, int64(0)
+	s.page = snapshotPage{same: map[string]version{}}
+	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.options.PageSize, Continue: s.token, Exact: s.Version}
+	p, err := s.api.List(ctx, s.from, options, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
+		n++
+		return s.item(ctx, o, unreadable)
+	})
+	if err == nil && p.Version != s.Version {
+		err = fmt.Errorf("%w: asked for %s, it gave %s", errNotExact, s.Version, p.Version)
+	}
+	if err == nil {
+		err = s.settle(ctx)
+	}
+	if err != nil {
+		s.last, s.sorted = last, sorted // the page is read again
+		return err
+	}
+	s.token, s.done, s.rest = p.Continue, s.done+n, max(p.Remaining, 0)
+	return s.report()
+}
+
+// begin finds out the version of the list.
+func (s *snapshot) begin(ctx context.Context) error {
+	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+	p, err := s.api.List(ctx, s.from, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+	if err != nil {
+		return err
+	}
+	if err := s.Begin(p.Version); err != nil {
+		return err
+	}
+	s.Version = p.Version
+	return nil
+}
+
+func (s *snapshot) report() error {
+	p := SnapshotProgress{Done: s.done, Total: s.done + s.rest, Emitted: s.Changes > s.told}
+	if s.sorted {
+		s.After = max(s.After, s.last)
+		p.Key = s.After
+	}
+	s.told = s.Changes
+	failpoint.Hit(failpoint.SnapshotPage)
+	return s.Page(p)
+}
+
+// item takes an object of a page. Its bytes are valid until it returns.
+func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable error) error {
+	if errors.Is(unreadable, apiclient.ErrUnsupported) {
+		return unreadable
+	}
+	if unreadable != nil { // the watch sends it to the dead letter
+		s.readable = false
+		return nil
+	}
+	key := o.Key()
+	s.sorted = s.sorted && key > s.last
+	s.last = key
+	if s.All {
+		return s.copy(ctx, o)
+	}
+	s.turn.Lock()
+	d, passed := s.known.Compare(key, o.UID, o.Version), s.position.Compare(o.Version) >= 0
+	if s.known.Pass() == s.pass {
+		s.known.Mark(key)
+	}
+	s.turn.Unlock()
+	switch {
+	case key <= s.After:
+	case d == known.Same && s.Stored != nil:
+		if err := o.Prepare(s.options.Redactor, &s.from.Resource); err == nil {
+			s.page.same[key] = version{o.Version, maphash.Bytes(s.seed, o.Raw)}
+		}
+	case passed && (d == known.Newer || d == known.Absent || d == known.Successor):
+		s.page.doubtful = append(s.page.doubtful, key)
+	}
+	return ctx.Err()
+}
+
+// copy emits an object, as it is, to another place.
+func (s *snapshot) copy(ctx context.Context, o *apiclient.Object) error {
+	if o.Key() <= s.After {
+		return nil
+	}
+	o.Raw = bytes.Clone(o.Raw)
+	if err := o.Prepare(s.options.Redactor, &s.from.Resource); err != nil {
+		return nil // the watch sends it to the dead letter
+	}
+	s.Changes++
+	if s.sorted {
+		s.After = o.Key()
+	}
+	c := &change.Change{Stream: s.into, Op: change.Read, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
+		ResourceVersion: o.Version, After: o.Raw, Time: time.Now()}
+	return s.out.Send(ctx, Item{Stream: s.into.ID(), Change: c, Time: c.Time})
+}
+
+// settle compares the bodies of a page with the stored ones, and decides about the objects in doubt.
+func (s *snapshot) settle(ctx context.Context) error {
+	if len(s.page.same) > 0 {
+		keys := make([]string, 0, len(s.page.same))
+		for key := range s.page.same {
+			keys = append(keys, key)
+		}
+		if err := s.Stored(ctx, keys, s.compareStored); err != nil {
+			return err
+		}
+	}
+	for _, key := range s.page.doubtful {
+		err := s.again(ctx, func() error {
+			return s.borrow(ctx, func() error { return s.correct(ctx, key) })
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareStored puts an object in doubt whose stored body is not that of the list, at the same version.
+func (s *snapshot) compareStored(key string, body []byte) {
+	listed := s.page.same[key]
+	stored, err := apiclient.ParseObject(body)
+	if err == nil && stored.Version != listed.version {
+		return // the log has a newer one, or its commit is on its way
+	}
+	if hash := maphash.Bytes(s.seed, body); hash != listed.hash {
+		s.page.same[key] = version{listed.version, hash}
+		s.page.doubtful = append(s.page.doubtful, key)
+	}
+}
+
+// correctTimeout limits how long the watch has to wait for the read of an object.
+const correctTimeout = 5 * time.Second
+
+// correct reads an object in doubt, and emits what differs from the log at the stream's position.
+func (s *snapshot) correct(ctx context.Context, key string) error {
+	reading, cancel := context.WithTimeout(ctx, correctTimeout)
+	defer cancel()
+	var found *apiclient.Object
+	namespace, name := change.SplitKey(key)
+	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Namespace: namespace, Name: name}
+	_, err := s.client.List(reading, s.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+		if err == nil && o.Key() == key {
+			found = &apiclient.Object{}
+			*found = *o
+			found.Raw = bytes.Clone(o.Raw)
+		}
+		return err
+	})
+	if err != nil || found == nil || found.Version.Compare(s.position) > 0 { // the watch will deliver it, or its deletion
+		return err
+	}
+	d := s.known.Compare(key, found.UID, found.Version)
+	if err := found.Prepare(s.options.Redactor, &s.stream.Resource); err != nil {
+		return nil // the watch sends it to the dead letter
+	}
+	stored := s.page.same[key]
+	if d == known.Same && (stored.version != found.Version || stored.hash == maphash.Bytes(s.seed, found.Raw)) ||
+		d == known.Older || d == known.Predecessor {
+		return nil
+	}
+	return s.emitMissed(ctx, found, d)
+}
+
+// emitMissed emits what the log lacks.
+func (s *snapshot) emitMissed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
+	if d.Replaces() {
+		if err := s.sendDelete(ctx, o.Key(), ""); err != nil {
+			return err
+		}
+		s.Changes++
+	}
+	op := change.Create
+	if d.Known() {
+		op = change.Update
+	}
+	c := s.newChange(op, o)
+	c.Inferred = true
+	s.Changes++
+	return s.send(ctx, c, stays)
+}
+
+// deletions emits the deletion of each object that the log has and the list has not. It waits until the position has passed the
+// list's version: until then the watch may deliver them. If the stream was listed meanwhile, that has shown them.
+func (s *snapshot) deletions(ctx context.Context) error {
+	var missing []string
+	err := s.borrow(ctx, func() error {
+		if s.known.Pass() == s.pass {
+			missing = s.known.Unseen()
+		}
+		return nil
+	})
+	for err == nil {
+		passed := false
+		err = s.borrow(ctx, func() error {
+			missing = s.stillMissing(missing)
+			passed = len(missing) == 0 || s.position.Compare(s.Version) >= 0
+			for i := 0; passed && i < len(missing); i++ {
+				if err := s.sendDelete(ctx, missing[i], ""); err != nil {
+					return err
+				}
+				s.Changes++
+			}
+			return nil
+		})
+		if err != nil || passed {
+			break
+		}
+		err = sleep(ctx, passedPause)
+	}
+	if err == nil && s.Changes > s.told {
+		return s.report()
+	}
+	return err
+}
+
+// passedPause is the time between two looks whether the position has passed the list.
+const passedPause = 200 * time.Millisecond
+
+// stillMissing returns those of the keys that the log has, and had already when the list was made.
+func (s *snapshot) stillMissing(keys []string) (missing []string) {
+	if s.known.Pass() != s.pass {
+		return nil
+	}
+	for _, key := range keys {
+		namespace, _ := change.SplitKey(key)
+		o, ok := s.known.Get(key)
+		if ok && o.Version.Compare(s.Version) <= 0 && (s.Namespace == "" || s.Namespace == namespace) {
+			missing = append(missing, key)
+		}
+	}
+	return missing
+}
