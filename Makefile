@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
 
-.PHONY: help demo test unit bare race chaos soak kine bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUB
 
 soak: servers ## random gaps, compared with etcd's history (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat a run)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run Random ./source/reflector
+
+prove: servers ## proofs while objects change, for an hour (PROOFS=1000 for fewer)
+	KUBECDC_TEST_PROOFS=$(or $(PROOFS),10000) $(GO) test -count=1 -v -timeout 0 -run ProofsWhile ./source/reflector
 
 kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on SQLite (the first time builds kine: minutes)
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .

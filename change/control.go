@@ -17,6 +17,8 @@ const (
 	// up to ResourceVersion.
 	ControlStreamError     = "stream-error"
 	ControlStreamRecovered = "stream-recovered" // the stream of an earlier stream-error is exported again
+	// A stream was compared with the API server at ResourceVersion, object by object or by digest; Proof has the result.
+	ControlProof = "proof"
 	// A user has paused a stream, or resumed it; Cause names the signal. The stream is complete up to ResourceVersion.
 	ControlStreamPaused  = "stream-paused"
 	ControlStreamResumed = "stream-resumed"
@@ -51,6 +53,7 @@ type Control struct {
 	Objects *int `json:"objects,omitempty"`
 
 	Gap    *Gap          `json:"gap,omitempty"`
+	Proof  *Proof        `json:"proof,omitempty"`
 	Signal *SignalRecord `json:"signal,omitempty"`
 	// stream-error, stream-recovered: when the first refusal was
 	SinceMs int64  `json:"since_ms,omitempty"`

@@ -59,3 +59,17 @@ func ExampleResourceVersion_Compare() {
 	// Output:
 	// -1 0 1
 }
+
+// What "echo -n 'shop/web e8f6 12' | sha256sum" begins with is the digest of a set of one object.
+func ExampleDigest() {
+	var d change.Digest
+	d.Add("shop/web", "e8f6", "12")
+	fmt.Println(d)
+	d.Add("node-1", "77aa", "3")
+	d.Remove("shop/web", "e8f6", "12")
+	d.Add("shop/web", "e8f6", "13")
+	fmt.Println(d, d.Objects)
+	// Output:
+	// 9c200be43dc8cf2d59252eb13eb46cff
+	// d60d8fad2eddd7d6e7fb31f876a93683 2
+}

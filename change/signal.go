@@ -24,6 +24,7 @@ const (
 	SignalResume   = "resume"   // go on with a paused stream
 	SignalForget   = "forget"   // drop a stream that has ended from the checkpoint
 	SignalSnapshot = "snapshot" // compare a collection with the log, or read all of it
+	SignalRepair   = "repair"   // write what the log has wrongly of some objects
 )
 
 // SignalRecord is what a control record says of a signal.

@@ -37,6 +37,7 @@ type Source struct {
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Export only objects with these fields, in kubectl's notation. Every selected resource must support them. Default: all objects." example:"metadata.namespace!=kube-system"`
 	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects per page of a list. Smaller pages need less memory and more requests."`
 	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Whether to read snapshots as a stream (sendInitialEvents, KEP-3157) instead of in pages. auto: if the API server supports it."`
+	Proofs         time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often the objects of each stream are proven to be those of the API server, by a list of their metadata at one resourceVersion; the result is a proof record in the log. The lists of a stream take at most 1/20 of the time, so large collections are proven less often. Raise it to spare the API server. 0s: never."`
 	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete; one batch covers all streams of a slot. At a minute or more the API server's own bookmarks are enough. Below a minute every watch is reopened at this interval, which makes the API server send a bookmark: at 30s, 200 streams cost 6 requests a second."`
 }
 

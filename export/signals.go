@@ -36,6 +36,7 @@ var signalKinds = map[string]signalKind{
 	change.SignalForget:   {now: (*streams).forgetBySignal},
 	change.SignalResume:   {now: (*streams).resumeBySignal},
 	change.SignalSnapshot: {work: snapshotBySignal},
+	change.SignalRepair:   {work: repairBySignal},
 }
 
 // signalJob is a signal that this session works on.

@@ -101,6 +101,10 @@ func (e *Exporter) Committed(c export.Committed) {
 		if control.Type == change.ControlGap && control.Gap != nil {
 			e.Metrics.Gap(control.Gap.Complete)
 		}
+		if control.Type == change.ControlProof && control.Proof != nil {
+			e.Metrics.Proof(control.Stream, control.Proof)
+			e.Health.Proof(control.Stream, control.Proof, control.ResourceVersion)
+		}
 	}
 }
 

@@ -42,6 +42,7 @@ type streamHealth struct {
 	recovering     string    // how far its recovery is; empty: there is none, or it has just begun
 	err            *problem
 	removalUnknown *problem
+	proof          *problem // the last proof found that objects differ
 }
 
 // States of a stream that has no reflector.
@@ -189,6 +190,21 @@ func (h *Health) RemovalUnknown(id change.StreamID, err error) {
 		return
 	}
 	s.removalUnknown = h.update(s.removalUnknown, err)
+}
+
+// Proof reports whether the stream's objects differed from the API server's at a resourceVersion.
+func (h *Health) Proof(id change.StreamID, p *change.Proof, at change.ResourceVersion) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s := h.streams[id]
+	switch {
+	case s == nil:
+	case p.Result == change.ProofDifferent:
+		s.proof = h.update(s.proof, fmt.Errorf("its objects in the log differ from the API server's at resourceVersion %s: %s "+
+			"(exporter verify names them)", at, p))
+	default:
+		s.proof = nil
+	}
 }
 
 // Forget removes a stream.

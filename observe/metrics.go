@@ -33,7 +33,10 @@ type Metrics struct {
 	batchBytes    prometheus.Histogram     // bytes
 	commit        *prometheus.HistogramVec // stage; seconds
 	streamState   *prometheus.GaugeVec     // stream, state; 0 or 1
-	lag           *lagCollector            // stream; seconds
+	lag           *ageCollector            // stream; seconds
+	proofAge      *ageCollector            // stream; seconds
+	proofDiffers  *prometheus.GaugeVec     // stream; objects
+	proofs        *prometheus.CounterVec   // result
 	relists       *prometheus.CounterVec   // reason
 	gaps          *prometheus.CounterVec   // complete
 	recovery      *prometheus.GaugeVec     // stream; 0 to 1
@@ -51,15 +54,19 @@ type Metrics struct {
 // NewMetrics registers all metrics, and those of the Go runtime and the process.
 func NewMetrics(version string) *Metrics {
 	m := &Metrics{
-		registry:      prometheus.NewRegistry(),
-		changes:       counter("changes_total", "Changes written to the sink.", "resource", "op"),
-		ignored:       counter("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource"),
-		batches:       counter("batches_total", "Batches written to the sink.", "slot"),
-		batchChanges:  histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)),
-		batchBytes:    histogram("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)),
-		commit:        commitSeconds(),
-		streamState:   gauge("stream_state", "1 for the current state of the stream.", "stream", "state"),
-		lag:           newLagCollector(time.Now),
+		registry:     prometheus.NewRegistry(),
+		changes:      counter("changes_total", "Changes written to the sink.", "resource", "op"),
+		ignored:      counter("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource"),
+		batches:      counter("batches_total", "Batches written to the sink.", "slot"),
+		batchChanges: histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)),
+		batchBytes:   histogram("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)),
+		commit:       commitSeconds(),
+		streamState:  gauge("stream_state", "1 for the current state of the stream.", "stream", "state"),
+		lag: newAgeCollector("stream_lag_seconds",
+			"Time since the stream was last known to be complete in the log; bookmarks update it about once a minute."),
+		proofAge:      newAgeCollector("proof_age_seconds", "Time since the stream's objects were last compared with the API server."),
+		proofDiffers:  gauge("proof_differences", "Objects that differed from the API server in the stream's last proof.", "stream"),
+		proofs:        counter("proofs_total", "Comparisons of a stream's objects with the API server.", "result"),
 		relists:       counter("relists_total", "Lists that were needed because a watch could not resume.", "reason"),
 		gaps:          counter("gaps_total", "Gaps in watches; complete: all of its changes were recovered.", "complete"),
 		recovery:      gauge("recovery_progress", "Part of a gap's revisions that is accounted for, while the gap is recovered.", "stream"),
@@ -81,10 +88,13 @@ func (m *Metrics) register(version string) {
 	build := gauge("build_info", "1, with the version as a label.", "version")
 	build.WithLabelValues(version).Set(1)
 	m.registry.MustRegister(m.changes, m.ignored, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
-		m.gaps, m.recovery, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
+		m.proofAge, m.proofDiffers, m.proofs, m.gaps, m.recovery, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	for _, complete := range []string{"true", "false"} { // so that alerts find them before the first gap
 		m.gaps.WithLabelValues(complete)
+	}
+	for _, result := range []change.ProofResult{change.ProofEqual, change.ProofDifferent} {
+		m.proofs.WithLabelValues(string(result))
 	}
 	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageCommit} {
 		m.errors.WithLabelValues(stage)
@@ -156,6 +166,17 @@ func (m *Metrics) Forget(stream change.StreamID) {
 	m.recovery.DeleteLabelValues(string(stream))
 	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
 	m.lag.drop(stream)
+	m.proofAge.drop(stream)
+	m.proofDiffers.DeleteLabelValues(string(stream))
+}
+
+// Proof records the result of a proof.
+func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
+	m.proofs.WithLabelValues(string(p.Result)).Inc()
+	if p.Result != change.ProofUnsupported {
+		m.proofAge.set(stream, time.Now())
+		m.proofDiffers.WithLabelValues(string(stream)).Set(float64(p.Differences()))
+	}
 }
 
 // Relist counts a list that was needed because a watch could not resume.

@@ -96,6 +96,27 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	expect(false, "slot 0: dial postgres://***@h/d: refused")
 }
 
+// A stream whose objects differ from the API server's is listed until a proof finds them equal.
+func TestAFailedProofIsListed(t *testing.T) {
+	e, s := observed(t, 0)
+	e.SlotHeld(0, 1, true)
+	e.StreamAdded("pods")
+	e.StreamsKnown(0)
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	prove := func(p change.Proof) (bool, string) {
+		control := change.Control{Type: change.ControlProof, Stream: "pods", ResourceVersion: "7", Proof: &p}
+		e.Committed(export.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
+		return readyz(t, s)
+	}
+	differs := change.Proof{Result: change.ProofDifferent, Missing: &change.Differing{Objects: 3}}
+	if ready, wrong := prove(differs); !ready || !strings.Contains(wrong, "at resourceVersion 7: 3 missing, 0 stale, 0 extra") {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+	if ready, wrong := prove(change.Proof{Result: change.ProofEqual}); !ready || wrong != "" {
+		t.Errorf("%v, %q", ready, wrong)
+	}
+}
+
 // A resource of which it is unknown whether it was removed is listed, and does not affect readiness.
 func TestUnknownRemovalIsListed(t *testing.T) {
 	e, s := observed(t, 0)
@@ -177,10 +198,12 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	e, s := observed(t, 0)
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")
+	differs := &change.Proof{Result: change.ProofDifferent, Stale: &change.Differing{Objects: 2}}
 	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
 		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
-		Controls:  []change.Control{{Type: change.ControlGap, Gap: &change.Gap{Complete: true}}},
+		Controls: []change.Control{{Type: change.ControlGap, Gap: &change.Gap{Complete: true}},
+			{Type: change.ControlProof, Stream: pods.ID(), Proof: differs}},
 	}})
 	e.Checkpointed(0, time.Millisecond)
 	e.StreamState(pods.ID(), reflector.StateListing, "", nil)
@@ -199,6 +222,9 @@ func TestMetrics(t *testing.T) {
 		`kubecdc_watch_restarts_total 1`,
 		`kubecdc_gaps_total{complete="true"} 1`,
 		`kubecdc_gaps_total{complete="false"} 0`,
+		`kubecdc_proof_age_seconds{stream="pods@shop?labels=app=web"} 0`,
+		`kubecdc_proof_differences{stream="pods@shop?labels=app=web"} 2`,
+		`kubecdc_proofs_total{result="different"} 1`,
 		`kubecdc_slot_epoch{slot="0"} 7`,
 		`kubecdc_build_info{version="test"} 1`,
 		"go_goroutines", "process_resident_memory_bytes",

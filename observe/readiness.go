@@ -114,6 +114,8 @@ func (h *Health) reportStreams(r *Report) {
 		case !s.settled:
 			r.Problems = append(r.Problems,
 				Problem{Component: component, Text: "no position yet: " + string(s.state), Since: s.since, Blocks: true})
+		case s.proof != nil:
+			r.Problems = append(r.Problems, Problem{Component: component, Text: s.proof.text, Since: s.proof.since})
 		case s.removalUnknown == nil:
 			r.Streams.OK++
 		}

@@ -75,3 +75,9 @@ type Logged struct {
 
 // Header is a header of a record.
 type Header struct{ Key, Value string }
+
+// TableReader is a Reader of a sink that also keeps the current state of each object.
+type TableReader interface {
+	// Objects visits what the sink has of a stream now.
+	Objects(ctx context.Context, s *change.Stream, visit func(key, uid string, version change.ResourceVersion)) error
+}

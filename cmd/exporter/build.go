@@ -106,7 +106,7 @@ const listsAtOnce = 8
 func sourceOptions(c *config.Config) reflector.Options {
 	options := reflector.DefaultOptions()
 	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
-	options.Watermark = c.Source.Watermarks
+	options.Watermark, options.Proofs = c.Source.Watermarks, c.Source.Proofs
 	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
 		options.Recovery = reflector.NewRecovery(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default())

@@ -15,6 +15,7 @@ var mayImport = map[string][]string{
 	"sinks":      {"change"},
 	"checkpoint": {"change"},
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
+	"verify":     {"change", "checkpoint", "sinks", "source"},
 	"config":     {"redact"},
 	"observe":    {"change", "config", "export", "sinks", "source"},
 }

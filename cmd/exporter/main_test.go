@@ -61,6 +61,8 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 		{"check", "--page-size=0"},
 		{"run", "--kafka-borkers=h:1"},
 		{"run", "extra"},
+		{"verify", "-o", "xml"},
+		{"verify", "--topic-only", "--repair"},
 		{"rum"},
 	} {
 		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.HasPrefix(stderr, "exporter: ") {

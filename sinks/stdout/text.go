@@ -89,6 +89,11 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 		return t.gap(dst, at, c)
 	case change.ControlStreamError, change.ControlStreamEnd, change.ControlStreamPaused:
 		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint(words[c.Type]), c.Stream, c.Cause)
+	case change.ControlProof:
+		if c.Proof == nil || c.Proof.Result != change.ProofDifferent {
+			return dst
+		}
+		return fmt.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert.Sprint("differs"), c.Stream, c.ResourceVersion, c.Proof)
 	case change.ControlStreamRecovered, change.ControlStreamResume, change.ControlStreamResumed:
 		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: resumes: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:

@@ -122,3 +122,18 @@ func heap() uint64 {
 	runtime.ReadMemStats(&m)
 	return m.HeapAlloc
 }
+
+// BenchmarkDigest tells how long the digest of a set takes.
+func BenchmarkDigest(b *testing.B) {
+	const n = 100_000
+	s := New()
+	for _, o := range makeObjects(n) {
+		s.Put(o[0], o[1], change.ResourceVersion(o[2]))
+	}
+	for b.Loop() {
+		if s.Digest().Objects != n {
+			b.Fatal("objects are missing")
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/n/float64(b.N), "ns/object")
+}

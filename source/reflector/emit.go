@@ -89,6 +89,9 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 	if err := r.emit(ctx, Item{Change: c}, p); err != nil {
 		return err
 	}
+	if c.Inferred {
+		r.inferred++
+	}
 	if c.Op == change.Delete {
 		r.known.Remove(c.Key())
 	} else {

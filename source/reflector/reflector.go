@@ -33,8 +33,9 @@ type Options struct {
 	Redactor     *redact.Redactor // what is hidden of objects; nil: nothing
 	// StreamingLists: auto, on or off (watchlist.go).
 	StreamingLists string
-	Recovery       *Recovery    // nil: off
-	Lists          *ListLimiter // nil: all streams may list at once
+	Recovery       *Recovery     // nil: off
+	Lists          *ListLimiter  // nil: all streams may list at once
+	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
 }
 
 // DefaultOptions are the production settings.
@@ -62,13 +63,14 @@ type Reflector struct {
 	reason string // why the state was entered
 
 	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
-	// have it, for a moment (comparison.go, snapshot.go).
+	// have it, for a moment (comparison.go, proving.go, repairing.go, snapshot.go).
 	turn     sync.Mutex
 	known    *known.Set
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
 	current  change.Change          // the change that is being emitted
+	inferred int                    // changes that were emitted and found by comparison
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
@@ -118,7 +120,11 @@ func (r *Reflector) Group() string { return r.group }
 // Run works until the context ends or the output returns an error.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.turn.Lock()
-	defer r.turn.Unlock()
+	stopProving := r.startProving(ctx)
+	defer func() {
+		r.turn.Unlock()
+		stopProving()
+	}()
 	for ctx.Err() == nil {
 		err := r.stepOnce(ctx)
 		if apiclient.IsRefused(err) || errors.Is(err, apiclient.ErrUnsupported) {

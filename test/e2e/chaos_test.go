@@ -31,6 +31,7 @@ func chaosSeed(t *testing.T) uint64 {
 
 func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *Log) {
 	w := NewWorld(t, impatient())
+	w.Env = w.With("KUBECDC_PROOF_INTERVAL", "2s")
 	InstallWidgets(t, w.Kube.Config)
 	seed := chaosSeed(t)
 	writer := NewWriter(t, w.Kube.Config, seed, Kinds)

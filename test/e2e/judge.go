@@ -74,6 +74,11 @@ func Judge(t testing.TB, k *servers.Kubernetes, log *Log, prefix string, kinds [
 	for _, kind := range kinds {
 		judgeKind(t, v, k, log, prefix, kind)
 	}
+	for _, c := range log.Controls {
+		if c.Type == change.ControlProof && c.Proof.Result == change.ProofDifferent {
+			v.note(&v.Wrong, "a proof of %s at %s: %s", c.Stream, c.ResourceVersion, c.Proof)
+		}
+	}
 	return v
 }
 

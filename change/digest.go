@@ -1,0 +1,45 @@
+package change
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+)
+
+// Digest identifies a set of objects by their keys, uids and resourceVersions, whatever their order. Anyone can compute it from
+// the records of a topic: take the SHA-256 of the text "KEY UID RESOURCEVERSION" of each live object, with KEY as "namespace/name",
+// or "name" of a cluster-scoped one. Read its first 16 bytes as two big-endian integers of 64 bits, and add up the first ones
+// and the second ones, each modulo 2^64. It finds faults, not forgeries: who may choose names can make two sets collide.
+type Digest struct {
+	Objects int
+	sums    [2]uint64
+}
+
+// Add adds an object, which the set does not have yet.
+func (d *Digest) Add(key, uid string, version ResourceVersion) { d.change(1, key, uid, version) }
+
+// Remove removes an object of the set.
+func (d *Digest) Remove(key, uid string, version ResourceVersion) { d.change(-1, key, uid, version) }
+
+func (d *Digest) change(by int, key, uid string, version ResourceVersion) {
+	var room [512]byte
+	text := append(append(room[:0], key...), ' ')
+	text = append(append(text, uid...), ' ')
+	sum := sha256.Sum256(append(text, version...))
+	d.Objects += by
+	for i := range d.sums {
+		d.sums[i] += uint64(by) * binary.BigEndian.Uint64(sum[8*i:])
+	}
+}
+
+// Minus returns what sets d apart from another digest: the same for the same differing objects, whatever both have.
+func (d Digest) Minus(other Digest) Digest {
+	d.Objects -= other.Objects
+	for i := range d.sums {
+		d.sums[i] -= other.sums[i]
+	}
+	return d
+}
+
+// String returns both sums as 16 hexadecimal digits each.
+func (d Digest) String() string { return fmt.Sprintf("%016x%016x", d.sums[0], d.sums[1]) }

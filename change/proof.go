@@ -1,0 +1,69 @@
+package change
+
+import "fmt"
+
+// Proof is the result of a comparison of a stream's live objects, as they were last emitted, with those of the API server at the
+// same resourceVersion.
+type Proof struct {
+	Result  ProofResult `json:"result"`
+	Objects int         `json:"objects"`         // of the log
+	Digest  string      `json:"digest"`          // of the log's objects; see Digest
+	Cause   string      `json:"cause,omitempty"` // unsupported: why
+	// different:
+	Missing   *Differing `json:"missing,omitempty"` // the API server has it, the log does not
+	Stale     *Differing `json:"stale,omitempty"`   // the log has it in another version, or another object under its key
+	Extra     *Differing `json:"extra,omitempty"`   // the log has it, the API server does not
+	ElapsedMs int64      `json:"elapsed_ms,omitempty"`
+}
+
+// ProofResult is the result of a proof.
+type ProofResult string
+
+const (
+	ProofEqual       ProofResult = "equal"
+	ProofDifferent   ProofResult = "different"
+	ProofUnsupported ProofResult = "unsupported" // the API server can't be asked for the state at a resourceVersion
+)
+
+// Differing counts objects that differ, and has the keys of some of them.
+type Differing struct {
+	Objects int      `json:"objects"`
+	Keys    []string `json:"keys"`
+}
+
+// mostKeys bounds the keys of a Differing.
+const mostKeys = 20
+
+// AddTo counts an object; d is made if it is nil.
+func AddTo(d **Differing, key string) {
+	if *d == nil {
+		*d = &Differing{}
+	}
+	if (*d).Objects++; len((*d).Keys) < mostKeys {
+		(*d).Keys = append((*d).Keys, key)
+	}
+}
+
+// Count returns how many objects differ.
+func (d *Differing) Count() int {
+	if d == nil {
+		return 0
+	}
+	return d.Objects
+}
+
+// Some returns the keys of some of the objects.
+func (d *Differing) Some() []string {
+	if d == nil {
+		return nil
+	}
+	return d.Keys
+}
+
+// Differences returns how many objects differ.
+func (p *Proof) Differences() int { return p.Missing.Count() + p.Stale.Count() + p.Extra.Count() }
+
+// String says how many objects differ, of each kind.
+func (p *Proof) String() string {
+	return fmt.Sprintf("%d missing, %d stale, %d extra", p.Missing.Count(), p.Stale.Count(), p.Extra.Count())
+}

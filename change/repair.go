@@ -1,0 +1,14 @@
+package change
+
+// Repair is an object that a copy of a stream has wrongly. It is a parameter of a signal of the kind SignalRepair.
+type Repair struct {
+	Key  string    `json:"key"`
+	Live *Identity `json:"live,omitempty"` // what the API server has; nil: nothing
+	Held *Identity `json:"held,omitempty"` // what the log has; nil: nothing
+}
+
+// Identity identifies one version of one object.
+type Identity struct {
+	UID             string          `json:"uid"`
+	ResourceVersion ResourceVersion `json:"resourceVersion"`
+}

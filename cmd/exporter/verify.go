@@ -1,0 +1,254 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/internal/startup"
+	"kubecdc/internal/suggest"
+	"kubecdc/sinks"
+	"kubecdc/source/discovery"
+	"kubecdc/verify"
+)
+
+const verifyHelp = `Compare what the log has with the cluster, object by object.
+
+The metadata of each collection is listed as it was at one resourceVersion, the
+position that the log has now, and compared with:
+  topic       the last record of each key up to there (KUBECDC_SINK=kafka)
+  table       the rows of kubecdc_log.objects (KUBECDC_SINK=postgres)
+  inventory   what the checkpoint holds of each object
+Objects that are missing there, stale (another version, or another object of that
+name) or extra are printed, and the exit code is 1. An exporter may run meanwhile:
+newer changes are left out, and what differs is looked at twice. A checkpoint in an
+SQLite file can be read only while no exporter runs.
+
+With --topic-only the cluster is not asked: the log is folded up to the last proof
+record of each stream, and compared with the digest in it.
+
+With --repair the running exporter writes what differs: a create, update or delete
+of each such object, marked as inferred, with "repair:ID" of the signal as its gap.
+Its before is what the checkpoint holds of the object, or null. Then all is compared
+again.
+
+  exporter verify
+  exporter verify pods deployments.apps -o json
+  exporter verify --topic-only
+  exporter verify --repair`
+
+func newVerify() *cobra.Command {
+	c := withSettings(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster", Long: verifyHelp})
+	format := c.Flags().StringP("output", "o", "table", "Format: table, json or yaml.")
+	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
+	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
+	c.RunE = func(c *cobra.Command, resources []string) error {
+		if *format != "table" && *format != "json" && *format != "yaml" {
+			return &usageError{fmt.Sprintf("--output is %q: set it to table, json or yaml", *format)}
+		}
+		if *topicOnly && *repair {
+			return &usageError{"--topic-only compares without the cluster, so it can't be combined with --repair"}
+		}
+		if *topicOnly {
+			return verifyProofs(c, *format, resources)
+		}
+		v, err := openVerification(c, resources)
+		if err != nil {
+			return err
+		}
+		defer v.close()
+		return v.run(c.Context(), c.OutOrStdout(), *format, *repair)
+	}
+	return c
+}
+
+func verifyProofs(c *cobra.Command, format string, resources []string) error {
+	reader, _, err := openReader(c.Context(), c)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	all, err := verify.Proofs(c.Context(), reader, func(id string) bool { return len(resources) == 0 || slices.Contains(resources, id) })
+	if err == nil {
+		err = printProven(c.OutOrStdout(), format, all)
+	}
+	if err != nil {
+		return err
+	}
+	differ := slices.DeleteFunc(all, func(p verify.Proven) bool { return p.Equal || p.Problem != "" })
+	if len(differ) > 0 {
+		return fmt.Errorf("the log of %d streams differs from its last proof: exporter verify names the objects", len(differ))
+	}
+	return nil
+}
+
+// verification is one run of exporter verify.
+type verification struct {
+	*asking // the checkpoint; its store is nil if that can't be read
+	reader  sinks.Reader
+	copies  []verify.Copy
+	streams []*change.Stream
+	skipped []verify.Result
+}
+
+func openVerification(c *cobra.Command, resources []string) (_ *verification, err error) {
+	ctx := c.Context()
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	cluster := newTarget(connection)
+	v := &verification{asking: &asking{settings: settings, cluster: cluster, out: c.OutOrStdout(), report: c.ErrOrStderr()}}
+	step := startup.Step{For: "the API server", Limit: openLimit, Progress: cluster.reach.progress}
+	err = startup.Once(ctx, step, func(ctx context.Context) error {
+		if err := cluster.identify(ctx, nil); err != nil {
+			return err
+		}
+		return v.selectStreams(ctx, resources)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if v.reader, _, err = openReader(ctx, c); err != nil {
+		return nil, err
+	}
+	name := "topic"
+	if _, tables := v.reader.(sinks.TableReader); tables {
+		name = "table"
+	}
+	v.copies = []verify.Copy{verify.Log(name, v.reader, v.streams)}
+	return v, v.openInventory(ctx)
+}
+
+// openInventory adds the inventory to the copies. The SQLite file of an exporter that runs is left out.
+func (v *verification) openInventory(ctx context.Context) error {
+	path, err := v.settings.SQLitePath(v.cluster.Cluster)
+	if _, missing := os.Stat(path); err == nil && path != "" && missing != nil {
+		err = missing
+	}
+	if err == nil {
+		v.store, err = boundStore(ctx, v.settings, v.cluster)
+	}
+	if err == nil {
+		v.leases, err = openLeases(v.settings, v.cluster, v.store)
+	}
+	switch {
+	case err != nil && path != "":
+		fmt.Fprintf(v.report, "the inventory is left out: %s\n", config.Redact(err.Error()))
+		return nil
+	case err != nil:
+		v.close()
+		return err
+	}
+	v.shared = path == ""
+	v.copies = append(v.copies, verify.Inventory(inventoryName, v.store))
+	return nil
+}
+
+func (v *verification) close() {
+	v.reader.Close()
+	if v.store != nil {
+		v.store.Close()
+	}
+}
+
+// selectStreams finds the streams that are exported, of some resources or of all.
+func (v *verification) selectStreams(ctx context.Context, resources []string) error {
+	plan, err := exportConfig(v.settings)
+	if err != nil {
+		return err
+	}
+	served, err := v.cluster.server.Served(ctx)
+	if err != nil {
+		return err
+	}
+	selected, unknown := discovery.Select(plan.Resources, served)
+	if len(unknown) > 0 {
+		return discovery.Unknown(unknown, served)
+	}
+	var ids []string
+	for _, r := range selected {
+		ids = append(ids, r.ID())
+	}
+	for _, id := range resources {
+		if !slices.Contains(ids, id) {
+			return &usageError{fmt.Sprintf("%q is not exported\n%sexported are: %s", id, suggest.DidYouMean(id, ids), strings.Join(ids, ", "))}
+		}
+	}
+	for _, r := range selected {
+		if len(resources) > 0 && !slices.Contains(resources, r.ID()) {
+			continue
+		}
+		aggregated, err := discovery.Aggregated(ctx, v.cluster.server.Client(), r)
+		if err != nil {
+			return err
+		}
+		for _, s := range plan.StreamsOf(r) {
+			if aggregated {
+				v.skipped = append(v.skipped, verify.Result{Stream: s.ID(), Differences: []verify.Difference{},
+					Problem: "its API server is aggregated, and may not know the state at a resourceVersion"})
+				continue
+			}
+			v.streams = append(v.streams, s)
+		}
+	}
+	return nil
+}
+
+func (v *verification) run(ctx context.Context, out io.Writer, format string, repair bool) error {
+	all, err := v.compare(ctx)
+	if err != nil {
+		return err
+	}
+	if repair && differing(all) > 0 {
+		if err := v.repair(ctx, all); err != nil {
+			return err
+		}
+		if all, err = v.compare(ctx); err != nil {
+			return err
+		}
+	}
+	if err := printVerified(out, format, append(all, v.skipped...)); err != nil {
+		return err
+	}
+	if n := differing(all); n > 0 {
+		return fmt.Errorf("%d objects differ", n)
+	}
+	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.Problem != "" }); i >= 0 {
+		return fmt.Errorf("the %s of %s was not compared: %s", all[i].In, all[i].Stream, all[i].Problem)
+	}
+	return nil
+}
+
+func (v *verification) compare(ctx context.Context) (all []verify.Result, _ error) {
+	for _, s := range v.streams {
+		for _, c := range v.copies {
+			r, err := verify.Stream(ctx, v.cluster.server.Identities, c, s)
+			if err != nil {
+				return nil, fmt.Errorf("compare %s: %w", s.ID(), err)
+			}
+			all = append(all, *r)
+		}
+	}
+	return all, nil
+}
+
+func differing(all []verify.Result) (n int) {
+	for _, r := range all {
+		n += len(r.Differences)
+	}
+	return n
+}
+
+// inventoryName is the name of the copy that the checkpoint has.
+const inventoryName = "inventory"
+
+var errNoRepair = errors.New("the checkpoint can't be read, through which exporters are asked to repair")

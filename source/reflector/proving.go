@@ -1,0 +1,214 @@
+package reflector
+
+import (
+	"context"
+	"errors"
+	"hash/maphash"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/discovery"
+	"kubecdc/source/known"
+)
+
+// prover proves now and then that the known objects are those of the API server:
+//
+//  1. Between two events it takes the digest of the known objects. It belongs to the stream's position P.
+//  2. While the watch goes on, it reads the identities that the collection had at P (an exact read), and takes their digest.
+//  3. If the digests differ, the watch has to wait while a second exact read, at the position of that moment, is compared with the
+//     known objects one by one. Only what that one shows is a difference.
+//
+// So it does not matter how far the watch is, what is written meanwhile, or when the list is made. A list that can't be read, since
+// P is compacted or the server refuses, proves nothing; the next proof comes an interval later.
+//
+// A reader of the log compares it with a proof by folding the stream's changes up to the proof's batch, and up to the
+// resourceVersion P. An inferred change may have an older version than the state that it leads to (a deletion has). So a proof
+// during which one was emitted is dropped.
+type prover struct {
+	*Reflector
+	unsupported bool          // it was emitted that no proof can be made
+	failed      *change.Proof // the last proof, if objects differed
+	fingerprint change.Digest // of the objects that differed then
+}
+
+// proofShare bounds the part of the time that the lists of a stream's proofs may take to 1/20.
+const proofShare = 20
+
+// startProving proves until stop is called.
+func (r *Reflector) startProving(ctx context.Context) (stop func()) {
+	if r.options.Proofs <= 0 {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p := &prover{Reflector: r}
+		wait := rand.N(r.options.Proofs) // so that the streams of a process are not read together
+		for sleep(ctx, wait) == nil {
+			wait = p.prove(ctx)
+		}
+	}()
+	return func() { cancel(); <-done }
+}
+
+// prove makes one proof and returns when the next one is due.
+func (p *prover) prove(ctx context.Context) (wait time.Duration) {
+	if !p.take(ctx) {
+		return 0
+	}
+	at, ok := p.now()
+	p.turn.Unlock()
+	if !ok {
+		return min(p.options.Proofs, time.Second)
+	}
+	started := time.Now()
+	err := p.compare(ctx, at)
+	took := time.Since(started)
+	if err != nil && ctx.Err() == nil {
+		p.log.Info("a proof can't be made now; it is tried again", "error", err)
+	}
+	return time.Duration(float64(max(p.options.Proofs, proofShare*took, apiclient.RetryAfter(err))) * (0.9 + rand.Float64()/5))
+}
+
+// take waits until it may use the stream. The stream holds its lock while it does anything but wait for an event.
+func (p *prover) take(ctx context.Context) bool {
+	for !p.turn.TryLock() {
+		if sleep(ctx, 10*time.Millisecond) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// moment is the stream at a position.
+type moment struct {
+	position change.ResourceVersion
+	digest   change.Digest
+	inferred int
+	stream   *change.Stream
+	client   *apiclient.Client
+}
+
+// settled reports whether the known objects are those of the stream's position.
+func (p *prover) settled() bool {
+	w, watches := p.state.(*watching)
+	return watches && w.catchUp == nil && p.heldBack == ""
+}
+
+// now returns the stream as it is; false if the known objects are not those of one position.
+func (p *prover) now() (moment, bool) {
+	if !p.settled() {
+		return moment{}, false
+	}
+	return moment{p.position, p.known.Digest(), p.inferred, p.stream, p.client}, true
+}
+
+func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object)) error {
+	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, func(o *apiclient.Object) error {
+		visit(o)
+		return nil
+	})
+	return err
+}
+
+// compare compares the stream with the collection as it was at a moment, and emits the result.
+func (p *prover) compare(ctx context.Context, at moment) error {
+	started, listed := time.Now(), change.Digest{}
+	aggregated, err := discovery.Aggregated(ctx, at.client, at.stream.Resource)
+	switch {
+	case err != nil:
+		return err
+	case aggregated:
+		return p.notSupported(ctx, at, "it may be served by an aggregated API server, of whose exact reads nothing is known")
+	}
+	done, err := p.options.Lists.acquire(ctx)
+	if err == nil {
+		err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) })
+		done()
+	}
+	if errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) {
+		return p.notSupported(ctx, at, apiclient.Reason(err))
+	}
+	if err != nil || !p.take(ctx) {
+		return err
+	}
+	defer p.turn.Unlock()
+	proof := &change.Proof{Result: change.ProofEqual}
+	difference := listed.Minus(at.digest)
+	switch {
+	case p.inferred != at.inferred:
+		return nil
+	case difference == change.Digest{}:
+	case p.failed != nil && difference == p.fingerprint: // the same objects differ: the watch need not wait again
+		*proof = *p.failed
+	default:
+		var ok bool
+		if at, ok = p.now(); !ok {
+			return nil
+		}
+		limited, cancel := context.WithTimeout(ctx, max(time.Minute, 2*time.Since(started)))
+		defer cancel()
+		if proof, err = p.details(limited, at); err != nil {
+			return err
+		}
+	}
+	if p.failed = nil; proof.Result == change.ProofDifferent {
+		p.failed, p.fingerprint = proof, difference
+	}
+	proof.ElapsedMs = time.Since(started).Milliseconds()
+	return p.report(ctx, at, proof)
+}
+
+// details compares the collection at the stream's position with the known objects one by one. It marks none of them, since an
+// on-demand snapshot may rely on its own marks (snapshot.go).
+func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) {
+	proof, seed, listed := &change.Proof{Result: change.ProofEqual}, maphash.MakeSeed(), map[uint64]struct{}{}
+	err := p.identities(ctx, at, func(o *apiclient.Object) {
+		listed[maphash.String(seed, o.Key())] = struct{}{}
+		switch p.known.Compare(o.Key(), o.UID, o.Version) {
+		case known.Same:
+		case known.Absent:
+			change.AddTo(&proof.Missing, o.Key())
+		default:
+			change.AddTo(&proof.Stale, o.Key())
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	for key := range p.known.All() {
+		if _, found := listed[maphash.String(seed, key)]; !found {
+			change.AddTo(&proof.Extra, key)
+		}
+	}
+	if proof.Differences() > 0 {
+		proof.Result = change.ProofDifferent
+	}
+	return proof, nil
+}
+
+// notSupported reports once that no proof can be made.
+func (p *prover) notSupported(ctx context.Context, at moment, cause string) error {
+	if p.unsupported || !p.take(ctx) {
+		return nil
+	}
+	defer p.turn.Unlock()
+	p.unsupported = true
+	return p.report(ctx, at, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
+}
+
+func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) error {
+	proof.Objects, proof.Digest = at.digest.Objects, at.digest.String()
+	switch proof.Result {
+	case change.ProofDifferent:
+		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),
+			"keys", slices.Concat(proof.Missing.Some(), proof.Stale.Some(), proof.Extra.Some()))
+	case change.ProofUnsupported:
+		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
+	}
+	return p.sendControl(ctx, change.Control{Type: change.ControlProof, ResourceVersion: at.position, Proof: proof})
+}

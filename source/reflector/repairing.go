@@ -1,0 +1,84 @@
+package reflector
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/recovery"
+)
+
+// Repair emits what the log should have of some objects, given what it really has, and returns how many objects it emitted. The
+// changes are inferred, and found in the gap of the given id. An object that is not as it was when it was compared is left out:
+// the watch has emitted that since. Repair may be called while Run runs.
+func (r *Reflector) Repair(ctx context.Context, gap string, repairs []change.Repair) (emitted int, err error) {
+	p := &prover{Reflector: r}
+	for i := range repairs {
+		at, err := p.takeAtPosition(ctx)
+		if err != nil {
+			return emitted, err
+		}
+		written, err := r.repair(ctx, gap, at, &repairs[i])
+		p.turn.Unlock()
+		if err != nil {
+			return emitted, fmt.Errorf("repair %s: %w", repairs[i].Key, err)
+		}
+		if written {
+			emitted++
+		}
+	}
+	return emitted, nil
+}
+
+// takeAtPosition waits until the known objects are those of one position, and takes the stream.
+func (p *prover) takeAtPosition(ctx context.Context) (change.ResourceVersion, error) {
+	for p.take(ctx) {
+		if p.settled() {
+			return p.position, nil
+		}
+		p.turn.Unlock()
+		if sleep(ctx, 100*time.Millisecond) != nil {
+			break
+		}
+	}
+	return "", ctx.Err()
+}
+
+func (r *Reflector) repair(ctx context.Context, gap string, at change.ResourceVersion, repair *change.Repair) (written bool, err error) {
+	revision, err := at.Revision()
+	if err != nil {
+		return false, err
+	}
+	o, exists, err := recovery.NewExactReads(r.client, r.stream, r.options.MetadataOnly, r.options.Redactor, false, nil).
+		Object(ctx, repair.Key, revision)
+	if err != nil || exists != (repair.Live != nil) || exists && *repair.Live != (change.Identity{UID: o.UID, ResourceVersion: o.Version}) {
+		return false, err
+	}
+	held := repair.Held
+	if old, ok := r.known.Get(repair.Key); held == nil && !exists && ok { // only the inventory has it
+		held = &change.Identity{UID: old.UID, ResourceVersion: old.Version}
+	}
+	if held != nil && (!exists || held.UID != o.UID) {
+		namespace, name := change.SplitKey(repair.Key)
+		gone := apiclient.Object{Namespace: namespace, Name: name, UID: held.UID, Version: held.ResourceVersion}
+		if err := r.sendRepaired(ctx, change.Delete, &gone, gap); err != nil {
+			return false, err
+		}
+		held = nil
+	}
+	switch {
+	case exists && held == nil:
+		err = r.sendRepaired(ctx, change.Create, &o, gap)
+	case exists:
+		err = r.sendRepaired(ctx, change.Update, &o, gap)
+	}
+	return true, err
+}
+
+func (r *Reflector) sendRepaired(ctx context.Context, op change.Op, o *apiclient.Object, gap string) error {
+	c := r.newChange(op, o)
+	c.Inferred, c.Gap = true, gap
+	return r.send(ctx, c, stays)
+}

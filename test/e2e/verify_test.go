@@ -1,0 +1,221 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+	"kubecdc/verify"
+)
+
+// proofsOf returns the newest proof of each stream.
+func (w *World) proofsOf(t testing.TB) map[change.StreamID]change.Control {
+	last := map[change.StreamID]change.Control{}
+	for _, c := range w.controls(t) {
+		if c.Type == change.ControlProof {
+			last[c.Stream] = c
+		}
+	}
+	return last
+}
+
+// awaitProof waits for a proof of a stream, at a later resourceVersion than after, with a result.
+func (w *World) awaitProof(t testing.TB, kind Kind, result change.ProofResult, after change.ResourceVersion) {
+	t.Helper()
+	Await(t, 30*time.Second, fmt.Sprintf("a proof of %s: %s", kind.ID(), result), func() (bool, error) {
+		c, found := w.proofsOf(t)[kind.Stream()]
+		return found && c.Proof.Result == result && c.ResourceVersion.Compare(after) >= 0, nil
+	})
+}
+
+// verified runs exporter verify and returns what differs, as "copy kind key".
+func (w *World) verified(t testing.TB, want int, args ...string) map[string]bool {
+	t.Helper()
+	code, out := command(t, w.Env, append([]string{"verify", "-o", "json"}, args...)...)
+	if code != want {
+		t.Fatalf("exporter verify %v: exit code %d, want %d\n%s", args, code, want, out)
+	}
+	var all []verify.Result
+	begin := strings.Index(out, "[\n")
+	must(t, json.NewDecoder(strings.NewReader(out[begin:])).Decode(&all))
+	differ := map[string]bool{}
+	for _, r := range all {
+		if r.Problem != "" || r.Objects == 0 {
+			t.Errorf("%s in the %s was not compared: %+v", r.Stream, r.In, r)
+		}
+		for _, d := range r.Differences {
+			differ[fmt.Sprintf("%s %s %s", r.In, d.Kind, d.Key)] = true
+		}
+	}
+	return differ
+}
+
+func wantOnly(t testing.TB, got map[string]bool, want ...string) {
+	t.Helper()
+	for _, w := range want {
+		if !got[w] {
+			t.Errorf("verify lacks %q", w)
+		}
+		delete(got, w)
+	}
+	for g := range got {
+		t.Errorf("verify says %q too", g)
+	}
+}
+
+// live returns keys of ConfigMaps whose last record is no delete.
+func (l *Log) live(w *World) (records []Record) {
+	for _, all := range l.ByKey(w.Prefix, ConfigMaps) {
+		if last := all[len(all)-1]; last.Op != "" {
+			records = append(records, last)
+		}
+	}
+	return records
+}
+
+// plant writes a record as the exporter would write it, by a plain producer.
+func (w *World) plant(t testing.TB, as Record, op, name string, version change.ResourceVersion) (key string) {
+	t.Helper()
+	raw := rawRecord(t, w, as)
+	namespace, _ := change.SplitKey(as.Key)
+	record := &kgo.Record{Topic: as.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+as.Op, `"op":"`+op, 1))}
+	if name != "" {
+		record.Key = []byte(strings.Replace(string(raw.Key), strings.TrimPrefix(as.Key, namespace+"/"), name, 1))
+		as.Key = change.ObjectKey(namespace, name)
+	}
+	for _, h := range raw.Headers {
+		switch h.Key {
+		case change.HeaderOp:
+			h.Value = []byte(op)
+		case change.HeaderResourceVersion:
+			h.Value = []byte(version)
+		}
+		record.Headers = append(record.Headers, h)
+	}
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...)) // with Java's partitioner, as the exporter's
+	must(t, err)
+	defer client.Close()
+	must(t, client.ProduceSync(t.Context(), record).FirstErr())
+	return as.Key
+}
+
+func rawRecord(t testing.TB, w *World, r Record) *kgo.Record {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{
+		r.Topic: {r.Partition: kgo.NewOffset().At(r.Offset)}}))
+	must(t, err)
+	defer client.Close()
+	for {
+		if records := client.PollFetches(t.Context()).Records(); len(records) > 0 {
+			return records[0]
+		}
+		must(t, t.Context().Err())
+	}
+}
+
+// Records that a plain producer writes into a topic, and rows that are changed in the inventory, are found by verify and repaired,
+// while objects change and proofs find nothing wrong with what the exporter emits.
+func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps, Roles}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_PROOF_INTERVAL", "1s")
+	writer := w.Writer(t, kinds)
+	writer.Run(60)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	Await(t, 30*time.Second, "verify to find nothing", func() (bool, error) {
+		code, _ := command(t, w.Env, "verify")
+		return code == 0, nil
+	})
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		writer.Until(stop, 50)
+	}()
+	for range 3 {
+		wantOnly(t, w.verified(t, 0))
+	}
+	close(stop)
+	<-stopped
+	log := w.AwaitComplete(t, writer, kinds)
+	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
+	must0(t, w.Env, "verify", "--topic-only")
+
+	live := log.live(w)
+	missing := w.plant(t, live[0], "d", "", live[0].Version)
+	stale := w.plant(t, live[1], "u", "", "2")
+	extra := w.plant(t, live[2], "c", "planted", "3")
+	found := w.verified(t, 1)
+	wantOnly(t, found, "topic missing "+missing, "topic stale "+stale, "topic extra "+extra)
+	if code, out := command(t, w.Env, "verify", "--topic-only"); code != 1 || !strings.Contains(out, "different") {
+		t.Errorf("--topic-only: exit code %d\n%s", code, out)
+	}
+	wantOnly(t, w.verified(t, 0, "--repair"))
+	wantOnly(t, w.verified(t, 0))
+
+	e.Kill() // a running exporter holds in memory what it emitted
+	sql := connect(t, w.Postgres.URL)
+	for _, statement := range []string{
+		`insert into kubecdc.inventory (stream, key, uid, resource_version) select stream, 'default/planted', uid, '3' from kubecdc.inventory where key = $1`,
+		`update kubecdc.inventory set resource_version = '2' where key = $1`,
+		`delete from kubecdc.inventory where key = $1`,
+	} {
+		key := map[byte]string{'i': live[3].Key, 'u': live[4].Key, 'd': live[5].Key}[statement[0]]
+		_, err := sql.Exec(context.Background(), strings.Replace(statement, "where", `where stream in (select id from kubecdc.streams where name = 'configmaps') and`, 1), key)
+		must(t, err)
+	}
+	e = StartExporter(t, "the next exporter", w.Env)
+	e.AwaitReady(t)
+	w.awaitProof(t, ConfigMaps, change.ProofDifferent, "")
+	e.awaitRefused(t, "stream configmaps: its objects in the log differ from the API server's", "1 missing, 1 stale, 1 extra")
+	wantOnly(t, w.verified(t, 1), "inventory extra default/planted", "inventory stale "+live[4].Key, "inventory missing "+live[5].Key)
+	wantOnly(t, w.verified(t, 0, "--repair"))
+	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
+	for _, r := range w.Read(t).Records {
+		if r.Version == "3" && r.Op == "d" && !r.Inferred {
+			t.Errorf("the repair %+v is not marked", r)
+		}
+	}
+	e.Signal(syscall.SIGTERM)
+	e.Wait(t, 25*time.Second)
+}
+
+// Rows of the table objects that anybody changes are found and repaired.
+func TestVerifyFindsAndRepairsWhatATableHasWrongly(t *testing.T) {
+	t.Parallel()
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	w.Env = w.With("KUBECDC_RESOURCES", Resources([]Kind{ConfigMaps}), "KUBECDC_PROOF_INTERVAL", "1s")
+	writer := w.Writer(t, []Kind{ConfigMaps})
+	writer.Run(60)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	log := w.AwaitComplete(t, writer, []Kind{ConfigMaps})
+	w.awaitProof(t, ConfigMaps, change.ProofEqual, writer.mark(ConfigMaps))
+	wantOnly(t, w.verified(t, 0))
+	must0(t, w.Env, "verify", "--topic-only")
+	live := log.live(w)
+	sql := connect(t, w.Postgres.URL)
+	for i, statement := range []string{
+		`insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted', api_version, kind, uid, '3', time, stream, body
+			from kubecdc_log.objects where namespace = $1 and name = $2`,
+		`update kubecdc_log.objects set resource_version = '2' where namespace = $1 and name = $2`,
+		`delete from kubecdc_log.objects where namespace = $1 and name = $2`,
+	} {
+		namespace, name := change.SplitKey(live[i].Key)
+		_, err := sql.Exec(context.Background(), statement, namespace, name)
+		must(t, err)
+	}
+	namespace, _ := change.SplitKey(live[0].Key)
+	wantOnly(t, w.verified(t, 1), "table extra "+namespace+"/planted", "table stale "+live[1].Key, "table missing "+live[2].Key)
+	wantOnly(t, w.verified(t, 0, "--repair"))
+	wantOnly(t, w.verified(t, 0))
+}
