@@ -164,7 +164,8 @@ func anyBody(*apiclient.Object) bool { return true }
 func noBody(*apiclient.Object) bool { return false }
 
 // page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
-// (5xx, a lost connection). visit sees no item twice, since it is called after the whole page was read.
+// (5xx, a lost connection, an answer that is no list, as of a proxy). visit sees no item twice, since it is called after the
+// whole page was read.
 func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
 	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
@@ -196,7 +197,7 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		if after := apiclient.RetryAfter(err); after > 0 {
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		}
-		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) {
+		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || errors.Is(err, apiclient.ErrUnsupported) {
 			return p, backoff.Permanent(err)
 		}
 		return p, err
