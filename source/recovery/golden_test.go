@@ -206,6 +206,9 @@ func TestScripts(t *testing.T) {
 			if d.HasArg("past-lists") {
 				pastListsCost(t, 0, 0)
 			}
+			if d.HasArg("dear-sizes") {
+				giveCosts(t, costs{read: 1, size: 20, named: 100, bodied: 100})
+			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
 				d.ScanArgs(t, "compacts", &s.then, &s.after)

@@ -99,8 +99,8 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
 		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
-		newcomers: map[string]float64{}, meter: meter{costs: firstCosts}}
-	s.history = &answered{history, s.answer, &s.meter}
+		newcomers: map[string]float64{}, meter: newMeter(gap.Listed)}
+	s.history = &answered{history, s.answer, s.meter}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
 	}
@@ -124,7 +124,7 @@ type search struct {
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
 
-	meter     meter
+	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
 	sightings map[identity]*sighting
 	pastLists []pastList            // those that are complete
