@@ -27,8 +27,10 @@
 //     the list: it is a transient object (transient.go), and is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
-// Two things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). And
-// streams of one etcd that recover together explain revisions for each other (coordinator.go).
+// Three things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). Where
+// deletions explain most of the revisions that are left, they are dated before step 1 too, by reads of the objects (deletions.go,
+// dateDeletions), so that few sizes are read. And streams of one etcd that recover together explain revisions for each other
+// (coordinator.go).
 //
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery

@@ -14,7 +14,7 @@ import (
 // Settings of Options.StreamingLists.
 const (
 	StreamingAuto = "auto" // where the server can, as its version says; pages where that fails
-	StreamingOn   = "on" // pages only where a streaming list can't show whether the server's history went back
+	StreamingOn   = "on"   // pages only where a streaming list can't show whether the server's history went back
 	StreamingOff  = "off"
 )
 
