@@ -149,8 +149,8 @@ func (h *ExactReads) noteBody(o *apiclient.Object) {
 // pages reads all pages of the past. The objects that body selects have their bodies.
 func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, body func(*apiclient.Object) bool,
 	visit func(apiclient.Object) error) error {
+	o.Limit = h.pageLimit() // the same for all pages: a token is for one query
 	for {
-		o.Limit = h.pageLimit()
 		p, err := h.page(ctx, change.VersionOf(revision), o, body, visit)
 		if err != nil || p.Continue == "" {
 			return err
