@@ -322,7 +322,8 @@ func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, e
 }
 
 // dateDeletions finds, before sizes are read, when objects were deleted, where that costs less than afterwards: a size of a large
-// collection costs more than several reads of one object, and a deletion that is found saves one.
+// collection costs more than several reads of one object, and a deletion that is found saves one. The oldest come first, since
+// compaction takes them first.
 func (s *search) dateDeletions(ctx context.Context) error {
 	if s.unbounded() {
 		return nil
@@ -342,8 +343,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 		}
 	}
 	slices.SortFunc(early, func(x, y *incarnation) int {
-		return cmp.Or(cmp.Compare(x.firstMissing-x.lastSeen, y.firstMissing-y.lastSeen), cmp.Compare(x.lastSeen, y.lastSeen),
-			cmp.Compare(x.key, y.key))
+		return cmp.Or(cmp.Compare(x.lastSeen, y.lastSeen), cmp.Compare(x.firstMissing, y.firstMissing), cmp.Compare(x.key, y.key))
 	})
 	s.ended = late
 	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {

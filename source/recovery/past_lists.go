@@ -179,18 +179,21 @@ func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int
 	u, costs, best := len(unexplained), s.meter.now(), 0.0
 	for _, full := range []bool{false, true} {
 		listed := s.Listed
-		saved := s.saved(namespace, n, u, ends[namespace], full) * costs.read
 		if namespace != "" {
 			listed = s.ListedIn[namespace]
-		} else if s.Namespaced { // a list of all saves no more than lists of the namespaces would cost
+		}
+		saved := s.saved(namespace, n, u, ends[namespace], full) * costs.read
+		found := min(newcomers, 2) * costs.listCost(listed, false)
+		enough := saved+found > worthwhile*costs.read
+		if namespace == "" && s.Namespaced && costs.listCost(listed, full) > worthwhile*costs.read {
+			// A list of all saves no more than lists of the namespaces would cost.
 			each := 0.0
 			for in, listed := range s.ListedIn {
 				each += min(s.saved(in, n, u, ends[in], full)*costs.read, costs.listCost(listed, full))
 			}
 			saved = min(saved, each)
 		}
-		saved += min(newcomers, 2) * costs.listCost(listed, false)
-		if gain := saved - costs.listCost(listed, full); gain > best && saved > worthwhile*costs.read {
+		if gain := saved + found - costs.listCost(listed, full); gain > best && enough {
 			at, bodies, best = unexplained[u/2], full, gain
 		}
 	}
