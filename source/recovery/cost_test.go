@@ -23,7 +23,7 @@ type collection struct {
 
 	mu                              sync.Mutex
 	sizeReads, objects, pages, full int
-	listed                          int
+	listed, named                   int
 }
 
 // state is an object from a revision on.
@@ -117,7 +117,8 @@ func (c *collection) Names(_ context.Context, namespace string, revision uint64,
 			}
 		}
 	}
-	c.pages += 1 + (n-1)/onePage
+	c.named += n
+	c.pages += 1 + (n-1)/largestPage
 	return nil
 }
 
@@ -140,7 +141,7 @@ func (c *collection) Objects(_ context.Context, namespace string, revision, newe
 			}
 		}
 	}
-	c.full += 1 + (n-1)/fullPage
+	c.full += 1 + (n-1)/largestPage
 	c.listed += n
 	return nil
 }
@@ -190,7 +191,7 @@ func TestCost(t *testing.T) {
 							t.Fatal(incomplete, err)
 						}
 						t.Logf("updates only %-5v %6d revisions %6d objects, %6d of them busy, share %.1f: %6d changes, %6d requests: "+
-							"%6d sizes %6d objects %6d pages of names %5d pages of past lists with %8d objects", updates, revisions, objects, n, share, len(plan), c.sizeReads+c.objects+c.pages+c.full, c.sizeReads, c.objects, c.pages, c.full, c.listed)
+							"%6d sizes %6d objects %6d pages of names %5d pages of past lists with %8d objects, %d of names; %.0f s", updates, revisions, objects, n, share, len(plan), c.sizeReads+c.objects+c.pages+c.full, c.sizeReads, c.objects, c.pages, c.full, c.listed, c.named, 2e-3*float64(c.sizeReads+c.objects+c.pages+c.full)+7e-3*float64(c.sizeReads)*float64(objects)/50_000+8e-6*float64(c.named)+13e-6*float64(c.listed))
 					}
 				}
 			}

@@ -1,8 +1,10 @@
 package recovery
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -16,8 +18,8 @@ import (
 // transient object is found by listing names at the revision at which most unknown objects exist, in the namespace that has
 // more objects than are known.
 
-// onePage is how many names one request reads, and fullPage how many objects with their bodies.
-const onePage, fullPage = 2000, 500
+// onePage is the size up to which a collection is listed before each deletion.
+const onePage = 2000
 
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {
@@ -252,8 +254,36 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 		}
 		s.incomplete(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
 			l.key, lo, hi))
+	} else if !s.unbounded() {
+		if deleted, err := s.unexplainedDeletion(ctx, l, lo, hi); err != nil || deleted != 0 {
+			return deleted, err
+		}
 	}
 	return s.bisect(ctx, l, lo, hi)
+}
+
+// unexplainedDeletion finds the revision in (lo, hi] at which the object was deleted: nothing else explains it. 0: everything is
+// explained, so a revision wrote more than one object.
+func (s *search) unexplainedDeletion(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
+	for {
+		open := s.explained.between(lo, hi+1)
+		if len(open) == 0 {
+			return 0, nil
+		}
+		if len(open) == 1 {
+			return open[0], nil
+		}
+		mid := open[(len(open)-1)/2]
+		exists, err := s.exists(ctx, l, mid)
+		if err != nil {
+			return 0, err
+		}
+		if exists {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
 }
 
 func (s *search) bisect(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
@@ -272,6 +302,7 @@ func (s *search) bisect(ctx context.Context, l *incarnation, lo, hi uint64) (uin
 	return hi, nil
 }
 
+// exists reports whether the incarnation exists at the revision. What the read shows of it is noted.
 func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, error) {
 	o, exists, err := s.history.Object(ctx, l.key, at)
 	if apiclient.IsGone(err) {
@@ -279,5 +310,53 @@ func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, e
 			return false, lost
 		}
 	}
-	return exists && o.UID == l.uid, err
+	if err != nil || !exists || o.UID != l.uid {
+		return false, err
+	}
+	version, err := o.Version.Revision()
+	if err == nil && version > max(s.From, l.version) && (l.logged || len(l.seen) > 0) && !s.unbounded() {
+		l.seen = saw(slices.Clip(l.seen), version, at, s.keptBody(o.Raw))
+		s.explain(version)
+	}
+	return true, err
+}
+
+// dateDeletions finds, before sizes are read, when objects were deleted, where that costs less than afterwards: a size of a large
+// collection costs more than several reads of one object, and a deletion that is found saves one. The oldest come first, since
+// compaction takes them first.
+func (s *search) dateDeletions(ctx context.Context) error {
+	if s.unbounded() {
+		return nil
+	}
+	spans, costs := map[span][]*incarnation{}, s.meter.now()
+	for _, l := range s.ended {
+		n := span{l.lastSeen, l.firstMissing}
+		spans[n] = append(spans[n], l)
+	}
+	var early, late []*incarnation
+	for n, ended := range spans {
+		u, deleted := float64(len(s.explained.between(n.from, n.to+1))), float64(len(ended))
+		if n.from >= s.oldestReadable() && math.Log2(u/deleted)*costs.read < costs.size {
+			early = append(early, ended...)
+		} else {
+			late = append(late, ended...)
+		}
+	}
+	slices.SortFunc(early, func(x, y *incarnation) int {
+		return cmp.Or(cmp.Compare(x.lastSeen, y.lastSeen), cmp.Compare(x.firstMissing, y.firstMissing), cmp.Compare(x.key, y.key))
+	})
+	s.ended = late
+	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {
+		deleted, err := s.unexplainedDeletion(ctx, l, l.lastSeen, l.firstMissing)
+		switch {
+		case apiclient.IsGone(err) || err == nil && deleted == 0:
+			s.noteEnd(l, l.lastSeen, l.firstMissing) // the sizes decide
+			return nil
+		case err != nil:
+			return err
+		}
+		l.deleted = deleted
+		s.explain(deleted)
+		return nil
+	})
 }

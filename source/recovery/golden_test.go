@@ -206,6 +206,9 @@ func TestScripts(t *testing.T) {
 			if d.HasArg("past-lists") {
 				pastListsCost(t, 0, 0)
 			}
+			if d.HasArg("dear-sizes") {
+				giveCosts(t, costs{read: 1, size: 20, named: 100, bodied: 100})
+			}
 			d.MaybeScanArgs(t, "compacted", &s.compacted)
 			if d.HasArg("compacts") { // (revision,reads before)
 				d.ScanArgs(t, "compacts", &s.then, &s.after)
@@ -221,12 +224,23 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// pastListsCost sets how many reads a past list must save, and what an object in it costs, until the test ends.
+// pastListsCost sets how many reads a past list must save, and what an object in it costs, in reads, until the test ends.
 func pastListsCost(t *testing.T, reads, object float64) {
-	before, listed := worthwhile, listedCost
-	t.Cleanup(func() { worthwhile, listedCost = before, listed })
-	worthwhile, listedCost = reads, object
+	worth := worthwhile
+	t.Cleanup(func() { worthwhile = worth })
+	worthwhile = reads
+	giveCosts(t, costs{read: 1, size: 1, named: object, bodied: object})
 }
+
+// giveCosts sets what reads cost until the test ends.
+func giveCosts(t *testing.T, c costs) {
+	first := firstCosts
+	t.Cleanup(func() { firstCosts = first })
+	firstCosts = c
+}
+
+// A history in memory takes no time, so nothing is measured.
+func init() { measured = false }
 
 // reads says how often each was read.
 func (s *server) reads() string {

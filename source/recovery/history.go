@@ -26,14 +26,17 @@ type ExactReads struct {
 	aggregated   bool
 	limiter      *Limiter
 	requests     atomic.Int64
+	bodyBytes    atomic.Int64 // of a body, about
 }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
 // server keeps the collection, whose remainingItemCount is an estimate.
 func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly bool, redactor *redact.Redactor, aggregated bool,
 	limiter *Limiter) *ExactReads {
-	return &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,
+	h := &ExactReads{client: client, stream: stream, metadataOnly: metadataOnly, redactor: redactor, aggregated: aggregated,
 		limiter: limiter}
+	h.bodyBytes.Store(firstBodyBytes)
+	return h
 }
 
 // Requests returns how many requests were made.
@@ -57,7 +60,7 @@ func (h *ExactReads) Size(ctx context.Context, namespace string, revision uint64
 		return h.countNames(ctx, namespace, at)
 	}
 	one := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 1}
-	p, err := h.page(ctx, at, one, func(apiclient.Object) error { n++; return nil })
+	p, err := h.page(ctx, at, one, noBody, func(apiclient.Object) error { n++; return nil })
 	switch {
 	case err != nil:
 		return 0, err
@@ -73,7 +76,7 @@ func (h *ExactReads) countNames(ctx context.Context, namespace string, at change
 	n := int64(0)
 	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: 500}
 	for range countPages {
-		p, err := h.page(ctx, at, o, func(apiclient.Object) error { n++; return nil })
+		p, err := h.page(ctx, at, o, noBody, func(apiclient.Object) error { n++; return nil })
 		if err != nil {
 			return 0, err
 		}
@@ -90,7 +93,7 @@ func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o
 	namespace, name := change.SplitKey(key)
 	at := change.VersionOf(revision)
 	byName := apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}
-	_, err = h.page(ctx, at, byName, func(found apiclient.Object) error {
+	_, err = h.page(ctx, at, byName, anyBody, func(found apiclient.Object) error {
 		if found.Key() != key {
 			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
 		}
@@ -105,28 +108,50 @@ func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o
 
 // Names calls visit for the identity of every object that the collection had at the revision.
 func (h *ExactReads) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
-	return h.pages(ctx, revision, apiclient.ListOptions{Namespace: namespace, MetadataOnly: true, Limit: onePage}, visit)
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: true}
+	return h.pages(ctx, revision, o, noBody, visit)
 }
 
 // Objects calls visit for every object that the collection had at the revision, or one namespace of it.
 func (h *ExactReads) Objects(ctx context.Context, namespace string, revision, newerThan uint64,
 	visit func(apiclient.Object) error) error {
 	after := change.VersionOf(newerThan)
-	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: h.metadataOnly, Limit: fullPage}
-	return h.pages(ctx, revision, o, func(found apiclient.Object) error {
-		if found.Version.Compare(after) <= 0 {
-			found.Raw = nil
-		} else if err := found.Prepare(h.redactor, &h.stream.Resource); err != nil {
-			return err
+	o := apiclient.ListOptions{Namespace: namespace, MetadataOnly: h.metadataOnly}
+	changed := func(o *apiclient.Object) bool { return o.Version.Compare(after) > 0 }
+	return h.pages(ctx, revision, o, changed, func(found apiclient.Object) error {
+		if found.Raw != nil {
+			if err := found.Prepare(h.redactor, &h.stream.Resource); err != nil {
+				return err
+			}
 		}
 		return visit(found)
 	})
 }
 
-// pages reads all pages of the past.
-func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, visit func(apiclient.Object) error) error {
+// The server counts, for each page, all objects that follow. So the larger the pages, the less a list costs; but the server
+// reads a page at once, so a page is of about pageBytes.
+const smallestPage, largestPage, pageBytes = 500, 10_000, 4 << 20
+
+// firstBodyBytes is the size of a body before the first one was read.
+const firstBodyBytes = 2000
+
+// pageLimit returns how many objects a page has.
+func (h *ExactReads) pageLimit() int {
+	return int(min(max(pageBytes/max(h.bodyBytes.Load(), 1), smallestPage), largestPage))
+}
+
+// noteBody records the size of a body.
+func (h *ExactReads) noteBody(o *apiclient.Object) {
+	about := h.bodyBytes.Load()
+	h.bodyBytes.Store(about + (int64(len(o.Raw))-about)/16)
+}
+
+// pages reads all pages of the past. The objects that body selects have their bodies.
+func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.ListOptions, body func(*apiclient.Object) bool,
+	visit func(apiclient.Object) error) error {
+	o.Limit = h.pageLimit() // the same for all pages: a token is for one query
 	for {
-		p, err := h.page(ctx, change.VersionOf(revision), o, visit)
+		p, err := h.page(ctx, change.VersionOf(revision), o, body, visit)
 		if err != nil || p.Continue == "" {
 			return err
 		}
@@ -134,10 +159,15 @@ func (h *ExactReads) pages(ctx context.Context, revision uint64, o apiclient.Lis
 	}
 }
 
+func anyBody(*apiclient.Object) bool { return true }
+
+func noBody(*apiclient.Object) bool { return false }
+
 // page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
-// (5xx, a lost connection). visit sees no item twice, since it is called after the whole page was read.
+// (5xx, a lost connection, an answer that is no list, as of a proxy). visit sees no item twice, since it is called after the
+// whole page was read.
 func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
-	visit func(apiclient.Object) error) (apiclient.Page, error) {
+	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
 	type item struct {
@@ -145,14 +175,21 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		unreadable error
 	}
 	var items []item
+	full := !o.MetadataOnly || h.metadataOnly
 	singleRead := o.Limit <= 1 // of one object: by its name, or any
 	read := func() (p apiclient.Page, err error) {
 		err = h.limiter.Do(ctx, singleRead, func() error {
 			h.requests.Add(1)
 			items = items[:0]
 			p, err = h.client.List(ctx, h.stream, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
-				items = append(items, item{*o, unreadable})
-				items[len(items)-1].object.Raw = bytes.Clone(o.Raw)
+				kept := *o
+				if kept.Raw = nil; body(o) {
+					kept.Raw = bytes.Clone(o.Raw)
+				}
+				if full {
+					h.noteBody(o)
+				}
+				items = append(items, item{kept, unreadable})
 				return nil
 			})
 			return err
@@ -160,7 +197,7 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		if after := apiclient.RetryAfter(err); after > 0 {
 			return p, backoff.RetryAfter(int(after.Seconds()))
 		}
-		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) {
+		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || errors.Is(err, apiclient.ErrUnsupported) {
 			return p, backoff.Permanent(err)
 		}
 		return p, err

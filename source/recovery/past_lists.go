@@ -12,22 +12,22 @@ import (
 	"kubecdc/source/apiclient"
 )
 
-// This file lists the whole collection, with bodies, at revisions in the middle of a gap. A past list shows the last change of
+// This file lists the whole collection, or a namespace, at revisions in the middle of a gap. A past list shows the last change of
 // each object before it, and whether it exists there. In a gap of many changes that is cheaper than to read each change by
 // itself, and it bounds where objects were deleted. A past list only explains revisions: what happened at the others is found out
 // afterwards, as without past lists.
 //
-// The gap is halved at the middle one of its unexplained revisions, then each half, as long as a past list saves more reads than
-// it costs. Nothing is saved where nothing changed, so a quiet collection is not listed.
+// The gap is halved at the middle one of its unexplained revisions, then each half, as long as a past list saves more time than
+// it costs (costs.go). Nothing is saved where nothing changed, so a quiet collection is not listed. A list without bodies is
+// cheaper; it is enough where few bodies would be new.
 //
 // With selectors no past list is read, since an object can leave the collection and come back under one uid.
 
 // sighting is what past lists show of an object.
 type sighting struct {
 	revisions           []seenRevision // newest first
-	namespace           string
-	asLogged            uint64 // the newest past list that has it as the log has it
-	firstSeen, lastSeen uint64 // the oldest and the newest past list that has it
+	asLogged            uint64         // the newest past list that has it as the log has it
+	firstSeen, lastSeen uint64         // the oldest and the newest past list that has it
 }
 
 // seenRevision is a revision of an object that is current in some past list. The object did not change after it, up to
@@ -65,28 +65,23 @@ type pastList struct {
 	namespace string // empty: all
 }
 
-// listedByteCost is the cost of a byte of a listed object, as a part of a single read, and assumedBytes the size of a body before
-// the first one was read.
-const listedByteCost, assumedBytes = 1.0 / 200_000, 2000
-
-// listedCost is the cost of a listed object, as a part of a single read: 18 us, and 10 ns a byte (kube-apiserver 1.36 on two cores of
-// an AMD EPYC), of the 2 ms that a request takes at 500 a second. worthwhile is how many reads a past list must save at least.
-var listedCost, worthwhile = 1.0 / 110, 4.0
-
-// readPastLists takes the past lists that save more than they cost.
+// readPastLists reads the past lists that save more than they cost.
 func (s *search) readPastLists(ctx context.Context) error {
-	if s.Aggregated || s.Leased || s.Selected {
+	if s.unbounded() {
 		return nil
-	}
-	for _, o := range s.Changed {
-		s.watched[identity{o.Key(), o.UID}] = true
 	}
 	for _, key := range s.Missing {
 		k, _ := s.log.Get(key)
 		s.watched[identity{key, k.UID}] = true
 	}
-	if float64(len(s.Changed)) > s.pastListCost("") {
-		if err := s.readPastList(ctx, "", span{s.From, s.To}); err != nil {
+	for _, o := range s.Changed {
+		s.watched[identity{o.Key(), o.UID}] = true
+		version, _ := o.Version.Revision()
+		s.sight(o, version, s.To, nil)
+	}
+	all, costs := span{s.From, s.To}, s.meter.now()
+	if float64(len(s.Changed))*costs.read > max(costs.listCost(s.Listed, true), worthwhile*costs.read) {
+		if err := s.readPastList(ctx, "", all, s.To, true); err != nil {
 			return err
 		}
 	}
@@ -108,20 +103,32 @@ func (s *search) readPastLists(ctx context.Context) error {
 	return nil
 }
 
+// unbounded reports that lists do not bound where an object was deleted: several objects may change at a revision, or an
+// object can leave the collection and come back under one uid.
+func (s *search) unbounded() bool { return s.Aggregated || s.Leased || s.Selected }
+
 // halve reads past lists of a namespace, or of all, in the middle of spans, then of their halves.
 func (s *search) halve(ctx context.Context, namespace string, level []span) error {
+	newcomers := 0.0
 	for len(level) > 0 {
-		middles := make([]uint64, len(level))
+		ends := s.ends()
+		s.newcomers[namespace] = 0
+		middles, lists := make([]uint64, len(level)), 0
 		group, inner := errgroup.WithContext(ctx)
 		group.SetLimit(s.Parallel)
 		for i, n := range level {
-			if middles[i] = s.middle(namespace, n); middles[i] != 0 {
-				group.Go(func() error { return s.readPastList(inner, namespace, span{n.from, middles[i]}) })
+			at, bodies := s.middle(namespace, n, ends, newcomers)
+			if middles[i] = at; at != 0 {
+				lists++
+				group.Go(func() error { return s.readPastList(inner, namespace, n, at, bodies) })
 			}
 		}
 		if err := group.Wait(); err != nil {
 			return err
 		}
+		// An object that comes and goes within a span is in the list of its middle one time in two, and with spans of half the
+		// length there are half as many of them in all.
+		newcomers = s.newcomers[namespace] / float64(max(lists, 1)) / 4
 		var next []span
 		for i, n := range level {
 			if middles[i] > s.oldestReadable() {
@@ -134,74 +141,123 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 	return nil
 }
 
-// pastListCost returns what a past list of a namespace costs, or of all, in reads of one object.
-func (s *search) pastListCost(namespace string) float64 {
-	listed := s.Listed
-	if namespace != "" {
-		listed = s.ListedIn[namespace]
+// ends returns how many objects were last seen at a revision and are missing later, by namespace; empty: in all.
+func (s *search) ends() map[string]map[uint64]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ends := map[string]map[uint64]int{}
+	add := func(namespace string, at uint64) {
+		if ends[namespace] == nil {
+			ends[namespace] = map[uint64]int{}
+		}
+		ends[namespace][at]++
+	}
+	for id, x := range s.sightings {
+		if x.lastSeen < s.To {
+			add("", x.lastSeen)
+			namespace, _ := change.SplitKey(id.key)
+			add(namespace, x.lastSeen)
+		}
+	}
+	for _, key := range s.Missing {
+		if k, _ := s.log.Get(key); s.sightings[identity{key, k.UID}] == nil {
+			add("", s.From)
+			namespace, _ := change.SplitKey(key)
+			add(namespace, s.From)
+		}
+	}
+	return ends
+}
+
+// middle returns the revision in the middle of the span at which a past list saves more than it costs, and whether that needs
+// bodies; 0: none. newcomers is how many transient objects the list is expected to be the first to show.
+func (s *search) middle(namespace string, n span, ends map[string]map[uint64]int, newcomers float64) (at uint64, bodies bool) {
+	unexplained := s.explained.between(n.from, n.to)
+	if len(unexplained) == 0 {
+		return 0, false
+	}
+	u, costs, best := len(unexplained), s.meter.now(), 0.0
+	for _, full := range []bool{false, true} {
+		listed := s.Listed
+		if namespace != "" {
+			listed = s.ListedIn[namespace]
+		}
+		saved := s.saved(namespace, n, u, ends[namespace], full) * costs.read
+		found := min(newcomers, 2) * costs.listCost(listed, false)
+		enough := saved+found > worthwhile*costs.read
+		if namespace == "" && s.Namespaced && costs.listCost(listed, full) > worthwhile*costs.read {
+			// A list of all saves no more than lists of the namespaces would cost.
+			each := 0.0
+			for in, listed := range s.ListedIn {
+				each += min(s.saved(in, n, u, ends[in], full)*costs.read, costs.listCost(listed, full))
+			}
+			saved = min(saved, each)
+		}
+		if gain := saved + found - costs.listCost(listed, full); gain > best && enough {
+			at, bodies, best = unexplained[u/2], full, gain
+		}
+	}
+	return at, bodies
+}
+
+// worthwhile is how many reads a past list must save at least.
+var worthwhile = 4.0
+
+// saved estimates how many reads a list of a namespace, or of all, in the middle of the span saves: one for each object that is
+// deleted in the span, and, with bodies, one for each that has changed twice. u revisions are unexplained.
+func (s *search) saved(namespace string, n span, u int, ends map[uint64]int, bodies bool) float64 {
+	deleted := 0
+	for at, n2 := range ends {
+		if at >= n.from && at < n.to {
+			deleted += n2
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	bytes := float64(assumedBytes)
-	if s.bodies > 0 {
-		bytes = float64(s.bodyBytes) / float64(s.bodies)
-	}
-	pages := float64(listed/fullPage + 1)
-	return max(pages, float64(listed)*(listedCost+bytes*listedByteCost), worthwhile)
-}
-
-// middle returns the revision in the middle of the span at which a past list saves more than it costs; 0: none.
-func (s *search) middle(namespace string, n span) uint64 {
-	unexplained := s.explained.between(n.from, n.to)
-	s.mu.Lock()
-	changes, deleted := 0, 0
+	changes := 0.0
 	if known := s.changes[namespace]; known != nil {
-		changes = known.count(n.from, n.to)
+		changes = float64(known.count(n.from, n.to))
 	}
-	for _, x := range s.sightings {
-		if x.lastSeen >= n.from && x.lastSeen < n.to && (namespace == "" || namespace == x.namespace) {
-			deleted++
-		}
+	saved := min(float64(deleted), float64(u)) + 0.6*changes/float64(u)
+	if bodies {
+		saved += 0.6 * min(changes, float64(max(u-deleted, 0)))
 	}
-	if n.from <= s.From { // those that no past list has
-		for _, key := range s.Missing {
-			if in, _ := change.SplitKey(key); namespace == "" || namespace == in {
-				deleted++
-			}
-		}
-	}
-	s.mu.Unlock()
-	u := float64(len(unexplained))
-	saved := 0.75*min(float64(changes), u) + 0.6*float64(changes)/max(u, 1) + min(float64(deleted), u)
-	if u == 0 || saved < s.pastListCost(namespace) {
-		return 0
-	}
-	return unexplained[len(unexplained)/2]
+	return saved
 }
 
-// readPastList lists a namespace, or all, at the end of the span. Bodies are of objects that changed in the span.
-func (s *search) readPastList(ctx context.Context, namespace string, n span) error {
-	err := s.history.Objects(ctx, namespace, n.to, n.from, func(o apiclient.Object) error {
+// readPastList lists a namespace, or all, at a revision. Bodies are of objects that changed in the span.
+func (s *search) readPastList(ctx context.Context, namespace string, n span, at uint64, bodies bool) error {
+	visit := func(o apiclient.Object) error {
 		version, err := o.Version.Revision()
 		if err != nil {
 			return err
 		}
-		s.sight(o, version, n.to)
+		body := o.Raw
+		if !bodies {
+			body = nil
+		}
+		s.sight(o, version, at, body)
 		return nil
-	})
+	}
+	err := error(nil)
+	if bodies {
+		err = s.history.Objects(ctx, namespace, at, n.from, visit)
+	} else {
+		err = s.history.Names(ctx, namespace, at, visit)
+	}
 	if apiclient.IsGone(err) {
-		return s.compacted(ctx, n.to)
+		return s.compacted(ctx, at)
 	}
 	if err == nil {
 		s.mu.Lock()
-		s.pastLists = append(s.pastLists, pastList{n.to, namespace})
+		s.pastLists = append(s.pastLists, pastList{at, namespace})
 		s.mu.Unlock()
 	}
 	return err
 }
 
-// sight records an object of a past list, if it is one that changed or is missing at the end of the gap.
-func (s *search) sight(o apiclient.Object, version, at uint64) {
+// sight records an object of a list, if it is one that changed or is missing at the end of the gap.
+func (s *search) sight(o apiclient.Object, version, at uint64, body []byte) {
 	id := identity{o.Key(), o.UID}
 	asLogged := version <= s.From
 	s.mu.Lock()
@@ -211,25 +267,34 @@ func (s *search) sight(o apiclient.Object, version, at uint64) {
 	}
 	x := s.sightings[id]
 	if x == nil {
-		x = &sighting{namespace: o.Namespace, firstSeen: at}
+		x = &sighting{firstSeen: at}
 		s.sightings[id] = x
+		if !s.watched[id] {
+			s.newcomers[""]++
+			s.newcomers[o.Namespace]++
+		}
 	}
 	x.firstSeen, x.lastSeen = min(x.firstSeen, at), max(x.lastSeen, at)
 	if asLogged {
 		x.asLogged = max(x.asLogged, at)
 		return
 	}
-	newestFirst := func(r seenRevision, v uint64) int { return cmp.Compare(v, r.version) }
-	i, found := slices.BinarySearchFunc(x.revisions, version, newestFirst)
-	if found {
-		x.revisions[i].until = max(x.revisions[i].until, at)
-		return
-	}
-	if len(o.Raw) > 0 {
-		s.bodies, s.bodyBytes = s.bodies+1, s.bodyBytes+int64(len(o.Raw))
-	}
-	x.revisions = slices.Insert(x.revisions, i, seenRevision{revision{version, s.keep(o.Raw)}, at})
+	x.revisions = saw(x.revisions, version, at, s.keep(body))
 	s.noteChange(o.Namespace, version)
+}
+
+// saw adds to what was seen of an object, newest first, that its revision was current at another one.
+func saw(seen []seenRevision, version, at uint64, body []byte) []seenRevision {
+	newestFirst := func(r seenRevision, v uint64) int { return cmp.Compare(v, r.version) }
+	i, found := slices.BinarySearchFunc(seen, version, newestFirst)
+	if !found {
+		return slices.Insert(seen, i, seenRevision{revision{version, body}, at})
+	}
+	seen[i].until = max(seen[i].until, at)
+	if seen[i].body == nil {
+		seen[i].body = body
+	}
+	return seen
 }
 
 // noteChange records a change that a list shows. Its callers hold the lock.
@@ -280,34 +345,45 @@ func (s *search) nextPastList(key string, after uint64) uint64 {
 }
 
 // noteDeleted records the incarnations that end in the gap: known objects that are missing, and objects that only past lists
-// show. The latter are walked back at once from where they were last seen, since the sizes can only be read when their creations
-// are known.
-func (s *search) noteDeleted(ctx context.Context) error {
-	var transient []*incarnation
+// show.
+func (s *search) noteDeleted() (deleted []*incarnation) {
+	exists := map[identity]bool{}
+	for _, o := range s.Changed {
+		exists[identity{o.Key(), o.UID}] = true
+	}
 	for _, key := range s.Missing {
 		k, _ := s.log.Get(key)
-		if x := s.sightings[identity{key, k.UID}]; x == nil {
-			s.noteEnd(s.newIncarnation(key, k.UID), s.From, s.nextPastList(key, s.From))
+		if id := (identity{key, k.UID}); s.sightings[id] == nil {
+			l := s.newIncarnation(key, k.UID)
+			s.noteEnd(l, s.From, s.nextPastList(key, s.From))
+			deleted = append(deleted, l)
 		}
 	}
 	ids := slices.SortedFunc(maps.Keys(s.sightings), func(x, y identity) int {
 		return cmp.Or(cmp.Compare(x.key, y.key), cmp.Compare(x.uid, y.uid))
 	})
-	exists := map[identity]bool{}
-	for _, o := range s.Changed {
-		exists[identity{o.Key(), o.UID}] = true
-	}
 	for _, id := range ids {
-		if exists[id] {
-			continue
-		}
-		l, at := s.newIncarnation(id.key, id.uid), s.sightings[id].lastSeen
-		s.noteEnd(l, at, s.nextPastList(id.key, at))
-		if !l.logged {
-			transient = append(transient, l)
+		if !exists[id] {
+			l, at := s.newIncarnation(id.key, id.uid), s.sightings[id].lastSeen
+			s.noteEnd(l, at, s.nextPastList(id.key, at))
+			deleted = append(deleted, l)
 		}
 	}
-	return s.each(ctx, transient, func(ctx context.Context, l *incarnation) error {
+	return deleted
+}
+
+// walkBefore walks back, before sizes are read, the objects that changed, those whose deletion is known, and transient objects
+// from where they were last seen: the sizes show what is missing only when their creations are known.
+func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation) error {
+	return s.each(ctx, append(changed, deleted...), func(ctx context.Context, l *incarnation) error {
+		switch {
+		case l.deleted != 0:
+			return s.walkDeleted(ctx, l)
+		case l.firstMissing == 0:
+			return s.walkBack(ctx, l, l.lastSeen, s.To)
+		case l.logged:
+			return nil
+		}
 		err := s.walkBack(ctx, l, s.before(l, l.lastSeen), l.lastSeen)
 		l.walked = l.lastSeen
 		return err
@@ -319,6 +395,13 @@ func (s *search) keptBody(body []byte) []byte {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.keep(body)
+}
+
+// full reports that no more bodies are held.
+func (s *search) full() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.bytes > bodiesKept
 }
 
 // keep returns the body if it may be held. Its callers hold the lock.

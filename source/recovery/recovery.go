@@ -27,8 +27,10 @@
 //     the list: it is a transient object (transient.go), and is walked back from 15 to its creation at 12.
 //  4. Check that the changes found account for every size that was read. Only then is the recovery complete.
 //
-// Two things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). And
-// streams of one etcd that recover together explain revisions for each other (coordinator.go).
+// Three things save requests. Of a collection in which much changed, past lists are read before step 1 (past_lists.go). Where
+// deletions explain most of the revisions that are left, they are dated before step 1 too, by reads of the objects (deletions.go,
+// dateDeletions), so that few sizes are read. And streams of one etcd that recover together explain revisions for each other
+// (coordinator.go).
 //
 // The plan is: create c, update a, delete b, create d, delete c, update a, each with its own revision (example_test.go).
 package recovery
@@ -98,8 +100,9 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 	}
 	s := &search{Gap: gap, log: log, incarnations: map[string][]*incarnation{},
 		explained: &explained{from: gap.From, to: gap.To, others: gap.Participant}, sizeAtFrom: -1,
-		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}}}
-	s.history = &answered{history, s.answer}
+		watched: map[identity]bool{}, sightings: map[identity]*sighting{}, changes: map[string]*revisions{"": {}},
+		newcomers: map[string]float64{}, meter: newMeter(gap.Listed)}
+	s.history = &answered{history, s.answer, s.meter}
 	if err := s.run(ctx); err != nil {
 		return nil, "", err
 	}
@@ -123,11 +126,12 @@ type search struct {
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
 
-	watched           map[identity]bool // objects of which a past list matters also as the log has them
-	sightings         map[identity]*sighting
-	pastLists         []pastList            // those that are complete
-	changes           map[string]*revisions // that lists show, by namespace; empty: in all
-	bodies, bodyBytes int64                 // of changes that past lists show
+	meter     *meter
+	watched   map[identity]bool // objects of which a past list matters also as the log has them
+	sightings map[identity]*sighting
+	pastLists []pastList            // those that are complete
+	changes   map[string]*revisions // that lists show, by namespace; empty: in all
+	newcomers map[string]float64    // how many transient objects the past lists were first to show, by namespace
 
 	read     revisions // whose sizes were read
 	reported time.Time // the last report of the progress
@@ -170,10 +174,12 @@ func (s *search) run(ctx context.Context) error {
 	if err := s.readPastLists(ctx); err != nil {
 		return err
 	}
-	if err := s.walkChanged(ctx); err != nil {
+	changed := s.newChanged()
+	deleted := s.noteDeleted()
+	if err := s.dateDeletions(ctx); err != nil {
 		return err
 	}
-	if err := s.noteDeleted(ctx); err != nil {
+	if err := s.walkBefore(ctx, changed, deleted); err != nil {
 		return err
 	}
 	if err := s.readSizes(ctx); err != nil {
@@ -318,29 +324,53 @@ func (s *search) answer() {
 	}
 }
 
-// answered is a History that reports its answers.
+// answered is a History that reports its answers, and measures what they cost.
 type answered struct {
 	History
 	answer func()
+	meter  *meter
 }
 
 func (h *answered) Size(ctx context.Context, namespace string, revision uint64) (int64, error) {
 	defer h.answer()
-	return h.History.Size(ctx, namespace, revision)
+	from := h.meter.begin()
+	n, err := h.History.Size(ctx, namespace, revision)
+	if cost := h.meter.end(from); err == nil && namespace == "" {
+		h.meter.learn(&h.meter.costs.size, cost, 0.1)
+	}
+	return n, err
 }
 
 func (h *answered) Object(ctx context.Context, key string, revision uint64) (apiclient.Object, bool, error) {
 	defer h.answer()
-	return h.History.Object(ctx, key, revision)
+	from := h.meter.begin()
+	o, exists, err := h.History.Object(ctx, key, revision)
+	if cost := h.meter.end(from); err == nil {
+		h.meter.learn(&h.meter.costs.read, cost, 0.02)
+	}
+	return o, exists, err
 }
 
 func (h *answered) Objects(ctx context.Context, namespace string, revision, newerThan uint64,
 	visit func(apiclient.Object) error) error {
-	defer h.answer()
-	return h.History.Objects(ctx, namespace, revision, newerThan, visit)
+	return h.list(&h.meter.costs.bodied, visit, func(visit func(apiclient.Object) error) error {
+		return h.History.Objects(ctx, namespace, revision, newerThan, visit)
+	})
 }
 
 func (h *answered) Names(ctx context.Context, namespace string, revision uint64, visit func(apiclient.Object) error) error {
+	return h.list(&h.meter.costs.named, visit, func(visit func(apiclient.Object) error) error {
+		return h.History.Names(ctx, namespace, revision, visit)
+	})
+}
+
+func (h *answered) list(each *float64, visit func(apiclient.Object) error,
+	read func(visit func(apiclient.Object) error) error) error {
 	defer h.answer()
-	return h.History.Names(ctx, namespace, revision, visit)
+	from, n := h.meter.begin(), 0
+	err := read(func(o apiclient.Object) error { n++; return visit(o) })
+	if cost := h.meter.end(from); err == nil {
+		h.meter.learnList(each, cost, n)
+	}
+	return err
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"golang.org/x/sync/errgroup"
+
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
 )
@@ -11,50 +13,70 @@ import (
 // findTransient finds objects that were created and deleted in the gap, if there are deletions of unknown objects. It reports
 // whether it found any.
 func (s *search) findTransient(ctx context.Context) (found bool, err error) {
-	at := s.mostTransient()
-	if at == 0 {
-		return false, nil
+	all := s.mostTransient()
+	unknown, lost := make([][]identity, len(all)), make([]bool, len(all))
+	group, inner := errgroup.WithContext(ctx)
+	group.SetLimit(s.Parallel)
+	for i, at := range all {
+		group.Go(func() (err error) {
+			namespace, err := s.suspectNamespace(inner, at)
+			if err == nil {
+				unknown[i], err = s.unknownAt(inner, namespace, at)
+			}
+			if lost[i] = apiclient.IsGone(err); lost[i] {
+				return s.compacted(inner, at) // the next round looks elsewhere
+			}
+			return err
+		})
 	}
-	namespace, err := s.suspectNamespace(ctx, at)
-	if err == nil {
-		found, err = s.transientAt(ctx, namespace, at)
+	if err := group.Wait(); err != nil {
+		return false, err
 	}
-	if apiclient.IsGone(err) {
-		return true, s.compacted(ctx, at) // the next round looks elsewhere
-	}
-	if err == nil && !found {
-		s.incomplete(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
-	}
-	return found, err
-}
-
-// mostTransient returns the revision just before an open deletion at which most unknown objects exist; 0 if there is none.
-func (s *search) mostTransient() (at uint64) {
-	existing, most := int64(0), int64(0)
-	before := map[uint64]int64{} // unknown objects just before a revision
-	for _, r := range s.sizes.asked {
-		before[r] = existing
-		existing += s.sizes.creations[r] - s.sizes.deletions[r]
-	}
-	for _, r := range s.sizes.openDeletions(s.oldest, s.To) {
-		if r-1 >= s.oldest && (at == 0 || before[r] > most) {
-			at, most = r-1, before[r]
+	for i, at := range all {
+		for _, id := range unknown[i] {
+			if !s.existsAt(id.key, id.uid, at) {
+				s.noteEnd(s.transient(id.key, id.uid), at, s.nextPastList(id.key, at))
+			}
+		}
+		found = found || lost[i] || len(unknown[i]) > 0
+		if !lost[i] && len(unknown[i]) == 0 {
+			s.incomplete(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
 		}
 	}
-	return at
+	return found, nil
 }
 
-// transientAt reads the names at the revision and adds the incarnations that are not known yet.
-func (s *search) transientAt(ctx context.Context, namespace string, at uint64) (found bool, err error) {
+// mostTransient returns revisions just before open deletions at which unknown objects exist: one in each run of revisions at
+// which there are some, where most exist. No object is in two of these runs.
+func (s *search) mostTransient() (all []uint64) {
+	open := map[uint64]bool{}
+	for _, r := range s.sizes.openDeletions(s.oldest, s.To) {
+		open[r] = r-1 >= s.oldest
+	}
+	at, existing, most := uint64(0), int64(0), int64(0)
+	for _, r := range s.sizes.asked {
+		if open[r] && (at == 0 || existing > most) {
+			at, most = r-1, existing
+		}
+		if existing += s.sizes.creations[r] - s.sizes.deletions[r]; existing <= 0 && at != 0 {
+			all, at, most = append(all, at), 0, 0
+		}
+	}
+	if at != 0 {
+		all = append(all, at)
+	}
+	return all
+}
+
+// unknownAt reads the names at the revision, and returns the incarnations that are not known yet.
+func (s *search) unknownAt(ctx context.Context, namespace string, at uint64) (unknown []identity, err error) {
 	err = s.history.Names(ctx, namespace, at, func(o apiclient.Object) error {
 		if !s.existsAt(o.Key(), o.UID, at) {
-			l := s.transient(o.Key(), o.UID)
-			s.noteEnd(l, at, s.nextPastList(o.Key(), at))
-			found = true
+			unknown = append(unknown, identity{o.Key(), o.UID})
 		}
 		return nil
 	})
-	return found, err
+	return unknown, err
 }
 
 // existsAt reports whether the object is known to exist at the revision.

@@ -21,14 +21,14 @@ func (s *search) explainChanged() error {
 	return nil
 }
 
-// walkChanged walks back the objects that exist at To in another state than the log has.
-func (s *search) walkChanged(ctx context.Context) error {
+// newChanged returns the objects that exist at To in another state than the log has.
+func (s *search) newChanged() []*incarnation {
 	all := make([]*incarnation, len(s.Changed))
 	for i, o := range s.Changed {
 		all[i] = s.newIncarnation(o.Key(), o.UID)
 		all[i].lastSeen, _ = o.Version.Revision()
 	}
-	return s.each(ctx, all, func(ctx context.Context, l *incarnation) error { return s.walkBack(ctx, l, l.lastSeen, s.To) })
+	return all
 }
 
 // walkBack finds the revisions of an incarnation, from the newest one back. The object did not change between the revisions at
@@ -50,7 +50,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 			at = oldest // the object is in the same state there
 		}
 		version, body := at, []byte(nil)
-		if seen, ok := l.seenAt(at); ok && seen.version == at {
+		if seen, ok := l.seenAt(at); ok && seen.version == at && (seen.body != nil || s.full()) {
 			body = seen.body
 		} else {
 			o, exists, err := s.history.Object(ctx, l.key, at)

@@ -113,7 +113,7 @@ func (l *listing) begin(ctx context.Context) error {
 func (l *listing) read(ctx context.Context) error {
 	if l.streams(ctx) {
 		err := l.streamed(ctx)
-		if !errors.Is(err, errNotStreamed) || l.options.StreamingLists == StreamingOn {
+		if !errors.Is(err, errNotStreamed) || l.options.StreamingLists == StreamingOn && !l.older {
 			return err
 		}
 		l.log.Info("reading the list in pages", "reason", err)

@@ -206,6 +206,14 @@ func TestStreamingList(t *testing.T) {
 			{want: "list limit=2", body: listed("200", "", newest, "e e 97", "f f 110")},
 			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "c f@110? c e@97?", "200") })
 	})
+	t.Run("on, with older objects in a list that is not older: pages", func(t *testing.T) {
+		o, l := o, resumed("100", "a a 99", "b b 98")
+		o.StreamingLists = reflector.StreamingOn
+		play(t, l, o, steps(holds("100", "a a 99"), []step{{want: "watch rv=100", status: 410, body: gone("")},
+			{want: initial, body: added("a a 99") + added("b b 70") + initialEnd, stay: true},
+			{want: "list limit=2", body: listed("200", "", "a a 99", "b b 70")},
+			{want: "watch rv=200", stay: true}}), func(t *testing.T, _ *script) { expect(t, l, "u b@70?", "200") })
+	})
 	t.Run("cut, and then refused: pages", func(t *testing.T) {
 		l := newLedger()
 		play(t, l, o, []step{version("36"), {want: initial, body: added("a a 10"), cut: true},

@@ -28,6 +28,7 @@ type pastServer struct {
 	secret  bool   // APIServices may not be read
 	watched bool
 	expires bool // each watch is told 410
+	odd     int  // the request with this number gets an answer that is no list, as of a proxy
 
 	mu       sync.Mutex
 	requests int
@@ -62,6 +63,8 @@ func (p *pastServer) RoundTrip(r *http.Request) (*http.Response, error) {
 			Body: io.NopCloser(strings.NewReader(body)), ProtoMajor: 1, ProtoMinor: 1}, nil
 	}
 	switch {
+	case p.requests == p.odd:
+		return answer(200, `{"error":"no upstream"}`)
 	case p.secret && strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
 		return answer(403, failure(403, "Forbidden"))
 	case strings.HasPrefix(r.URL.Path, "/apis/apiregistration.k8s.io/"):
@@ -178,6 +181,29 @@ func TestAServerThatAlwaysAnswers410IsSpared(t *testing.T) {
 				t.Errorf("%d requests in 10 s", p.requests)
 			}
 			t.Logf("%q: %d requests in 10 s, position %s", lie, p.requests, l.position)
+		})
+	}
+}
+
+// An answer of a proxy in a recovery passes, as other failures do: it does not turn the recovery into a comparison.
+func TestOneOddAnswerDoesNotEndARecovery(t *testing.T) {
+	for odd := 1; odd <= 12; odd++ {
+		synctest.Test(t, func(t *testing.T) {
+			p := &pastServer{now: 140, odd: odd, writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
+				{110, "a a 110", false}, {115, "c c 115", false}, {120, "a a 120", false}, {125, "c c 115", true}, {130, "b b 95", true}}}
+			l := resumed("100", "a a 90", "b b 95")
+			l.moved = make(chan struct{}) // of this bubble
+			options := testOptions()
+			options.StreamingLists = reflector.StreamingOff
+			_, stop := startOn(t, &rest.Config{Host: "http://past", Transport: p, QPS: -1}, options, l, &quietObserver{})
+			time.Sleep(time.Minute)
+			_ = stop()
+			if p.requests <= odd {
+				t.Fatalf("%d requests", p.requests)
+			}
+			if gap := onlyGap(t, l); !gap.Complete {
+				t.Errorf("an odd answer to request %d: %+v", odd, gap)
+			}
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
 	"kubecdc/source/known"
@@ -215,7 +216,7 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 		version = change.VersionOf(revision)
 		err = r.history(false).Names(ctx, "", revision, func(o apiclient.Object) error { visit(o); return nil })
 	}
-	if apiclient.IsUnreadable(err) { // listing.go sends it to the dead letter, or reports why it can't
+	if apiclient.IsUnreadable(err) && !errors.Is(err, errNoList) { // listing.go sends it to the dead letter, or reports why it can't
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, err)
 	}
 	if err != nil {
@@ -250,6 +251,9 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 	return nil
 }
 
+// errNoList reports an answer that is no list, as a proxy may give one. It may pass.
+var errNoList = errors.New("the answer is no list")
+
 // listIdentities lists the metadata of the collection. Each request waits for the limiter; nil: it does not wait.
 func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
 	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
@@ -257,16 +261,20 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 	for {
 		last := version
 		var p apiclient.Page
+		var unreadable error
 		err := limiter.Do(ctx, false, func() (err error) {
 			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
 			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-				if err == nil {
+				if unreadable = err; err == nil {
 					visit(*o)
 				}
 				return err
 			})
 			return err
 		})
+		if unreadable == nil && errors.Is(err, rawjson.ErrMalformed) {
+			err = fmt.Errorf("%w: %w", errNoList, err)
+		}
 		if err != nil {
 			return "", err
 		}

@@ -3,6 +3,8 @@ package reflector_test
 import (
 	"context"
 	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -12,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/change"
@@ -84,9 +87,9 @@ func changeUnseen(t *testing.T, client kubernetes.Interface, w *writer) {
 	}
 }
 
-func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
-	k, ctx := ownKubernetes(t, options), context.Background()
-	client := kubernetes.NewForConfigOrDie(k.Config)
+// manyResources are ConfigMaps, Deployments, Events and 19 quiet ones. allResources are all that kube-apiserver serves, with
+// KUBECDC_TEST_STREAMS=all.
+func manyResources() []change.Resource {
 	resources := append([]change.Resource{configMaps, deployments, eventsResource},
 		resourcesOf("", "v1", "pods services secrets endpoints limitranges persistentvolumeclaims replicationcontrollers resourcequotas")...)
 	resources = append(resources, resourcesOf("apps", "v1", "daemonsets replicasets statefulsets controllerrevisions")...)
@@ -94,6 +97,33 @@ func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
 	resources = append(resources, resourcesOf("networking.k8s.io", "v1", "ingresses networkpolicies")...)
 	resources = append(resources, resourcesOf("rbac.authorization.k8s.io", "v1", "roles rolebindings")...)
 	resources = append(resources, resourcesOf("coordination.k8s.io", "v1", "leases")...)
+	return resources
+}
+
+func allResources(t *testing.T, client kubernetes.Interface) []change.Resource {
+	all := []change.Resource{configMaps, deployments, eventsResource}
+	for _, group := range must[[]*metav1.APIResourceList](t)(client.Discovery().ServerPreferredResources()) {
+		at := must[schema.GroupVersion](t)(schema.ParseGroupVersion(group.GroupVersion))
+		for _, r := range group.APIResources {
+			one := change.Resource{Group: at.Group, Version: at.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
+			known := slices.ContainsFunc(all, func(o change.Resource) bool {
+				return o.Plural == one.Plural && (o.Group == one.Group || one.Plural == "events")
+			})
+			if slices.Contains(r.Verbs, "watch") && slices.Contains(r.Verbs, "list") && !known {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
+}
+
+func recoverTogether(t *testing.T, options servers.KubernetesOptions) {
+	k, ctx := ownKubernetes(t, options), context.Background()
+	client := kubernetes.NewForConfigOrDie(k.Config)
+	resources := manyResources()
+	if os.Getenv("KUBECDC_TEST_STREAMS") == "all" {
+		resources = allResources(t, client)
+	}
 	awaitRest(t, k)
 	streams := startTogether(t, k, resources)
 	w := newWriter(t, k.Config, 21, []string{"default", "kube-public"})

@@ -14,7 +14,7 @@ import (
 // Settings of Options.StreamingLists.
 const (
 	StreamingAuto = "auto" // where the server can, as its version says; pages where that fails
-	StreamingOn   = "on"
+	StreamingOn   = "on"   // pages only where a streaming list can't show whether the server's history went back
 	StreamingOff  = "off"
 )
 
@@ -24,7 +24,7 @@ const (
 func (l *listing) streams(ctx context.Context) bool {
 	switch l.options.StreamingLists {
 	case StreamingOn:
-		return true
+		return !l.older
 	case StreamingAuto:
 		return l.token == "" && l.until == "" && l.failed < 2 && l.client.AtLeast(ctx, 1, 32)
 	}

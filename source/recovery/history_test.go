@@ -1,0 +1,57 @@
+package recovery
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+)
+
+// A list of small objects has large pages, since each page costs a count of all that follow, and one of large objects small ones.
+func TestPagesFollowTheSizeOfTheBodies(t *testing.T) {
+	for body, want := range map[int]string{300: "10000", 40_000: "500"} {
+		var limits []string
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			limit := r.URL.Query().Get("limit")
+			if limit != "" {
+				limits = append(limits, limit)
+			}
+			next := ""
+			if limit != "" && r.URL.Query().Get("continue") == "" {
+				next = "more"
+			}
+			fmt.Fprintf(w, `{"metadata":{"resourceVersion":"20","continue":%q},"items":[{"metadata":{"name":"a","namespace":"default","uid":"u",`+
+				`"resourceVersion":"15"},"data":{"v":%q}}]}`, next, strings.Repeat("x", body))
+		}))
+		defer server.Close()
+		client, err := apiclient.New(&rest.Config{Host: server.URL, QPS: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resource := change.Resource{Version: "v1", Plural: "configmaps", Kind: "ConfigMap", Namespaced: true}
+		h := NewExactReads(client, change.NewStream(resource, "", "", ""), false, nil, false, nil)
+		for range 100 {
+			if _, _, err := h.Object(t.Context(), "default/a", 20); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := h.Objects(t.Context(), "", 20, 15, func(o apiclient.Object) error {
+			if o.Raw != nil {
+				t.Error("the body of an object that is not newer is kept")
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(limits, []string{want, want}) {
+			t.Errorf("with bodies of %d bytes the pages have the limits %v, want %s", body, limits, want)
+		}
+	}
+}
