@@ -21,7 +21,8 @@ func clickhouse(t Table) (string, error) {
 	}
 	table, queue := quote("`", t.name()), quote("`", t.name()+"_queue")
 	return comment("--", t.title()+": the objects as they are. Maps, lists and objects without a schema are JSON texts.",
-		"Kafka's client in ClickHouse reads committed records only, by default.") + `CREATE TABLE ` + queue + ` (raw String) ENGINE = Kafka SETTINGS
+		"Kafka's client in ClickHouse reads committed records only, by default.") +
+		`CREATE TABLE ` + queue + ` (raw String) ENGINE = Kafka SETTINGS
   kafka_broker_list = ` + clickhouseText(t.Brokers) + `,
   kafka_topic_list = ` + clickhouseText(t.topic()) + `,
   kafka_group_name = ` + clickhouseText("clickhouse-"+t.name()) + `,

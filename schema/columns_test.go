@@ -39,12 +39,12 @@ func TestAWrongNameIsExplained(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, _, unknown := crds.Find("widgest")
+	_, _, unknown := crds.Find("widgetz")
 	_, member := typeOf(t, widgets).Choose(schema.Columns{Only: []string{"status.fase"}})
 	_, scalar := typeOf(t, widgets).Choose(schema.Columns{JSON: []string{"spec.count.x"}})
 	_, dialect := schema.Write("flnk", schema.Table{Resource: pods, Object: typeOf(t, pods)})
 	for want, err := range map[string]error{
-		"no resource \"widgest\"; it has widgets.shop.example-corp.com":                              unknown,
+		`no resource "widgetz"; did you mean widgets? it has widgets.shop.example-corp.com`:          unknown,
 		`no column "status.fase": status has no member "fase"; did you mean phase?`:                  member,
 		`no column "spec.count.x": the schema names no member of spec.count`:                         scalar,
 		`--as "flnk": no such program; did you mean flink? use one of flink, flink-upsert, ksqldb, `: dialect,

@@ -85,7 +85,7 @@ func (m *manifest) resources() (all []customResource) {
 
 // Find returns the resource of this name (orders, orders.example.com, orders.v1.example.com) and the type of its objects.
 func (all CRDs) Find(name string) (change.Resource, *Type, error) {
-	var ids []string
+	var ids, names []string
 	for _, c := range all {
 		if name == c.Plural || name == c.ID() || name == c.Plural+"."+c.Version+"."+c.Group {
 			t := scalar(JSON)
@@ -95,11 +95,11 @@ func (all CRDs) Find(name string) (change.Resource, *Type, error) {
 			return c.Resource, rootOf(t), nil
 		}
 		if !slices.Contains(ids, c.ID()) {
-			ids = append(ids, c.ID())
+			ids, names = append(ids, c.ID()), append(names, c.ID(), c.Plural)
 		}
 	}
 	return change.Resource{}, nil, &NameError{fmt.Sprintf("the file of CRDs has no resource %q; %sit has %s", name,
-		suggest.DidYouMean(name, ids), strings.Join(ids, ", "))}
+		suggest.DidYouMean(name, names), strings.Join(ids, ", "))}
 }
 
 // NameError is a name that the schema does not have, of a resource, a dialect or a column.

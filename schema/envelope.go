@@ -9,7 +9,9 @@ func envelope(object *Type) *Type {
 		field("source", source))
 }
 
-// source has scalars alone, so SQL may also read it as a map of strings.
+// about are the members of a record's value besides the images, for SQL, which reads source as a map: it has scalars alone.
+var about = []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", mapOf(scalar(String)))}
+
 var source = &Type{Kind: Record, Open: true, Fields: []Field{
 	fieldOf("version", String), fieldOf("connector", String), fieldOf("name", String), fieldOf("ts_ms", Integer),
 	fieldOf("snapshot", String), fieldOf("db", String), fieldOf("schema", String), fieldOf("table", String),

@@ -34,7 +34,7 @@ CREATE TABLE ` + quote("`", t.name()) + ` (
 
 // flinkUpsert reads the last record of each key, whether records have before-images or not.
 func flinkUpsert(t Table) (string, error) {
-	log := record(field("after", t.Object), fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", mapOf(scalar(String))))
+	log := record(append([]Field{field("after", t.Object)}, about...)...)
 	var columns []string
 	for _, f := range t.Object.Fields {
 		name := quote("`", f.Name)
@@ -52,7 +52,8 @@ func flinkUpsert(t Table) (string, error) {
 );
 
 ` + comment("--", "A delete is a record with op d whose after is null, then a tombstone. upsert-kafka takes only the tombstone "+
-		"for a delete, and the record before it for a row without an object: the condition leaves that row out.") + `CREATE VIEW ` + quote("`", t.name()) + ` AS
+		"for a delete, and the record before it for a row without an object: the condition leaves that row out.") +
+		`CREATE VIEW ` + quote("`", t.name()) + ` AS
 SELECT ` + "`cluster`, `namespace`, `name`,\n  " + strings.Join(columns, ",\n  ") + `
 FROM ` + quote("`", t.name()+"_log") + " WHERE `op` <> 'd';\n", nil
 }

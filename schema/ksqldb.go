@@ -6,9 +6,8 @@ var ksqlTypes = nested{record: "STRUCT", colon: " "}
 
 // ksqldb reads the changes as a stream, and the last record of each key as a table.
 func ksqldb(t Table) (string, error) {
-	tail := []Field{fieldOf("op", String), fieldOf("ts_ms", Integer), field("source", mapOf(scalar(String)))}
-	stream := record(append([]Field{field("before", t.Object), field("after", t.Object)}, tail...)...)
-	table := record(append([]Field{field("after", t.Object)}, tail...)...)
+	stream := record(append([]Field{field("before", t.Object), field("after", t.Object)}, about...)...)
+	table := record(append([]Field{field("after", t.Object)}, about...)...)
 	with := ") WITH (KAFKA_TOPIC = " + quote("'", t.topic()) + ", KEY_FORMAT = 'JSON', VALUE_FORMAT = 'JSON');\n"
 	head := append([]string{
 		t.title(),

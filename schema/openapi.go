@@ -10,8 +10,9 @@ import (
 	"kubecdc/change"
 )
 
-// node is a schema of OpenAPI v3, or of a CRD (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/#specifying-a-structural-schema).
-// Only what decides about types is read.
+// node is a schema of OpenAPI v3, or the structural schema of a CRD
+// (https://kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/). Only what decides about
+// types is read.
 type node struct {
 	Ref                  string           `json:"$ref"`
 	Type                 string           `json:"type"`
@@ -43,7 +44,7 @@ func (a *additional) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, &a.schema)
 }
 
-// FromOpenAPI returns the type of the resource's objects. The document is what /openapi/v3 has of the resource's group and version.
+// FromOpenAPI returns the type of the resource's objects. The document is that of its group and version, from /openapi/v3.
 func FromOpenAPI(document []byte, r change.Resource) (*Type, error) {
 	var d struct {
 		Components struct{ Schemas map[string]*node }

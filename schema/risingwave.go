@@ -26,7 +26,8 @@ WITH (
 
 // upsertView is a view of the last record of each key, for databases that take a tombstone alone for a delete.
 func upsertView(t Table, columns []column, keyed, after, op, log string) string {
-	text := comment("--", "A delete is a record with op d whose after is null, then a tombstone: the condition leaves out a row that waits for it.") +
+	text := comment("--", "A delete is a record with op d whose after is null, then a tombstone: the condition leaves out a row "+
+		"that waits for it.") +
 		"CREATE VIEW " + quote(`"`, t.name()) + " AS SELECT\n"
 	for _, name := range key {
 		text += "  " + keyed + " ->> " + quote("'", name) + " AS " + quote(`"`, name) + ",\n"

@@ -6,8 +6,7 @@ var sparkTypes = nested{record: "STRUCT", colon: ": "}
 
 // spark parses the records with from_json, in Python.
 func spark(t Table) (string, error) {
-	value := record(field("before", t.Object), field("after", t.Object), fieldOf("op", String), fieldOf("ts_ms", Integer),
-		field("source", mapOf(scalar(String))))
+	value := record(append([]Field{field("before", t.Object), field("after", t.Object)}, about...)...)
 	head := append([]string{t.title()}, hidden(t.Object)...)
 	return comment("#", head...) + `from pyspark.sql.functions import col, from_json
 

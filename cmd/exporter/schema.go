@@ -59,7 +59,8 @@ func newSchema() *cobra.Command {
 	own := pflag.NewFlagSet("schema", pflag.ContinueOnError)
 	own.StringVar(&f.as, "as", "", "the `program` to print for (required)")
 	own.StringVar(&f.crds, "crds", "", "`file` of CustomResourceDefinitions (YAML or JSON) to use in place of a cluster")
-	own.StringSliceVar(&f.columns.Only, "columns", nil, "`paths` to have, with what is below them, such as spec.nodeName,status. Default: all but metadata.managedFields")
+	own.StringSliceVar(&f.columns.Only, "columns", nil, "`paths` to have, with what is below them, such as spec.nodeName,status. "+
+		"Default: all but metadata.managedFields")
 	own.StringSliceVar(&f.columns.JSON, "json", nil, "`paths` to have as JSON")
 	own.IntVar(&f.columns.Depth, "depth", 0, "`levels` of members to have; objects below are JSON. Default: all")
 	c := &cobra.Command{
@@ -71,7 +72,8 @@ func newSchema() *cobra.Command {
 	c.Flags().AddFlagSet(own)
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nFlags:\n"+own.FlagUsagesWrapped(width)+schemaSettings+exitCodes)
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nFlags:\n"+own.FlagUsagesWrapped(width)+schemaSettings+
+			exitCodes)
 		return err
 	})
 	return c
@@ -85,19 +87,20 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if err := schema.CheckDialect(f.as); err != nil {
 		return schemaError(err)
 	}
-	settings, resource, object, err := f.read(ctx, c, args[0])
+	settings, found, err := f.read(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
 	for _, entry := range settings.Records.Redact {
-		if of, path, _ := strings.Cut(entry, ":"); of == resource.ID() {
+		if of, path, _ := strings.Cut(entry, ":"); of == found.ID() {
 			f.columns.Redacted = append(f.columns.Redacted, path)
 		}
 	}
-	if object, err = object.Choose(f.columns); err != nil {
+	object, err := found.object.Choose(f.columns)
+	if err != nil {
 		return schemaError(err)
 	}
-	text, err := schema.Write(f.as, schema.Table{Resource: resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
+	text, err := schema.Write(f.as, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
 		Brokers: strings.Join(settings.Kafka.Brokers, ",")})
 	if err != nil {
 		return schemaError(err)
@@ -106,40 +109,51 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	return err
 }
 
-// read returns the settings, and the resource of this name with the type of its objects.
-func (f *schemaFlags) read(ctx context.Context, c *cobra.Command, name string) (*config.Config, change.Resource, *schema.Type, error) {
+// described is a resource, with the type of its objects.
+type described struct {
+	change.Resource
+	object *schema.Type
+}
+
+// read returns the settings and the resource of this name.
+func (f *schemaFlags) read(ctx context.Context, c *cobra.Command, name string) (*config.Config, described, error) {
 	if f.crds == "" {
-		return fromCluster(ctx, c, name)
+		settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+		if err != nil {
+			return nil, described{}, err
+		}
+		found, err := fromCluster(ctx, newTarget(connection), name)
+		return settings, found, err
 	}
 	settings, _, err := config.Load(os.Environ(), c.Flags())
 	if err != nil {
-		return nil, change.Resource{}, nil, err
+		return nil, described{}, err
 	}
-	file, err := os.ReadFile(f.crds)
+	found, err := fromFile(f.crds, name)
+	return settings, found, err
+}
+
+func fromFile(path, name string) (found described, err error) {
+	file, err := os.ReadFile(path)
 	if err != nil {
 		var reason *fs.PathError
 		if errors.As(err, &reason) {
 			err = reason.Err
 		}
-		return nil, change.Resource{}, nil, &usageError{fmt.Sprintf("read --crds %s: %v; name a file that this user can read", f.crds, err)}
+		return found, &usageError{fmt.Sprintf("read --crds %s: %v; name a file that this user can read", path, err)}
 	}
 	crds, err := schema.ParseCRDs(file)
 	if err != nil {
-		return nil, change.Resource{}, nil, &usageError{fmt.Sprintf("read --crds %s: %v", f.crds, err)}
+		return found, &usageError{fmt.Sprintf("read --crds %s: %v", path, err)}
 	}
-	resource, object, err := crds.Find(name)
-	return settings, resource, object, schemaError(err)
+	found.Resource, found.object, err = crds.Find(name)
+	return found, schemaError(err)
 }
 
-func fromCluster(ctx context.Context, c *cobra.Command, name string) (settings *config.Config, r change.Resource, object *schema.Type, err error) {
-	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
-	if err != nil {
-		return nil, r, nil, err
-	}
-	cluster := newTarget(connection)
+func fromCluster(ctx context.Context, cluster *target, name string) (found described, err error) {
 	server, err := discovery.Connect(cluster.REST)
 	if err != nil {
-		return nil, r, nil, err
+		return found, err
 	}
 	step := startup.Step{For: "the API server", At: server.Host(), Limit: requestLimit, Progress: cluster.reach.progress}
 	err = startup.Once(ctx, step, func(ctx context.Context) error {
@@ -148,17 +162,17 @@ func fromCluster(ctx context.Context, c *cobra.Command, name string) (settings *
 		if err != nil {
 			return err
 		}
-		if r, err = served.Find(name); err != nil {
+		if found.Resource, err = served.Find(name); err != nil {
 			return err
 		}
-		document, err := server.OpenAPI(ctx, r)
+		document, err := server.OpenAPI(ctx, found.Resource)
 		if err != nil {
 			return err
 		}
-		object, err = schema.FromOpenAPI(document, r)
+		found.object, err = schema.FromOpenAPI(document, found.Resource)
 		return err
 	})
-	return settings, r, object, err
+	return found, err
 }
 
 // schemaError makes a wrong command line of a name that the schema does not have.

@@ -26,7 +26,7 @@ func TestSchemaExplainsAWrongCommandLine(t *testing.T) {
 		"did you mean flink?":                 {"widgets", "--as", "flnk"},
 		"no such file or directory; name a":   {"widgets", "--as", "flink", "--crds", filepath.Join(t.TempDir(), "none")},
 		"neither YAML nor JSON of a Custom":   {"widgets", "--as", "flink", "--crds", "main.go"},
-		`the file of CRDs has no resource "w`: {"wigdets", "--as", "flink", "--crds", widgets},
+		`the file of CRDs has no resource "w`: {"widgetz", "--as", "flink", "--crds", widgets},
 		`spec has no member "cuont"; did you`: {"widgets", "--as", "flink", "--crds", widgets, "--columns", "spec.cuont"},
 		"KUBECONFIG (--kubeconfig): not set":  {"widgets", "--as", "flink"},
 		"JsonConverter can read none of the":  {"widgets", "--as", "connect", "--crds", widgets, "--columns", "spec.anything"},

@@ -34,7 +34,8 @@ func (d *Server) OpenAPI(ctx context.Context, r change.Resource) ([]byte, error)
 	path := "/openapi/v3" + apiclient.VersionPath(r.Group, r.Version)
 	document, err := d.client.Read(ctx, path)
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read the schema of %s: the API server has no %s; Kubernetes 1.24 or later has it: %w", r.ID(), path, err)
+		return nil, fmt.Errorf("read the schema of %s: the API server has no %s; Kubernetes 1.24 or later has it: %w", r.ID(), path,
+			err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the schema of %s from %s: %w", r.ID(), path, err)
