@@ -11,6 +11,7 @@ import (
 var mayImport = map[string][]string{
 	"change":     nil,
 	"redact":     nil,
+	"schema":     {"change"},
 	"source":     {"change", "redact"},
 	"sinks":      {"change"},
 	"checkpoint": {"change"},

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/internal/startup"
+	"kubecdc/schema"
+	"kubecdc/source/discovery"
+)
+
+const schemaHelp = `Print what a program needs to read a resource's records with typed columns.
+
+The types come from the cluster's own OpenAPI v3 documents, custom resources
+included, or from a file of CustomResourceDefinitions, without a cluster. Paste
+the output into the program:
+
+  flink         CREATE TABLE: changes, as Debezium's; needs before-images
+  flink-upsert  CREATE TABLE and VIEW: objects as they are, before-images or not
+  ksqldb        CREATE STREAM of changes, CREATE TABLE of objects
+  postgres      views of the Postgres sink's tables: objects, and changes
+  connect       properties of a Kafka Connect sink, with JsonConverter's schema
+  jsonschema    JSON Schema 2020-12 of a record's value
+  avro          Avro schema of a record's value, for a converter
+  spark         PySpark, with from_json
+  clickhouse    Kafka engine, ReplacingMergeTree and the view between them
+  risingwave    CREATE TABLE, and a view of objects
+  materialize   CREATE SOURCE, and a view of objects
+
+  exporter schema pods --as flink --columns spec.nodeName,status.phase
+  exporter schema deployments.apps --as postgres | psql
+  exporter schema orders.example.com --as avro --crds crds.yaml
+
+docs/schemas.md explains the types, and what was tried with which program.`
+
+const schemaSettings = `
+The settings of exporter run are flags here too. These count: KUBECONFIG and
+KUBECDC_CONTEXT (which cluster), KUBECDC_KAFKA_BROKERS, KUBECDC_KAFKA_TOPIC_PREFIX,
+and KUBECDC_REDACT (redacted values are strings).
+`
+
+// schemaFlags are the flags of exporter schema that are no settings.
+type schemaFlags struct {
+	as, crds string
+	columns  schema.Columns
+}
+
+func newSchema() *cobra.Command {
+	var f schemaFlags
+	own := pflag.NewFlagSet("schema", pflag.ContinueOnError)
+	own.StringVar(&f.as, "as", "", "the `program` to print for (required)")
+	own.StringVar(&f.crds, "crds", "", "`file` of CustomResourceDefinitions (YAML or JSON) to use in place of a cluster")
+	own.StringSliceVar(&f.columns.Only, "columns", nil, "`paths` to have, with what is below them, such as spec.nodeName,status. "+
+		"Default: all but metadata.managedFields")
+	own.StringSliceVar(&f.columns.JSON, "json", nil, "`paths` to have as JSON")
+	own.IntVar(&f.columns.Depth, "depth", 0, "`levels` of members to have; objects below are JSON. Default: all")
+	c := &cobra.Command{
+		Use:   "schema RESOURCE --as PROGRAM [flags]",
+		Short: "Print the statement or schema to read a resource's records with",
+		Long:  schemaHelp,
+		RunE:  func(c *cobra.Command, args []string) error { return printSchema(c.Context(), c, args, f) },
+	}
+	c.Flags().AddFlagSet(own)
+	config.AddFlags(c.Flags())
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nFlags:\n"+own.FlagUsagesWrapped(width)+schemaSettings+
+			exitCodes)
+		return err
+	})
+	return c
+}
+
+func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {
+	if len(args) != 1 || f.as == "" || f.columns.Depth < 0 {
+		return &usageError{"name one resource and a program, such as: exporter schema pods --as flink; --depth is 0 or more\n" +
+			"exporter schema --help explains all"}
+	}
+	if err := schema.CheckDialect(f.as); err != nil {
+		return schemaError(err)
+	}
+	settings, found, err := f.read(ctx, c, args[0])
+	if err != nil {
+		return err
+	}
+	for _, entry := range settings.Records.Redact {
+		if of, path, _ := strings.Cut(entry, ":"); of == found.ID() {
+			f.columns.Redacted = append(f.columns.Redacted, path)
+		}
+	}
+	object, err := found.object.Choose(f.columns)
+	if err != nil {
+		return schemaError(err)
+	}
+	text, err := schema.Write(f.as, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
+		Brokers: strings.Join(settings.Kafka.Brokers, ",")})
+	if err != nil {
+		return schemaError(err)
+	}
+	_, err = fmt.Fprint(c.OutOrStdout(), text)
+	return err
+}
+
+// described is a resource, with the type of its objects.
+type described struct {
+	change.Resource
+	object *schema.Type
+}
+
+// read returns the settings and the resource of this name.
+func (f *schemaFlags) read(ctx context.Context, c *cobra.Command, name string) (*config.Config, described, error) {
+	if f.crds == "" {
+		settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+		if err != nil {
+			return nil, described{}, err
+		}
+		found, err := fromCluster(ctx, newTarget(connection), name)
+		return settings, found, err
+	}
+	settings, _, err := config.Load(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, described{}, err
+	}
+	found, err := fromFile(f.crds, name)
+	return settings, found, err
+}
+
+func fromFile(path, name string) (found described, err error) {
+	file, err := os.ReadFile(path)
+	if err != nil {
+		var reason *fs.PathError
+		if errors.As(err, &reason) {
+			err = reason.Err
+		}
+		return found, &usageError{fmt.Sprintf("read --crds %s: %v; name a file that this user can read", path, err)}
+	}
+	crds, err := schema.ParseCRDs(file)
+	if err != nil {
+		return found, &usageError{fmt.Sprintf("read --crds %s: %v", path, err)}
+	}
+	found.Resource, found.object, err = crds.Find(name)
+	return found, schemaError(err)
+}
+
+func fromCluster(ctx context.Context, cluster *target, name string) (found described, err error) {
+	server, err := discovery.Connect(cluster.REST)
+	if err != nil {
+		return found, err
+	}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: requestLimit, Progress: cluster.reach.progress}
+	err = startup.Once(ctx, step, func(ctx context.Context) error {
+		ctx = cluster.reach.trace(ctx)
+		served, err := server.Served(ctx)
+		if err != nil {
+			return err
+		}
+		if found.Resource, err = served.Find(name); err != nil {
+			return err
+		}
+		document, err := server.OpenAPI(ctx, found.Resource)
+		if err != nil {
+			return err
+		}
+		found.object, err = schema.FromOpenAPI(document, found.Resource)
+		return err
+	})
+	return found, err
+}
+
+// schemaError makes a wrong command line of a name that the schema does not have.
+func schemaError(err error) error {
+	var name *schema.NameError
+	if errors.As(err, &name) {
+		return &usageError{err.Error()}
+	}
+	return err
+}

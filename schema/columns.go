@@ -1,0 +1,173 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubecdc/internal/suggest"
+)
+
+// Columns chooses what of an object has columns of its own. The paths are those of kubectl explain; lists and maps need no
+// mention: spec.containers.image.
+type Columns struct {
+	Only     []string // nothing else; none: everything but managedFields
+	JSON     []string // as JSON
+	Redacted []string // strings, whatever the schema says; in the notation of KUBECDC_REDACT
+	Depth    int      // levels of members with columns of their own; deeper objects are JSON. 0: all
+}
+
+// Choose returns the type with these columns. The error is a *NameError.
+func (t *Type) Choose(c Columns) (*Type, error) {
+	only, err := t.tree(c.Only)
+	if err != nil {
+		return nil, err
+	}
+	asJSON, err := t.tree(c.JSON)
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range c.Redacted {
+		t = t.redact(strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), "."))
+	}
+	t = t.asJSON(asJSON).only(only)
+	if c.Depth > 0 {
+		t = t.cut(c.Depth)
+	}
+	return t, nil
+}
+
+// tree has the names of members, and of members of these; an empty one stands for all.
+type tree map[string]tree
+
+func (t *Type) tree(paths []string) (tree, error) {
+	names := tree{}
+	longest := slices.SortedFunc(slices.Values(paths), func(a, b string) int { return len(b) - len(a) })
+	for _, path := range longest { // so that spec wins over spec.nodeName
+		if err := t.add(names, path); err != nil {
+			return nil, err
+		}
+	}
+	return names, nil
+}
+
+// add adds a path. A member's name may have dots: the longest name that fits counts.
+func (t *Type) add(to tree, path string) error {
+	whole, rest := path, path
+	for rest != "" {
+		for t.Elem != nil {
+			t = t.Elem
+		}
+		var found *Field
+		var names []string
+		for i, f := range t.Fields {
+			fits := rest == f.Name || strings.HasPrefix(rest, f.Name+".")
+			if fits && (found == nil || len(f.Name) > len(found.Name)) {
+				found = &t.Fields[i]
+			}
+			names = append(names, f.Name)
+		}
+		if found == nil {
+			return noColumn(whole, rest, names)
+		}
+		if to[found.Name] == nil {
+			to[found.Name] = tree{}
+		}
+		to, t = to[found.Name], found.Type
+		rest = strings.TrimPrefix(rest[len(found.Name):], ".")
+	}
+	clear(to)
+	return nil
+}
+
+func noColumn(whole, rest string, names []string) error {
+	parent := strings.TrimSuffix(strings.TrimSuffix(whole, rest), ".")
+	if parent == "" {
+		parent = "the object"
+	}
+	if len(names) == 0 {
+		return &NameError{fmt.Sprintf("no column %q: the schema names no member of %s", whole, parent)}
+	}
+	name, _, _ := strings.Cut(rest, ".")
+	return &NameError{fmt.Sprintf("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
+		suggest.DidYouMean(name, names), strings.Join(names, ", "))}
+}
+
+// only returns the type with these members alone.
+func (t *Type) only(names tree) *Type {
+	c := *t
+	if t.Elem != nil {
+		c.Elem = t.Elem.only(names)
+		return &c
+	}
+	c.Fields, c.Open = nil, t.Open && len(names) == 0
+	for _, f := range t.Fields {
+		if below, chosen := names[f.Name]; chosen || len(names) == 0 && !f.Hidden {
+			f.Type = f.Type.only(below)
+			c.Fields = append(c.Fields, f)
+		}
+	}
+	return &c
+}
+
+// asJSON returns the type with JSON for these members.
+func (t *Type) asJSON(names tree) *Type {
+	c := *t
+	if t.Elem != nil {
+		c.Elem = t.Elem.asJSON(names)
+		return &c
+	}
+	c.Fields = nil
+	for _, f := range t.Fields {
+		if below, chosen := names[f.Name]; chosen && len(below) == 0 {
+			f.Type = scalar(JSON)
+		} else if chosen {
+			f.Type = f.Type.asJSON(below)
+		}
+		c.Fields = append(c.Fields, f)
+	}
+	return &c
+}
+
+// redact returns the type with a string for the value at the path, which is replaced by a hash: redact.Path.
+func (t *Type) redact(path []string) *Type {
+	if len(path) == 0 {
+		return scalar(String)
+	}
+	c := *t
+	switch t.Kind {
+	case Array:
+		c.Elem = t.Elem.redact(path)
+	case Map:
+		c.Elem = t.Elem.redact(path[1:])
+	}
+	c.Fields = nil
+	name := strings.ReplaceAll(strings.ReplaceAll(path[0], "\x00", "."), `\`, "")
+	for _, f := range t.Fields {
+		if f.Name == name || path[0] == "*" {
+			f.Type = f.Type.redact(path[1:])
+		}
+		c.Fields = append(c.Fields, f)
+	}
+	return &c
+}
+
+// cut returns the type with so many levels of members; deeper objects, and lists and maps of them, are JSON.
+func (t *Type) cut(levels int) *Type {
+	c := *t
+	switch {
+	case t.Kind == Record && levels == 0:
+		return scalar(JSON)
+	case t.Elem != nil:
+		c.Elem = t.Elem.cut(levels)
+		if t.Elem.Kind != c.Elem.Kind {
+			return scalar(JSON)
+		}
+	}
+	c.Fields = nil
+	for _, f := range t.Fields {
+		f.Type = f.Type.cut(levels - 1)
+		c.Fields = append(c.Fields, f)
+	}
+	return &c
+}

@@ -1,0 +1,117 @@
+package schema
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads as text
+// nothing but a JSON string: an object or a number would be null, so what is JSON or int-or-string is left out.
+func connect(t Table) (string, error) {
+	var left []string
+	object := readable(t.Object, &left)
+	if object == nil {
+		return "", &NameError{"JsonConverter can read none of these columns: " + strings.Join(left, ", ")}
+	}
+	topic := t.topic()
+	value := connectType(envelope(object))
+	value.Name, value.Optional = topic+".Envelope", false
+	value.Fields[0].Name, value.Fields[1].Name = topic+".Value", topic+".Value"
+	keys := &connectSchema{Type: "struct", Name: topic + ".Key"}
+	for _, name := range key {
+		keys.Fields = append(keys.Fields, &connectSchema{Type: "string", Field: name})
+	}
+	valueText, err := json.Marshal(value)
+	if err != nil {
+		return "", err
+	}
+	keyText, err := json.Marshal(keys)
+	if err != nil {
+		return "", err
+	}
+	head := []string{t.title() + ": properties of a sink connector, Kafka Connect 4.2 or later (schema.content)."}
+	if len(left) > 0 {
+		head = append(head, "Left out, since JsonConverter reads no text but a JSON string: "+strings.Join(left, ", "))
+	}
+	head = append(head, hidden(object)...)
+	return comment("#", head...) + `topics=` + topic + `
+consumer.override.isolation.level=read_committed
+key.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=true
+key.converter.schema.content=` + escapeProperty(string(keyText)) + `
+value.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter.schemas.enable=true
+value.converter.schema.content=` + escapeProperty(string(valueText)) + `
+
+# For a sink of flat rows, such as JDBC: the object alone, its members as columns. Choose scalars with --columns, since Flatten
+# leaves lists and maps as they are.
+#transforms=unwrap,flatten
+#transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState
+#transforms.flatten.type=org.apache.kafka.connect.transforms.Flatten$Value
+#transforms.flatten.delimiter=_
+`, nil
+}
+
+// connectSchema is a schema as JsonConverter writes it.
+type connectSchema struct {
+	Type     string           `json:"type"`
+	Name     string           `json:"name,omitempty"`
+	Optional bool             `json:"optional"`
+	Field    string           `json:"field,omitempty"`
+	Fields   []*connectSchema `json:"fields,omitempty"`
+	Items    *connectSchema   `json:"items,omitempty"`
+	Keys     *connectSchema   `json:"keys,omitempty"`
+	Values   *connectSchema   `json:"values,omitempty"`
+}
+
+func connectType(t *Type) *connectSchema {
+	s := &connectSchema{Type: "string", Optional: true}
+	switch t.Kind {
+	case Integer:
+		s.Type = "int64"
+	case Number:
+		s.Type = "double"
+	case Boolean:
+		s.Type = "boolean"
+	case Map:
+		s.Type, s.Keys, s.Values = "map", &connectSchema{Type: "string"}, connectType(t.Elem)
+	case Array:
+		s.Type, s.Items = "array", connectType(t.Elem)
+	case Record:
+		s.Type = "struct"
+		for _, f := range t.Fields {
+			member := connectType(f.Type)
+			member.Field = f.Name
+			s.Fields = append(s.Fields, member)
+		}
+	}
+	return s
+}
+
+// readable returns the type without what is JSON or int-or-string, whose paths it appends to left; nil if nothing is left.
+func readable(t *Type, left *[]string, path ...string) *Type {
+	c := *t
+	switch t.Kind {
+	case JSON, IntOrString:
+		*left = append(*left, strings.Join(path, "."))
+		return nil
+	case Map, Array:
+		if c.Elem = readable(t.Elem, left, path...); c.Elem == nil {
+			return nil
+		}
+	case Record:
+		c.Fields = nil
+		for _, f := range t.Fields {
+			if f.Type = readable(f.Type, left, append(path[:len(path):len(path)], f.Name)...); f.Type != nil {
+				c.Fields = append(c.Fields, f)
+			}
+		}
+		if len(c.Fields) == 0 {
+			return nil
+		}
+	}
+	return &c
+}
+
+// escapeProperty escapes a value of a properties file.
+func escapeProperty(value string) string { return strings.ReplaceAll(value, `\`, `\\`) }

@@ -1,0 +1,100 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/internal/suggest"
+)
+
+// Table is what a dialect describes: the records of a resource.
+type Table struct {
+	Resource change.Resource
+	Object   *Type  // of its objects
+	Prefix   string // of the topics
+	Brokers  string // for statements that name them
+}
+
+// dialect is a program, or a schema language, that the types are written for.
+type dialect struct {
+	name  string
+	write func(Table) (string, error)
+}
+
+var dialects = []dialect{
+	{"flink", flink}, {"flink-upsert", flinkUpsert}, {"ksqldb", ksqldb}, {"postgres", postgres}, {"connect", connect},
+	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark}, {"clickhouse", clickhouse}, {"risingwave", risingwave},
+	{"materialize", materialize},
+}
+
+// Dialects returns the names of all dialects.
+func Dialects() (names []string) {
+	for _, d := range dialects {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// CheckDialect returns a *NameError if there is no such dialect.
+func CheckDialect(name string) error {
+	if slices.Contains(Dialects(), name) {
+		return nil
+	}
+	return &NameError{fmt.Sprintf("--as %q: no such program; %suse one of %s", name, suggest.DidYouMean(name, Dialects()),
+		strings.Join(Dialects(), ", "))}
+}
+
+// Write returns what the dialect's program reads the table with. The error is a *NameError.
+func Write(name string, t Table) (string, error) {
+	if err := CheckDialect(name); err != nil {
+		return "", err
+	}
+	t.Brokers = cmp.Or(t.Brokers, "kafka-1:9092")
+	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == name })
+	return dialects[i].write(t)
+}
+
+func (t *Table) topic() string { return change.Topic(t.Prefix, t.Resource) }
+
+// name is the table's name: pods, deployments_apps.
+func (t *Table) name() string { return strings.ReplaceAll(t.Resource.ID(), ".", "_") }
+
+// title says what the output is of.
+func (t *Table) title() string {
+	return fmt.Sprintf("%s (%s), topic %s", t.Resource.ID(), t.Resource.APIVersion(), t.topic())
+}
+
+// hidden returns a paragraph about members that the columns can't show, since the schema does not name them; none without such.
+func hidden(object *Type) []string {
+	open := openPaths(object)
+	if len(open) == 0 {
+		return nil
+	}
+	for i, path := range open {
+		open[i] = cmp.Or(path, "the object itself")
+	}
+	return []string{"The schema allows members that it does not name, and no column shows them, in: " + strings.Join(open, ", ")}
+}
+
+// comment puts the mark in front of each line of the paragraphs.
+func comment(mark string, paragraphs ...string) string {
+	var b strings.Builder
+	for _, p := range paragraphs {
+		line := mark
+		for word := range strings.FieldsSeq(p) {
+			if len(line) > len(mark) && len(line)+1+len(word) > lineWidth {
+				b.WriteString(line + "\n")
+				line = mark
+			}
+			line += " " + word
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String()
+}
+
+// quote quotes a name or a text in SQL: q within it is doubled.
+func quote(q, text string) string { return q + strings.ReplaceAll(text, q, q+q) + q }

@@ -1,0 +1,107 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+var flinkTypes = nested{record: "ROW", colon: " "}
+
+// flink reads the changes as Debezium's. Its columns are the key's and the object's.
+func flink(t Table) (string, error) {
+	prefix := t.keyPrefix()
+	head := append([]string{
+		t.title() + ": the objects as they are, and as they change.",
+		"It needs KUBECDC_BEFORE=full, the default. Compaction may leave nothing of an object but an update: the primary key " +
+			"and this setting make an insert of it.",
+	}, hidden(t.Object)...)
+	return comment("--", head...) + "\n" + `SET 'table.exec.source.cdc-events-duplicate' = 'true';
+
+CREATE TABLE ` + quote("`", t.name()) + ` (
+` + keyColumns("  ", prefix) + `,
+` + flinkTypes.members(t.Object, "  ") + `,
+  ` + primaryKey(prefix) + ` NOT ENFORCED
+) WITH (
+  'connector' = 'kafka',
+` + t.flinkSource(prefix) + `
+  'key.fields' = '` + prefix + strings.Join(key, ";"+prefix) + `',
+  'scan.startup.mode' = 'earliest-offset',
+  'value.format' = 'debezium-json'
+);
+`, nil
+}
+
+// flinkUpsert reads the last record of each key, whether records have before-images or not.
+func flinkUpsert(t Table) (string, error) {
+	log := record(append([]Field{field("after", t.Object)}, about...)...)
+	var columns []string
+	for _, f := range t.Object.Fields {
+		name := quote("`", f.Name)
+		columns = append(columns, fmt.Sprintf("`after`.%s AS %s", name, quote("`", t.unlikeKey(f.Name))))
+	}
+	head := append([]string{t.title() + ": the objects as they are. It needs no before-images."}, hidden(t.Object)...)
+	return comment("--", head...) + "\nCREATE TABLE " + quote("`", t.name()+"_log") + ` (
+` + keyColumns("  ", "") + `,
+` + flinkTypes.members(log, "  ") + `,
+  ` + primaryKey("") + ` NOT ENFORCED
+) WITH (
+  'connector' = 'upsert-kafka',
+` + t.flinkSource("") + `
+  'value.format' = 'json'
+);
+
+` + comment("--", "A delete is a record with op d whose after is null, then a tombstone. upsert-kafka takes only the tombstone "+
+		"for a delete, and the record before it for a row without an object: the condition leaves that row out.") +
+		`CREATE VIEW ` + quote("`", t.name()) + ` AS
+SELECT ` + "`cluster`, `namespace`, `name`,\n  " + strings.Join(columns, ",\n  ") + `
+FROM ` + quote("`", t.name()+"_log") + " WHERE `op` <> 'd';\n", nil
+}
+
+// flinkSource has the options that both connectors share.
+func (t *Table) flinkSource(prefix string) string {
+	options := []string{
+		"'topic' = " + quote("'", t.topic()),
+		"'properties.bootstrap.servers' = " + quote("'", t.Brokers),
+		"'properties.isolation.level' = 'read_committed'",
+		"'key.format' = 'json'",
+		"'value.fields-include' = 'EXCEPT_KEY'",
+	}
+	if prefix != "" {
+		options = append(options, "'key.fields-prefix' = "+quote("'", prefix))
+	}
+	return "  " + strings.Join(options, ",\n  ") + ","
+}
+
+// keyPrefix is in front of the key's columns if the object has a member of such a name.
+func (t *Table) keyPrefix() string {
+	if slices.ContainsFunc(t.Object.Fields, func(f Field) bool { return slices.Contains(key, f.Name) }) {
+		return "key_"
+	}
+	return ""
+}
+
+// unlikeKey returns a name for a member of the object that no column of the key has.
+func (t *Table) unlikeKey(name string) string {
+	if slices.Contains(key, name) {
+		return name + "_"
+	}
+	return name
+}
+
+// keyColumns are the columns of the key, on one line.
+func keyColumns(indent, prefix string) string {
+	var columns []string
+	for _, name := range key {
+		columns = append(columns, quote("`", prefix+name)+" STRING")
+	}
+	return indent + strings.Join(columns, ", ")
+}
+
+func primaryKey(prefix string) string {
+	var columns []string
+	for _, name := range key {
+		columns = append(columns, quote("`", prefix+name))
+	}
+	return "PRIMARY KEY (" + strings.Join(columns, ", ") + ")"
+}

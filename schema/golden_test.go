@@ -1,0 +1,51 @@
+package schema_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/schema"
+)
+
+// readme are the columns of the README's example.
+var readme = schema.Columns{Only: []string{"metadata.uid", "metadata.labels", "spec.nodeName", "status.phase"}}
+
+func TestDialects(t *testing.T) {
+	for _, c := range []struct {
+		resource change.Resource
+		columns  schema.Columns
+	}{
+		{pods, readme},
+		{deployments, schema.Columns{Depth: 4}},
+		{autoscalers, schema.Columns{}},
+		{widgets, schema.Columns{}},
+	} {
+		object := choose(t, typeOf(t, c.resource), c.columns)
+		for _, dialect := range schema.Dialects() {
+			got := write(t, dialect, c.resource, object)
+			golden := filepath.Join("testdata", "golden", c.resource.ID()+"."+dialect)
+			if *update {
+				if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+				t.Errorf("%s as %s differs from %s (%v); to take it over: go test ./schema -short -args -update", c.resource.ID(), dialect, golden, err)
+			}
+		}
+	}
+}
+
+// The README shows what the command prints.
+func TestReadme(t *testing.T) {
+	page := string(readFile(t, "../README.md"))
+	object := choose(t, typeOf(t, pods), readme)
+	for _, dialect := range []string{"flink", "flink-upsert"} {
+		if !strings.Contains(page, write(t, dialect, pods, object)) {
+			t.Errorf("README.md lacks the output of exporter schema pods --as %s --columns %s", dialect, strings.Join(readme.Only, ","))
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+)
+
+// Find returns the resource that a name stands for: pods, deployments.apps, deployments.v1.apps. An unknown name is an
+// *UnknownError.
+func (s Served) Find(name string) (change.Resource, error) {
+	p, err := ParsePattern(name)
+	if err != nil || p.not || p.wild() {
+		return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("%q is no resource: write the plural and the group as kubectl "+
+			"does (pods, deployments.apps, deployments.v1.apps)", name)}}
+	}
+	if found, _ := Select([]Pattern{p}, s); len(found) == 1 {
+		return found[0], nil
+	}
+	if s.failed[p.group] {
+		return change.Resource{}, fmt.Errorf("find %s: the API server of the group %s does not answer now", name, p.group)
+	}
+	return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("the API server serves no %q that can be listed and watched; "+
+		"nearest: %s", name, strings.Join(nearest(p, s), ", "))}}
+}
+
+// OpenAPI returns the OpenAPI v3 document of the resource's version of its group.
+func (d *Server) OpenAPI(ctx context.Context, r change.Resource) ([]byte, error) {
+	path := "/openapi/v3" + apiclient.VersionPath(r.Group, r.Version)
+	document, err := d.client.Read(ctx, path)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read the schema of %s: the API server has no %s; Kubernetes 1.24 or later has it: %w", r.ID(), path,
+			err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the schema of %s from %s: %w", r.ID(), path, err)
+	}
+	return document, nil
+}
