@@ -99,7 +99,7 @@ type Records struct {
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the missed revisions that the API server still keeps. off: compare a list only, which shows fewer changes."`
 	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second at the start of a recovery, over all streams of the process. While the API server answers fast, the rate grows by as many each second. A 429 or a failure halves it; a slow answer takes a quarter. Lower it if recoveries disturb other clients."`
-	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"500" min:"1" max:"10000" help:"Requests a second that recoveries never exceed. Raise it if gaps are too long to recover before etcd is compacted and the API server has room; lower it if recoveries disturb other clients."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Requests a second that recoveries never exceed. Raise it if gaps are too long to recover before etcd is compacted and the API server has room; lower it if recoveries disturb other clients."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered. A longer one is closed by comparing a list. Lower it to bound the time of a recovery."`
 }
 

@@ -111,7 +111,7 @@ func (t *story) tellGaps() {
 		}
 	})
 	table.print(t.screen)
-	t.screen.note("Read back by %s requests, at most 500 a second (KUBECDC_BACKFILL_MAX_QPS).", comma(requests))
+	t.screen.note("Read back by %s requests, at most 1,000 a second (KUBECDC_BACKFILL_MAX_QPS).", comma(requests))
 	for _, reason := range reasons {
 		t.screen.warn("%s", reason)
 	}
