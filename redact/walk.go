@@ -1,6 +1,7 @@
 package redact
 
 import (
+	"bytes"
 	"encoding/base64"
 	"strconv"
 
@@ -47,8 +48,7 @@ func (w *walk) object(nodes []*node) {
 	w.AtObject()
 	end, kept, dropped := w.Offset()+1, false, false // end is where the brace ends, or the last member that was kept
 	for raw, more := w.First(); more; raw, more = w.Next() {
-		name := rawjson.Name(raw)
-		do, next := members(nodes, name)
+		do, next := membersOf(nodes, raw)
 		if do == drop {
 			w.flush(end)
 			w.Skip()
@@ -58,7 +58,11 @@ func (w *walk) object(nodes []*node) {
 		if dropped && !kept {
 			w.copied = rawjson.SkipSpace(w.raw, rawjson.SkipSpace(w.raw, w.copied)+1) // without the comma
 		}
-		w.member(name, do, next)
+		if do == keep && len(next) == 0 {
+			w.Skip()
+		} else {
+			w.member(rawjson.Name(raw), do, next)
+		}
 		end, kept = w.Offset(), true
 	}
 }
@@ -67,6 +71,14 @@ func (w *walk) member(name string, do action, next []*node) {
 	w.path = append(w.path, name)
 	w.value(do, next)
 	w.path = w.path[:len(w.path)-1]
+}
+
+// membersOf returns members of a raw name. Few names are escaped or long; the others take no allocation.
+func membersOf(nodes []*node, raw []byte) (do action, next []*node) {
+	if bytes.IndexByte(raw, '\\') >= 0 {
+		return members(nodes, rawjson.Name(raw))
+	}
+	return members(nodes, string(raw))
 }
 
 // members returns what becomes of a member: what is done with it as a whole, or which nodes its own members follow. The

@@ -63,7 +63,7 @@ type Logged struct {
 	Slot          int
 	Epoch         int64
 	Batch         uint64
-	DeadLetter    string // not empty: Before and After are stubs, and the dead letter of this id has the whole record
+	DeadLetter    string // not empty: After is a stub, perhaps Before too, and the dead letter of this id has the whole record
 
 	// Of a sink whose log is records (Kafka):
 	Topic      string

@@ -126,8 +126,9 @@ func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
 
 // logged makes a change of a record's key and headers; nil if the record is none of the cluster's changes.
 func (s *scan) logged(topic string, partition int32, f *consumer.Record) *sinks.Logged {
-	id, op := change.StreamID(f.Headers[change.HeaderStream]), f.Headers[change.HeaderOp]
-	if id == "" || len(op) != 1 || s.key != nil && !bytes.Equal(f.Key, s.key) {
+	id := change.StreamID(f.Headers[change.HeaderStream])
+	op, ok := change.ParseOp(f.Headers[change.HeaderOp])
+	if id == "" || !ok || s.key != nil && !bytes.Equal(f.Key, s.key) {
 		return nil
 	}
 	stream := s.stream(id)
@@ -137,7 +138,7 @@ func (s *scan) logged(topic string, partition int32, f *consumer.Record) *sinks.
 	}
 	l := &sinks.Logged{Logged: f.Time, DeadLetter: f.Headers[change.HeaderDeadLetter],
 		Topic: topic, Partition: int(partition), Offset: f.Offset, Key: f.Key}
-	l.Change = change.Change{Stream: stream, Op: change.Op(op[0]), Namespace: namespace, Name: name, UID: f.Headers[change.HeaderUID],
+	l.Change = change.Change{Stream: stream, Op: op, Namespace: namespace, Name: name, UID: f.Headers[change.HeaderUID],
 		ResourceVersion: change.ResourceVersion(f.Headers[change.HeaderResourceVersion]), Time: f.Time,
 		Inferred: f.Headers[change.HeaderInferred] != "", Gap: f.Headers[change.HeaderGap]}
 	l.Slot, _ = strconv.Atoi(f.Headers[change.HeaderSlot])

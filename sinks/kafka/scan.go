@@ -157,7 +157,7 @@ func (s *scan) deliver(p *scanPart, l *sinks.Logged, value []byte) error {
 	if value == nil && l.Offset == p.deleted+1 {
 		return nil
 	}
-	if l.Op == change.Delete {
+	if l.Op == change.Delete && value != nil {
 		p.deleted = l.Offset
 	}
 	if err := s.fill(l, value); err != nil {

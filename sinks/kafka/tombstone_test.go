@@ -74,6 +74,14 @@ func TestATombstoneAloneDeletesItsObject(t *testing.T) {
 			mustDo(t, r.client.ProduceSync(t.Context(), tombstone).FirstErr())
 		}
 	}
+	ops := map[string]string{}
+	mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+		ops[l.Name] += l.Op.String()
+		return nil
+	}))
+	if ops["a"] != "cd" || ops["b"] != "cd" || ops["c"] != "c" {
+		t.Errorf("a reader finds %v", ops)
+	}
 	_, objects := fold(t, cfg, 2)
 	wantVersions(t, objects, "c@12")
 }
