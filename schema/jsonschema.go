@@ -1,8 +1,11 @@
 package schema
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
+	"regexp"
 )
 
 // jsonSchema describes a record's value, in JSON Schema 2020-12. Members that the schema does not name are allowed everywhere: a
@@ -53,7 +56,16 @@ func jsonType(t *Type) map[string]any {
 	return map[string]any{}
 }
 
+// names matches a list of texts that is spread over lines.
+var names = regexp.MustCompile(`\[\s+"[^"\\]*"(,\s+"[^"\\]*")*\s+\]`)
+
+// indented returns the document as text, with lists of names on one line.
 func indented(document any) (string, error) {
 	text, err := json.MarshalIndent(document, "", "  ")
-	return string(text) + "\n", err
+	joined := names.ReplaceAllFunc(text, func(list []byte) []byte {
+		var b bytes.Buffer
+		err = errors.Join(err, json.Compact(&b, list))
+		return b.Bytes()
+	})
+	return string(joined) + "\n", err
 }

@@ -3,8 +3,10 @@ package schema_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -276,11 +278,15 @@ func excerpt(t *testing.T, document []byte, kind string) []byte {
 			keep(s)
 		}
 	}
-	text, err := json.MarshalIndent(map[string]any{"components": map[string]any{"schemas": kept}}, "", " ")
-	if err != nil {
-		t.Fatal(err)
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(kept)) {
+		text, err := json.Marshal(kept[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("%q: %s", name, text))
 	}
-	return append(text, '\n')
+	return []byte(`{"components": {"schemas": {` + "\n" + strings.Join(lines, ",\n") + "\n}}}\n")
 }
 
 // recordOf returns the value of a record as the exporter writes it.
