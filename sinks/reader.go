@@ -40,6 +40,14 @@ type Cut struct {
 	Offsets change.Offsets
 }
 
+// Has reports whether a change is before the cut.
+func (c *Cut) Has(l *Logged) bool {
+	if last, known := c.Batches[l.Slot]; known {
+		return l.Batch <= last
+	}
+	return l.Offset < c.Offsets[l.Topic][l.Partition]
+}
+
 // Query selects changes of a log. All its conditions must hold.
 type Query struct {
 	Resources []string // ids; empty: all

@@ -13,6 +13,7 @@ var mayImport = map[string][]string{
 	"redact":     nil,
 	"source":     {"change", "redact"},
 	"sinks":      {"change"},
+	"query":      {"change", "sinks"},
 	"checkpoint": {"change"},
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},

@@ -134,7 +134,7 @@ func (s *scan) part(ctx context.Context, p *scanPart) error {
 				return false
 			}
 			l := s.logged(p.topic, p.partition, f)
-			if l == nil || !before(s.to, l) || s.After != nil && before(s.After, l) || !s.matches(l) {
+			if l == nil || !s.to.Has(l) || s.After != nil && s.After.Has(l) || !s.matches(l) {
 				return false
 			}
 			f.Data = l

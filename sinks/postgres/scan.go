@@ -78,7 +78,7 @@ func (s *scan) group(ctx context.Context, batches []row) error {
 func (s *scan) object(ctx context.Context) error {
 	return s.rows(ctx, ` from kubecdc_log.changes c where c.cluster = $1`, " order by c.written, c.slot, c.epoch, c.batch, c.n",
 		[]any{s.reader.cluster}, func(l *sinks.Logged) bool {
-			return (s.To == nil || l.Batch <= s.To.Batches[l.Slot]) && (s.After == nil || l.Batch > s.After.Batches[l.Slot])
+			return (s.To == nil || s.To.Has(l)) && (s.After == nil || !s.After.Has(l))
 		})
 }
 
