@@ -148,9 +148,14 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 // followEvery is how often new batches are asked for.
 const followEvery = 200 * time.Millisecond
 
-// Changes reads one object by its index; otherwise batch by batch, in the order in which they were written.
+// Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch, in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
+	if q.After == nil {
+		if err := s.unchanged(ctx); err != nil {
+			return err
+		}
+	}
 	if q.Name != "" && !q.Follow {
 		return s.object(ctx)
 	}

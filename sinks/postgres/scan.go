@@ -82,15 +82,30 @@ func (s *scan) object(ctx context.Context) error {
 		})
 }
 
+// unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
+func (s *scan) unchanged(ctx context.Context) error {
+	since, err := s.reader.KeptSince(ctx, "")
+	if err != nil || since.IsZero() {
+		return err
+	}
+	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream, null::json, `,
+		"c.body", ` from kubecdc_log.objects c where c.cluster = $1 and not exists (select from kubecdc_log.changes h
+			where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`,
+		"", []any{s.reader.cluster}, nil)
+}
+
 // rows visits the changes of a statement that the query selects and within holds for.
 func (s *scan) rows(ctx context.Context, from, order string, args []any, within func(*sinks.Logged) bool) error {
-	images := "c.before, c.after"
+	return s.query(ctx, `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version,
+		c.inferred, coalesce(c.gap, ''), c.stream, `, "c.before, c.after", from, order, args, within)
+}
+
+func (s *scan) query(ctx context.Context, head, images, from, order string, args []any, within func(*sinks.Logged) bool) error {
 	if s.NoBodies {
-		images = "null::json, null::json"
+		images = strings.Repeat("null::json, ", strings.Count(images, ",")) + "null::json"
 	}
 	where, args := s.conditions(args)
-	rows, err := s.reader.db.Query(ctx, `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version, c.inferred, coalesce(c.gap, ''), c.stream, `+
-		images+from+where+order, args...)
+	rows, err := s.reader.db.Query(ctx, head+images+from+where+order, args...)
 	if err != nil {
 		return s.reader.db.Fail("read the changes of the log", err)
 	}
