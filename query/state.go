@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -21,12 +22,12 @@ type Question struct {
 	Resources []string // ids; empty: all that the log has
 	Namespace string   // empty: all
 	Name      string   // one object
-	At        Target
 	Progress  func(read, of int64)
 }
 
 // State is what resources were at a moment.
 type State struct {
+	At       Target
 	Coverage []Coverage
 	Missing  []string // all that the answer may lack; empty: it is complete
 	objects  map[string]*object
@@ -64,28 +65,56 @@ type folder struct {
 	objects  map[string]*object
 }
 
-// ReadState reads all records of the resources. Objects whose last record by the moment is not kept any more are taken from
-// the before-image of the next one.
-func ReadState(ctx context.Context, r sinks.Reader, q Question) (*State, error) {
-	at, err := resolve(ctx, r, q.At)
+// ReadStates reads all records of the resources once, and gives what they were at each moment. Objects whose last record by a
+// moment is not kept any more are taken from the before-image of the next one.
+func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
+	var states []*State
+	var folders []*folder
+	for _, at := range moments {
+		f, state, err := newFolder(ctx, r, q, at)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", at, err)
+		}
+		states, folders = append(states, state), append(folders, f)
+	}
+	err := r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
+		func(l *sinks.Logged) error {
+			record := &record{Logged: l}
+			for _, f := range folders {
+				f.add(record)
+			}
+			return nil
+		})
 	if err != nil {
 		return nil, err
+	}
+	for i, f := range folders {
+		f.doubts(states[i])
+	}
+	return states, nil
+}
+
+func newFolder(ctx context.Context, r sinks.Reader, q Question, moment Target) (*folder, *State, error) {
+	at, err := resolve(ctx, r, moment)
+	if err != nil {
+		return nil, nil, err
 	}
 	s, err := readStories(ctx, r, q.Resources, at)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	f := &folder{stories: s, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
 		strange: map[change.StreamID]bool{}}
-	state := &State{objects: f.objects}
 	if err := f.aim(ctx, r, at); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
+	state := &State{At: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
-	err = r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress}, f.add)
-	if err != nil {
-		return nil, err
-	}
+	return f, state, nil
+}
+
+// doubts adds what is not known of single objects to what a state may lack.
+func (f *folder) doubts(state *State) {
 	for _, id := range slices.Sorted(maps.Keys(f.strange)) {
 		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says when its changes were complete")
 	}
@@ -94,7 +123,19 @@ func ReadState(ctx context.Context, r sinks.Reader, q Question) (*State, error) 
 			state.Missing = append(state.Missing, o.resource+" "+change.ObjectKey(o.namespace, o.name)+": "+o.doubt)
 		}
 	}
-	return state, nil
+}
+
+// record is a change whose images are packed once, for all states that have them.
+type record struct {
+	*sinks.Logged
+	before, after []byte // packed; nil: not yet
+}
+
+func packed(image []byte, once *[]byte) []byte {
+	if image != nil && *once == nil {
+		*once = s2.Encode(nil, image)
+	}
+	return *once
 }
 
 // cover tells how far the state is complete.
@@ -125,50 +166,46 @@ func (f *folder) aim(ctx context.Context, r sinks.Reader, at Target) (err error)
 	return err
 }
 
-func (f *folder) add(l *sinks.Logged) error {
-	resource := change.ResourceOf(l.Stream.ID()).ID()
-	key := resource + "\x00" + l.Change.Key()
+func (f *folder) add(r *record) {
+	resource := change.ResourceOf(r.Stream.ID()).ID()
+	key := resource + "\x00" + r.Change.Key()
 	o := f.objects[key]
 	if o == nil {
-		o = &object{resource: resource, namespace: strings.Clone(l.Namespace), name: strings.Clone(l.Name)}
+		o = &object{resource: resource, namespace: strings.Clone(r.Namespace), name: strings.Clone(r.Name)}
 		f.objects[key] = o
 	}
 	if o.later {
-		return nil
+		return
 	}
-	gap := f.gapOf(l)
-	if f.stories.streams[l.Stream.ID()] == nil {
-		f.strange[l.Stream.ID()] = true
+	if f.stories.streams[r.Stream.ID()] == nil {
+		f.strange[r.Stream.ID()] = true
 	}
-	if !f.by(l, gap) {
-		if o.next(l); gap != nil && f.cut == nil && gap.From.Compare(f.versions[l.Stream.ID()]) < 0 {
-			o.doubt = fmt.Sprintf("it changed (%s) at an unknown resourceVersion between %s and %s", l.Op, gap.From, gap.To)
+	gap := f.gapOf(r.Logged)
+	if !f.by(r.Logged, gap) {
+		if o.next(r); gap != nil && f.cut == nil && gap.From.Compare(f.versions[r.Stream.ID()]) < 0 {
+			o.doubt = fmt.Sprintf("it changed (%s) at an unknown resourceVersion between %s and %s", r.Op, gap.From, gap.To)
 		}
-		return nil
+		return
 	}
 	o.known, o.doubt = true, ""
-	if o.set(l, l.After); l.DeadLetter != "" && l.Op != change.Delete {
-		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + l.DeadLetter
+	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
+		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
-	return nil
 }
 
-// set takes over an image as the object's state; nil: it did not exist.
-func (o *object) set(l *sinks.Logged, image []byte) {
-	o.uid, o.version, o.logged, o.body = l.UID, l.ResourceVersion, l.Logged, nil
-	if image != nil {
-		o.body = s2.Encode(nil, image)
-	}
+// set takes over a packed image as the object's state; nil: it did not exist.
+func (o *object) set(r *record, body []byte) {
+	o.uid, o.version, o.logged, o.body = r.UID, r.ResourceVersion, r.Logged.Logged, body
 }
 
 // next takes the first record after the moment. Its before-image is what the object was, if no older record tells that.
-func (o *object) next(l *sinks.Logged) {
+func (o *object) next(r *record) {
 	o.later = true
 	switch {
-	case o.known || l.Op == change.Create || l.Op == change.Read:
-	case l.Before != nil:
-		o.set(l, l.Before)
-		o.version = versionOf(l.Before)
+	case o.known || r.Op == change.Create || r.Op == change.Read:
+	case r.Before != nil:
+		o.set(r, packed(r.Before, &r.before))
+		o.version = versionOf(r.Before)
 	default:
 		o.doubt = "its state is not in the log any more, and the next change has no before-image"
 	}
@@ -214,20 +251,64 @@ func (s *State) Len() (n int) {
 
 // Objects visits the objects by resource, namespace and name. An object is valid until visit returns.
 func (s *State) Objects(visit func(*Object) error) error {
-	var body []byte
-	for _, o := range slices.SortedFunc(maps.Values(s.objects), compareObjects) {
-		if o.body == nil {
+	return Differences(&State{}, s, func(_, o *Object) error { return visit(o) })
+}
+
+// Differences visits the objects that two states do not have alike, by resource, namespace and name. One of the two is nil if
+// the object is in the other state alone, or is another object of that name. They are valid until visit returns.
+func Differences(a, b *State, visit func(before, after *Object) error) error {
+	keys := map[string]*object{}
+	maps.Copy(keys, a.objects)
+	maps.Copy(keys, b.objects)
+	var buffers [2][]byte
+	for key := range orderedKeys(keys) {
+		before, after := a.objects[key].live(), b.objects[key].live()
+		if before == nil && after == nil || before != nil && after != nil && before.version == after.version && before.uid == after.uid {
 			continue
 		}
-		var err error
-		if body, err = s2.Decode(body[:cap(body)], o.body); err != nil {
-			return fmt.Errorf("unpack %s: %w", o.name, err)
+		x, err := before.unpack(&buffers[0])
+		if err != nil {
+			return err
 		}
-		if err := visit(&Object{o.resource, o.namespace, o.name, o.uid, o.version, o.logged, body}); err != nil {
+		y, err := after.unpack(&buffers[1])
+		if err != nil {
+			return err
+		}
+		if x != nil && y != nil && x.UID != y.UID {
+			if err := visit(x, nil); err != nil {
+				return err
+			}
+			x = nil
+		}
+		if err := visit(x, y); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// orderedKeys are the keys by resource, namespace and name.
+func orderedKeys(objects map[string]*object) iter.Seq[string] {
+	return slices.Values(slices.SortedFunc(maps.Keys(objects), func(a, b string) int { return compareObjects(objects[a], objects[b]) }))
+}
+
+// live is the object if it existed; else nil.
+func (o *object) live() *object {
+	if o == nil || o.body == nil {
+		return nil
+	}
+	return o
+}
+
+func (o *object) unpack(buffer *[]byte) (*Object, error) {
+	if o == nil {
+		return nil, nil
+	}
+	var err error
+	if *buffer, err = s2.Decode((*buffer)[:cap(*buffer)], o.body); err != nil {
+		return nil, fmt.Errorf("unpack %s: %w", o.name, err)
+	}
+	return &Object{o.resource, o.namespace, o.name, o.uid, o.version, o.logged, *buffer}, nil
 }
 
 func compareObjects(a, b *object) int {

@@ -62,8 +62,8 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 		return err
 	}
 	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
-	var err error
-	if q.At, err = p.target("--at", at); err != nil {
+	moment, err := p.target("--at", at)
+	if err != nil {
 		return err
 	}
 	reader, _, err := openReader(ctx, c)
@@ -81,15 +81,16 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 			return err
 		}
 	}
-	state, err := query.ReadState(ctx, reader, q)
+	states, err := query.ReadStates(ctx, reader, q, moment)
 	if err != nil {
 		return notKept(err)
 	}
-	if err := p.tell(c.ErrOrStderr(), q.At, state.Coverage, state.Missing); err != nil {
+	state := states[0]
+	if err := p.tell(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
 		return err
 	}
 	if q.Name != "" && state.Len() == 0 {
-		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, q.At)
+		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, moment)
 	}
 	return p.printState(c.OutOrStdout(), state, full, q.Name != "")
 }
@@ -117,17 +118,17 @@ func (p *past) printState(out io.Writer, state *query.State, full, one bool) err
 	err := state.Objects(func(o *query.Object) error {
 		body, err := shown(o.Body, full)
 		if !one {
-			w.WriteString(separator + "\n")
+			fmt.Fprintln(w, separator)
 			separator = ","
 		}
 		w.Write(body)
 		return err
 	})
 	if !one && separator != "," {
-		w.WriteString(separator)
+		fmt.Fprint(w, separator)
 	}
 	if !one {
-		w.WriteString("]}")
+		fmt.Fprint(w, "]}")
 	}
 	fmt.Fprintln(w)
 	return err

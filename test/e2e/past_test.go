@@ -14,6 +14,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
@@ -21,6 +22,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
+	"kubecdc/test/child"
 	"kubecdc/test/servers"
 )
 
@@ -83,13 +85,16 @@ func testThePast(t *testing.T, w *World) {
 	w.AwaitComplete(t, p.writer, Kinds)
 	p.from = p.revision()
 	p.writer.Run(60)
-	log = w.AwaitComplete(t, p.writer, Kinds)
+	w.AwaitComplete(t, p.writer, Kinds)
 	p.sample(40)
+	log = w.AwaitComplete(t, p.writer, Kinds) // every stream, up to the last sample's revision
 
 	reader := p.reader()
 	p.states(reader, log)
 	p.histories(reader, log)
 	p.commands(log)
+	p.diff()
+	p.tail(log)
 }
 
 func (p *pastTest) revision() int64 {
@@ -151,9 +156,10 @@ func (p *pastTest) states(r sinks.Reader, log *Log) {
 	p.t.Helper()
 	incomplete := 0
 	for _, s := range p.samples {
-		state, err := query.ReadState(p.t.Context(), r, query.Question{Resources: []string{s.kind.ID()},
-			At: query.Target{Version: change.VersionOf(uint64(s.revision))}})
+		states, err := query.ReadStates(p.t.Context(), r, query.Question{Resources: []string{s.kind.ID()}},
+			query.Target{Version: change.VersionOf(uint64(s.revision))})
 		must(p.t, err)
+		state := states[0]
 		got := map[string]any{}
 		must(p.t, state.Objects(func(o *query.Object) error {
 			got[change.ObjectKey(o.Namespace, o.Name)] = decoded(p.t, o.Body)
@@ -261,4 +267,78 @@ func (p *pastTest) commands(log *Log) {
 	if code, out, errs = p.command("history", "configmaps", name, "-n", namespace); code != 0 || !strings.Contains(out, "by e2e.test") {
 		p.t.Errorf("history: exit code %d, %s\n%s", code, out, errs)
 	}
+}
+
+// diff compares the first and the last sample of a kind, as the command does.
+func (p *pastTest) diff() {
+	p.t.Helper()
+	first := p.samples[0]
+	last := p.samples[len(p.samples)-1-slices.IndexFunc(reversed(p.samples), func(s pastSample) bool { return s.kind == first.kind })]
+	want := 0
+	uid := func(o any) string {
+		u, _, _ := unstructured.NestedString(o.(map[string]any), "metadata", "uid")
+		return u
+	}
+	for key, before := range first.objects {
+		if after := last.objects[key]; after != nil && uid(before) != uid(after) {
+			want += 2
+		} else if !reflect.DeepEqual(before, after) {
+			want++
+		}
+	}
+	for key := range last.objects {
+		if first.objects[key] == nil {
+			want++
+		}
+	}
+	code, out, errs := p.command("diff", "--from", fmt.Sprint(first.revision), "--to", fmt.Sprint(last.revision), first.kind.ID(), "-o", "json")
+	if n := strings.Count(out, "\n"); code != 1 || n != want || !strings.Contains(errs, "differ") {
+		p.t.Errorf("diff: exit code %d, %d objects, want %d\n%s\n%s", code, n, want, out, errs)
+	}
+	if code, out, errs = p.command("diff", "--from", "now", "--to", "now"); code != 0 || out != "" {
+		p.t.Errorf("diff of equal states: exit code %d, %s\n%s", code, out, errs)
+	}
+	if code, out, errs = p.command("diff", "--from", "1h"); code != 1 || out != "" || !strings.Contains(errs, "no complete list of it by then") {
+		p.t.Errorf("diff from before the log: exit code %d, %s\n%s", code, out, errs)
+	}
+}
+
+func reversed(samples []pastSample) []pastSample {
+	samples = slices.Clone(samples)
+	slices.Reverse(samples)
+	return samples
+}
+
+// tail reads from the first batch on what the log has, then what comes.
+func (p *pastTest) tail(log *Log) {
+	p.t.Helper()
+	want := 0
+	for _, r := range log.Records {
+		if r.Op == "u" && r.Resource(p.Prefix) == Deployments.ID() && strings.HasPrefix(r.Key, "default/") {
+			want++
+		}
+	}
+	first := log.Controls[slices.IndexFunc(log.Controls, func(c change.Control) bool { return c.Type == change.ControlSnapshotBegin })]
+	since := time.UnixMilli(first.TimeMs).Add(-time.Second).UTC().Format(time.RFC3339)
+	code, out, errs := p.command("tail", "--since", since, "--follow=false", "deployments", "-n", "default", "-o", "json", "--where",
+		`op == "u" && after.metadata.name != "" && before.spec.replicas >= 0`)
+	if n := strings.Count(out, "\n"); code != 0 || n != want {
+		p.t.Errorf("tail: exit code %d, %d changes, want %d\n%s", code, n, want, errs)
+	}
+	if code, _, errs = p.command("tail", "--where", "after.x +"); code != 2 || !strings.Contains(errs, "--where") {
+		p.t.Errorf("tail with a wrong expression: exit code %d\n%s", code, errs)
+	}
+	cmd := exec.Command(Binary(p.t), "tail", "configmaps", "-o", "diff")
+	for k, v := range p.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	shown := &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr = shown, shown
+	running, err := child.Start(cmd)
+	must(p.t, err)
+	defer running.Kill()
+	Await(p.t, time.Minute, "the tail to show a change", func() (bool, error) {
+		p.writer.mark(ConfigMaps)
+		return strings.Contains(string(shown.Bytes()), "configmaps default/mark"), nil
+	})
 }
