@@ -109,7 +109,8 @@ func told(l *sinks.Logged) []string {
 // ReadHistory visits the changes of one object, oldest first, and tells how far back they are complete. With follow it goes on
 // until the context ends; covered is called before.
 func ReadHistory(
-	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool, covered func(*History) error, visit func(*sinks.Logged) error,
+	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool,
+	covered func(*History) error, visit func(*sinks.Logged) error,
 ) error {
 	s, err := readStories(ctx, r, []string{resource}, Target{})
 	if err != nil {
@@ -123,7 +124,8 @@ func ReadHistory(
 		c := s.coverage(s.streams[id])
 		h.Coverage, h.Missing = append(h.Coverage, c), append(h.Missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
-			h.Missing = append(h.Missing, fmt.Sprintf("%s: changes between resourceVersions %s and %s may be missing: %s", id, g.From, g.To, g.Reason))
+			h.Missing = append(h.Missing, fmt.Sprintf("%s: changes between resourceVersions %s and %s may be missing: %s",
+				id, g.From, g.To, g.Reason))
 		}
 	}
 	if err := covered(h); err != nil {

@@ -161,7 +161,7 @@ func TestAnObjectThatChangedInAGapIsNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"pods shop/b: it changed (u) at an unknown", "pods shop/x: it changed (d) at an unknown"} {
+	for _, want := range []string{"pods shop/b: it was updated at an unknown", "pods shop/x: it was deleted at an unknown"} {
 		if !slices.ContainsFunc(states[0].Missing, func(m string) bool { return strings.HasPrefix(m, want) }) {
 			t.Errorf("%q is not said: %q", want, states[0].Missing)
 		}

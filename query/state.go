@@ -116,7 +116,8 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, moment Target) (
 // doubts adds what is not known of single objects to what a state may lack.
 func (f *folder) doubts(state *State) {
 	for _, id := range slices.Sorted(maps.Keys(f.strange)) {
-		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says when its changes were complete")
+		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says from where on "+
+			"its changes are complete")
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		if o := f.objects[key]; o.doubt != "" {
@@ -183,7 +184,7 @@ func (f *folder) add(r *record) {
 	gap := f.gapOf(r.Logged)
 	if !f.by(r.Logged, gap) {
 		if o.next(r); gap != nil && f.cut == nil && gap.From.Compare(f.versions[r.Stream.ID()]) < 0 {
-			o.doubt = fmt.Sprintf("it changed (%s) at an unknown resourceVersion between %s and %s", r.Op, gap.From, gap.To)
+			o.doubt = fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", done[r.Op], gap.From, gap.To)
 		}
 		return
 	}
@@ -192,6 +193,8 @@ func (f *folder) add(r *record) {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
 }
+
+var done = map[change.Op]string{change.Create: "created", change.Update: "updated", change.Delete: "deleted", change.Read: "listed"}
 
 // set takes over a packed image as the object's state; nil: it did not exist.
 func (o *object) set(r *record, body []byte) {
@@ -263,7 +266,8 @@ func Differences(a, b *State, visit func(before, after *Object) error) error {
 	var buffers [2][]byte
 	for key := range orderedKeys(keys) {
 		before, after := a.objects[key].live(), b.objects[key].live()
-		if before == nil && after == nil || before != nil && after != nil && before.version == after.version && before.uid == after.uid {
+		if before == nil && after == nil ||
+			before != nil && after != nil && before.version == after.version && before.uid == after.uid {
 			continue
 		}
 		x, err := before.unpack(&buffers[0])

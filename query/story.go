@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -192,7 +193,8 @@ func (s *stories) coverage(st *story) Coverage {
 		missing("the log has every change since resourceVersion %s, and lacks older ones: objects that existed at %s may be absent, or "+
 			"older than they were", c.Since, c.At)
 	case c.At.Compare(c.UpTo) > 0 && !st.removed:
-		missing("the log is complete up to resourceVersion %s (%s), and what followed is not in it", c.UpTo, st.last.Time.UTC().Format(time.RFC3339))
+		missing("the log is complete up to resourceVersion %s (%s), and what followed is not in it",
+			c.UpTo, st.last.Time.UTC().Format(time.RFC3339))
 	}
 	for _, g := range st.gaps {
 		if g.From.Compare(c.At) < 0 && c.At.Compare(g.To) < 0 {
@@ -223,7 +225,7 @@ type NoResourceError struct {
 }
 
 func (e *NoResourceError) Error() string {
-	return fmt.Sprintf("the log has no resource %s", e.Resource)
+	return fmt.Sprintf("the log has no changes of %s: it has %s", e.Resource, strings.Join(e.Known, ", "))
 }
 
 // errStop ends a reading early.

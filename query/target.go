@@ -55,8 +55,8 @@ func ParseTarget(text string, logged bool, now time.Time) (Target, error) {
 	if back, err := time.ParseDuration(text); err == nil && back >= 0 {
 		return at(now.Add(-back))
 	}
-	return Target{}, fmt.Errorf("%q is neither a time (2026-11-22T10:53:56Z), nor a duration back (2h), nor a resourceVersion (12345), "+
-		"nor a checkpoint (0/1234), nor now", text)
+	return Target{}, fmt.Errorf("%q is neither a time (2026-11-22T10:53:56Z), nor a duration back (2h), "+
+		"nor a resourceVersion (12345), nor a checkpoint (0/1234), nor now", text)
 }
 
 func (t Target) String() string {

@@ -84,7 +84,7 @@ func (p *past) target(flag, text string) (query.Target, error) {
 	return t, nil
 }
 
-// resource finds the id of a resource that the log has.
+// resourceID finds the id of a resource that the log has.
 func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error) {
 	all, err := r.Resources(ctx)
 	if err != nil || slices.Contains(all, name) {
@@ -100,7 +100,8 @@ func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error
 	case 1:
 		return like[0], nil
 	case 0:
-		return "", &usageError{fmt.Sprintf("the log has no changes of %q: %sit has %s", name, suggest.DidYouMean(name, all), cmp.Or(strings.Join(all, ", "), "none"))}
+		return "", &usageError{fmt.Sprintf("the log has no changes of %q: %sit has %s", name, suggest.DidYouMean(name, all),
+			cmp.Or(strings.Join(all, ", "), "none"))}
 	}
 	return "", &usageError{fmt.Sprintf("%q may be %s: name one of them", name, strings.Join(like, " or "))}
 }

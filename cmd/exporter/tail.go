@@ -68,7 +68,8 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 	}
 	from, err := query.ParseTarget(t.since, true, time.Now())
 	if err != nil || from.Version != "" {
-		return &usageError{fmt.Sprintf("--since is %q: a tail begins at a time, some time ago (2h), a checkpoint (0/1234), or now", t.since)}
+		return &usageError{fmt.Sprintf("--since is %q: a tail begins at a time, some time ago (2h), a checkpoint (0/1234), or now",
+			t.since)}
 	}
 	if t.where != "" {
 		if t.filter, err = query.NewFilter(t.where); err != nil {
@@ -181,7 +182,8 @@ func (t *tailing) teller() *query.Teller {
 func (t *tailing) text(l *sinks.Logged, teller *query.Teller, coloured bool) (string, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	if t.output == "table" {
-		return fmt.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), opNames[l.Op.String()], l.ResourceVersion, resource, object), nil
+		return fmt.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), opNames[l.Op.String()], l.ResourceVersion,
+			resource, object), nil
 	}
 	event, err := teller.Event(l)
 	if err != nil {

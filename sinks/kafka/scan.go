@@ -126,7 +126,8 @@ func (s *scan) partitionsOf(ctx context.Context, found int, parts []*scanPart) (
 // part visits the selected changes of a partition.
 func (s *scan) part(ctx context.Context, p *scanPart) error {
 	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(s.reader.envelope.Cluster))
-	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first, NoValues: s.NoBodies,
+	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
+		NoValues: s.NoBodies,
 		Wanted: func(f *consumer.Record) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()

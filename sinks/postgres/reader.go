@@ -132,10 +132,12 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	var written time.Time
 	var positions []change.Position
 	var record *change.Control
-	_, err = pgx.ForEachRow(rows, []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}, func() error {
+	into := []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}
+	_, err = pgx.ForEachRow(rows, into, func() error {
 		c := record
 		if c == nil {
-			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes, Positions: positions}
+			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes,
+				Positions: positions}
 		}
 		c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, row.Slot, row.Epoch, row.Batch
 		record, positions = nil, nil

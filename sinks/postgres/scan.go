@@ -63,7 +63,8 @@ func (s *scan) group(ctx context.Context, batches []row) error {
 	slots, epochs, seqs, written := []int{}, []int64{}, []int64{}, []time.Time{}
 	first, last := batches[0].written, batches[0].written
 	for _, b := range batches {
-		slots, epochs, seqs, written = append(slots, b.slot), append(epochs, b.epoch), append(seqs, int64(b.seq)), append(written, b.written)
+		slots, epochs, seqs = append(slots, b.slot), append(epochs, b.epoch), append(seqs, int64(b.seq))
+		written = append(written, b.written)
 		if b.written.Before(first) {
 			first = b.written
 		}
@@ -88,7 +89,8 @@ func (s *scan) unchanged(ctx context.Context) error {
 	if err != nil || since.IsZero() {
 		return err
 	}
-	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream, null::json, `,
+	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,
+			null::json, `,
 		"c.body", ` from kubecdc_log.objects c where c.cluster = $1 and not exists (select from kubecdc_log.changes h
 			where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`,
 		"", []any{s.reader.cluster}, nil)

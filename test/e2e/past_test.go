@@ -264,7 +264,7 @@ func (p *pastTest) commands(log *Log) {
 	if code, _, errs = p.command("state", "--at", "1", last.kind.ID(), "--incomplete"); code != 0 || !strings.Contains(errs, "lacks older ones") {
 		p.t.Errorf("an incomplete state: exit code %d\n%s", code, errs)
 	}
-	if code, out, errs = p.command("history", "configmaps", name, "-n", namespace); code != 0 || !strings.Contains(out, "by e2e.test") {
+	if code, out, errs = p.command("history", "configmaps", name, "-n", namespace); code != 0 || !strings.Contains(out, "  by ") {
 		p.t.Errorf("history: exit code %d, %s\n%s", code, out, errs)
 	}
 }
