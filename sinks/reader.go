@@ -40,6 +40,14 @@ type Cut struct {
 	Offsets change.Offsets
 }
 
+// Has reports whether a change is before the cut.
+func (c *Cut) Has(l *Logged) bool {
+	if last, known := c.Batches[l.Slot]; known || l.Batch == 0 {
+		return l.Batch <= last
+	}
+	return l.Offset < c.Offsets[l.Topic][l.Partition]
+}
+
 // Query selects changes of a log. All its conditions must hold.
 type Query struct {
 	Resources []string // ids; empty: all
@@ -62,7 +70,7 @@ type Logged struct {
 	Logged        time.Time // when its batch was written, or a moment before that
 	Slot          int
 	Epoch         int64
-	Batch         uint64
+	Batch         uint64 // 0: one that is not kept any more, of which the log has the last state of an object that was not changed since
 	DeadLetter    string // not empty: After is a stub, perhaps Before too, and the dead letter of this id has the whole record
 
 	// Of a sink whose log is records (Kafka):

@@ -14,6 +14,7 @@ var mayImport = map[string][]string{
 	"schema":     {"change"},
 	"source":     {"change", "redact"},
 	"sinks":      {"change"},
+	"query":      {"change", "sinks"},
 	"checkpoint": {"change"},
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"verify":     {"change", "checkpoint", "sinks", "source"},

@@ -36,8 +36,12 @@ func exporter(t *testing.T, args ...string) (code int, stdout, stderr string) {
 }
 
 func TestHelpTeaches(t *testing.T) {
-	for name, args := range map[string][]string{"help": {"--help"}, "run-help": {"run", "--help"}, "check-help": {"check", "--help"},
-		"forget-help": {"forget", "--help"}, "signals-help": {"signals", "--help"}, "schema-help": {"schema", "--help"}} {
+	for name, args := range map[string][]string{
+		"help": {"--help"}, "run-help": {"run", "--help"}, "check-help": {"check", "--help"},
+		"forget-help": {"forget", "--help"}, "signals-help": {"signals", "--help"}, "schema-help": {"schema", "--help"},
+		"history-help": {"history", "--help"}, "state-help": {"state", "--help"}, "diff-help": {"diff", "--help"},
+		"tail-help": {"tail", "--help"},
+	} {
 		code, got, stderr := exporter(t, args...)
 		if code != exitOK || stderr != "" {
 			t.Errorf("%v: exit code %d, %s", args, code, stderr)

@@ -21,10 +21,12 @@ func openReader(ctx context.Context, c *cobra.Command) (sinks.Reader, *config.Co
 	}
 	if sinkOf(settings).read == nil {
 		return nil, nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
-			What: "what it writes can't be read back", Fix: "set it to the sink whose log exporter " + c.Name() + " shall read: kafka or postgres"}}}
+			What: "what it writes can't be read back",
+			Fix:  "set it to the sink whose log exporter " + c.Name() + " shall read: kafka or postgres"}}}
 	}
 	var reader sinks.Reader
-	err = startup.Once(ctx, startup.Step{For: "the log", At: sinkAddress(settings), Limit: openLimit}, func(ctx context.Context) (err error) {
+	step := startup.Step{For: "the log", At: sinkAddress(settings), Limit: openLimit}
+	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
 		reader, err = sinkOf(settings).read(ctx, settings, name)
 		return err
 	})

@@ -70,7 +70,8 @@ func (s *scan) span(ctx context.Context, c *change.Control, p *scanPart) error {
 	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
 		Committed: true, NoValues: s.NoBodies,
 		Wanted: func(f *consumer.Record) bool {
-			if f.Headers[change.HeaderSlot] != slot || f.Headers[change.HeaderEpoch] != epoch || f.Headers[change.HeaderBatch] != batch {
+			h := f.Headers
+			if h[change.HeaderSlot] != slot || h[change.HeaderEpoch] != epoch || h[change.HeaderBatch] != batch {
 				return false
 			}
 			l := s.logged(p.topic, p.partition, f)

@@ -156,14 +156,6 @@ func (s *scan) matches(l *sinks.Logged) bool {
 		(s.Wanted == nil || s.Wanted(l))
 }
 
-// before reports whether a cut has the change.
-func before(cut *sinks.Cut, l *sinks.Logged) bool {
-	if last, known := cut.Batches[l.Slot]; known {
-		return l.Batch <= last
-	}
-	return l.Offset < cut.Offsets[l.Topic][l.Partition]
-}
-
 // fill sets what the record's value has.
 func (s *scan) fill(l *sinks.Logged, value []byte) (err error) {
 	if s.NoBodies {

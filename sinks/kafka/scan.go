@@ -126,7 +126,8 @@ func (s *scan) partitionsOf(ctx context.Context, found int, parts []*scanPart) (
 // part visits the selected changes of a partition.
 func (s *scan) part(ctx context.Context, p *scanPart) error {
 	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(s.reader.envelope.Cluster))
-	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first, NoValues: s.NoBodies,
+	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
+		NoValues: s.NoBodies,
 		Wanted: func(f *consumer.Record) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -134,7 +135,7 @@ func (s *scan) part(ctx context.Context, p *scanPart) error {
 				return false
 			}
 			l := s.logged(p.topic, p.partition, f)
-			if l == nil || !before(s.to, l) || s.After != nil && before(s.After, l) || !s.matches(l) {
+			if l == nil || !s.to.Has(l) || s.After != nil && s.After.Has(l) || !s.matches(l) {
 				return false
 			}
 			f.Data = l

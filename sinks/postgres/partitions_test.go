@@ -113,7 +113,59 @@ func TestPartitionsAreMadeAheadAndDroppedWhole(t *testing.T) {
 				t.Errorf("what was dropped is not logged:\n%s", e.logged())
 			}
 			wantTailAndPast(t, sink)
+			wantPastRead(t, e.url)
 		})
+	}
+}
+
+// wantPastRead reads a log of which partitions were dropped: the objects that were not changed since, and all kept changes.
+func wantPastRead(t *testing.T, url string) {
+	t.Helper()
+	r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	at := func(text string) time.Time {
+		moment, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return moment
+	}
+	if since, err := r.KeptSince(t.Context(), "pods"); err != nil || !since.Equal(at("2026-06-04T00:00:00Z")) {
+		t.Errorf("the log is kept since %s, %v", since, err)
+	}
+	if _, err := r.At(t.Context(), at("2026-06-02T18:00:00Z")); !errors.Is(err, sinks.ErrNotKept) {
+		t.Errorf("a cut from before what is kept: %v", err)
+	}
+	cut, err := r.At(t.Context(), at("2026-06-05T18:00:00Z"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		q    sinks.Query
+		want string
+	}{
+		{sinks.Query{}, "api p-1 p-2 p-3 p-4 p-5 p-6 p-7"},
+		{sinks.Query{To: &cut, Resources: []string{"pods"}}, "p-1 p-2 p-3 p-4 p-5"},
+		{sinks.Query{After: &cut}, "p-6 p-7"},
+		{sinks.Query{Namespace: "default", Name: "p-2"}, "p-2"},
+	} {
+		var names []string
+		if err := r.Changes(t.Context(), tc.q, func(l *sinks.Logged) error {
+			names = append(names, l.Name)
+			if l.Namespace != "default" || len(l.After) == 0 {
+				t.Errorf("%s is read as %+v", l.Name, l)
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, " "); got != tc.want {
+			t.Errorf("%+v: %s, want %s", tc.q, got, tc.want)
+		}
 	}
 }
 

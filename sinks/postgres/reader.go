@@ -132,10 +132,12 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	var written time.Time
 	var positions []change.Position
 	var record *change.Control
-	_, err = pgx.ForEachRow(rows, []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}, func() error {
+	into := []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}
+	_, err = pgx.ForEachRow(rows, into, func() error {
 		c := record
 		if c == nil {
-			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes, Positions: positions}
+			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes,
+				Positions: positions}
 		}
 		c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, row.Slot, row.Epoch, row.Batch
 		record, positions = nil, nil
@@ -148,9 +150,14 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 // followEvery is how often new batches are asked for.
 const followEvery = 200 * time.Millisecond
 
-// Changes reads one object by its index; otherwise batch by batch, in the order in which they were written.
+// Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch, in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
+	if q.After == nil {
+		if err := s.unchanged(ctx); err != nil {
+			return err
+		}
+	}
 	if q.Name != "" && !q.Follow {
 		return s.object(ctx)
 	}

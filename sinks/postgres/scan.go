@@ -63,7 +63,8 @@ func (s *scan) group(ctx context.Context, batches []row) error {
 	slots, epochs, seqs, written := []int{}, []int64{}, []int64{}, []time.Time{}
 	first, last := batches[0].written, batches[0].written
 	for _, b := range batches {
-		slots, epochs, seqs, written = append(slots, b.slot), append(epochs, b.epoch), append(seqs, int64(b.seq)), append(written, b.written)
+		slots, epochs, seqs = append(slots, b.slot), append(epochs, b.epoch), append(seqs, int64(b.seq))
+		written = append(written, b.written)
 		if b.written.Before(first) {
 			first = b.written
 		}
@@ -78,19 +79,35 @@ func (s *scan) group(ctx context.Context, batches []row) error {
 func (s *scan) object(ctx context.Context) error {
 	return s.rows(ctx, ` from kubecdc_log.changes c where c.cluster = $1`, " order by c.written, c.slot, c.epoch, c.batch, c.n",
 		[]any{s.reader.cluster}, func(l *sinks.Logged) bool {
-			return (s.To == nil || l.Batch <= s.To.Batches[l.Slot]) && (s.After == nil || l.Batch > s.After.Batches[l.Slot])
+			return (s.To == nil || s.To.Has(l)) && (s.After == nil || !s.After.Has(l))
 		})
+}
+
+// unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
+func (s *scan) unchanged(ctx context.Context) error {
+	since, err := s.reader.KeptSince(ctx, "")
+	if err != nil || since.IsZero() {
+		return err
+	}
+	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,
+			null::json, `,
+		"c.body", ` from kubecdc_log.objects c where c.cluster = $1 and not exists (select from kubecdc_log.changes h
+			where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`,
+		"", []any{s.reader.cluster}, nil)
 }
 
 // rows visits the changes of a statement that the query selects and within holds for.
 func (s *scan) rows(ctx context.Context, from, order string, args []any, within func(*sinks.Logged) bool) error {
-	images := "c.before, c.after"
+	return s.query(ctx, `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version,
+		c.inferred, coalesce(c.gap, ''), c.stream, `, "c.before, c.after", from, order, args, within)
+}
+
+func (s *scan) query(ctx context.Context, head, images, from, order string, args []any, within func(*sinks.Logged) bool) error {
 	if s.NoBodies {
-		images = "null::json, null::json"
+		images = strings.Repeat("null::json, ", strings.Count(images, ",")) + "null::json"
 	}
 	where, args := s.conditions(args)
-	rows, err := s.reader.db.Query(ctx, `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version, c.inferred, coalesce(c.gap, ''), c.stream, `+
-		images+from+where+order, args...)
+	rows, err := s.reader.db.Query(ctx, head+images+from+where+order, args...)
 	if err != nil {
 		return s.reader.db.Fail("read the changes of the log", err)
 	}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"github.com/wI2L/jsondiff"
+
+	"kubecdc/change"
+	"kubecdc/query"
+)
+
+const diffHelp = `Show what differs between two moments, from the log alone.
+
+  exporter diff --from 2h --to now
+  exporter diff --from 2026-11-22T08:00:00Z --to 2026-11-22T09:00:00Z deployments.apps -n shop
+  exporter diff --from 0/1234 --to 0/1300 -o json
+
+Without RESOURCE it compares all resources of the log. The exit code is 1 if anything
+differs. The text leaves out what changes with every update (managedFields,
+resourceVersion, generation), unless --all-fields is given. json is one line for each
+object, with a JSON Patch (RFC 6902) from what it was to what it became.
+` + pastHelp
+
+// differsError says that the states differ: exit code 1, as of diff and kubectl diff.
+type differsError struct{ objects int }
+
+func (e *differsError) Error() string {
+	if e.objects == 1 {
+		return "1 object differs"
+	}
+	return fmt.Sprintf("%d objects differ", e.objects)
+}
+
+func newDiff() *cobra.Command {
+	p, from, to, all := &past{}, "", "", false
+	c := &cobra.Command{
+		Use:   "diff --from TIME --to TIME [RESOURCE] [flags]",
+		Short: "Show what differs between two moments",
+		Long:  diffHelp,
+		Args:  argCount("diff", "--from TIME --to TIME [RESOURCE]", 0, 1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if from == "" {
+				return &usageError{"diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint"}
+			}
+			return p.diff(c.Context(), c, from, to, all, args)
+		},
+	}
+	c.Flags().StringVar(&from, "from", "", "the first moment")
+	c.Flags().StringVar(&to, "to", "now", "the second moment")
+	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
+	return p.flags(c, true, true, "diff", "json")
+}
+
+func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	first, err := p.target("--from", from)
+	if err != nil {
+		return err
+	}
+	second, err := p.target("--to", to)
+	if err != nil {
+		return err
+	}
+	reader, _, err := openReader(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
+	if len(args) == 1 {
+		resource, err := resourceID(ctx, reader, args[0])
+		if err != nil {
+			return err
+		}
+		q.Resources = []string{resource}
+	}
+	states, err := query.ReadStates(ctx, reader, q, first, second)
+	if err != nil {
+		return notKept(err)
+	}
+	for _, s := range states {
+		if err := p.tell(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
+			return err
+		}
+	}
+	return p.printDifferences(c.OutOrStdout(), states, all)
+}
+
+// difference is one line of -o json.
+type difference struct {
+	Resource  string         `json:"resource"`
+	Namespace string         `json:"namespace,omitempty"`
+	Name      string         `json:"name"`
+	Op        string         `json:"op"` // c, u or d: what happened to it between the moments
+	From      string         `json:"from,omitempty"`
+	To        string         `json:"to,omitempty"`
+	Patch     jsondiff.Patch `json:"patch,omitempty"`
+}
+
+func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) error {
+	w := bufio.NewWriter(out)
+	defer w.Flush()
+	var ignore []string
+	if p.output != "json" && !all {
+		ignore = query.Bookkeeping
+	}
+	colours, count := newColours(terminal(out)), 0
+	err := query.Differences(states[0], states[1], func(before, after *query.Object) error {
+		d := difference{Op: "u"}
+		switch {
+		case before == nil:
+			d.Op = "c"
+		case after == nil:
+			d.Op = "d"
+		default:
+			var err error
+			if d.Patch, err = query.Patch(before.Body, after.Body, ignore...); err != nil {
+				return err
+			}
+			if len(d.Patch) == 0 {
+				return nil // only what each update changes
+			}
+		}
+		d.name(before, after)
+		count++
+		return p.printDifference(w, colours, &d)
+	})
+	if err == nil && count > 0 {
+		err = &differsError{count}
+	}
+	return err
+}
+
+func (d *difference) name(before, after *query.Object) {
+	for _, o := range []*query.Object{before, after} {
+		if o != nil {
+			d.Resource, d.Namespace, d.Name = o.Resource, o.Namespace, o.Name
+		}
+	}
+	if before != nil {
+		d.From = string(before.ResourceVersion)
+	}
+	if after != nil {
+		d.To = string(after.ResourceVersion)
+	}
+}
+
+func (p *past) printDifference(w io.Writer, colours *colours, d *difference) error {
+	if p.output == "json" {
+		e := json.NewEncoder(w)
+		e.SetEscapeHTML(false)
+		return e.Encode(d)
+	}
+	paint, sign, versions := colours.changed, "~", d.From+" → "+d.To
+	switch d.Op {
+	case "c":
+		paint, sign, versions = colours.added, "+", d.To
+	case "d":
+		paint, sign, versions = colours.removed, "-", d.From
+	}
+	_, err := fmt.Fprintf(w, "%s\n%s", paint.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions),
+		colours.lines(query.Lines(d.Patch)))
+	return err
+}

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/fatih/color"
+	"github.com/spf13/cobra"
+
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+const historyHelp = `Show every change of one object: when, what, and by whom.
+
+  exporter history deployments.apps web -n shop
+  exporter history configmaps app -n shop --follow
+  exporter history nodes worker-1 -o json | jq .patch
+
+Whom is told by the object's managedFields: the field managers whose entry changed.
+The text leaves out what changes with every update (managedFields, resourceVersion,
+generation), unless --all-fields is given. json is one line for each change, with a
+whole JSON Patch (RFC 6902) from the object before to the object after it.
+
+An inferred change was found by comparing two states after a gap: it may stand for
+several. Changes that are not in the log any more are not shown; stderr says from
+which resourceVersion on the log has every change.
+
+RESOURCE is named as in KUBECDC_RESOURCES (pods, deployments.apps); the group may be
+left out if the log has one such resource. Without -n the namespace is default. No API
+server is needed if KUBECDC_CLUSTER or a kubeconfig names the cluster.`
+
+func newHistory() *cobra.Command {
+	p, follow, all := &past{}, false, false
+	c := &cobra.Command{
+		Use:   "history RESOURCE NAME [flags]",
+		Short: "Show every change of one object",
+		Long:  historyHelp,
+		Args:  argCount("history", "RESOURCE NAME", 2, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			return p.history(c.Context(), c, args, follow, all)
+		},
+	}
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with the changes that come")
+	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
+	return p.flags(c, true, false, "diff", "json")
+}
+
+func (p *past) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	reader, _, err := openReader(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	resource, err := resourceID(ctx, reader, args[0])
+	if err != nil {
+		return err
+	}
+	namespace, err := p.object(ctx, reader, resource)
+	if err != nil {
+		return err
+	}
+	show, found := p.printer(c.OutOrStdout(), all), false
+	covered := func(h *query.History) error {
+		p.incomplete = true // a history has what there is
+		return p.tell(c.ErrOrStderr(), query.Target{}, h.Coverage, h.Missing)
+	}
+	err = query.ReadHistory(ctx, reader, resource, namespace, args[1], follow, covered, func(l *sinks.Logged) error {
+		found = true
+		return show(l)
+	})
+	if err == nil && !found {
+		return fmt.Errorf("the log has no change of %s %s in namespace %q", resource, args[1], namespace)
+	}
+	return notKept(err)
+}
+
+// printer prints changes one by one.
+func (p *past) printer(out io.Writer, all bool) func(*sinks.Logged) error {
+	teller := &query.Teller{Remember: true}
+	if p.output == "json" {
+		e := json.NewEncoder(out)
+		e.SetEscapeHTML(false)
+		return func(l *sinks.Logged) error {
+			event, err := teller.Event(l)
+			if err != nil {
+				return err
+			}
+			return e.Encode(event)
+		}
+	}
+	if !all {
+		teller.Ignore = query.Bookkeeping
+	}
+	colours := newColours(terminal(out))
+	return func(l *sinks.Logged) error {
+		event, err := teller.Event(l)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, colours.event(event, ""))
+		return err
+	}
+}
+
+// colours are those of a terminal; elsewhere they do nothing.
+type colours struct{ title, added, removed, changed *color.Color }
+
+func newColours(on bool) *colours {
+	c := &colours{color.New(color.Bold), color.New(color.FgGreen), color.New(color.FgRed), color.New(color.FgYellow)}
+	for _, each := range []*color.Color{c.title, c.added, c.removed, c.changed} {
+		if each.DisableColor(); on {
+			each.EnableColor()
+		}
+	}
+	return c
+}
+
+var opNames = map[string]string{"c": "created", "u": "updated", "d": "deleted", "r": "listed"}
+
+// event is a change as text: a title, and a line of each path that changed.
+func (c *colours) event(e *query.Event, object string) string {
+	title := fmt.Sprintf("%s  %s%s  resourceVersion %s", e.Time.Format(time.RFC3339), object, opNames[e.Op], e.ResourceVersion)
+	if len(e.Managers) > 0 {
+		title += "  by " + strings.Join(e.Managers, ", ")
+	}
+	if e.Inferred {
+		title += "  (inferred: it was not seen as an event, and may stand for several changes of gap " + e.Gap + ")"
+	}
+	text := c.title.Sprint(title) + "\n"
+	if e.Note != "" {
+		text += "  " + e.Note + "\n"
+	}
+	return text + c.lines(query.Lines(e.Patch))
+}
+
+func (c *colours) lines(lines []query.Line) string {
+	var b strings.Builder
+	for _, l := range lines {
+		colour := map[byte]*color.Color{'+': c.added, '-': c.removed, '~': c.changed}[l.Sign]
+		b.WriteString("  " + colour.Sprintf("%c %s: %s", l.Sign, l.Path, l.Text) + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"kubecdc/internal/suggest"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// pastHelp is about what all commands share that ask the log about the past.
+const pastHelp = `
+RESOURCE is named as in KUBECDC_RESOURCES (pods, deployments.apps); the group may be
+left out if the log has one such resource. The log is found by the settings of the
+exporter. No API server is needed if KUBECDC_CLUSTER or a kubeconfig names the
+cluster, and nothing is written.
+
+A moment (TIME) is one of
+
+  2026-11-22T10:53:56Z   a time
+  2h                     how long ago
+  123456                 a resourceVersion
+  0/1234                 a checkpoint, as exporter checkpoints list names it
+  now                    the end of the log
+
+There are two clocks. A time means when things happened: each stream is taken at its
+last watermark by then, and the answer says which that is. With --clock logged it
+means when the log got them.
+
+The answer says on stderr from which resourceVersion on the log is complete. If
+something may be missing at that moment, the command says what and fails; with
+--incomplete it answers all the same.`
+
+// past has the flags of the commands that ask about the past.
+type past struct {
+	namespace  string
+	clock      string
+	incomplete bool
+	output     string
+	outputs    []string
+}
+
+func (p *past) flags(c *cobra.Command, namespace, moment bool, outputs ...string) *cobra.Command {
+	p.outputs = outputs
+	f := c.Flags()
+	if namespace {
+		f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
+	}
+	if moment {
+		f.StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
+		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
+	}
+	f.StringVarP(&p.output, "output", "o", outputs[0], "output: "+strings.Join(outputs, ", "))
+	return withOwnFlags(c)
+}
+
+func (p *past) check() error {
+	if !slices.Contains(p.outputs, p.output) {
+		return &usageError{fmt.Sprintf("--output is %q, and can be %s", p.output, strings.Join(p.outputs, ", "))}
+	}
+	if p.clock != "" && p.clock != "happened" && p.clock != "logged" {
+		return &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
+	}
+	return nil
+}
+
+// target reads a moment.
+func (p *past) target(flag, text string) (query.Target, error) {
+	t, err := query.ParseTarget(text, p.clock == "logged", time.Now())
+	if err != nil {
+		return t, &usageError{flag + ": " + err.Error()}
+	}
+	return t, nil
+}
+
+// resourceID finds the id of a resource that the log has.
+func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error) {
+	all, err := r.Resources(ctx)
+	if err != nil || slices.Contains(all, name) {
+		return name, err
+	}
+	var like []string
+	for _, id := range all {
+		if plural, _, _ := strings.Cut(id, "."); plural == name {
+			like = append(like, id)
+		}
+	}
+	switch len(like) {
+	case 1:
+		return like[0], nil
+	case 0:
+		return "", &usageError{fmt.Sprintf("the log has no changes of %q: %sit has %s", name, suggest.DidYouMean(name, all),
+			cmp.Or(strings.Join(all, ", "), "none"))}
+	}
+	return "", &usageError{fmt.Sprintf("%q may be %s: name one of them", name, strings.Join(like, " or "))}
+}
+
+// object finds the namespace of one object: as with kubectl it is "default" if none is given and the resource has namespaces.
+func (p *past) object(ctx context.Context, r sinks.Reader, resource string) (string, error) {
+	namespaced, err := query.Namespaced(ctx, r, resource)
+	switch {
+	case err != nil:
+		return "", err
+	case !namespaced && p.namespace != "":
+		return "", &usageError{fmt.Sprintf("%s have no namespace: leave -n out", resource)}
+	case namespaced && p.namespace == "":
+		return "default", nil
+	}
+	return p.namespace, nil
+}
+
+// tell writes how far an answer is complete, and refuses it if something may be missing.
+func (p *past) tell(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
+	for _, c := range coverage {
+		fmt.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
+		if !c.AtTime.IsZero() {
+			fmt.Fprintf(errs, ", watermark of %s", c.AtTime.UTC().Format(time.RFC3339))
+		}
+		fmt.Fprintf(errs, "; the log is complete from %s to %s\n", cmp.Or(string(c.Since), "nothing"), cmp.Or(string(c.UpTo), "nothing"))
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	incomplete := &query.IncompleteError{Missing: missing}
+	if !p.incomplete {
+		return fmt.Errorf("%s: %w\n--incomplete answers all the same", at, incomplete)
+	}
+	fmt.Fprintln(errs, "# "+strings.ReplaceAll(incomplete.Error(), "\n", "\n# "))
+	return nil
+}
+
+// withOwnFlags adds the settings, and explains a command's own flags before them.
+func withOwnFlags(c *cobra.Command) *cobra.Command {
+	own := c.Flags().FlagUsagesWrapped(width)
+	withSettings(c)
+	settings := c.UsageFunc()
+	c.SetUsageFunc(func(c *cobra.Command) error {
+		fmt.Fprint(c.OutOrStdout(), "Flags:\n"+own+"\n")
+		return settings(c)
+	})
+	return c
+}
+
+// terminal reports whether colours and progress are wanted there.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
+}
+
+// notKept says what to do about a log that does not go back far enough.
+func notKept(err error) error {
+	if errors.Is(err, sinks.ErrNotKept) {
+		return fmt.Errorf("%w: KUBECDC_KAFKA_HISTORY or KUBECDC_SINK_POSTGRES_HISTORY says how long the log keeps every change", err)
+	}
+	return err
+}

@@ -1,0 +1,185 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"kubecdc/query"
+)
+
+const stateHelp = `Show what objects were at a moment, from the log alone.
+
+  exporter state --at 2h deployments.apps -n shop
+  exporter state --at 2h deployments.apps web -n shop -o yaml | kubectl diff -f -
+  exporter state --at 123456 configmaps -o json
+
+Without -n it shows all namespaces; one object (NAME) is looked for in the namespace
+default. yaml and json are ready for kubectl diff and kubectl apply: they leave out
+status, and what the server sets (managedFields, resourceVersion, uid, generation,
+creationTimestamp). With --full objects are as they were.
+` + pastHelp
+
+func newState() *cobra.Command {
+	p, at, full := &past{}, "", false
+	c := &cobra.Command{
+		Use:   "state --at TIME RESOURCE [NAME] [flags]",
+		Short: "Show what objects were at a moment",
+		Long:  stateHelp,
+		Args:  argCount("state", "--at TIME RESOURCE [NAME]", 1, 2),
+		RunE: func(c *cobra.Command, args []string) error {
+			if at == "" {
+				return &usageError{"state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now"}
+			}
+			return p.state(c.Context(), c, at, full, args)
+		},
+	}
+	c.Flags().StringVar(&at, "at", "", "the moment")
+	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
+	return p.flags(c, true, true, "table", "yaml", "json")
+}
+
+// argCount gives the error for a wrong number of arguments.
+func argCount(name, use string, least, most int) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return &usageError{fmt.Sprintf("%d arguments; use: exporter %s %s\nexporter %s --help explains all", len(args), name, use, name)}
+		}
+		return nil
+	}
+}
+
+func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
+	moment, err := p.target("--at", at)
+	if err != nil {
+		return err
+	}
+	reader, _, err := openReader(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	resource, err := resourceID(ctx, reader, args[0])
+	if err != nil {
+		return err
+	}
+	if q.Resources = []string{resource}; len(args) == 2 {
+		q.Name = args[1]
+		if q.Namespace, err = p.object(ctx, reader, resource); err != nil {
+			return err
+		}
+	}
+	states, err := query.ReadStates(ctx, reader, q, moment)
+	if err != nil {
+		return notKept(err)
+	}
+	state := states[0]
+	if err := p.tell(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
+		return err
+	}
+	if q.Name != "" && state.Len() == 0 {
+		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, moment)
+	}
+	return p.printState(c.OutOrStdout(), state, full, q.Name != "")
+}
+
+func (p *past) printState(out io.Writer, state *query.State, full, one bool) error {
+	w := bufio.NewWriter(out)
+	defer w.Flush()
+	switch p.output {
+	case "table":
+		return stateTable(w, state)
+	case "yaml":
+		return state.Objects(func(o *query.Object) error {
+			body, err := shown(o.Body, full)
+			if err == nil {
+				body, err = yaml.JSONToYAML(body)
+			}
+			if !one {
+				fmt.Fprintln(w, "---")
+			}
+			w.Write(body)
+			return err
+		})
+	}
+	separator := `{"apiVersion":"v1","kind":"List","items":[`
+	err := state.Objects(func(o *query.Object) error {
+		body, err := shown(o.Body, full)
+		if !one {
+			fmt.Fprintln(w, separator)
+			separator = ","
+		}
+		w.Write(body)
+		return err
+	})
+	if !one && separator != "," {
+		fmt.Fprint(w, separator)
+	}
+	if !one {
+		fmt.Fprint(w, "]}")
+	}
+	fmt.Fprintln(w)
+	return err
+}
+
+func stateTable(out io.Writer, state *query.State) error {
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED")
+	err := state.Objects(func(o *query.Object) error {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.Namespace, o.Name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339))
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// serverSet are the members of metadata that the API server sets.
+var serverSet = []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"}
+
+// shown is an object without its status and what the server sets; all of it with full.
+func shown(body []byte, full bool) ([]byte, error) {
+	if full {
+		return body, nil
+	}
+	object := map[string]any{}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	if err := d.Decode(&object); err != nil {
+		return nil, fmt.Errorf("decode an object: %w", err)
+	}
+	delete(object, "status")
+	if metadata, ok := object["metadata"].(map[string]any); ok {
+		for _, name := range serverSet {
+			delete(metadata, name)
+		}
+	}
+	return json.Marshal(object)
+}
+
+// progress shows on a terminal how much of the log was read.
+func progress(errs io.Writer) func(read, of int64) {
+	if !terminal(errs) {
+		return nil
+	}
+	last := time.Now()
+	return func(read, of int64) {
+		if time.Since(last) > time.Second {
+			last = time.Now()
+			fmt.Fprintf(errs, "# %d of %d records read\n", read, of)
+		}
+	}
+}

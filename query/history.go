@@ -1,0 +1,135 @@
+package query
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/wI2L/jsondiff"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+	"kubecdc/sinks"
+)
+
+// Event is one change of an object, as its history tells it.
+type Event struct {
+	Resource        string                 `json:"resource"`
+	Namespace       string                 `json:"namespace,omitempty"`
+	Name            string                 `json:"name"`
+	Op              string                 `json:"op"`
+	UID             string                 `json:"uid"`
+	ResourceVersion change.ResourceVersion `json:"resourceVersion"`
+	// Time is when the exporter saw the change, Logged when the log got it.
+	Time     time.Time `json:"time"`
+	Logged   time.Time `json:"logged"`
+	Managers []string  `json:"managers,omitempty"` // the field managers that made it; empty: not known
+	Inferred bool      `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
+	Gap      string    `json:"gap,omitempty"`
+	// Patch leads from the object before the change to the one after it.
+	Patch jsondiff.Patch `json:"patch,omitempty"`
+	Note  string         `json:"note,omitempty"` // what Patch lacks
+
+	Before []byte `json:"-"`
+	After  []byte `json:"-"`
+}
+
+// History is the past of one object.
+type History struct {
+	Coverage []Coverage
+	Missing  []string
+}
+
+// Teller makes events of changes.
+type Teller struct {
+	Ignore   []string // JSON pointers that patches leave out
+	Remember bool     // the last state of each object, which stands in for a before-image that the log does not have
+	last     map[string]state
+}
+
+type state struct {
+	uid  string
+	body []byte
+}
+
+// Event makes the event of a change; it is valid as long as the change.
+func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
+	e := &Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(), UID: l.UID,
+		ResourceVersion: l.ResourceVersion, Time: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
+		Before: l.Before, After: l.After}
+	key := e.Resource + "\x00" + l.Change.Key()
+	if last := t.last[key]; e.Before == nil && last.uid == l.UID {
+		e.Before = last.body
+	}
+	t.remember(key, l)
+	switch {
+	case l.DeadLetter != "":
+		e.Note = "the record was too large: the dead-letter topic has it under " + l.DeadLetter
+		return e, nil
+	case e.Before == nil && (l.Op == change.Update || l.Op == change.Delete):
+		e.Note = "the log does not have the object before this change"
+	}
+	e.Managers = told(l)
+	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
+		e.Managers = managers(e.Before, e.After)
+	}
+	var err error
+	if l.Op == change.Update && e.Before != nil {
+		e.Patch, err = Patch(e.Before, e.After, t.Ignore...)
+	}
+	return e, err
+}
+
+func (t *Teller) remember(key string, l *sinks.Logged) {
+	if !t.Remember {
+		return
+	}
+	if t.last == nil {
+		t.last = map[string]state{}
+	}
+	t.last[key] = state{l.UID, bytes.Clone(l.After)}
+}
+
+// told are the managers that the record itself names.
+func told(l *sinks.Logged) []string {
+	if l.Value == nil {
+		return nil
+	}
+	text, _ := rawjson.Text(rawjson.Member(rawjson.Member(l.Value, "source"), "managers"))
+	if text == "" {
+		return nil
+	}
+	return strings.Split(text, ",")
+}
+
+// ReadHistory visits the changes of one object, oldest first, and tells how far back they are complete. With follow it goes on
+// until the context ends; covered is called before.
+func ReadHistory(
+	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool,
+	covered func(*History) error, visit func(*sinks.Logged) error,
+) error {
+	s, err := readStories(ctx, r, []string{resource}, Target{})
+	if err != nil {
+		return err
+	}
+	h := &History{}
+	for _, id := range slices.Sorted(maps.Keys(s.streams)) {
+		if ns := change.ParseStream(id).Namespace; ns != "" && ns != namespace {
+			continue
+		}
+		c := s.coverage(s.streams[id])
+		h.Coverage, h.Missing = append(h.Coverage, c), append(h.Missing, c.Missing...)
+		for _, g := range s.streams[id].gaps {
+			h.Missing = append(h.Missing, fmt.Sprintf("%s: changes between resourceVersions %s and %s may be missing: %s",
+				id, g.From, g.To, g.Reason))
+		}
+	}
+	if err := covered(h); err != nil {
+		return err
+	}
+	return r.Changes(ctx, sinks.Query{Resources: []string{resource}, Namespace: namespace, Name: name, Follow: follow}, visit)
+}

@@ -1,0 +1,271 @@
+package query_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// began is when the log of these tests began; minute n of it has resourceVersions up to n*100.
+var began = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
+
+func minute(n int) time.Time { return began.Add(time.Duration(n) * time.Minute) }
+
+// log is a log in memory: what is kept of it.
+type log struct {
+	controls []*change.Control
+	changes  []*sinks.Logged
+	kept     time.Time
+}
+
+func (l *log) Resources(context.Context) ([]string, error)          { return []string{"pods"}, nil }
+func (l *log) KeptSince(context.Context, string) (time.Time, error) { return l.kept, nil }
+func (l *log) Close() error                                         { return nil }
+func (l *log) End(ctx context.Context) (sinks.Cut, error)           { return l.At(ctx, minute(1e6)) }
+
+func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
+	cut := sinks.Cut{Batches: map[int]uint64{0: 0}}
+	for _, c := range l.controls {
+		if c.Type == change.ControlBatch && !time.UnixMilli(c.TimeMs).After(logged) {
+			cut.Batches[0] = c.Batch
+		}
+	}
+	return cut, nil
+}
+
+func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	for _, c := range l.changes {
+		if (q.Namespace == "" || q.Namespace == c.Namespace) && (q.Name == "" || q.Name == c.Name) {
+			if err := visit(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *log) Controls(_ context.Context, _ time.Time, visit func(*change.Control) error) error {
+	for _, c := range l.controls {
+		if err := visit(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch writes a batch at a minute: it was logged a minute after it happened.
+func (l *log) batch(happened int, controls []change.Control, changes ...sinks.Logged) {
+	number, logged := uint64(happened+1), minute(happened+1)
+	for _, c := range changes {
+		c.Batch, c.Logged, c.Time = number, logged, minute(happened)
+		l.changes = append(l.changes, &c)
+	}
+	for _, c := range append(controls, change.Control{Type: change.ControlBatch, Positions: []change.Position{
+		{Stream: "pods", ResourceVersion: change.VersionOf(uint64(happened*100 + 100)), Time: minute(happened)}}}) {
+		c.Batch, c.TimeMs = number, logged.UnixMilli()
+		l.controls = append(l.controls, &c)
+	}
+}
+
+func body(name string, version int) []byte {
+	return fmt.Appendf(nil, `{"metadata":{"name":%q,"resourceVersion":"%d"}}`, name, version)
+}
+
+func changed(op change.Op, name string, version, was int) sinks.Logged {
+	c := change.Change{Stream: change.ParseStream("pods"), Op: op, Namespace: "shop", Name: name, UID: "uid-" + name,
+		ResourceVersion: change.VersionOf(uint64(version))}
+	if op != change.Delete {
+		c.After = body(name, version)
+	}
+	if was > 0 {
+		c.Before = body(name, was)
+	}
+	return sinks.Logged{Change: c}
+}
+
+func newLog() *log {
+	l := &log{}
+	l.batch(0, []change.Control{{Type: change.ControlSnapshotEnd, Stream: "pods", ResourceVersion: "90"}},
+		changed(change.Read, "a", 10, 0), changed(change.Read, "b", 20, 0), changed(change.Read, "x", 30, 0))
+	l.batch(1, nil, changed(change.Update, "a", 110, 10))
+	l.batch(2, nil, changed(change.Delete, "a", 210, 110), changed(change.Create, "c", 220, 0))
+	deleted, updated := changed(change.Delete, "x", 30, 30), changed(change.Update, "b", 590, 20)
+	deleted.Inferred, deleted.Gap, updated.Inferred, updated.Gap = true, "pods:300", true, "pods:300"
+	l.batch(5, []change.Control{{Type: change.ControlGap, Stream: "pods",
+		Gap: &change.Gap{ID: "pods:300", From: "300", To: "600", Reason: "compacted"}}}, updated, deleted)
+	return l
+}
+
+func names(t *testing.T, s *query.State) string {
+	t.Helper()
+	var all []string
+	if err := s.Objects(func(o *query.Object) error {
+		if string(o.Body) != string(body(o.Name, atoi(string(o.ResourceVersion)))) {
+			t.Errorf("%s at %s is %s", o.Name, o.ResourceVersion, o.Body)
+		}
+		all = append(all, o.Name+"@"+string(o.ResourceVersion))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(all, " ")
+}
+
+func atoi(s string) (n int) {
+	_, _ = fmt.Sscan(s, &n)
+	return n
+}
+
+// Each moment has its state, and says what may be missing in it.
+func TestStatesOfMoments(t *testing.T) {
+	for _, tc := range []struct {
+		at, want, missing string
+		logged            bool
+	}{
+		{at: "90", want: "a@10 b@20 x@30"}, {at: "109", want: "a@10 b@20 x@30"}, {at: "110", want: "a@110 b@20 x@30"},
+		{at: "215", want: "b@20 x@30"}, {at: "300", want: "b@20 c@220 x@30"}, {at: "600", want: "b@590 c@220"},
+		{at: "50", want: "a@10 b@20 x@30", missing: "lacks older ones"},
+		{at: "700", want: "b@590 c@220", missing: "complete up to resourceVersion 600"},
+		{at: "400", want: "b@20 c@220 x@30", missing: "between resourceVersions 300 and 600 may be missing: compacted"},
+		{at: minute(1).Format(time.RFC3339), want: "a@110 b@20 x@30"},
+		{at: minute(1).Format(time.RFC3339), want: "a@10 b@20 x@30", logged: true},
+		{at: minute(-1).Format(time.RFC3339), missing: "no complete list of it by then"},
+		{at: "0/2", want: "a@110 b@20 x@30"}, {at: "now", want: "b@590 c@220"},
+	} {
+		moment, err := query.ParseTarget(tc.at, tc.logged, minute(9))
+		if err != nil {
+			t.Fatal(err)
+		}
+		states, err := query.ReadStates(t.Context(), newLog(), query.Question{Resources: []string{"pods"}}, moment)
+		if err != nil {
+			t.Fatal(err)
+		}
+		missing := strings.Join(states[0].Missing, "\n")
+		if got := names(t, states[0]); got != tc.want || !strings.Contains(missing, tc.missing) || (tc.missing == "") != (missing == "") {
+			t.Errorf("%s: %s, want %s; missing: %s, want %q", moment, got, tc.want, missing, tc.missing)
+		}
+	}
+}
+
+// In a gap it is said of each object that something happened to it there, at an unknown version.
+func TestAnObjectThatChangedInAGapIsNamed(t *testing.T) {
+	states, err := query.ReadStates(t.Context(), newLog(), query.Question{}, query.Target{Version: "400"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"pods shop/b: it was updated at an unknown", "pods shop/x: it was deleted at an unknown"} {
+		if !slices.ContainsFunc(states[0].Missing, func(m string) bool { return strings.HasPrefix(m, want) }) {
+			t.Errorf("%q is not said: %q", want, states[0].Missing)
+		}
+	}
+}
+
+// Retention has removed the first two minutes. What an object was then is in the before-image of its next change, if there is one.
+func TestStatesAfterRetention(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		l := newLog()
+		l.kept, l.changes = minute(2), l.changes[4:]
+		if !before {
+			for _, c := range l.changes {
+				c.Before = nil
+			}
+		}
+		states, err := query.ReadStates(t.Context(), l, query.Question{}, query.Target{Version: "205"}, query.Target{Version: "105"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, missing := "a@110 b@20 x@30", ""
+		if !before {
+			want, missing = "", "the next change has no before-image"
+		}
+		said := strings.Join(states[0].Missing, "\n")
+		if got := names(t, states[0]); got != want || !strings.Contains(said, missing) || before && said != "" {
+			t.Errorf("with before-images %t: %s, want %s; missing %s", before, got, want, said)
+		}
+		if said := strings.Join(states[1].Missing, "\n"); !strings.Contains(said, "every change since resourceVersion 200") {
+			t.Errorf("before what is kept: %s", said)
+		}
+	}
+}
+
+func TestUnknownMoments(t *testing.T) {
+	ask := func(moment query.Target, resources ...string) error {
+		_, err := query.ReadStates(t.Context(), newLog(), query.Question{Resources: resources}, moment)
+		return err
+	}
+	if err := ask(query.Target{Batch: &query.Batch{Number: 99}}); !errors.Is(err, sinks.ErrNotKept) {
+		t.Error(err)
+	}
+	var none *query.NoResourceError
+	if err := ask(query.Target{}, "nodes"); !errors.As(err, &none) {
+		t.Error(err)
+	}
+	for _, text := range []string{"", "yesterday", "-2h", "0/x"} {
+		if at, err := query.ParseTarget(text, false, began); err == nil {
+			t.Errorf("%q is read as %s", text, at)
+		}
+	}
+}
+
+const managed = `{"metadata":{"name":"a","labels":{"x/y":"1"},"managedFields":[%s]},"spec":{"containers":[{"image":"%s"}]}}`
+
+// Who made a change is whose entry has a new time: that of a manager which lost a field has changed too.
+func TestEventsTellWhoAndWhat(t *testing.T) {
+	entry := func(manager, at, fields string) string {
+		return fmt.Sprintf(`{"manager":%q,"operation":"Update","apiVersion":"v1","time":%q,"fieldsV1":%s}`, manager, at, fields)
+	}
+	l := changed(change.Update, "a", 2, 1)
+	l.Before = fmt.Appendf(nil, managed, entry("kubectl", "2026-06-01T12:00:00Z", `{"f:spec":{}}`), "1")
+	l.After = fmt.Appendf(nil, managed, entry("kubectl", "2026-06-01T12:00:00Z", `{}`)+","+
+		entry("argocd", "2026-06-01T12:01:00Z", `{"f:spec":{}}`), "2")
+	teller := query.Teller{Ignore: query.Bookkeeping}
+	e, err := teller.Event(&l)
+	if err != nil || !slices.Equal(e.Managers, []string{"argocd"}) {
+		t.Errorf("managers %v, %v", e.Managers, err)
+	}
+	lines := query.Lines(e.Patch)
+	if len(lines) != 1 || lines[0] != (query.Line{Sign: '~', Path: "spec.containers[0].image", Text: `"1" → "2"`}) {
+		t.Errorf("lines %+v", lines)
+	}
+	patch, err := query.Patch([]byte(`{"l":{}}`), []byte(`{"l":{"x.io/y":true}}`))
+	if lines := query.Lines(patch); err != nil || len(lines) != 1 || lines[0].Path != `l["x.io/y"]` || lines[0].Text != "true" {
+		t.Errorf("lines %+v, %v", lines, err)
+	}
+}
+
+func TestFilters(t *testing.T) {
+	l := changed(change.Update, "a", 2, 1)
+	for expression, want := range map[string]bool{
+		`op == "u" && name == "a" && ns == "shop" && resource == "pods"`:                  true,
+		`before.metadata.resourceVersion == "1" && after.metadata.resourceVersion == "2"`: true,
+		`op == "d"`: false, `has(after.spec)`: false, `after == null`: false,
+	} {
+		f, err := query.NewFilter(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Selects(&l); err != nil || got != want {
+			t.Errorf("%s: %t, %v", expression, got, err)
+		}
+	}
+	for _, wrong := range []string{`op ==`, `"text"`, `nobody == 1`} {
+		if _, err := query.NewFilter(wrong); err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+	f, err := query.NewFilter(`after.spec.replicas > 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Selects(&l); got || err == nil {
+		t.Errorf("a field that the object lacks: %t, %v", got, err)
+	}
+}
