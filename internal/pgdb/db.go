@@ -29,7 +29,7 @@ type Options struct {
 	URL          string // postgres://user:password@host:port/database?…, as libpq reads it
 	PasswordFile string // read at each connect, in place of the URL's password; empty: none
 	Schema       string // made when it does not exist
-	Migrations   fs.FS  // SQL files by number, in the folder migrations
+	Migrations   fs.FS  // SQL files by number, in the folder migrations; nil: the schema is left as it is
 	Setting      string // the name of the setting that URL was given in, for error texts; the file's is SETTING_PASSWORD_FILE
 	MaxConns     int32  // unless the URL says pool_max_conns
 }
