@@ -35,6 +35,7 @@ type Past interface {
 // Window selects the latest checkpoints of a span of time, by when they were stored. A zero field does not limit.
 type Window struct {
 	Since, Until time.Time
+	Batch        uint64 // the checkpoint that was stored with this batch
 	Limit        int
 }
 

@@ -43,6 +43,7 @@ func past(t *testing.T, s *suite) {
 	}{
 		{checkpoint.Window{}, 0, 3},
 		{checkpoint.Window{Limit: 2}, 0, 1},
+		{checkpoint.Window{Batch: all[2].Seq}, 2, 2},
 		{checkpoint.Window{Until: all[1].Time}, 1, 3},
 		{checkpoint.Window{Since: all[2].Time}, 0, 2},
 		{checkpoint.Window{Since: all[2].Time, Until: all[1].Time}, 1, 2},

@@ -25,7 +25,8 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 // lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2
-    and time >= coalesce($3::timestamptz, '-infinity') and time <= coalesce($4::timestamptz, 'infinity') order by second desc limit nullif($5::bigint, 0)),
+    and time >= coalesce($3::timestamptz, '-infinity') and time <= coalesce($4::timestamptz, 'infinity')
+    and ($6::bigint = 0 or seq = $6) order by second desc limit nullif($5::bigint, 0)),
   oldest as (select min(second) as second from wanted)
 select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
 from kubecdc.checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= (
@@ -38,7 +39,7 @@ func (s *Store) history(ctx context.Context, slot int, w checkpoint.Window) ([]c
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Query(ctx, lookHistory, s.cluster.Load(), slot, orNull(w.Since), orNull(w.Until), w.Limit)
+	rows, err := s.db.Query(ctx, lookHistory, s.cluster.Load(), slot, orNull(w.Since), orNull(w.Until), w.Limit, w.Batch)
 	if err != nil {
 		return nil, err
 	}

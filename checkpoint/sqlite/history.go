@@ -27,7 +27,7 @@ func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]ch
 // lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
 with wanted as (select second from checkpoints where cluster = ?1 and slot = ?2
-    and time >= ?3 and time <= ?4 order by second desc limit ?5),
+    and time >= ?3 and time <= ?4 and (?6 = 0 or seq = ?6) order by second desc limit ?5),
   oldest as (select min(second) as second from wanted)
 select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
 from checkpoints c where c.cluster = ?1 and c.slot = ?2 and c.second >= (
@@ -47,7 +47,7 @@ func (s *Store) history(ctx context.Context, slot int, w checkpoint.Window) ([]c
 	if !w.Until.IsZero() {
 		until = w.Until.UnixMicro()
 	}
-	rows, err := s.db.QueryContext(ctx, lookHistory, s.cluster.Load(), slot, since, until, limit)
+	rows, err := s.db.QueryContext(ctx, lookHistory, s.cluster.Load(), slot, since, until, limit, int64(w.Batch))
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ var mayImport = map[string][]string{
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
 	"observe":    {"change", "config", "export", "sinks", "source"},
+	"replay":     {"change", "checkpoint", "sinks"},
 }
 
 // Of source/ the other folders see two packages alone: the streams, and what there is to export.

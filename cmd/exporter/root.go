@@ -57,7 +57,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newForget(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newForget(), newCheckpoints(), newVersion())
 	withExitCodes(root)
 	return root
 }
