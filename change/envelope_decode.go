@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+
+	"kubecdc/internal/rawjson"
 )
 
 // DecodeKey parses a key that AppendKey has written.
@@ -27,4 +29,22 @@ func DecodeAfter(value []byte) ([]byte, error) {
 		return nil, nil
 	}
 	return v.After, nil
+}
+
+// DecodeImages returns the images of a value that AppendValue has written, byte for byte and without a copy; nil for null.
+func DecodeImages(value []byte) (before, after []byte, err error) {
+	s := rawjson.New(value)
+	for name, more := s.First(); more; name, more = s.Next() {
+		image := s.Skip()
+		if bytes.Equal(image, null) {
+			image = nil
+		}
+		switch string(name) {
+		case "before":
+			before = image
+		case "after":
+			return before, image, nil
+		}
+	}
+	return nil, nil, fmt.Errorf("decode record value %.80q: it has no after", value)
 }

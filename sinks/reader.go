@@ -25,6 +25,7 @@ type Reader interface {
 	// each object that was not deleted.
 	KeptSince(ctx context.Context, resource string) (time.Time, error)
 	// Changes visits the changes that a query selects. Changes of one object come in the order of the log; others in any order.
+	// Wanted, visit and Progress are called by one goroutine at a time. With Follow it ends with the error of the context.
 	Changes(ctx context.Context, q Query, visit func(*Logged) error) error
 	// Controls visits the cluster's control records that were logged at or after a time, each slot's in its order.
 	Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error
@@ -33,8 +34,10 @@ type Reader interface {
 
 // Cut is a point of the log between two batches of each slot.
 type Cut struct {
-	Batches map[int]uint64 // the last batch of each slot
-	Offsets change.Offsets // the next offsets; empty for a sink without offsets
+	Batches map[int]uint64 // the last batch of each slot; a slot that is left out is cut by the offsets, or not at all
+	// Offsets are empty for a sink without offsets. Every later record of a partition is at its offset or behind it; earlier
+	// ones of other slots may be there too. A partition that is left out has no earlier record of a slot that Batches leaves out.
+	Offsets change.Offsets
 }
 
 // Query selects changes of a log. All its conditions must hold.
@@ -42,8 +45,10 @@ type Query struct {
 	Resources []string // ids; empty: all
 	Namespace string   // empty: all
 	Name      string   // with Namespace it is one object: a sink then reads only where that object's changes are
-	After, To *Cut     // changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call
-	Follow    bool     // go on with what is written later, until the context ends
+	// Changes after one cut, up to another; nil: from the start of the log, to its end at the time of the call. ErrNotKept if
+	// retention has removed changes after the first one.
+	After, To *Cut
+	Follow    bool // go on with what is written later, until the context ends; To is nil
 	// Wanted decides by all but Before, After, Key and Value, which are not read yet; nil: all.
 	Wanted   func(*Logged) bool
 	NoBodies bool // Before, After and Value are not needed
@@ -64,7 +69,7 @@ type Logged struct {
 	Topic      string
 	Partition  int
 	Offset     int64
-	Key, Value []byte // of the record as it is; Value is nil in a tombstone
+	Key, Value []byte // of the record as it is; Value is nil in a tombstone, which is visited only if compaction has removed its delete
 	Headers    []Header
 }
 

@@ -17,7 +17,7 @@ import (
 // sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md explains how to add one.
 var sinkTable = []sinkEntry{
 	{Kind: stdout.Kind, open: openStdout},
-	{Kind: kafka.Kind, open: openKafka,
+	{Kind: kafka.Kind, open: openKafka, read: readKafka,
 		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
 		within: func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
 	{Kind: postgres.Kind, open: openPostgres, at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
@@ -26,6 +26,8 @@ var sinkTable = []sinkEntry{
 type sinkEntry struct {
 	sinks.Kind
 	open func(context.Context, *config.Config, *target, sinkHelp) (sinks.Sink, error)
+	// read opens a reader of a cluster's log; nil for a sink that can't be read back.
+	read func(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error)
 	// at is the address of its server, and within is the place of the log in it, both without passwords. Both may be nil.
 	at, within func(*config.Config) string
 }
@@ -71,20 +73,29 @@ func openPostgres(ctx context.Context, c *config.Config, cluster *target, help s
 }
 
 func openKafka(_ context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
+	settings := kafkaConfig(c, cluster.Cluster)
+	settings.ClusterUID, settings.ClusterIDs = cluster.binding.ID, cluster.binding.Known.IDs()
+	settings.Logger, settings.Observer, settings.Pin = help.log, help.watch, help.pin
+	return kafka.New(settings)
+}
+
+func readKafka(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+	return kafka.OpenReader(ctx, kafkaConfig(c, cluster))
+}
+
+func kafkaConfig(c *config.Config, cluster string) kafka.Config {
 	k := &c.Kafka
 	settings := kafka.Config{
-		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster.Cluster, Version: versionText(),
-		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(),
+		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster, Version: versionText(),
 		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
 		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
-		Logger: help.log, Observer: help.watch, Pin: help.pin,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},
 	}
 	if k.TLS {
 		settings.TLS = k.TLSConfig
 	}
-	return kafka.New(settings)
+	return settings
 }
 
 // sinkAddress returns the address of the sink's server, without passwords.

@@ -60,6 +60,15 @@ func place(cfg kafka.Config) sinktest.Place {
 			return newSink(t, other)
 		},
 		DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, cfg) },
+		Reader: func(t *testing.T, cluster string) sinks.Reader {
+			read := cfg
+			read.Cluster, read.ClusterUID = cluster, ""
+			r, err := kafka.OpenReader(t.Context(), read)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		},
 	}
 }
 

@@ -23,6 +23,8 @@ type Place struct {
 	Another func(t *testing.T, cluster, uid string) sinks.Sink
 	// DeadLetters reads the malformed events, as any other consumer finds them.
 	DeadLetters func(t *testing.T) []change.Malformed
+	// Reader reads the log of a cluster.
+	Reader func(t *testing.T, cluster string) sinks.Reader
 }
 
 // NewPlace makes an empty destination.
@@ -59,6 +61,12 @@ func Run(t *testing.T, newPlace NewPlace) {
 		{"the next owner reads on where reading the tail ended", brokenOff},
 		{"an owner that is fenced while it reads the tail reads its own tail, and writes no more", fencedInTheTail},
 		{"a long tail needs the memory of one batch", longTail},
+		{"a reader finds every change once, with its images", readChanges},
+		{"a reader finds what a query selects", readSelected},
+		{"a reader finds what is between two cuts", readBetweenCuts},
+		{"a reader follows the log", readAndFollow},
+		{"a reader finds the control records of each slot in order", readControls},
+		{"a log that has lost nothing is kept from its start", keptFromTheStart},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			tc.test(t, &world{newPlace, newPlace(t)})

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 )
@@ -34,8 +35,32 @@ func (c *Client) Starts(ctx context.Context, topic string) (starts map[int]int64
 	return starts, err
 }
 
+// StableEnds gives the last stable offset of every partition of a topic: all transactions before it have ended (KIP-98).
+func (c *Client) StableEnds(ctx context.Context, topic string) (ends map[int]int64, err error) {
+	err = c.Try(ctx, "find the stable end of "+topic, func(ctx context.Context) error {
+		ends, err = c.offsets(ctx, topic, Latest, readCommitted)
+		return err
+	})
+	return ends, err
+}
+
+// Since gives, for every partition of a topic, the offset of the first record of a time or later; -1 where there is none.
+func (c *Client) Since(ctx context.Context, topic string, t time.Time) (first map[int]int64, err error) {
+	err = c.Try(ctx, "find the records since "+t.Format(time.RFC3339)+" in "+topic, func(ctx context.Context) error {
+		first, err = c.Offsets(ctx, topic, t.UnixMilli())
+		return err
+	})
+	return first, err
+}
+
 // Offsets asks once for an offset of every partition of a topic.
 func (c *Client) Offsets(ctx context.Context, topic string, at int64) (map[int]int64, error) {
+	return c.offsets(ctx, topic, at, 0)
+}
+
+const readCommitted = 1
+
+func (c *Client) offsets(ctx context.Context, topic string, at int64, isolation int8) (map[int]int64, error) {
 	leaders, err := c.Leaders(ctx, topic)
 	if err != nil || len(leaders) == 0 {
 		return nil, err
@@ -44,7 +69,7 @@ func (c *Client) Offsets(ctx context.Context, topic string, at int64) (map[int]i
 	for p := range leaders {
 		partitions[p] = listoffsets.RequestPartition{Partition: int32(p), CurrentLeaderEpoch: -1, Timestamp: at}
 	}
-	m, err := c.RoundTrip(ctx, &listoffsets.Request{ReplicaID: -1,
+	m, err := c.RoundTrip(ctx, &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation,
 		Topics: []listoffsets.RequestTopic{{Topic: topic, Partitions: partitions}}})
 	if err != nil {
 		return nil, err

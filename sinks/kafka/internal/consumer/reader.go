@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"time"
 
 	"github.com/segmentio/kafka-go/protocol"
 
@@ -28,6 +29,8 @@ type Record struct {
 	Offset        int64
 	Key, Value    []byte // Value is nil in a tombstone
 	Headers       map[string]string
+	Order         []string // the names of the headers, in their order
+	Time          time.Time
 	Transactional bool
 	Data          any // the caller's own; Range.Fetched may set it
 }
@@ -41,6 +44,8 @@ type Range struct {
 	Committed bool
 	// Wanted chooses records by key and headers, before their value is copied; nil: all.
 	Wanted func(*Record) bool
+	// NoValues: values are not copied; they are empty, and those of tombstones nil.
+	NoValues bool
 	// Fetched gets each wanted record, whether or not its transaction commits; may be nil.
 	Fetched func(*Record) error
 	// Visit gets each wanted record that was committed, in the order of the commits.
@@ -196,9 +201,9 @@ func (s *Reader) readMarker(b *protocol.ControlBatch) error {
 
 // copyRecord copies a record; the value of one that is not wanted is left out.
 func (s *Reader) copyRecord(r *protocol.Record) (f Record, wanted bool, err error) {
-	f = Record{Offset: r.Offset, Headers: make(map[string]string, len(r.Headers))}
-	for _, h := range r.Headers {
-		f.Headers[h.Key] = string(h.Value)
+	f = Record{Offset: r.Offset, Time: r.Time, Headers: make(map[string]string, len(r.Headers)), Order: make([]string, len(r.Headers))}
+	for i, h := range r.Headers {
+		f.Headers[h.Key], f.Order[i] = string(h.Value), h.Key
 	}
 	for _, part := range []protocol.Bytes{r.Key, r.Value} {
 		if part != nil {
@@ -208,11 +213,13 @@ func (s *Reader) copyRecord(r *protocol.Record) (f Record, wanted bool, err erro
 	if f.Key, err = readBytes(r.Key); err != nil {
 		return f, false, err
 	}
-	if s.Wanted != nil && !s.Wanted(&f) {
+	wanted = s.Wanted == nil || s.Wanted(&f)
+	if !wanted || s.NoValues {
 		if r.Value != nil {
 			r.Value.Close()
+			f.Value = []byte{}
 		}
-		return f, false, nil
+		return f, wanted, nil
 	}
 	f.Value, err = readBytes(r.Value)
 	return f, true, err

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/config"
+	"kubecdc/internal/startup"
+	"kubecdc/sinks"
+)
+
+// openReader opens the log that the settings name. It needs no API server if KUBECDC_CLUSTER or a kubeconfig's context names the
+// cluster.
+func openReader(ctx context.Context, c *cobra.Command) (sinks.Reader, *config.Config, error) {
+	settings, name, err := readerSettings(ctx, c)
+	if err != nil {
+		return nil, nil, err
+	}
+	if sinkOf(settings).read == nil {
+		return nil, nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
+			What: "what it writes can't be read back", Fix: "set it to the sink whose log exporter " + c.Name() + " shall read: kafka or postgres"}}}
+	}
+	var reader sinks.Reader
+	err = startup.Once(ctx, startup.Step{For: "the log", At: sinkAddress(settings), Limit: openLimit}, func(ctx context.Context) (err error) {
+		reader, err = sinkOf(settings).read(ctx, settings, name)
+		return err
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("open the log of cluster %s: %w", name, err)
+	}
+	return reader, settings, nil
+}
+
+// readerSettings reads the settings and finds the cluster's name as run does.
+func readerSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
+	settings, _, err := config.Load(os.Environ(), c.Flags())
+	if err == nil && settings.Source.Cluster != "" {
+		return settings, settings.Source.Cluster, nil
+	}
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, "", err
+	}
+	cluster := newTarget(connection)
+	if cluster.Cluster == "" {
+		step := startup.Step{For: "the API server", Limit: requestLimit, Progress: cluster.reach.progress}
+		err = startup.Once(ctx, step, func(ctx context.Context) error { return cluster.identify(ctx, nil) })
+	}
+	return settings, cluster.Cluster, err
+}

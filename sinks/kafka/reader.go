@@ -1,0 +1,186 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
+)
+
+// Reader is the sinks.Reader of the topics.
+type Reader struct {
+	sink     *Sink
+	envelope change.Envelope
+
+	mu     sync.Mutex
+	owners owners // nil until it is needed
+}
+
+var _ sinks.Reader = (*Reader)(nil)
+
+// OpenReader returns a reader of the topics that a sink of this configuration writes. ClusterUID may be empty.
+func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{sink: s, envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix}}
+	if err := s.Ping(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return r, nil
+}
+
+// Close closes the connections.
+func (r *Reader) Close() error { return r.sink.Close() }
+
+// Resources derives the ids from the names of the topics.
+func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
+	topics, err := r.topics(ctx, nil)
+	for _, topic := range topics {
+		ids = append(ids, strings.TrimPrefix(topic, r.envelope.Prefix+"."))
+	}
+	return ids, err
+}
+
+// topics names the existing data topics of some resources; of all, if there are none given. It asks a broker, since the client's
+// own view of the cluster may lack new ones.
+func (r *Reader) topics(ctx context.Context, resources []string) (topics []string, err error) {
+	err = r.sink.client.Try(ctx, "list the topics "+r.envelope.Prefix+".*", func(ctx context.Context) error {
+		all, err := r.sink.client.Describe(ctx, nil)
+		for _, t := range all {
+			topics = append(topics, t.Name)
+		}
+		return err
+	})
+	slices.Sort(topics)
+	return slices.DeleteFunc(topics, func(topic string) bool { return !r.holds(topic, resources) }), err
+}
+
+// holds reports whether a topic has the changes of one of the resources.
+func (r *Reader) holds(topic string, resources []string) bool {
+	prefix := r.envelope.Prefix
+	return strings.HasPrefix(topic, prefix+".") && topic != change.ControlTopic(prefix) && topic != change.DeadLetterTopic(prefix) &&
+		(len(resources) == 0 || slices.ContainsFunc(resources, func(id string) bool {
+			return change.TopicOf(prefix, change.StreamID(id)) == topic
+		}))
+}
+
+// Changes reads the partitions up to a cut; with Follow, then batch by batch what follows.
+func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	to := q.To
+	if to == nil {
+		end, err := r.End(ctx)
+		if err != nil {
+			return err
+		}
+		to = &end
+	}
+	s := &scan{reader: r, Query: q, to: to, visit: visit}
+	if q.Name != "" {
+		s.key = r.envelope.AppendKey(nil, &change.Change{Namespace: q.Namespace, Name: q.Name})
+	}
+	err := s.run(ctx)
+	if err != nil || !q.Follow {
+		return err
+	}
+	return s.follow(ctx)
+}
+
+// owners has the last batch of each owner of each slot, as far as the control topic still has them.
+type owners map[int]map[int64]uint64
+
+// finished reports whether the batch of a record has its batch record. It matters only for records that were written without a
+// transaction.
+func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners == nil {
+		all := owners{}
+		err := r.controls(ctx, nil, func(c *change.Control, _ position) error {
+			if all[c.Slot] == nil {
+				all[c.Slot] = map[int64]uint64{}
+			}
+			if _, known := all[c.Slot][c.Epoch]; !known || c.Type == change.ControlBatch {
+				all[c.Slot][c.Epoch] = c.Batch
+			}
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		r.owners = all
+	}
+	last, known := r.owners[l.Slot][l.Epoch]
+	return !known || l.Batch <= last, nil
+}
+
+// logged makes a change of a record's key and headers; nil if the record is none of the cluster's changes.
+func (s *scan) logged(topic string, partition int32, f *consumer.Record) *sinks.Logged {
+	id, op := change.StreamID(f.Headers[change.HeaderStream]), f.Headers[change.HeaderOp]
+	if id == "" || len(op) != 1 || s.key != nil && !bytes.Equal(f.Key, s.key) {
+		return nil
+	}
+	stream := s.stream(id)
+	cluster, namespace, name, err := change.DecodeKey(f.Key)
+	if err != nil || cluster != s.reader.envelope.Cluster || change.Topic(s.reader.envelope.Prefix, stream.Resource) != topic {
+		return nil
+	}
+	l := &sinks.Logged{Logged: f.Time, DeadLetter: f.Headers[change.HeaderDeadLetter],
+		Topic: topic, Partition: int(partition), Offset: f.Offset, Key: f.Key}
+	l.Change = change.Change{Stream: stream, Op: change.Op(op[0]), Namespace: namespace, Name: name, UID: f.Headers[change.HeaderUID],
+		ResourceVersion: change.ResourceVersion(f.Headers[change.HeaderResourceVersion]), Time: f.Time,
+		Inferred: f.Headers[change.HeaderInferred] != "", Gap: f.Headers[change.HeaderGap]}
+	l.Slot, _ = strconv.Atoi(f.Headers[change.HeaderSlot])
+	l.Epoch, _ = strconv.ParseInt(f.Headers[change.HeaderEpoch], 10, 64)
+	l.Batch, _ = strconv.ParseUint(f.Headers[change.HeaderBatch], 10, 64)
+	for _, name := range f.Order {
+		l.Headers = append(l.Headers, sinks.Header{Key: name, Value: f.Headers[name]})
+	}
+	return l
+}
+
+// matches reports whether the query selects the change, by all but the cuts.
+func (s *scan) matches(l *sinks.Logged) bool {
+	return (s.Namespace == "" || s.Namespace == l.Namespace) && (s.Name == "" || s.Name == l.Name) &&
+		(s.Wanted == nil || s.Wanted(l))
+}
+
+// before reports whether a cut has the change.
+func before(cut *sinks.Cut, l *sinks.Logged) bool {
+	if last, known := cut.Batches[l.Slot]; known {
+		return l.Batch <= last
+	}
+	return l.Offset < cut.Offsets[l.Topic][l.Partition]
+}
+
+// fill sets what the record's value has.
+func (s *scan) fill(l *sinks.Logged, value []byte) (err error) {
+	if s.NoBodies {
+		return nil
+	}
+	if l.Value = value; value == nil {
+		return nil
+	}
+	if l.Before, l.After, err = change.DecodeImages(value); err != nil {
+		err = fmt.Errorf("%s/%d offset %d: %w", l.Topic, l.Partition, l.Offset, err)
+	}
+	return err
+}
+
+// existing leaves out a topic that was deleted meanwhile.
+func existing(ends map[int]int64, err error) (map[int]int64, error) {
+	if cluster.NoTopic(err) {
+		return nil, nil
+	}
+	return ends, err
+}

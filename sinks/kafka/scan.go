@@ -1,0 +1,193 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
+)
+
+// scanAtOnce is how many partitions are read at the same time: a fetch waits for the broker, decoding does not.
+const scanAtOnce = 4
+
+// scan answers one query.
+type scan struct {
+	sinks.Query
+	reader *Reader
+	to     *sinks.Cut
+	key    []byte // of the only object; nil: all
+	visit  func(*sinks.Logged) error
+
+	mu      sync.Mutex // held while Wanted, visit or Progress is called
+	streams map[change.StreamID]*change.Stream
+	read    int64
+	of      int64
+}
+
+// scanPart is a partition with the offsets to read: from first up to next.
+type scanPart struct {
+	topic       string
+	partition   int32
+	first, next int64
+	deleted     int64 // the offset of the last delete
+}
+
+// run reads the partitions that may have selected changes, up to their ends.
+func (s *scan) run(ctx context.Context) error {
+	s.streams = map[change.StreamID]*change.Stream{}
+	topics, err := s.reader.topics(ctx, s.Resources)
+	if err != nil {
+		return err
+	}
+	var parts []*scanPart
+	for _, topic := range topics {
+		found, err := s.parts(ctx, topic)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, found...)
+	}
+	for _, p := range parts {
+		s.of += p.next - p.first
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(scanAtOnce)
+	for _, p := range parts {
+		g.Go(func() error { return s.part(ctx, p) })
+	}
+	return g.Wait()
+}
+
+// parts finds the partitions of a topic, and where to begin.
+func (s *scan) parts(ctx context.Context, topic string) (parts []*scanPart, err error) {
+	c := s.reader.sink.client
+	ends, err := c.Ends(ctx, topic)
+	if err != nil || len(ends) == 0 {
+		return nil, err
+	}
+	starts, err := existing(c.Starts(ctx, topic))
+	if err != nil {
+		return nil, err
+	}
+	for p, end := range ends {
+		first := starts[p]
+		if s.After != nil {
+			after := s.After.Offsets[topic][p]
+			if first > after && first > 0 {
+				return nil, fmt.Errorf("%s/%d begins at offset %d, and changes after offset %d are asked for: %w",
+					topic, p, first, after, sinks.ErrNotKept)
+			}
+			first = after
+		}
+		if first < end {
+			parts = append(parts, &scanPart{topic: topic, partition: int32(p), first: first, next: end, deleted: -2})
+		}
+	}
+	if s.key == nil || len(parts) < 2 {
+		return parts, nil
+	}
+	possible, err := s.partitionsOf(ctx, len(ends), parts)
+	return slices.DeleteFunc(parts, func(p *scanPart) bool { return possible != nil && !possible[int(p.partition)] }), err
+}
+
+// partitionsOf returns on which partitions the object may be; nil: on any. If partitions were added, keys are spread over fewer
+// than there are: over how many is found out from the first records of each partition.
+func (s *scan) partitionsOf(ctx context.Context, found int, parts []*scanPart) (map[int]bool, error) {
+	count := newPartitioning(found)
+	for _, p := range parts {
+		sample := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
+			NoValues: true, Wanted: func(f *consumer.Record) bool {
+				count.see(f.Key, int(p.partition))
+				return false
+			}})
+		if _, err := sample.Fetch(ctx, p.next-1); err != nil {
+			return nil, s.lost(err)
+		}
+	}
+	if len(count.possible) == 0 {
+		return nil, nil // another partitioner was used
+	}
+	at := map[int]bool{}
+	for _, n := range count.possible {
+		at[producer.PartitionOf(s.key, n)] = true
+	}
+	return at, nil
+}
+
+// part visits the selected changes of a partition.
+func (s *scan) part(ctx context.Context, p *scanPart) error {
+	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(s.reader.envelope.Cluster))
+	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first, NoValues: s.NoBodies,
+		Wanted: func(f *consumer.Record) bool {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if s.count(); !bytes.HasPrefix(f.Key, own) {
+				return false
+			}
+			l := s.logged(p.topic, p.partition, f)
+			if l == nil || !before(s.to, l) || s.After != nil && before(s.After, l) || !s.matches(l) {
+				return false
+			}
+			f.Data = l
+			return true
+		},
+		Visit: func(f consumer.Record) error {
+			l := f.Data.(*sinks.Logged)
+			if !f.Transactional {
+				if finished, err := s.reader.finished(ctx, l); err != nil || !finished {
+					return err
+				}
+			}
+			return s.deliver(p, l, f.Value)
+		}})
+	return s.lost(reader.ReadTo(ctx, p.next-1))
+}
+
+// deliver visits a change, but not the tombstone that repeats the delete before it.
+func (s *scan) deliver(p *scanPart, l *sinks.Logged, value []byte) error {
+	if value == nil && l.Offset == p.deleted+1 {
+		return nil
+	}
+	if l.Op == change.Delete {
+		p.deleted = l.Offset
+	}
+	if err := s.fill(l, value); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.visit(l)
+}
+
+func (s *scan) stream(id change.StreamID) *change.Stream {
+	if s.streams[id] == nil {
+		s.streams[id] = change.ParseStream(id)
+	}
+	return s.streams[id]
+}
+
+// progressRecords is after how many records the progress is reported.
+const progressRecords = 1000
+
+func (s *scan) count() {
+	if s.read++; s.Progress != nil && s.read%progressRecords == 0 {
+		s.Progress(s.read, max(s.read, s.of))
+	}
+}
+
+// lost says that records were removed while they were read.
+func (s *scan) lost(err error) error {
+	if errors.Is(err, consumer.ErrGone) {
+		return fmt.Errorf("%w: %w", sinks.ErrNotKept, err)
+	}
+	return err
+}

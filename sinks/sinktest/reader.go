@@ -1,0 +1,260 @@
+package sinktest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+func (w *world) reader(t *testing.T) sinks.Reader {
+	t.Helper()
+	r := w.place.Reader(t, Name)
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+// read returns copies of the changes that a query selects.
+func read(t *testing.T, r sinks.Reader, q sinks.Query) (all []sinks.Logged) {
+	t.Helper()
+	if err := r.Changes(t.Context(), q, func(l *sinks.Logged) error {
+		all = append(all, copied(l))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func copied(l *sinks.Logged) sinks.Logged {
+	c := *l
+	c.Before, c.After = bytes.Clone(l.Before), bytes.Clone(l.After)
+	return c
+}
+
+func changesOf(logged []sinks.Logged) (changes []change.Change) {
+	for _, l := range logged {
+		changes = append(changes, l.Change)
+	}
+	return changes
+}
+
+func updated(name string, rv, was int) change.Change {
+	c := object(name, rv)
+	c.Op, c.Before = change.Update, object(name, was).After
+	return c
+}
+
+// written fills a log with three batches of two slots, and another cluster's.
+func (w *world) written(t *testing.T) (batches []*change.Batch) {
+	t.Helper()
+	other, err := w.another(t, "elsewhere", "uid-of-elsewhere").Open(t.Context(), slot, 1, sinks.Durable{New: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Log.Close()
+	w.write(t, other.Log, batch(1, 1, object("a", 10), object("x", 11)))
+	one, _ := w.open(t, 0, 1, sinks.Durable{})
+	two, _ := w.open(t, 1, 4, sinks.Durable{})
+	batches = []*change.Batch{
+		wrote(0, 1, 1, nil, object("a", 10), object("c", 11), object("bee", 12)),
+		wrote(1, 4, 1, nil, updated("d", 15, 14), gone(object("bee", 16))),
+		wrote(0, 1, 2, nil, updated("a", 17, 10), gone(object("c", 18)), object("c", 19)),
+	}
+	inferred := &batches[1].Changes[1]
+	inferred.Inferred, inferred.Gap = true, "nodes:12"
+	for i, log := range []sinks.Log{one, two, one} {
+		w.write(t, log, batches[i])
+	}
+	return batches
+}
+
+func readChanges(t *testing.T, w *world) {
+	var want []change.Change
+	for _, b := range w.written(t) {
+		want = append(want, b.Changes...)
+	}
+	r := w.reader(t)
+	logged := read(t, r, sinks.Query{})
+	wantChanges(t, changesOf(logged), want)
+	for _, l := range logged {
+		i := slices.IndexFunc(want, func(c change.Change) bool { return c.UID == l.UID && c.ResourceVersion == l.ResourceVersion })
+		if i < 0 {
+			t.Fatalf("nobody wrote %s at %s", l.Change.Key(), l.ResourceVersion)
+		}
+		c := want[i]
+		if !bytes.Equal(l.Before, c.Before) || l.Inferred != c.Inferred || l.Gap != c.Gap || !l.Time.Equal(c.Time) {
+			t.Errorf("%s at %s is read as %+v, before %.200s", c.Key(), c.ResourceVersion, l.Change, l.Before)
+		}
+		if l.Slot == 1 && (l.Epoch != 4 || l.Batch != 1) || l.Slot == 0 && (l.Epoch != 1 || l.Batch > 2) || l.Logged.Before(began) {
+			t.Errorf("%s at %s is of slot %d, epoch %d, batch %d, logged %s", c.Key(), c.ResourceVersion, l.Slot, l.Epoch, l.Batch, l.Logged)
+		}
+	}
+	ids, err := r.Resources(t.Context())
+	if err != nil || !slices.Equal(ids, []string{"nodes", "pods"}) {
+		t.Errorf("the log has %v, %v", ids, err)
+	}
+}
+
+func readSelected(t *testing.T, w *world) {
+	w.written(t)
+	r := w.reader(t)
+	for _, tc := range []struct {
+		name string
+		q    sinks.Query
+		want []string
+	}{
+		{"one resource", sinks.Query{Resources: []string{"nodes"}}, []string{"bee@12", "bee@16"}},
+		{"two resources", sinks.Query{Resources: []string{"nodes", "pods"}, Name: "bee"}, []string{"bee@12", "bee@16"}},
+		{"another namespace", sinks.Query{Namespace: "elsewhere"}, nil},
+		{"one object", sinks.Query{Resources: []string{"pods"}, Namespace: "default", Name: "c"}, []string{"c@11", "c@18", "c@19"}},
+		{"without bodies", sinks.Query{NoBodies: true, Resources: []string{"pods"}, Namespace: "default", Name: "c"},
+			[]string{"c@11", "c@18", "c@19"}},
+		{"by its headers", sinks.Query{Wanted: func(l *sinks.Logged) bool { return l.Op == change.Update }}, []string{"a@17", "d@15"}},
+		{"an unknown resource", sinks.Query{Resources: []string{"widgets.example.com"}}, nil},
+	} {
+		var got []string
+		for _, l := range read(t, r, tc.q) {
+			got = append(got, l.Name+"@"+string(l.ResourceVersion))
+			if tc.q.NoBodies == (l.After != nil) && l.Op != change.Delete {
+				t.Errorf("%s: the body of %s is %q", tc.name, got, l.After)
+			}
+		}
+		if slices.Sort(got); !slices.Equal(got, tc.want) {
+			t.Errorf("%s: %v, want %v", tc.name, got, tc.want)
+		}
+	}
+}
+
+func readBetweenCuts(t *testing.T, w *world) {
+	r := w.reader(t)
+	end := func() *sinks.Cut {
+		cut, err := r.End(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &cut
+	}
+	one, _ := w.open(t, 0, 1, sinks.Durable{})
+	two, _ := w.open(t, 1, 1, sinks.Durable{})
+	empty := end()
+	first, second, third := object("a", 10), []change.Change{object("a", 11), object("bee", 12)}, []change.Change{object("a", 13), object("e", 14)}
+	w.write(t, one, wrote(0, 1, 1, nil, first))
+	after1 := end()
+	w.write(t, two, wrote(1, 1, 1, nil, second...))
+	time.Sleep(3 * time.Millisecond) // cuts by time are as fine as the records' times
+	moment := time.Now()
+	time.Sleep(3 * time.Millisecond)
+	w.write(t, one, wrote(0, 1, 2, nil, third...))
+	after3 := end()
+	at, err := r.At(t.Context(), moment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := append(append([]change.Change{first}, second...), third...)
+	for _, tc := range []struct {
+		name      string
+		after, to *sinks.Cut
+		want      []change.Change
+	}{
+		{"all", nil, nil, all}, {"from the start", empty, nil, all}, {"to the start", nil, empty, nil},
+		{"up to the first batch", nil, after1, all[:1]}, {"after the first batch", after1, nil, all[1:]},
+		{"between", after1, after3, all[1:]}, {"up to a time", nil, &at, all[:3]}, {"after a time", &at, after3, third},
+		{"between a cut and a time", after1, &at, second}, {"after the end", after3, nil, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wantChanges(t, changesOf(read(t, r, sinks.Query{After: tc.after, To: tc.to})), tc.want)
+		})
+	}
+}
+
+func readAndFollow(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	w.write(t, log, batch(1, 1, object("a", 10)))
+	r := w.reader(t)
+	cut, err := r.End(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.write(t, log, batch(1, 2, object("a", 11)))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all []change.Change
+	written := []change.Change{object("a", 11)}
+	for i := range 5 { // nodes are new to the log
+		written = append(written, object(fmt.Sprint("bee-", i), 20+i), gone(object(fmt.Sprint("bee-", i), 30+i)))
+	}
+	next := 0
+	err = r.Changes(ctx, sinks.Query{After: &cut, Follow: true}, func(l *sinks.Logged) error {
+		all = append(all, copied(l).Change)
+		if len(all) == len(written) {
+			cancel()
+		} else if len(all)%2 == 1 {
+			w.write(t, log, batch(1, uint64(3+next), written[1+2*next:3+2*next]...))
+			next++
+		}
+		return nil
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("following ended with %v", err)
+	}
+	wantChanges(t, all, written)
+}
+
+func readControls(t *testing.T, w *world) {
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	now := time.Now().UnixMilli()
+	b := batch(1, 1, object("a", 10))
+	b.Controls = []change.Control{{Type: change.ControlSnapshotBegin, Cluster: Name, Stream: "pods", TimeMs: now}}
+	w.write(t, log, b)
+	c := batch(1, 2)
+	c.Controls = []change.Control{
+		{Type: change.ControlSnapshotEnd, Cluster: Name, Stream: "pods", ResourceVersion: "10", TimeMs: now},
+		{Type: change.ControlGap, Cluster: Name, Stream: "nodes", TimeMs: now, Gap: &change.Gap{ID: "nodes:1", From: "1", To: "9", Reason: "why"}}}
+	w.write(t, log, c)
+	var got []*change.Control
+	if err := w.reader(t).Controls(t.Context(), time.Now().Add(-time.Hour), func(c *change.Control) error {
+		if c.Slot != slot || c.Epoch != 1 {
+			t.Errorf("a record of slot %d, epoch %d", c.Slot, c.Epoch)
+		}
+		if c.Type != change.ControlOpen {
+			got = append(got, c)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var types []string
+	for _, c := range got {
+		types = append(types, fmt.Sprint(c.Type, " ", c.Batch))
+	}
+	if want := []string{"snapshot-begin 1", "batch 1", "snapshot-end 2", "gap 2", "batch 2"}; !slices.Equal(types, want) {
+		t.Fatalf("the control records are %v, want %v", types, want)
+	}
+	wantPositions(t, got[1].Positions, b.Positions)
+	if got[1].Changes != 1 || got[0].Stream != "pods" || got[2].ResourceVersion != "10" || !reflect.DeepEqual(got[3].Gap, c.Controls[1].Gap) {
+		t.Errorf("the control records are %+v", got)
+	}
+	if err := w.reader(t).Controls(t.Context(), time.Now().Add(time.Hour), func(c *change.Control) error {
+		return fmt.Errorf("a record of the future: %+v", c)
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func keptFromTheStart(t *testing.T, w *world) {
+	w.written(t)
+	r := w.reader(t)
+	for _, resource := range []string{"pods", "nodes", "widgets.example.com"} {
+		if since, err := r.KeptSince(t.Context(), resource); err != nil || !since.IsZero() {
+			t.Errorf("%s are kept since %s, %v", resource, since, err)
+		}
+	}
+}
