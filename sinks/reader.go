@@ -34,7 +34,7 @@ type Reader interface {
 
 // Cut is a point of the log between two batches of each slot.
 type Cut struct {
-	Batches map[int]uint64 // the last batch of each slot; a slot that is left out is cut by the offsets, or not at all
+	Batches map[int]uint64 // the last batch of each slot; one that is left out is cut by the offsets, and without them has none
 	// Offsets are empty for a sink without offsets. Every later record of a partition is at its offset or behind it; earlier
 	// ones of other slots may be there too. A partition that is left out has no earlier record of a slot that Batches leaves out.
 	Offsets change.Offsets

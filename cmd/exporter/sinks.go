@@ -20,7 +20,8 @@ var sinkTable = []sinkEntry{
 	{Kind: kafka.Kind, open: openKafka, read: readKafka,
 		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
 		within: func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
-	{Kind: postgres.Kind, open: openPostgres, at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
+	{Kind: postgres.Kind, open: openPostgres, read: readPostgres,
+		at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
 }
 
 type sinkEntry struct {
@@ -70,6 +71,10 @@ func openStdout(_ context.Context, c *config.Config, cluster *target, _ sinkHelp
 func openPostgres(ctx context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
 	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
 		ClusterUID: cluster.binding.ID, ClusterIDs: cluster.binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.log})
+}
+
+func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+	return postgres.OpenReader(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster})
 }
 
 func openKafka(_ context.Context, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {

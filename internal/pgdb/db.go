@@ -29,7 +29,7 @@ type Options struct {
 	URL          string // postgres://user:password@host:port/database?…, as libpq reads it
 	PasswordFile string // read at each connect, in place of the URL's password; empty: none
 	Schema       string // made when it does not exist
-	Migrations   fs.FS  // SQL files by number, in the folder migrations; nil: the schema is left as it is
+	Migrations   fs.FS  // SQL files by number, in the folder migrations; nil: the schema is taken as it is
 	Setting      string // the name of the setting that URL was given in, for error texts; the file's is SETTING_PASSWORD_FILE
 	MaxConns     int32  // unless the URL says pool_max_conns
 }
@@ -59,8 +59,10 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 		return err
 	}
 	defer conn.Close(ctx)
-	if err := migrate(ctx, conn, o); err != nil {
-		return err
+	if o.Migrations != nil {
+		if err := migrate(ctx, conn, o); err != nil {
+			return err
+		}
 	}
 	between, err := pooled(ctx, conn)
 	if between && config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {

@@ -26,6 +26,13 @@ func contract(t *testing.T, database func(testing.TB) string) {
 			Connect:     func(t *testing.T) sinks.Sink { return openAs(t, url, sinktest.Name, sinktest.UID) },
 			Another:     func(t *testing.T, cluster, uid string) sinks.Sink { return openAs(t, url, cluster, uid) },
 			DeadLetters: func(t *testing.T) []change.Malformed { return malformed(t, url) },
+			Reader: func(t *testing.T, cluster string) sinks.Reader {
+				r, err := postgres.OpenReader(t.Context(), postgres.Config{URL: url, Cluster: cluster})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r
+			},
 		}
 	})
 }

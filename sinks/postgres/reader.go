@@ -1,0 +1,227 @@
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/internal/pgdb"
+	"kubecdc/sinks"
+)
+
+// Reader is the sinks.Reader of the tables. It needs only the right to select from them.
+type Reader struct {
+	db      *pgdb.DB
+	cluster string
+}
+
+var _ sinks.Reader = (*Reader)(nil)
+
+// OpenReader connects. Of the configuration it needs URL, PasswordFile and Cluster.
+func OpenReader(ctx context.Context, c Config) (*Reader, error) {
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile, Schema: schema, Setting: "KUBECDC_SINK_POSTGRES"})
+	if err != nil {
+		return nil, err
+	}
+	return &Reader{db, c.Cluster}, nil
+}
+
+// Close closes the connections.
+func (r *Reader) Close() error {
+	r.db.Close()
+	return nil
+}
+
+// resourceID is sinks' id of a row's resource.
+const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
+
+// Resources skips from one resource to the next in the index of the changes.
+func (r *Reader) Resources(ctx context.Context) ([]string, error) {
+	const look = `with recursive c as (
+			(select resource from kubecdc_log.changes where cluster = $1 order by resource limit 1)
+			union all
+			select (select n.resource from kubecdc_log.changes n where n.cluster = $1 and n.resource > c.resource
+				order by n.resource limit 1) from c where c.resource is not null)
+		select distinct r.resource || case when g.api_group = '' then '' else '.' || g.api_group end as id
+		from c r cross join lateral (select distinct api_group from kubecdc_log.changes
+			where cluster = $1 and resource = r.resource) g where r.resource is not null order by id`
+	rows, err := r.db.Query(ctx, look, r.cluster)
+	if err != nil {
+		return nil, r.db.Fail("list the resources of the log", err)
+	}
+	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	return ids, r.db.Fail("list the resources of the log", err)
+}
+
+// End reads it from the table slots.
+func (r *Reader) End(ctx context.Context) (sinks.Cut, error) {
+	return r.cut(ctx, `select slot, seq, 1 from kubecdc_log.slots where cluster = $1`, r.cluster)
+}
+
+// At finds each slot's last batch until then.
+func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
+	const look = `select s.slot, coalesce(b.seq, 0), coalesce(b.seq, first.seq, 1) from kubecdc_log.slots s
+		left join lateral (select seq from kubecdc_log.batches
+			where cluster = s.cluster and slot = s.slot and written <= $2 order by epoch desc, seq desc limit 1) b on true
+		left join lateral (select seq from kubecdc_log.batches
+			where cluster = s.cluster and slot = s.slot order by epoch, seq limit 1) first on true
+		where s.cluster = $1`
+	cut, err := r.cut(ctx, look, r.cluster, logged)
+	if errors.Is(err, sinks.ErrNotKept) {
+		err = fmt.Errorf("%s: %w", logged.UTC().Format(time.RFC3339), err)
+	}
+	return cut, err
+}
+
+// cut scans each slot's last batch, and its first one if it has none before the cut.
+func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, error) {
+	cut := sinks.Cut{Batches: map[int]uint64{}}
+	rows, err := r.db.Query(ctx, look, args...)
+	if err != nil {
+		return cut, r.db.Fail("find the batches of the log", err)
+	}
+	var slot int
+	var seq, first uint64
+	_, err = pgx.ForEachRow(rows, []any{&slot, &seq, &first}, func() error {
+		if cut.Batches[slot] = seq; seq == 0 && first > 1 {
+			return sinks.ErrNotKept
+		}
+		return nil
+	})
+	if errors.Is(err, sinks.ErrNotKept) {
+		return cut, err
+	}
+	return cut, r.db.Fail("find the batches of the log", err)
+}
+
+// KeptSince is where the oldest partitions begin, if any was dropped before them.
+func (r *Reader) KeptSince(ctx context.Context, _ string) (since time.Time, err error) {
+	const look = `select max(p.lower) from (select min(lower) as lower from kubecdc_log.partitions
+			where parent in ('batches', 'changes') group by parent) p
+		where exists (select from kubecdc_log.slots s cross join lateral (select seq from kubecdc_log.batches
+			where cluster = s.cluster and slot = s.slot order by epoch, seq limit 1) b where s.cluster = $1 and b.seq > 1)`
+	var lower *time.Time
+	if err = r.db.QueryRow(ctx, look, r.cluster).Scan(&lower); err == nil && lower != nil {
+		since = *lower
+	}
+	return since, r.db.Fail("find out since when every change is kept", err)
+}
+
+// Controls makes the batch records of the rows of batches.
+func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*change.Control) error) error {
+	const look = `select slot, epoch, batch, n, written, 0 as changes, null as positions, record from kubecdc_log.control
+			where cluster = $1 and written >= $2
+		union all
+			select slot, epoch, seq, $3, written, changes, positions, null from kubecdc_log.batches
+			where cluster = $1 and written >= $2
+		order by slot, epoch, batch, n`
+	rows, err := r.db.Query(ctx, look, r.cluster, since, math.MaxInt32)
+	if err != nil {
+		return r.db.Fail("read the control records", err)
+	}
+	var failed error
+	var row change.Control
+	var n int
+	var written time.Time
+	var positions []change.Position
+	var record *change.Control
+	_, err = pgx.ForEachRow(rows, []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}, func() error {
+		c := record
+		if c == nil {
+			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes, Positions: positions}
+		}
+		c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, row.Slot, row.Epoch, row.Batch
+		record, positions = nil, nil
+		failed = visit(c)
+		return failed
+	})
+	return cmp.Or(failed, r.db.Fail("read the control records", err))
+}
+
+// followEvery is how often new batches are asked for.
+const followEvery = 200 * time.Millisecond
+
+// Changes reads one object by its index; otherwise batch by batch, in the order in which they were written.
+func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
+	if q.Name != "" && !q.Follow {
+		return s.object(ctx)
+	}
+	for {
+		to := q.To
+		if to == nil {
+			end, err := r.End(ctx)
+			if err != nil {
+				return err
+			}
+			to = &end
+		}
+		if err := s.batches(ctx, to); err != nil || !q.Follow {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(followEvery):
+		}
+	}
+}
+
+// row is a batch to be read.
+type row struct {
+	slot    int
+	epoch   int64
+	seq     uint64
+	written time.Time
+	order   time.Time // the latest written of the slot's batches so far
+	changes int
+}
+
+// pending lists the batches with changes up to a cut that were not read yet, in the order in which they were written. Each
+// slot's are in their own order, whatever the clock did.
+func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error) {
+	const look = `select slot, epoch, seq, written, changes from kubecdc_log.batches
+		where cluster = $1 and slot = $2 and (epoch, seq) > ($3, $4) and seq > $5 and seq <= $6 order by epoch, seq`
+	for slot, end := range to.Batches {
+		at := s.at[slot]
+		after := uint64(0)
+		if s.After != nil {
+			after = s.After.Batches[slot]
+		}
+		if end <= max(after, at.seq) {
+			continue
+		}
+		rows, err := s.reader.db.Query(ctx, look, s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end))
+		if err != nil {
+			return nil, err
+		}
+		var b row
+		var last time.Time
+		_, err = pgx.ForEachRow(rows, []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}, func() error {
+			if after > 0 && at.seq == 0 && b.seq > after+1 {
+				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotKept)
+			}
+			at = storedBatch{epoch: b.epoch, seq: b.seq}
+			if b.order = b.written; b.order.Before(last) {
+				b.order = last
+			}
+			if last = b.order; b.changes > 0 {
+				all = append(all, b)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		s.at[slot] = at
+	}
+	slices.SortStableFunc(all, func(a, b row) int { return a.order.Compare(b.order) })
+	return all, nil
+}
