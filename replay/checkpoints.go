@@ -79,10 +79,10 @@ func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]ch
 	return all, nil
 }
 
-// NotFoundError means that the history has no such checkpoint.
-type NotFoundError struct{ text string }
+// ArgumentError means that a text names no checkpoint of the history.
+type ArgumentError struct{ text string }
 
-func (e *NotFoundError) Error() string { return e.text }
+func (e *ArgumentError) Error() string { return e.text }
 
 // Find gives the checkpoint of a name, or the last one at or before a time.
 func Find(ctx context.Context, store checkpoint.Past, text string, now time.Time) (*Checkpoint, error) {
@@ -90,7 +90,7 @@ func Find(ctx context.Context, store checkpoint.Past, text string, now time.Time
 	if !named {
 		at, err := ParseTime(text, now)
 		if err != nil {
-			return nil, fmt.Errorf("a checkpoint is SLOT/BATCH, as exporter checkpoints list shows it, or a time: %w", err)
+			return nil, &ArgumentError{"a checkpoint is SLOT/BATCH, as exporter checkpoints list shows it, or a time: " + err.Error()}
 		}
 		return At(ctx, store, at)
 	}
@@ -99,7 +99,7 @@ func Find(ctx context.Context, store checkpoint.Past, text string, now time.Time
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, &NotFoundError{fmt.Sprintf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
+		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
 			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", text)}
 	}
 	return At(ctx, store, rows[0].Time)
@@ -133,7 +133,7 @@ func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, 
 		}
 	}
 	if len(c.Slots) == 0 {
-		return nil, &NotFoundError{fmt.Sprintf("the history has no checkpoint at or before %s: exporter checkpoints list "+
+		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint at or before %s: exporter checkpoints list "+
 			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))}
 	}
 	if err := c.addStill(ctx, store, newest); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -18,21 +17,20 @@ import (
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
-	"kubecdc/internal/startup"
 	"kubecdc/replay"
 )
 
 const checkpointsHelp = `Look at earlier checkpoints.
 
 The checkpoint store keeps the last checkpoint of each second, for
-KUBECDC_HISTORY_RETENTION. Each slot has its own. A checkpoint is named by slot and
-batch, as 0/1234; it stands for the whole exporter at that moment: the last
-checkpoint of each other slot by then belongs to it. Where a checkpoint is expected,
-a time (2026-11-22T10:53:56Z) or how long ago it was (90m) will do too, and means the
-last one stored by then. The log has a batch up to a second before the checkpoint.
+KUBECDC_HISTORY_RETENTION. Each slot has its own. A checkpoint is named by slot
+and batch, as 0/1234. It stands for the whole exporter at that moment: the last
+checkpoint of each other slot by then belongs to it. A time
+(2026-11-22T10:53:56Z), or how long ago it was (90m), means the last checkpoint
+stored by then. The log has a batch up to a second before the checkpoint.
 
-These commands write nothing, and work while the exporter runs. They need no API
-server if KUBECDC_CLUSTER or a kubeconfig names the cluster.
+These commands write nothing to the store, and work while the exporter runs.
+They need no API server if KUBECDC_CLUSTER or a kubeconfig names the cluster.
 
   exporter checkpoints list --since 1h
   exporter checkpoints show 0/1234
@@ -63,7 +61,7 @@ func newCheckpointsList() *cobra.Command {
 	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
 	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
 	c.Flags().IntVar(&limit, "limit", limit, "at most so many, the newest ones; 0: all")
-	return onPast(c, func(ctx context.Context, p *past, _ []string) error {
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, _ []string) error {
 		w := checkpoint.Window{Limit: limit}
 		if limit < 0 {
 			return &usageError{"--limit: a number of checkpoints, or 0 for all"}
@@ -125,7 +123,7 @@ func newCheckpointsShow() *cobra.Command {
 		Short: "Show a checkpoint: each stream's position, and the offsets after it",
 		Args:  exactly(1, "one checkpoint or time"),
 	}, &out)
-	return onPast(c, func(ctx context.Context, p *past, args []string) error {
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		found, err := p.find(ctx, args[0])
 		if err != nil {
 			return err
@@ -161,7 +159,7 @@ func newCheckpointsDiff() *cobra.Command {
 		Short: "Show what moved from one checkpoint to another",
 		Args:  exactly(2, "two checkpoints or times"),
 	}, &out)
-	return onPast(c, func(ctx context.Context, p *past, args []string) error {
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		from, err := p.find(ctx, args[0])
 		if err != nil {
 			return err
@@ -204,19 +202,19 @@ func orDash(text string) string {
 // stamp is a time with the microseconds that the store has.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// past is the history of checkpoints, as the commands use it.
-type past struct {
+// pastCheckpoints is the history of checkpoints, as the commands use it.
+type pastCheckpoints struct {
 	store    checkpoint.Past
 	settings *config.Config
-	cluster  *target
+	cluster  string
 	out      io.Writer
 	notes    io.Writer // stderr
 	now      time.Time
 }
 
-func (p *past) find(ctx context.Context, text string) (*replay.Checkpoint, error) {
+func (p *pastCheckpoints) find(ctx context.Context, text string) (*replay.Checkpoint, error) {
 	c, err := replay.Find(ctx, p.store, text, p.now)
-	var missing *replay.NotFoundError
+	var missing *replay.ArgumentError
 	if err != nil && errors.As(err, &missing) {
 		return nil, &usageError{err.Error()}
 	}
@@ -224,9 +222,9 @@ func (p *past) find(ctx context.Context, text string) (*replay.Checkpoint, error
 }
 
 // onPast makes a command that works on the history of the cluster's checkpoints.
-func onPast(c *cobra.Command, work func(ctx context.Context, p *past, args []string) error) *cobra.Command {
+func onPast(c *cobra.Command, work func(ctx context.Context, p *pastCheckpoints, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
-		settings, cluster, err := named(c.Context(), c)
+		settings, cluster, err := readerSettings(c.Context(), c)
 		if err != nil {
 			return err
 		}
@@ -235,7 +233,7 @@ func onPast(c *cobra.Command, work func(ctx context.Context, p *past, args []str
 			return err
 		}
 		defer store.Close()
-		return work(c.Context(), &past{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, args)
+		return work(c.Context(), &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, args)
 	}
 	return withSettings(c)
 }
@@ -256,30 +254,9 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// named reads the settings and finds the cluster's name. The API server is asked only if nothing else gives the name.
-func named(ctx context.Context, c *cobra.Command) (*config.Config, *target, error) {
-	settings, _, err := config.Load(os.Environ(), c.Flags())
-	if err != nil {
-		return nil, nil, err
-	}
-	if settings.Source.Cluster != "" {
-		return settings, &target{Connection: &config.Connection{Cluster: settings.Source.Cluster}}, nil
-	}
-	connection, err := settings.Source.Connect()
-	if err != nil {
-		return nil, nil, err
-	}
-	cluster := newTarget(connection)
-	if cluster.Cluster == "" {
-		err = startup.Once(ctx, startup.Step{For: "the API server", Limit: openLimit, Progress: cluster.reach.progress},
-			func(ctx context.Context) error { return cluster.identify(ctx, nil) })
-	}
-	return settings, cluster, err
-}
-
 // openPast opens the cluster's checkpoint for reading.
-func openPast(ctx context.Context, settings *config.Config, cluster *target) (store checkpoint.Past, err error) {
-	path, err := settings.SQLitePath(cluster.Cluster)
+func openPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
+	path, err := settings.SQLitePath(cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +269,7 @@ func openPast(ctx context.Context, settings *config.Config, cluster *target) (st
 	if err != nil {
 		return nil, fmt.Errorf("open the checkpoint: %w", err)
 	}
-	if err := store.Find(ctx, cluster.Cluster); err != nil {
+	if err := store.Find(ctx, cluster); err != nil {
 		store.Close()
 		return nil, err
 	}

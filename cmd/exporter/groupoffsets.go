@@ -22,9 +22,9 @@ import (
 const offsetsHelp = `Move a consumer group to a checkpoint: it then reads what came after it.
 
 Without --execute it only prints the plan. -o csv prints it as
-kafka-consumer-groups.sh --reset-offsets --from-file reads it. The group may have no
-members. The plan has the topics that the group has offsets of; a new group gets
-those of all resources. --topic chooses others.
+kafka-consumer-groups.sh --reset-offsets --from-file reads it. The group may
+have no members when it is moved. The plan has the topics that the group has
+offsets of; a new group gets those of all resources. --topic chooses others.
 
   exporter checkpoints offsets 90m --group shop-search
   exporter checkpoints offsets 0/1234 --group shop-search --execute`
@@ -51,10 +51,12 @@ func newCheckpointsOffsets() *cobra.Command {
 	c.Flags().BoolVar(&g.execute, "execute", false, "commit the offsets, instead of only printing the plan")
 	c.Flags().BoolVar(&g.incomplete, "incomplete", false,
 		"execute even if the log has lost what came after the checkpoint, from the nearest offsets")
-	return onPast(c, func(ctx context.Context, p *past, args []string) error { return p.moveGroup(ctx, args[0], g, &out) })
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
+		return p.moveGroup(ctx, args[0], g, &out)
+	})
 }
 
-func (p *past) moveGroup(ctx context.Context, text string, g groupFlags, out *output) error {
+func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFlags, out *output) error {
 	if g.group == "" {
 		return &usageError{"--group: name the consumer group"}
 	}
@@ -97,7 +99,7 @@ func (p *past) moveGroup(ctx context.Context, text string, g groupFlags, out *ou
 
 // topicsOf chooses topics: those that were named; or those of the log that the group has read; or, for a new group, those of all
 // resources.
-func (p *past) topicsOf(ctx context.Context, c *replay.Checkpoint, group kafka.Group, named []string) (topics []string, err error) {
+func (p *pastCheckpoints) topicsOf(ctx context.Context, c *replay.Checkpoint, group kafka.Group, named []string) (topics []string, err error) {
 	now, err := replay.At(ctx, p.store, time.Now())
 	if err != nil {
 		return nil, err
@@ -127,13 +129,15 @@ func (p *past) topicsOf(ctx context.Context, c *replay.Checkpoint, group kafka.G
 	return topics, nil
 }
 
-func (p *past) printGroup(out *output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
+func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
 	if len(group.Members) > 0 {
 		fmt.Fprintln(p.notes, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
 	}
 	for _, topic := range c.Shared() {
-		fmt.Fprintf(p.notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records before it "+
-			"come again. They have the headers slot and batch of before %s\n", topic, c.Name)
+		if slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Topic == topic }) {
+			fmt.Fprintf(p.notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
+				"come again; their headers slot and batch tell\n", topic)
+		}
 	}
 	if out.format == "csv" {
 		for _, r := range plan {
@@ -157,14 +161,14 @@ func (p *past) printGroup(out *output, name string, c *replay.Checkpoint, group 
 }
 
 // openBroker connects to the log's Kafka.
-func openBroker(ctx context.Context, settings *config.Config, cluster *target) (*kafka.Sink, error) {
+func openBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	if settings.Sink.Kind != kafka.Kind.Name {
 		return nil, &usageError{"consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
 			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS"}
 	}
-	sink, err := openKafka(ctx, settings, cluster, sinkHelp{})
+	sink, err := kafka.New(kafkaConfig(settings, cluster))
 	if err != nil {
 		return nil, err
 	}
-	return sink.(*kafka.Sink), sink.Ping(ctx)
+	return sink, sink.Ping(ctx)
 }

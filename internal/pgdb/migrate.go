@@ -24,9 +24,6 @@ type migration struct {
 
 // migrate makes the schema and its tables, or brings them up to date, one process at a time.
 func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
-	if o.Migrations == nil {
-		return nil
-	}
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(migrationLock)); err != nil {
 			return err

@@ -56,7 +56,7 @@ type GroupBusyError struct {
 func (e *GroupBusyError) Error() string {
 	members := "members"
 	if len(e.Members) > 0 {
-		members = fmt.Sprintf("%d members: %s", len(e.Members), strings.Join(e.Members, ", "))
+		members += ": " + strings.Join(e.Members, ", ")
 	}
 	return fmt.Sprintf("consumer group %s has %s; stop them first: their own commits would replace the new offsets", e.Group, members)
 }

@@ -6,27 +6,27 @@ import (
 	"fmt"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/describegroups"
 )
 
-// GroupMembers names the members of a consumer group, as Kafka's own tools do.
+// GroupMembers names the members of a consumer group, as Kafka's own tools do. kafka-go's client would decode what they have
+// assigned to each other too, and fails for some protocols of consumers.
 func (c *Client) GroupMembers(ctx context.Context, group string) (members []string, err error) {
 	err = c.Try(ctx, "describe consumer group "+group, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
-		defer cancel()
 		members = nil
-		res, err := c.api.DescribeGroups(ctx, &kafka.DescribeGroupsRequest{GroupIDs: []string{group}})
+		m, err := c.RoundTrip(ctx, &describegroups.Request{Groups: []string{group}})
 		if err != nil {
 			return err
 		}
-		for _, g := range res.Groups {
+		for _, g := range m.(*describegroups.Response).Groups {
+			if err := CodeError(g.ErrorCode); err != nil && !errors.Is(err, kafka.GroupIdNotFound) {
+				return err
+			}
 			for _, m := range g.Members {
 				members = append(members, fmt.Sprintf("%s on %s (%s)", m.ClientID, m.ClientHost, m.MemberID))
 			}
-			if err == nil && !errors.Is(g.Error, kafka.GroupIdNotFound) {
-				err = g.Error
-			}
 		}
-		return err
+		return nil
 	})
 	return members, err
 }
