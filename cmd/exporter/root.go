@@ -57,7 +57,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newForget(), newCheckpoints(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newForget(), newCheckpoints(), newReplay(), newVersion())
 	withExitCodes(root)
 	return root
 }
@@ -79,12 +79,27 @@ func withExitCodes(root *cobra.Command) {
 func withSettings(c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+
 			"Each setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
 			config.Usage(width)+exitCodes)
 		return err
 	})
 	return c
+}
+
+// ownFlags explains the flags of a command that are no settings.
+func ownFlags(c *cobra.Command) string {
+	settings, own := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
+	config.AddFlags(settings)
+	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if settings.Lookup(f.Name) == nil && f.Name != "help" {
+			own.AddFlag(f)
+		}
+	})
+	if !own.HasFlags() {
+		return ""
+	}
+	return own.FlagUsagesWrapped(width) + "\n"
 }
 
 // usageError is a wrong command line: exit code 2, as for settings.
