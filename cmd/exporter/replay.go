@@ -228,8 +228,8 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	show.at(before, 0)
 	err := run.Do(ctx)
 	show.end()
-	if ctx.Err() != nil {
-		err = errors.New("stopped") // not as planned: exit code 1
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("stopped") // the end of a context alone would be exit code 0
 	}
 	if err != nil {
 		return fmt.Errorf("replay %s: %w\n%d of %d records are written; to go on: %s", run.Plan.ID, err, run.Written(),
