@@ -1,5 +1,7 @@
 package change
 
+import "encoding/json"
+
 // The types of control records.
 const (
 	ControlOpen          = "open"           // a new owner of the slot, with a higher epoch, has fenced all former ones
@@ -23,6 +25,11 @@ const (
 	ControlStreamPaused  = "stream-paused"
 	ControlStreamResumed = "stream-resumed"
 	ControlSignal        = "signal" // how far the exporter is with what a user has asked for; Cause says why it failed
+
+	// Of a replay, in the place that it writes to:
+	ControlReplayBegin    = "replay-begin"    // Replay has the plan
+	ControlReplayProgress = "replay-progress" // with every transaction of records
+	ControlReplayEnd      = "replay-end"      // Replay says where to go on in the live log
 )
 
 // Control is a record of the control topic. From these records a consumer can tell a quiet stream from a broken one. Fields
@@ -58,6 +65,17 @@ type Control struct {
 	// stream-error, stream-recovered: when the first refusal was
 	SinceMs int64  `json:"since_ms,omitempty"`
 	Cause   string `json:"cause,omitempty"`
+
+	Replay *Replay `json:"replay,omitempty"`
+}
+
+// Replay is what a control record says of a replay.
+type Replay struct {
+	ID      string               `json:"id"`
+	Plan    json.RawMessage      `json:"plan,omitempty"`
+	Records int64                `json:"records"`        // written so far
+	Done    map[string][2]uint64 `json:"done,omitempty"` // the places of the live log that were written with this record
+	Next    Offsets              `json:"next,omitempty"` // the offsets of the live log after the replay
 }
 
 // Gap is a span of resourceVersions that a watch could not deliver.

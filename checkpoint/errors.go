@@ -3,6 +3,7 @@ package checkpoint
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -76,6 +77,21 @@ func (e *OtherClusterError) Error() string {
 		text += " (if it is the same cluster with a new CA: docs/operations.md)"
 	}
 	return text
+}
+
+// UnknownClusterError means that the store has no checkpoint of the cluster.
+type UnknownClusterError struct {
+	Cluster, Where string
+	Known          []string
+}
+
+func (e *UnknownClusterError) Error() string {
+	known := "it has none of any cluster"
+	if len(e.Known) > 0 {
+		known = "it has those of " + strings.Join(e.Known, ", ")
+	}
+	return fmt.Sprintf("%s has no checkpoint of cluster %q; %s: set KUBECDC_CLUSTER and KUBECDC_CHECKPOINT as exporter run has them",
+		e.Where, e.Cluster, known)
 }
 
 // OtherLogError means that the checkpoint was written with another log.

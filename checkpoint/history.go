@@ -18,6 +18,28 @@ type History interface {
 	Prune(ctx context.Context, age time.Duration) error
 }
 
+// Past reads the history beside the owners of the slots. It takes no lease and notes nothing, and so needs no right to write.
+type Past interface {
+	// Find chooses the cluster of all other calls, by name; *UnknownClusterError if the store has no checkpoint of it.
+	Find(ctx context.Context, cluster string) error
+	// HistorySlots gives the slots that have checkpoints, those of earlier layouts too.
+	HistorySlots(ctx context.Context) ([]int, error)
+	// Select gives the checkpoints of a slot in a window, newest first.
+	Select(ctx context.Context, slot int, w Window) ([]Checkpoint, error)
+	// PositionsAt gives the position that each stream of a slot had at a time, by stream, as far as the history goes back.
+	PositionsAt(ctx context.Context, slot int, at time.Time) ([]change.Position, error)
+	// Streams is Reader's.
+	Streams(ctx context.Context) ([]change.Position, error)
+	Close()
+}
+
+// Window selects the latest checkpoints of a span of time, by when they were stored. A zero field does not limit.
+type Window struct {
+	Since, Until time.Time
+	Batch        uint64 // the checkpoint that was stored with this batch
+	Limit        int
+}
+
 // Checkpoint is one row of the history.
 type Checkpoint struct {
 	Slot      int

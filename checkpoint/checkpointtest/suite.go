@@ -49,6 +49,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"offsets are merged", offsets},
 		{"history keeps the last of each second, and is pruned but for the newest", history},
 		{"history has all offsets, also of partitions that stood still, and after a prune", historyOffsets},
+		{"the past is read by time", past},
 		{"positions keep their time", positionTimes},
 		{"members are those whose heartbeat has not run out", members},
 		{"a heartbeat tells who owns the slots", owners},

@@ -13,25 +13,33 @@ import (
 
 // History gives the latest checkpoints of a slot, newest first.
 func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	history, err := s.history(ctx, slot, limit)
+	return s.Select(ctx, slot, checkpoint.Window{Limit: limit})
+}
+
+// Select gives the checkpoints of a slot in a window, newest first.
+func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
+	history, err := s.history(ctx, slot, w)
 	return history, s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
 // lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
-with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2 order by second desc limit $3),
+with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2
+    and time >= coalesce($3::timestamptz, '-infinity') and time <= coalesce($4::timestamptz, 'infinity')
+    and ($6::bigint = 0 or seq = $6) order by second desc limit nullif($5::bigint, 0)),
   oldest as (select min(second) as second from wanted)
 select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
 from kubecdc.checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= (
   select max(b.second) from kubecdc.checkpoints b
   where b.cluster = $1 and b.slot = $2 and b.complete and b.second <= (select second from oldest))
+  and c.second <= (select max(second) from wanted)
 order by c.second`
 
-func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
+func (s *Store) history(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.Query(ctx, lookHistory, s.cluster.Load(), slot, limit)
+	rows, err := s.db.Query(ctx, lookHistory, s.cluster.Load(), slot, orNull(w.Since), orNull(w.Until), w.Limit, w.Batch)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +58,14 @@ func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Chec
 		return err
 	})
 	return all.NewestFirst(), err
+}
+
+// orNull is null for the zero time.
+func orNull(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
 }
 
 // prune makes the oldest row that it keeps complete. What a commit adds to that row meanwhile wins.

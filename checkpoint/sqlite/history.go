@@ -1,10 +1,12 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"fmt"
+	"math"
 	"time"
 
 	"kubecdc/checkpoint"
@@ -13,25 +15,39 @@ import (
 
 // History gives the latest checkpoints of a slot, newest first.
 func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	history, err := s.history(ctx, slot, limit)
+	return s.Select(ctx, slot, checkpoint.Window{Limit: limit})
+}
+
+// Select gives the checkpoints of a slot in a window, newest first.
+func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
+	history, err := s.history(ctx, slot, w)
 	return history, s.fail(fmt.Sprintf("read the history of slot %d", slot), err)
 }
 
 // lookHistory begins at the last complete row before the oldest wanted one.
 const lookHistory = `
-with wanted as (select second from checkpoints where cluster = ?1 and slot = ?2 order by second desc limit ?3),
+with wanted as (select second from checkpoints where cluster = ?1 and slot = ?2
+    and time >= ?3 and time <= ?4 and (?6 = 0 or seq = ?6) order by second desc limit ?5),
   oldest as (select min(second) as second from wanted)
 select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
 from checkpoints c where c.cluster = ?1 and c.slot = ?2 and c.second >= (
   select max(b.second) from checkpoints b
   where b.cluster = ?1 and b.slot = ?2 and b.complete and b.second <= (select second from oldest))
+  and c.second <= (select max(second) from wanted)
 order by c.second`
 
-func (s *Store) history(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
+func (s *Store) history(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
 	if err := s.bound(); err != nil {
 		return nil, err
 	}
-	rows, err := s.db.QueryContext(ctx, lookHistory, s.cluster.Load(), slot, limit)
+	since, until, limit := int64(math.MinInt64), int64(math.MaxInt64), cmp.Or(w.Limit, -1)
+	if !w.Since.IsZero() {
+		since = w.Since.UnixMicro()
+	}
+	if !w.Until.IsZero() {
+		until = w.Until.UnixMicro()
+	}
+	rows, err := s.db.QueryContext(ctx, lookHistory, s.cluster.Load(), slot, since, until, limit, int64(w.Batch))
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"verify":     {"change", "checkpoint", "sinks", "source"},
 	"config":     {"redact"},
 	"observe":    {"change", "config", "export", "sinks", "source"},
+	"replay":     {"change", "checkpoint", "sinks"},
 }
 
 // Of source/ the other folders see two packages alone: the streams, and what there is to export.

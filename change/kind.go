@@ -1,0 +1,23 @@
+package change
+
+import (
+	"strings"
+
+	"kubecdc/internal/rawjson"
+)
+
+// WithKind returns the stream with version and kind of its resource, which its id lacks, as an object of it has them.
+func (s *Stream) WithKind(object []byte) *Stream {
+	r := s.Resource
+	scan := rawjson.New(object)
+	for name, more := scan.First(); more; name, more = scan.Next() {
+		value := strings.Trim(string(scan.Skip()), `"`)
+		switch string(name) {
+		case "apiVersion":
+			r.Version = value[strings.LastIndexByte(value, '/')+1:]
+		case "kind":
+			r.Kind = value
+		}
+	}
+	return s.As(r)
+}

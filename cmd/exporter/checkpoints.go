@@ -1,0 +1,277 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/checkpoint/sqlite"
+	"kubecdc/config"
+	"kubecdc/replay"
+)
+
+const checkpointsHelp = `Look at earlier checkpoints.
+
+The checkpoint store keeps the last checkpoint of each second, for
+KUBECDC_HISTORY_RETENTION. Each slot has its own. A checkpoint is named by slot
+and batch, as 0/1234. It stands for the whole exporter at that moment: the last
+checkpoint of each other slot by then belongs to it. A time
+(2026-11-22T10:53:56Z), or how long ago it was (90m), means the last checkpoint
+stored by then. The log has a batch up to a second before the checkpoint.
+
+These commands write nothing to the store, and work while the exporter runs.
+They need no API server if KUBECDC_CLUSTER or a kubeconfig names the cluster.
+
+  exporter checkpoints list --since 1h
+  exporter checkpoints show 0/1234
+  exporter checkpoints diff 2h 1h
+  exporter checkpoints offsets 0/1234 --group shop-search`
+
+func newCheckpoints() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "checkpoints",
+		Short: "List and compare earlier checkpoints; move a consumer group to one",
+		Long:  checkpointsHelp,
+		Args:  cobra.NoArgs,
+		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(newCheckpointsList(), newCheckpointsShow(), newCheckpointsDiff(), newCheckpointsOffsets())
+	return c
+}
+
+func newCheckpointsList() *cobra.Command {
+	var out output
+	var since, until string
+	limit := 20
+	c := withOutput(&cobra.Command{
+		Use:   "list [flags]",
+		Short: "List checkpoints, newest first",
+		Args:  cobra.NoArgs,
+	}, &out)
+	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
+	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
+	c.Flags().IntVar(&limit, "limit", limit, "at most so many, the newest ones; 0: all")
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, _ []string) error {
+		w := checkpoint.Window{Limit: limit}
+		if limit < 0 {
+			return &usageError{"--limit: a number of checkpoints, or 0 for all"}
+		}
+		for _, f := range []struct {
+			name, text string
+			to         *time.Time
+		}{{"since", since, &w.Since}, {"until", until, &w.Until}} {
+			if f.text == "" {
+				continue
+			}
+			t, err := replay.ParseTime(f.text, p.now)
+			if err != nil {
+				return &usageError{"--" + f.name + ": " + err.Error()}
+			}
+			*f.to = t
+		}
+		rows, err := replay.List(ctx, p.store, w)
+		if err != nil {
+			return err
+		}
+		return printList(&out, p.out, rows)
+	})
+}
+
+// listed is a checkpoint in a list.
+type listed struct {
+	Name       string            `json:"name"`
+	Time       time.Time         `json:"time"`
+	Slot       int               `json:"slot"`
+	Epoch      int64             `json:"epoch"`
+	Batch      uint64            `json:"batch"`
+	Positions  []change.Position `json:"positions"` // that moved in its second
+	Partitions int               `json:"partitions"`
+}
+
+func printList(o *output, out io.Writer, rows []checkpoint.Checkpoint) error {
+	list := make([]listed, len(rows))
+	for i := range rows {
+		r := &rows[i]
+		partitions := 0
+		for _, of := range r.Offsets {
+			partitions += len(of)
+		}
+		list[i] = listed{replay.Name(r), r.Time, r.Slot, r.Epoch, r.Seq, r.Positions, partitions}
+	}
+	return o.print(out, list, func(t io.Writer) {
+		fmt.Fprintln(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tSTREAMS MOVED\tPARTITIONS")
+		for _, l := range list {
+			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", l.Name, stamp(l.Time), l.Slot, l.Epoch, len(l.Positions), l.Partitions)
+		}
+	})
+}
+
+func newCheckpointsShow() *cobra.Command {
+	var out output
+	c := withOutput(&cobra.Command{
+		Use:   "show CHECKPOINT|TIME [flags]",
+		Short: "Show a checkpoint: each stream's position, and the offsets after it",
+		Args:  exactly(1, "one checkpoint or time"),
+	}, &out)
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
+		found, err := p.find(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		return out.print(p.out, found, func(t io.Writer) { showCheckpoint(t, found) })
+	})
+}
+
+func showCheckpoint(t io.Writer, c *replay.Checkpoint) {
+	fmt.Fprintf(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tBATCH\n")
+	for _, s := range c.Slots {
+		fmt.Fprintf(t, "%d/%d\t%s\t%d\t%d\t%d\n", s.Slot, s.Batch, stamp(s.Time), s.Slot, s.Epoch, s.Batch)
+	}
+	fmt.Fprintln(t, "\nSTREAM\tCOMPLETE UP TO\tAT\tENDED")
+	for _, p := range c.Positions {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.Stream, p.ResourceVersion, stamp(p.Time), p.Ended)
+	}
+	if len(c.Offsets) == 0 {
+		return
+	}
+	fmt.Fprintln(t, "\nTOPIC\tPARTITION\tNEXT OFFSET")
+	for _, topic := range slices.Sorted(maps.Keys(c.Offsets)) {
+		for _, p := range slices.Sorted(maps.Keys(c.Offsets[topic])) {
+			fmt.Fprintf(t, "%s\t%d\t%d\n", topic, p, c.Offsets[topic][p])
+		}
+	}
+}
+
+func newCheckpointsDiff() *cobra.Command {
+	var out output
+	c := withOutput(&cobra.Command{
+		Use:   "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
+		Short: "Show what moved from one checkpoint to another",
+		Args:  exactly(2, "two checkpoints or times"),
+	}, &out)
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
+		from, err := p.find(ctx, args[0])
+		if err != nil {
+			return err
+		}
+		to, err := p.find(ctx, args[1])
+		if err != nil {
+			return err
+		}
+		d := replay.Compare(from, to)
+		return out.print(p.out, d, func(t io.Writer) { showDiff(t, d, from, to) })
+	})
+}
+
+func showDiff(t io.Writer, d *replay.Diff, from, to *replay.Checkpoint) {
+	fmt.Fprintf(t, "from %s of %s to %s of %s, by the time of storing\n", d.From, stamp(from.Time), d.To, stamp(to.Time))
+	fmt.Fprintln(t, "\nSLOT\tFROM BATCH\tTO BATCH\tBATCHES")
+	for _, s := range d.Slots {
+		fmt.Fprintf(t, "%d\t%d\t%d\t%+d\n", s.Slot, s.From, s.To, int64(s.To-s.From))
+	}
+	fmt.Fprintln(t, "\nSTREAM\tFROM\tTO\tENDED")
+	for _, s := range d.Streams {
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Stream, orDash(string(s.From)), s.To, s.Ended)
+	}
+	if len(d.Offsets) == 0 {
+		return
+	}
+	fmt.Fprintln(t, "\nTOPIC\tPARTITION\tFROM\tTO\tOFFSETS")
+	for _, m := range d.Offsets {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%+d\n", m.Topic, m.Partition, m.From, m.To, m.To-m.From)
+	}
+}
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// stamp is a time with the microseconds that the store has.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
+
+// pastCheckpoints is the history of checkpoints, as the commands use it.
+type pastCheckpoints struct {
+	store    checkpoint.Past
+	settings *config.Config
+	cluster  string
+	out      io.Writer
+	notes    io.Writer // stderr
+	now      time.Time
+}
+
+func (p *pastCheckpoints) find(ctx context.Context, text string) (*replay.Checkpoint, error) {
+	c, err := replay.Find(ctx, p.store, text, p.now)
+	var missing *replay.ArgumentError
+	if err != nil && errors.As(err, &missing) {
+		return nil, &usageError{err.Error()}
+	}
+	return c, err
+}
+
+// onPast makes a command that works on the history of the cluster's checkpoints.
+func onPast(c *cobra.Command, work func(ctx context.Context, p *pastCheckpoints, args []string) error) *cobra.Command {
+	c.RunE = func(c *cobra.Command, args []string) error {
+		settings, cluster, err := readerSettings(c.Context(), c)
+		if err != nil {
+			return err
+		}
+		store, err := openPast(c.Context(), settings, cluster)
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		return work(c.Context(), &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, args)
+	}
+	return withSettings(c)
+}
+
+func withOutput(c *cobra.Command, o *output) *cobra.Command {
+	c.Flags().StringVarP(&o.format, "output", "o", "table", "table, json or yaml")
+	c.PreRunE = func(*cobra.Command, []string) error { return o.check() }
+	return c
+}
+
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) != n {
+			return &usageError{fmt.Sprintf("%s takes %s, not %s\nexporter %s --help explains all", c.CommandPath(), what,
+				strconv.Itoa(len(args)), c.Name())}
+		}
+		return nil
+	}
+}
+
+// openPast opens the cluster's checkpoint for reading.
+func openPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
+	path, err := settings.SQLitePath(cluster)
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
+		store, err = sqlite.OpenPast(ctx, path)
+	} else {
+		store, err = postgres.OpenPast(ctx, postgres.Config{URL: settings.Checkpoint.Location.Reveal(),
+			PasswordFile: settings.Checkpoint.PasswordFile})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the checkpoint: %w", err)
+	}
+	if err := store.Find(ctx, cluster); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/replay"
+	"kubecdc/sinks/kafka"
+)
+
+const offsetsHelp = `Move a consumer group to a checkpoint: it then reads what came after it.
+
+Without --execute it only prints the plan. -o csv prints it as
+kafka-consumer-groups.sh --reset-offsets --from-file reads it. The group may
+have no members when it is moved. The plan has the topics that the group has
+offsets of; a new group gets those of all resources. --topic chooses others.
+
+  exporter checkpoints offsets 90m --group shop-search
+  exporter checkpoints offsets 0/1234 --group shop-search --execute`
+
+// groupFlags say what of a consumer group is moved.
+type groupFlags struct {
+	group               string
+	topics              []string
+	execute, incomplete bool
+}
+
+func newCheckpointsOffsets() *cobra.Command {
+	out := output{others: []string{"csv"}}
+	var g groupFlags
+	c := withOutput(&cobra.Command{
+		Use:   "offsets CHECKPOINT|TIME --group GROUP [flags]",
+		Short: "Print the offsets of a consumer group at a checkpoint, or move it there",
+		Long:  offsetsHelp,
+		Args:  exactly(1, "one checkpoint or time"),
+	}, &out)
+	c.Flags().Lookup("output").Usage = "table, json, yaml or csv"
+	c.Flags().StringVar(&g.group, "group", "", "the consumer group")
+	c.Flags().StringSliceVar(&g.topics, "topic", nil, "only these topics")
+	c.Flags().BoolVar(&g.execute, "execute", false, "commit the offsets, instead of only printing the plan")
+	c.Flags().BoolVar(&g.incomplete, "incomplete", false,
+		"execute even if the log has lost what came after the checkpoint, from the nearest offsets")
+	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
+		return p.moveGroup(ctx, args[0], g, &out)
+	})
+}
+
+func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFlags, out *output) error {
+	if g.group == "" {
+		return &usageError{"--group: name the consumer group"}
+	}
+	sink, err := openBroker(ctx, p.settings, p.cluster)
+	if err != nil {
+		return err
+	}
+	defer sink.Close()
+	found, err := p.find(ctx, text)
+	if err != nil {
+		return err
+	}
+	group, err := sink.Group(ctx, g.group)
+	if err != nil {
+		return err
+	}
+	topics, err := p.topicsOf(ctx, found, group, g.topics)
+	if err != nil {
+		return err
+	}
+	starts, ends, err := sink.Bounds(ctx, topics)
+	if err != nil {
+		return err
+	}
+	plan := replay.PlanGroup(topics, found.Offsets, group.Offsets, starts, ends)
+	if err := p.printGroup(out, g.group, found, group, plan); err != nil || !g.execute {
+		return err
+	}
+	gone := slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Gone != "" })
+	if gone && !g.incomplete {
+		return errors.New("the log does not have all that came after the checkpoint any more, as the plan says; nothing was changed. " +
+			"--incomplete goes on from the nearest offsets")
+	}
+	if err := sink.CommitGroup(ctx, g.group, replay.NewOffsets(plan)); err != nil {
+		return err
+	}
+	fmt.Fprintf(p.notes, "consumer group %s is at checkpoint %s\n", g.group, found.Name)
+	return nil
+}
+
+// topicsOf chooses topics: those that were named; or those of the log that the group has read; or, for a new group, those of all
+// resources.
+func (p *pastCheckpoints) topicsOf(ctx context.Context, c *replay.Checkpoint, group kafka.Group, named []string) (topics []string, err error) {
+	now, err := replay.At(ctx, p.store, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	all := change.Offsets{}.Merge(now.Offsets).Merge(c.Offsets)
+	if len(named) > 0 {
+		for _, topic := range named {
+			if all[topic] == nil {
+				return nil, &usageError{fmt.Sprintf("--topic %s: the log has the topics %s", topic,
+					strings.Join(slices.Sorted(maps.Keys(all)), ", "))}
+			}
+		}
+		return slices.Sorted(slices.Values(named)), nil
+	}
+	prefix := p.settings.Kafka.TopicPrefix
+	for topic := range all {
+		if group.Offsets[topic] != nil {
+			topics = append(topics, topic)
+		}
+	}
+	if len(topics) == 0 {
+		delete(all, change.ControlTopic(prefix))
+		delete(all, change.DeadLetterTopic(prefix))
+		topics = slices.Collect(maps.Keys(all))
+	}
+	slices.Sort(topics)
+	return topics, nil
+}
+
+func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
+	if len(group.Members) > 0 {
+		fmt.Fprintln(p.notes, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
+	}
+	for _, topic := range c.Shared() {
+		if slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Topic == topic }) {
+			fmt.Fprintf(p.notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
+				"come again; their headers slot and batch tell\n", topic)
+		}
+	}
+	if out.format == "csv" {
+		for _, r := range plan {
+			if r.Gone != "" {
+				fmt.Fprintf(p.notes, "note: %s/%d: %s\n", r.Topic, r.Partition, r.Gone)
+			}
+		}
+		_, err := io.WriteString(p.out, replay.CSV(replay.NewOffsets(plan)))
+		return err
+	}
+	return out.print(p.out, plan, func(t io.Writer) {
+		fmt.Fprintln(t, "TOPIC\tPARTITION\tCURRENT\tNEW\tLOG START\tLOG END\tLAG\tNOTE")
+		for _, r := range plan {
+			current := "-"
+			if r.Current >= 0 {
+				current = strconv.FormatInt(r.Current, 10)
+			}
+			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Topic, r.Partition, current, r.New, r.Start, r.End, r.Lag, r.Gone)
+		}
+	})
+}
+
+// openBroker connects to the log's Kafka.
+func openBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
+	if settings.Sink.Kind != kafka.Kind.Name {
+		return nil, &usageError{"consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
+			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS"}
+	}
+	sink, err := kafka.New(kafkaConfig(settings, cluster))
+	if err != nil {
+		return nil, err
+	}
+	return sink, sink.Ping(ctx)
+}

@@ -1,0 +1,45 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"sigs.k8s.io/yaml"
+)
+
+// output is the flag -o of commands that print a table.
+type output struct {
+	format string
+	others []string // formats besides table, json and yaml
+}
+
+func (o *output) check() error {
+	formats := append([]string{"table", "json", "yaml"}, o.others...)
+	if slices.Contains(formats, o.format) {
+		return nil
+	}
+	return &usageError{fmt.Sprintf("-o %s: the output is one of %s", o.format, strings.Join(formats, ", "))}
+}
+
+// print writes a value as JSON or YAML, or a table of it.
+func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
+	switch o.format {
+	case "json":
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(value)
+	case "yaml":
+		text, err := yaml.Marshal(value)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	table(t)
+	return t.Flush()
+}

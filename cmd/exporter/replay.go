@@ -1,0 +1,256 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/observe"
+	"kubecdc/replay"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+)
+
+const replayHelp = `Write a part of the log again, to another place: the topics of another prefix,
+another Kafka, a Postgres database, a file, or standard output. The live topics
+are never written to.
+
+--from and --to are one of
+  a checkpoint (0/1234), as exporter checkpoints list shows it
+  a time (2026-11-22T10:53:56Z), or how long ago it was (90m): when the log
+    got a change
+  a resourceVersion (48213), with one --resource: when the change happened
+  start, end: all that the log has now
+Without --to the replay ends where the log ends when the replay starts.
+
+The plan comes first: how many records of which topics. With --execute, or a yes
+on a terminal, they are written: each record once, with key, value, headers and
+time as they were, and the header replay. A replay that was interrupted, even by
+kill -9, goes on with --resume, without a record lost or written twice. Only
+standard output can't be resumed.
+
+At the end it prints the offsets of the live topics at which a consumer of the
+replay goes on, without a gap. --offsets-file writes them as
+kafka-consumer-groups.sh --reset-offsets --from-file reads them.
+
+  exporter replay --from 2h --to-prefix kubecdc-again
+  exporter replay --from 0/1234 --resource pods -n shop --to-file pods.jsonl
+  exporter replay --from start --to-postgres postgres://kubecdc@db/again
+  exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again`
+
+// replayFlags are the flags of the command, besides the settings.
+type replayFlags struct {
+	from, to                    string
+	filter                      replay.Filter
+	ops                         []string
+	target                      targetFlags
+	execute, incomplete, append bool
+	resume                      string
+	rate                        int
+	offsetsFile                 string
+	format                      output
+}
+
+func newReplay() *cobra.Command {
+	f := &replayFlags{}
+	c := withOutput(&cobra.Command{
+		Use:   "replay --from BOUND --to-PLACE [flags]",
+		Short: "Write a part of the log again, to another place",
+		Long:  replayHelp,
+		Args:  exactly(0, "no arguments"),
+		RunE:  func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c) },
+	}, &f.format)
+	s := c.Flags()
+	s.StringVar(&f.from, "from", "", "where to begin: a checkpoint, time, resourceVersion, or start")
+	s.StringVar(&f.to, "to", "end", "where to end: a checkpoint, time, resourceVersion, or end")
+	s.StringSliceVar(&f.filter.Resources, "resource", nil, "only these resources: pods,deployments.apps")
+	s.StringVarP(&f.filter.Namespace, "namespace", "n", "", "only objects of this namespace")
+	s.StringVar(&f.filter.Name, "name", "", "only objects of this name")
+	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
+	s.StringVarP(&f.filter.Selector, "selector", "l", "", "only objects that have these labels before or after the change")
+	f.target.add(s)
+	s.BoolVar(&f.execute, "execute", false, "write, without a question")
+	s.StringVar(&f.resume, "resume", "", "go on with the replay of this id, at the same place")
+	s.IntVar(&f.rate, "rate", 0, "records a second, at most; 0: no limit")
+	s.BoolVar(&f.incomplete, "incomplete", false, "go on even if the log does not have all of it any more")
+	s.BoolVar(&f.append, "append", false, "write to a place that has other replays already")
+	s.StringVar(&f.offsetsFile, "offsets-file", "", "write the offsets at which to go on in the live topics to this file")
+	return withSettings(c)
+}
+
+func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	log, settings, err := openReader(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	_, cluster, err := readerSettings(ctx, c)
+	if err != nil {
+		return err
+	}
+	r := &replaying{replayFlags: f, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
+	if f.target.stdout {
+		r.out = r.notes
+	}
+	return r.do(ctx)
+}
+
+func (f *replayFlags) check() error {
+	switch {
+	case f.resume == "" && f.from == "":
+		return &usageError{"--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start"}
+	case f.resume != "" && (f.from != "" || f.to != "end" || len(f.ops) > 0 || !reflect.DeepEqual(f.filter, replay.Filter{})):
+		return &usageError{"--resume: the replay has its bounds and its selection already; leave them out"}
+	case f.resume != "" && f.target.stdout:
+		return &usageError{"--resume: what was written to standard output can't be read back, so that replay can't go on"}
+	case f.rate < 0:
+		return &usageError{"--rate: a number of records a second, or 0 for no limit"}
+	}
+	for _, op := range f.ops {
+		if len(op) != 1 || !strings.Contains("cudr", op) {
+			return &usageError{fmt.Sprintf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)}
+		}
+	}
+	f.filter.Ops = strings.Join(f.ops, "")
+	if _, err := labels.Parse(f.filter.Selector); err != nil {
+		return &usageError{"--selector: " + err.Error()}
+	}
+	return f.target.check()
+}
+
+// replaying is one run of the command.
+type replaying struct {
+	*replayFlags
+	settings *config.Config
+	cluster  string
+	log      sinks.Reader
+	out      io.Writer
+	notes    io.Writer
+}
+
+func (r *replaying) do(ctx context.Context) error {
+	live, err := r.liveLog(ctx)
+	if err != nil {
+		return err
+	}
+	target, err := r.target.open(ctx, r.settings, r.cluster, live)
+	if err != nil {
+		return err
+	}
+	defer target.Close()
+	run := &replay.Run{Log: r.log, Target: target, Rate: r.rate,
+		Envelope: change.Envelope{Cluster: r.cluster, Prefix: r.settings.Kafka.TopicPrefix, Version: versionText()}}
+	if r.resume != "" {
+		return r.goOn(ctx, run, live)
+	}
+	if run.Plan, err = r.plan(ctx, live); err != nil {
+		return err
+	}
+	if r.format.format == "table" || !r.execute {
+		if err := r.printPlan(run.Plan); err != nil {
+			return err
+		}
+	}
+	if ok, err := r.confirmed(run.Plan); err != nil || !ok {
+		return err
+	}
+	others, err := run.Open(ctx, run.Plan.ID, false)
+	if err != nil {
+		return err
+	}
+	if len(others) > 0 && !r.append {
+		return &usageError{fmt.Sprintf("%s has the records of other replays (%s): choose another place, go on with one of them "+
+			"(--resume), or write behind them (--append)", r.target.where(), strings.Join(others, ", "))}
+	}
+	if topics, ok := target.(*kafka.Replay); ok && len(others) == 0 && !r.append {
+		used, err := topics.Used(ctx, toTopics(run.Plan))
+		if err != nil {
+			return err
+		}
+		if used != "" {
+			return &usageError{fmt.Sprintf("topic %s has records that no replay has written: choose another prefix, or write behind them "+
+				"(--append)", used)}
+		}
+	}
+	if err := run.Start(ctx); err != nil {
+		return err
+	}
+	return r.execution(ctx, run)
+}
+
+func toTopics(p *replay.Plan) (topics []string) {
+	for _, t := range p.Topics {
+		topics = append(topics, t.To)
+	}
+	return topics
+}
+
+// goOn resumes a replay.
+func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) error {
+	if _, err := run.Open(ctx, r.resume, true); err != nil {
+		var unknown *replay.UnknownError
+		if errors.As(err, &unknown) {
+			return &usageError{err.Error()}
+		}
+		return err
+	}
+	if run.Plan.Log != live || run.Plan.Cluster != r.cluster {
+		return &usageError{fmt.Sprintf("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
+			run.Plan.Log, run.Plan.Cluster, live, r.cluster)}
+	}
+	if run.Ended() {
+		fmt.Fprintf(r.notes, "replay %s had ended already: %d records\n", r.resume, run.Written())
+		return r.printEnd(run, 0, 0)
+	}
+	fmt.Fprintf(r.notes, "replay %s goes on: %d of %d records are written\n", r.resume, run.Written(), run.Plan.Records())
+	return r.execution(ctx, run)
+}
+
+func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
+	began, before := time.Now(), run.Written()
+	show := newReplayProgress(r.settings, "replay", run.Plan.Records())
+	run.Progress = func(written int64) { show.at(written, 0) }
+	show.at(before, 0)
+	err := run.Do(ctx)
+	show.end()
+	if err != nil && ctx.Err() != nil {
+		err = errors.New("stopped") // the end of a context alone would be exit code 0
+	}
+	if err != nil {
+		return fmt.Errorf("replay %s: %w\n%d of %d records are written; to go on: %s", run.Plan.ID, err, run.Written(),
+			run.Plan.Records(), r.target.resume(run.Plan.ID))
+	}
+	return r.printEnd(run, run.Written()-before, time.Since(began))
+}
+
+// confirmed reports whether the plan is to be executed. Without a terminal only --execute says so.
+func (r *replaying) confirmed(p *replay.Plan) (bool, error) {
+	if r.execute {
+		return true, nil
+	}
+	if !observe.IsTerminal(os.Stdin) || !observe.IsTerminal(os.Stderr) {
+		fmt.Fprintln(r.notes, "nothing was written; --execute writes it")
+		return false, nil
+	}
+	fmt.Fprintf(r.notes, "Write %d records to %s? [y/N] ", p.Records(), r.target.where())
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
+}

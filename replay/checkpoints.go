@@ -1,0 +1,251 @@
+package replay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/sinks"
+)
+
+// Checkpoint is what the store knew at a time: of each slot the last checkpoint that was stored by then.
+type Checkpoint struct {
+	Name      string            `json:"name"` // of the newest slot
+	Time      time.Time         `json:"time"` // when the newest slot was stored
+	Slots     []Slot            `json:"slots"`
+	Positions []change.Position `json:"positions"` // by stream
+	Offsets   change.Offsets    `json:"offsets"`   // of all partitions: where a record that came later may be first
+
+	owner map[change.StreamID]int
+}
+
+// Slot is a slot's part of a checkpoint.
+type Slot struct {
+	Slot  int       `json:"slot"`
+	Epoch int64     `json:"epoch"`
+	Batch uint64    `json:"batch"`
+	Time  time.Time `json:"time"`
+
+	offsets change.Offsets
+}
+
+// Name is that of a row of the history: SLOT/BATCH.
+func Name(c *checkpoint.Checkpoint) string { return fmt.Sprintf("%d/%d", c.Slot, c.Seq) }
+
+// ParseName is the inverse of Name.
+func ParseName(name string) (slot int, batch uint64, ok bool) {
+	s, b, cut := strings.Cut(name, "/")
+	slot, err := strconv.Atoi(s)
+	batch, err2 := strconv.ParseUint(b, 10, 64)
+	return slot, batch, cut && err == nil && err2 == nil && slot >= 0 && batch > 0
+}
+
+// ParseTime reads a time of RFC 3339, or how long ago it is, such as 90m.
+func ParseTime(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return t, fmt.Errorf("%q is neither a time such as %s nor a duration such as 90m", text, now.UTC().Format(time.RFC3339))
+	}
+	return t, nil
+}
+
+// List gives the checkpoints of all slots in a window, newest first.
+func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
+	slots, err := store.HistorySlots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []checkpoint.Checkpoint
+	for _, slot := range slots {
+		rows, err := store.Select(ctx, slot, w)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, rows...)
+	}
+	slices.SortStableFunc(all, func(a, b checkpoint.Checkpoint) int { return b.Time.Compare(a.Time) })
+	if w.Limit > 0 {
+		all = all[:min(len(all), w.Limit)]
+	}
+	return all, nil
+}
+
+// ArgumentError means that a text names no checkpoint of the history.
+type ArgumentError struct{ text string }
+
+func (e *ArgumentError) Error() string { return e.text }
+
+// Find gives the checkpoint of a name, or the last one at or before a time.
+func Find(ctx context.Context, store checkpoint.Past, text string, now time.Time) (*Checkpoint, error) {
+	slot, batch, named := ParseName(text)
+	if !named {
+		at, err := ParseTime(text, now)
+		if err != nil {
+			return nil, &ArgumentError{"a checkpoint is SLOT/BATCH, as exporter checkpoints list shows it, or a time: " + err.Error()}
+		}
+		return At(ctx, store, at)
+	}
+	rows, err := store.Select(ctx, slot, checkpoint.Window{Batch: batch, Limit: 1})
+	if err != nil {
+		return nil, err
+	}
+	if len(rows) == 0 {
+		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
+			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", text)}
+	}
+	return At(ctx, store, rows[0].Time)
+}
+
+// At gives the last checkpoint at or before a time.
+func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, error) {
+	slots, err := store.HistorySlots(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &Checkpoint{owner: map[change.StreamID]int{}}
+	newest := map[change.StreamID]change.Position{}
+	for _, slot := range slots {
+		rows, err := store.Select(ctx, slot, checkpoint.Window{Until: at, Limit: 1})
+		if err != nil {
+			return nil, err
+		}
+		if len(rows) == 0 {
+			continue
+		}
+		c.add(&rows[0])
+		positions, err := store.PositionsAt(ctx, slot, at)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range positions {
+			if before, known := newest[p.Stream]; !known || p.Time.After(before.Time) {
+				newest[p.Stream], c.owner[p.Stream] = p, slot
+			}
+		}
+	}
+	if len(c.Slots) == 0 {
+		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint at or before %s: exporter checkpoints list "+
+			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))}
+	}
+	if err := c.addStill(ctx, store, newest); err != nil {
+		return nil, err
+	}
+	c.merge()
+	return c, nil
+}
+
+func (c *Checkpoint) add(row *checkpoint.Checkpoint) {
+	c.Slots = append(c.Slots, Slot{Slot: row.Slot, Epoch: row.Epoch, Batch: row.Seq, Time: row.Time, offsets: row.Offsets})
+	if row.Time.After(c.Time) {
+		c.Name, c.Time = Name(row), row.Time
+	}
+}
+
+// addStill adds the streams whose last position is older than the history.
+func (c *Checkpoint) addStill(ctx context.Context, store checkpoint.Past, newest map[change.StreamID]change.Position) error {
+	streams, err := store.Streams(ctx)
+	if err != nil {
+		return err
+	}
+	for _, p := range streams {
+		if _, known := newest[p.Stream]; !known && p.ResourceVersion != "" && p.Time.Before(c.Time) {
+			newest[p.Stream] = p
+		}
+	}
+	for _, p := range newest {
+		c.Positions = append(c.Positions, p)
+	}
+	slices.SortFunc(c.Positions, func(a, b change.Position) int { return cmp.Compare(a.Stream, b.Stream) })
+	return nil
+}
+
+// merge joins the offsets of the slots. A slot may write to a partition that another slot has written to further on: so of the
+// slots that have streams in a topic the lowest offset counts, and a partition that one of them has not written to is left out.
+func (c *Checkpoint) merge() {
+	c.Offsets = change.Offsets{}
+	for topic, slots := range c.writers() {
+		if len(slots) == 0 {
+			continue
+		}
+		c.Offsets[topic] = map[int]int64{}
+		for p := range c.Slots[slots[0]].offsets[topic] {
+			lowest, all := int64(-1), true
+			for _, i := range slots {
+				next, ok := c.Slots[i].offsets[topic][p]
+				if all = all && ok; lowest < 0 || next < lowest {
+					lowest = next
+				}
+			}
+			if all {
+				c.Offsets[topic][p] = lowest
+			}
+		}
+	}
+}
+
+// writers gives for each topic the indexes of the slots that write to it: those with a stream of its resource, or, if there is
+// none, all that have ever written to it.
+func (c *Checkpoint) writers() map[string][]int {
+	owners := map[string]map[int]bool{} // by the end of the topic's name, since the prefix is not known
+	for stream, slot := range c.owner {
+		name := change.TopicOf("", stream)
+		if owners[name] == nil {
+			owners[name] = map[int]bool{}
+		}
+		owners[name][slot] = true
+	}
+	topics := map[string]bool{}
+	for _, s := range c.Slots {
+		for topic := range s.offsets {
+			topics[topic] = true
+		}
+	}
+	all := map[string][]int{}
+	for topic := range topics {
+		known := ownersOf(owners, topic)
+		for i, s := range c.Slots {
+			if known[s.Slot] || known == nil && s.offsets[topic] != nil {
+				all[topic] = append(all[topic], i)
+			}
+		}
+	}
+	return all
+}
+
+func ownersOf(owners map[string]map[int]bool, topic string) map[int]bool {
+	for i := range topic {
+		if topic[i] == '.' && owners[topic[i:]] != nil {
+			return owners[topic[i:]]
+		}
+	}
+	return nil
+}
+
+// Shared gives the topics that several slots write to: their offsets are where a later record may be first, not where it is.
+func (c *Checkpoint) Shared() (topics []string) {
+	for topic, slots := range c.writers() {
+		if len(slots) > 1 {
+			topics = append(topics, topic)
+		}
+	}
+	slices.Sort(topics)
+	return topics
+}
+
+// Cut is the place of the checkpoint in the log.
+func (c *Checkpoint) Cut() sinks.Cut {
+	cut := sinks.Cut{Batches: map[int]uint64{}, Offsets: c.Offsets}
+	for _, s := range c.Slots {
+		cut.Batches[s.Slot] = s.Batch
+	}
+	return cut
+}

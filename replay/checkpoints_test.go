@@ -1,0 +1,111 @@
+package replay_test
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/replay"
+)
+
+// store is a history in memory.
+type store struct {
+	rows      map[int][]checkpoint.Checkpoint // newest first
+	positions map[int][]change.Position
+	streams   []change.Position
+}
+
+func (s *store) Find(context.Context, string) error { return nil }
+func (s *store) Close()                             {}
+func (s *store) HistorySlots(context.Context) (slots []int, err error) {
+	for slot := range s.rows {
+		slots = append(slots, slot)
+	}
+	slices.Sort(slots)
+	return slots, nil
+}
+
+func (s *store) Select(_ context.Context, slot int, w checkpoint.Window) (found []checkpoint.Checkpoint, err error) {
+	for _, r := range s.rows[slot] {
+		if (w.Until.IsZero() || !r.Time.After(w.Until)) && (w.Batch == 0 || r.Seq == w.Batch) && (w.Limit == 0 || len(found) < w.Limit) {
+			found = append(found, r)
+		}
+	}
+	return found, nil
+}
+
+func (s *store) PositionsAt(_ context.Context, slot int, _ time.Time) ([]change.Position, error) {
+	return s.positions[slot], nil
+}
+
+func (s *store) Streams(context.Context) ([]change.Position, error) { return s.streams, nil }
+
+var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+
+func row(slot int, batch uint64, seconds int, offsets change.Offsets) checkpoint.Checkpoint {
+	return checkpoint.Checkpoint{Slot: slot, Epoch: 1, Seq: batch, Time: noon.Add(time.Duration(seconds) * time.Second), Offsets: offsets}
+}
+
+func at(stream change.StreamID, version change.ResourceVersion, seconds int) change.Position {
+	return change.Position{Stream: stream, ResourceVersion: version, Time: noon.Add(time.Duration(seconds) * time.Second)}
+}
+
+// A checkpoint is that of all slots. Where several slots write to a partition it is at the lowest of their offsets, and nowhere
+// where one of them has not written: its next record may then be anywhere.
+func TestACheckpointIsOfAllSlots(t *testing.T) {
+	s := &store{
+		rows: map[int][]checkpoint.Checkpoint{
+			0: {row(0, 9, 30, nil), row(0, 7, 10, change.Offsets{"k8s.pods": {0: 50, 1: 7}, "k8s.nodes": {0: 3}, "k8s.control": {0: 80}})},
+			1: {row(1, 4, 8, change.Offsets{"k8s.pods": {0: 40}, "k8s.nodes": {0: 2}, "k8s.control": {0: 70}})},
+			2: {row(2, 1, 20, nil)}, // came later
+		},
+		positions: map[int][]change.Position{
+			0: {at("nodes", "10", 9), at("pods@a", "11", 9)},
+			1: {at("nodes", "6", 1), at("pods@b", "12", 8)}, // nodes have moved to slot 0
+		},
+		streams: []change.Position{at("leases", "2", -9999), at("nodes", "99", 40)},
+	}
+	c, err := replay.Find(t.Context(), s, "0/7", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Name != "0/7" || len(c.Slots) != 2 || c.Slots[1].Batch != 4 {
+		t.Errorf("it is %+v", c)
+	}
+	want := []change.Position{at("leases", "2", -9999), at("nodes", "10", 9), at("pods@a", "11", 9), at("pods@b", "12", 8)}
+	if !reflect.DeepEqual(c.Positions, want) {
+		t.Errorf("the positions are %v", c.Positions)
+	}
+	if want := (change.Offsets{"k8s.pods": {0: 40}, "k8s.nodes": {0: 3}, "k8s.control": {0: 70}}); !reflect.DeepEqual(c.Offsets, want) {
+		t.Errorf("the offsets are %v, not %v", c.Offsets, want)
+	}
+	if shared := c.Shared(); !slices.Equal(shared, []string{"k8s.control", "k8s.pods"}) {
+		t.Errorf("shared are %v", shared)
+	}
+	if cut := c.Cut(); !reflect.DeepEqual(cut.Batches, map[int]uint64{0: 7, 1: 4}) {
+		t.Errorf("it is at the batches %v", cut.Batches)
+	}
+}
+
+func TestTheOffsetsOfAGroupAreWithinTheLog(t *testing.T) {
+	plan := replay.PlanGroup([]string{"k8s.pods"}, change.Offsets{"k8s.pods": {0: 5, 1: 20, 2: 90}}, change.Offsets{"k8s.pods": {1: 33}},
+		change.Offsets{"k8s.pods": {0: 10, 1: 10, 2: 10, 3: 0}}, change.Offsets{"k8s.pods": {0: 50, 1: 50, 2: 50, 3: 50}})
+	type p struct {
+		current, next, lag int64
+		gone               bool
+	}
+	var got []p
+	for _, g := range plan {
+		got = append(got, p{g.Current, g.New, g.Lag, g.Gone != ""})
+	}
+	if want := []p{{-1, 10, 40, true}, {33, 20, 30, false}, {-1, 50, 0, true}, {-1, 0, 50, false}}; !slices.Equal(got, want) {
+		t.Errorf("the plan is %+v", plan)
+	}
+	if csv := replay.CSV(replay.NewOffsets(plan)); csv != "k8s.pods,0,10\nk8s.pods,1,20\nk8s.pods,2,50\nk8s.pods,3,0\n" {
+		t.Errorf("as CSV it is\n%s", csv)
+	}
+}

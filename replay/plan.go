@@ -1,0 +1,247 @@
+package replay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+	"kubecdc/sinks"
+)
+
+// Plan is what a replay is to write. It stays the same when the replay is resumed.
+type Plan struct {
+	ID      string      `json:"id"`
+	Cluster string      `json:"cluster"`
+	Log     string      `json:"log"` // the identity of the log that is read, or its place
+	From    Bound       `json:"from"`
+	To      Bound       `json:"to"`
+	Filter  Filter      `json:"filter"`
+	Topics  []TopicPlan `json:"topics"`
+	// Next are the offsets of the live log after the replay; empty for a sink without offsets, or if the end is a resourceVersion.
+	Next change.Offsets `json:"next,omitempty"`
+	// Shared are topics in which records from before Next's end may come after its offsets, since several slots write to them.
+	Shared     []string `json:"shared,omitempty"`
+	Incomplete []string `json:"incomplete,omitempty"` // what the log does not have any more
+}
+
+// Bound is where a replay begins or ends.
+type Bound struct {
+	Text  string                 `json:"text"`          // as it was given
+	Clock string                 `json:"clock"`         // what the bound is about: checkpoint, logged, object, or the log's start or end
+	Time  time.Time              `json:"time,omitzero"` // of the bound
+	Cut   *sinks.Cut             `json:"cut,omitempty"` // nil: the log's start
+	RV    change.ResourceVersion `json:"resourceVersion,omitempty"`
+	// Whole: the log is read from its start, and Cut applied to what is read: its offsets are not known, or not there any more.
+	Whole bool `json:"whole,omitempty"`
+}
+
+// Filter selects changes. An empty field selects all.
+type Filter struct {
+	Resources []string `json:"resources,omitempty"`
+	Namespace string   `json:"namespace,omitempty"`
+	Name      string   `json:"name,omitempty"`
+	Ops       string   `json:"ops,omitempty"`
+	Selector  string   `json:"selector,omitempty"`
+}
+
+// TopicPlan counts what is replayed of a topic, or, for a sink without topics, of a resource.
+type TopicPlan struct {
+	Stream  change.StreamID `json:"-"` // one of them
+	Topic   string          `json:"topic"`
+	To      string          `json:"to,omitempty"`
+	Records int64           `json:"records"`
+	First   time.Time       `json:"first"` // logged
+	Last    time.Time       `json:"last"`
+	Stubs   int64           `json:"stubs,omitempty"` // their whole records stay in the live log's dead-letter topic
+}
+
+// Records is how many changes the plan has.
+func (p *Plan) Records() (n int64) {
+	for _, t := range p.Topics {
+		n += t.Records
+	}
+	return n
+}
+
+// NewID gives the id of a new replay: it sorts by time, and can be part of a transactional id.
+func NewID(now time.Time) string {
+	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
+}
+
+// Query selects what the plan has from the log.
+func (p *Plan) Query() sinks.Query {
+	q := sinks.Query{Resources: p.Filter.Resources, To: p.To.Cut}
+	if !p.From.Whole {
+		q.After = p.From.Cut
+	}
+	q.Wanted = func(l *sinks.Logged) bool { return p.wants(l) }
+	return q
+}
+
+// wants decides by all but the labels.
+func (p *Plan) wants(l *sinks.Logged) bool {
+	f := &p.Filter
+	if f.Namespace != "" && l.Namespace != f.Namespace || f.Name != "" && l.Name != f.Name ||
+		f.Ops != "" && !strings.Contains(f.Ops, l.Op.String()) {
+		return false
+	}
+	if p.From.Whole && p.From.Cut != nil {
+		if last, known := p.From.Cut.Batches[l.Slot]; known && l.Batch <= last {
+			return false
+		}
+	}
+	// The resourceVersion of an inferred delete is older than the deletion: only its place in the log tells.
+	inferred := l.Inferred && l.Op == change.Delete
+	return (p.From.RV == "" || inferred || l.ResourceVersion.Compare(p.From.RV) > 0) &&
+		(p.To.RV == "" || l.ResourceVersion.Compare(p.To.RV) <= 0)
+}
+
+// selects decides by the labels. A change belongs to the selection if the object had the labels before it or has them after it.
+func selects(s labels.Selector, l *sinks.Logged) bool {
+	return s == nil || s.Empty() || s.Matches(labelsOf(l.After)) || s.Matches(labelsOf(l.Before))
+}
+
+func labelsOf(object []byte) labels.Set {
+	set := labels.Set{}
+	for _, name := range []string{"metadata", "labels"} {
+		s := rawjson.New(object)
+		object = nil
+		for member, more := s.First(); more; member, more = s.Next() {
+			if value := s.Skip(); string(member) == name {
+				object = value
+				break
+			}
+		}
+	}
+	s := rawjson.New(object)
+	for member, more := s.First(); more; member, more = s.Next() {
+		value, _ := strconv.Unquote(string(s.Skip())) // a label's value has no escapes
+		set[string(member)] = value
+	}
+	return set
+}
+
+// NotKeptError says what of a replay the log does not have any more.
+type NotKeptError struct{ Missing []string }
+
+func (e *NotKeptError) Error() string {
+	return "the log does not have all of that any more: " + strings.Join(e.Missing, "; ") +
+		". Begin later, or go on with what there is: --incomplete"
+}
+
+// Unwrap makes it a sinks.ErrNotKept.
+func (e *NotKeptError) Unwrap() error { return sinks.ErrNotKept }
+
+// CheckKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
+func (p *Plan) CheckKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
+	if p.From.Cut == nil {
+		return nil
+	}
+	for _, resource := range p.Filter.Resources {
+		since, err := log.KeptSince(ctx, resource)
+		if err != nil {
+			return err
+		}
+		if since.After(p.From.Time) {
+			p.Incomplete = append(p.Incomplete, fmt.Sprintf("%s is complete since %s (logged), and the start is %s", resource,
+				since.UTC().Format(time.RFC3339), p.From.Time.UTC().Format(time.RFC3339)))
+		}
+	}
+	if len(p.Incomplete) > 0 && !incomplete {
+		return &NotKeptError{p.Incomplete}
+	}
+	if len(p.Incomplete) > 0 { // records before the start that are gone would be asked for by offset
+		p.From.Whole = true
+	}
+	return nil
+}
+
+// Count reads what the plan selects, and notes how much it is and where the live log goes on.
+func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Selector, progress func(read, of int64)) error {
+	q := p.Query()
+	q.NoBodies, q.Progress = selector == nil || selector.Empty(), progress
+	seen := change.Offsets{}
+	q.Wanted = func(l *sinks.Logged) bool {
+		if l.Topic != "" && l.Offset >= seen[l.Topic][l.Partition] {
+			seen.Merge(change.Offsets{l.Topic: {l.Partition: l.Offset + 1}})
+		}
+		if strings.Contains(string(l.Change.Stream.ID()), "@") && p.To.Cut != nil && len(p.To.Cut.Batches) > 1 &&
+			!slices.Contains(p.Shared, l.Topic) {
+			p.Shared = append(p.Shared, l.Topic)
+		}
+		return p.wants(l)
+	}
+	topics := map[string]*TopicPlan{}
+	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
+		if !selects(selector, l) {
+			return nil
+		}
+		name := l.Topic
+		if name == "" {
+			name = l.Change.Stream.Resource.ID()
+		}
+		t := topics[name]
+		if t == nil {
+			t = &TopicPlan{Stream: l.Change.Stream.ID(), Topic: name, First: l.Logged}
+			topics[name] = t
+		}
+		t.count(l)
+		return nil
+	})
+	if errors.Is(err, sinks.ErrNotKept) {
+		return &NotKeptError{[]string{err.Error()}}
+	}
+	for _, name := range slices.Sorted(maps.Keys(topics)) {
+		p.Topics = append(p.Topics, *topics[name])
+	}
+	p.next(seen)
+	return err
+}
+
+func (t *TopicPlan) count(l *sinks.Logged) {
+	t.Records++
+	if l.DeadLetter != "" {
+		t.Stubs++
+	}
+	if l.Logged.Before(t.First) {
+		t.First = l.Logged
+	}
+	if l.Logged.After(t.Last) {
+		t.Last = l.Logged
+	}
+}
+
+// next chooses the offsets at which a consumer goes on. A cut's offset is where a later record may be first. In a topic that one
+// slot alone writes to, it is also behind every record of the cut.
+func (p *Plan) next(seen change.Offsets) {
+	if p.To.Cut == nil || p.To.RV != "" {
+		return
+	}
+	p.Next = change.Offsets{}
+	for topic, partitions := range p.To.Cut.Offsets {
+		if !slices.ContainsFunc(p.Filter.Resources, func(id string) bool { return isTopicOf(topic, id) }) {
+			continue
+		}
+		for partition, offset := range partitions {
+			if !slices.Contains(p.Shared, topic) {
+				offset = max(offset, seen[topic][partition])
+			}
+			p.Next.Merge(change.Offsets{topic: {partition: offset}})
+		}
+	}
+}
+
+// isTopicOf compares the end of a topic's name, since the prefix is not known.
+func isTopicOf(topic, resource string) bool {
+	return strings.HasSuffix(topic, change.TopicOf("", change.StreamID(resource)))
+}

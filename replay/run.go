@@ -1,0 +1,219 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// A transaction has so many changes, so many bytes, or what came in such a time, whichever is least.
+const (
+	maxChanges = 5000
+	maxBytes   = 8 << 20
+	maxWait    = time.Second
+)
+
+// Run writes what a plan selects to a target. It never writes a change twice, however often it is ended and begun again. Open comes
+// first, then Start, unless the replay is resumed, then Do.
+type Run struct {
+	Plan     *Plan
+	Log      sinks.Reader
+	Target   Target
+	Rate     int // changes a second, at most; 0: no limit
+	Progress func(written int64)
+	Envelope change.Envelope // of the records of a log that has none
+
+	selector labels.Selector
+	limiter  *rate.Limiter
+	done     map[string][2]uint64 // what the target has
+	moved    map[string][2]uint64 // the part of it that the next transaction adds
+	passed   map[string][2]uint64 // of a log without offsets: what was visited
+	written  int64
+	ended    bool
+
+	changes []sinks.Logged
+	bytes   int
+	since   time.Time // of the first of changes
+}
+
+// UnknownError means that a target has no replay of that id.
+type UnknownError struct {
+	ID    string
+	Known []string
+}
+
+func (e *UnknownError) Error() string {
+	text := fmt.Sprintf("there is no replay %s at the target: name the target as when it was begun", e.ID)
+	if len(e.Known) > 0 {
+		text += fmt.Sprintf("; it has %v", e.Known)
+	}
+	return text
+}
+
+// Open opens the target, and reads what it has of the replay. If resume is set, it has the plan too. others are the other replays
+// that have written there.
+func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string, err error) {
+	r.done, r.moved, r.passed = map[string][2]uint64{}, map[string][2]uint64{}, map[string][2]uint64{}
+	var stored json.RawMessage
+	err = r.Target.Open(ctx, id, func(c *change.Control) error {
+		switch {
+		case c.Replay == nil:
+			return fmt.Errorf("decode a control record %s: it has no replay", c.Type)
+		case c.Replay.ID != id:
+			if c.Type == change.ControlReplayBegin {
+				others = append(others, c.Replay.ID)
+			}
+			return nil
+		case c.Type == change.ControlReplayBegin:
+			stored = c.Replay.Plan
+		case c.Type == change.ControlReplayEnd:
+			r.ended = true
+		}
+		for place, at := range c.Replay.Done {
+			r.done[place] = at
+		}
+		r.written = max(r.written, c.Replay.Records)
+		return nil
+	})
+	switch {
+	case err != nil || !resume:
+		return others, err
+	case stored == nil:
+		return others, &UnknownError{id, others}
+	}
+	r.Plan = &Plan{}
+	if err := json.Unmarshal(stored, r.Plan); err != nil {
+		return others, fmt.Errorf("decode the plan of replay %s: %w", id, err)
+	}
+	return others, nil
+}
+
+// Written is how many changes the target has.
+func (r *Run) Written() int64 { return r.written }
+
+// Ended reports whether the replay had ended before.
+func (r *Run) Ended() bool { return r.ended }
+
+// Start writes the plan. It comes before the first Do of a replay.
+func (r *Run) Start(ctx context.Context) error {
+	plan, err := json.Marshal(r.Plan)
+	if err != nil {
+		return fmt.Errorf("encode the plan: %w", err)
+	}
+	return r.Target.Write(ctx, nil, r.control(change.ControlReplayBegin, &change.Replay{Plan: plan}))
+}
+
+func (r *Run) control(kind string, replay *change.Replay) *change.Control {
+	replay.ID, replay.Records = r.Plan.ID, r.written
+	return &change.Control{Type: kind, Cluster: r.Plan.Cluster, TimeMs: time.Now().UnixMilli(), Replay: replay}
+}
+
+// Do writes the changes that the target does not have yet, and then that the replay has ended.
+func (r *Run) Do(ctx context.Context) (err error) {
+	if r.selector, err = labels.Parse(r.Plan.Filter.Selector); err != nil {
+		return fmt.Errorf("parse the label selector: %w", err)
+	}
+	if r.Rate > 0 {
+		r.limiter = rate.NewLimiter(rate.Limit(r.Rate), max(r.Rate/10, 1))
+	}
+	q := r.Plan.Query()
+	q.Wanted = func(l *sinks.Logged) bool { return !r.has(l) && r.Plan.wants(l) }
+	if err := r.Log.Changes(ctx, q, func(l *sinks.Logged) error { return r.visit(ctx, l) }); err != nil {
+		return err
+	}
+	if err := r.flush(ctx); err != nil {
+		return err
+	}
+	return r.Target.Write(ctx, nil, r.control(change.ControlReplayEnd, &change.Replay{Next: r.Plan.Next}))
+}
+
+// place is where a change is in the log. Within a place changes come in one order, whatever comes in between. In a partition,
+// transactions of several slots may end in another order than they began.
+func place(l *sinks.Logged) string {
+	if l.Topic == "" {
+		return fmt.Sprintf("slot/%d", l.Slot)
+	}
+	return fmt.Sprintf("%s/%d/%d", l.Topic, l.Partition, l.Slot)
+}
+
+// has reports whether the target has a change for certain, by its place.
+func (r *Run) has(l *sinks.Logged) bool {
+	done, known := r.done[place(l)]
+	if l.Topic != "" {
+		return known && uint64(l.Offset) < done[0]
+	}
+	return known && l.Batch < done[0]
+}
+
+// step returns the place of a change, and what is done with it: the next offset, or the batch and the number of the change in it.
+func (r *Run) step(l *sinks.Logged) (string, [2]uint64) {
+	at := place(l)
+	if l.Topic != "" {
+		next := uint64(l.Offset) + 1
+		if l.Op == change.Delete && l.Value != nil {
+			next++ // its tombstone
+		}
+		return at, [2]uint64{next}
+	}
+	n := r.passed[at]
+	if n[0] != l.Batch {
+		n = [2]uint64{l.Batch}
+	}
+	n[1]++
+	r.passed[at] = n
+	return at, n
+}
+
+func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
+	at, step := r.step(l)
+	if l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] || !selects(r.selector, l) {
+		return nil
+	}
+	if r.limiter != nil {
+		if err := r.limiter.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	if len(r.changes) == 0 {
+		r.since = time.Now()
+	}
+	r.changes = append(r.changes, Clone(l))
+	if last := &r.changes[len(r.changes)-1]; last.Key == nil {
+		asRecord(&r.Envelope, last)
+	}
+	r.moved[at] = step
+	r.bytes += len(l.Key) + len(l.Value) + len(l.Before) + len(l.After)
+	if len(r.changes) < maxChanges && r.bytes < maxBytes && time.Since(r.since) < maxWait {
+		return nil
+	}
+	return r.flush(ctx)
+}
+
+// flush writes what was collected, in one transaction with how far that is.
+func (r *Run) flush(ctx context.Context) error {
+	if len(r.changes) == 0 {
+		return nil
+	}
+	r.written += int64(len(r.changes))
+	c := r.control(change.ControlReplayProgress, &change.Replay{Done: r.moved})
+	if err := r.Target.Write(ctx, r.changes, c); err != nil {
+		return err
+	}
+	for at, step := range r.moved {
+		r.done[at] = step
+	}
+	clear(r.moved)
+	clear(r.changes)
+	r.changes, r.bytes = r.changes[:0], 0
+	if r.Progress != nil {
+		r.Progress(r.written)
+	}
+	return nil
+}

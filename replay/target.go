@@ -1,0 +1,41 @@
+package replay
+
+import (
+	"context"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Target is where a replay writes to. It is used by one goroutine.
+//
+// Invariant: changes and the control record of one Write are durable together or not at all. So the last control record of a
+// replay says which changes the target has.
+type Target interface {
+	// Open fences an earlier process that wrote for the same replay, and visits the control records that replays have left, in
+	// their order. It returns an error if the place holds anything but replays.
+	Open(ctx context.Context, id string, visit func(*change.Control) error) error
+	// Write makes changes and a control record durable. It appends the tombstone to a delete that has a value.
+	Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error
+	Close() error
+}
+
+// Clone copies what is valid only until visit returns.
+func Clone(l *sinks.Logged) sinks.Logged {
+	c := *l
+	at := make([]byte, 0, len(l.Key)+len(l.Value)+len(l.Before)+len(l.After))
+	copied := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		at = append(at, b...)
+		return at[len(at)-len(b) : len(at) : len(at)]
+	}
+	c.Key, c.Value = copied(l.Key), copied(l.Value)
+	if c.Value == nil {
+		c.Before, c.After = copied(l.Before), copied(l.After)
+		return c
+	}
+	c.Before, c.After, _ = change.DecodeImages(c.Value) // as the reader has done
+	return c
+}

@@ -1,0 +1,200 @@
+package kafka
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// Replay writes changes of another log into the topics of a prefix that no exporter writes to. A Write is one transaction, as a
+// batch of an exporter is. It is used by one goroutine.
+type Replay struct {
+	sink     *Sink
+	id       string
+	producer *producer.Producer
+	topics   map[string]*producer.Topic
+	control  *producer.Partition
+	active   []*producer.Partition
+}
+
+// NewReplay makes a writer for the topics of the configuration's prefix. It does not connect; Open does. The topics that it creates
+// keep everything, unless the configuration says otherwise: what is replayed is old already.
+func NewReplay(cfg Config) (*Replay, error) {
+	if cfg.History == 0 {
+		cfg.History = sinks.Forever
+	}
+	s, err := New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return &Replay{sink: s, topics: map[string]*producer.Topic{}}, nil
+}
+
+// Identity is that of the log that an exporter with this configuration would write.
+func (r *Replay) Identity(ctx context.Context) (string, error) { return r.sink.Identity(ctx) }
+
+// Topic is where the changes of a resource are written to.
+func (r *Replay) Topic(resource change.Resource) string {
+	return change.Topic(r.sink.cfg.TopicPrefix, resource)
+}
+
+// Open fences an earlier process of the same replay, and visits the control records of all replays. A control record of an
+// exporter is an error: its consumers must not get records twice.
+func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control) error) error {
+	name := change.ControlTopic(r.sink.cfg.TopicPrefix)
+	t, err := r.topic(ctx, name, r.sink.controlTopic)
+	if err != nil {
+		return err
+	}
+	r.id, r.control = id, t.Partitions[0]
+	if r.producer, err = producer.New(ctx, r.sink.client, producer.Options{
+		TransactionalID: r.sink.cfg.TopicPrefix + "-replay-" + id, Timeout: r.sink.cfg.TransactionTimeout, Codec: r.sink.codec,
+		Source: recordsOnly{},
+	}); err != nil {
+		return err
+	}
+	ends, err := r.sink.client.Ends(ctx, name)
+	if err != nil {
+		return err
+	}
+	starts, err := r.sink.client.Starts(ctx, name)
+	if err != nil {
+		return err
+	}
+	for p, end := range ends {
+		reader := consumer.New(r.sink.client, consumer.Range{Topic: name, Partition: int32(p), First: starts[p],
+			Visit: func(f consumer.Record) error { return r.see(f, visit) }})
+		if err := reader.ReadTo(ctx, end-1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Replay) see(f consumer.Record, visit func(*change.Control) error) error {
+	c := &change.Control{}
+	if err := json.Unmarshal(f.Value, c); err != nil {
+		return fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
+	}
+	if c.Replay == nil {
+		return fmt.Errorf("the topics %s.* have the log of an exporter (cluster %q): replay to a prefix of its own",
+			r.sink.cfg.TopicPrefix, c.Cluster)
+	}
+	return visit(c)
+}
+
+// Used returns the first of some topics that has records.
+func (r *Replay) Used(ctx context.Context, topics []string) (string, error) {
+	starts, ends, err := r.sink.Bounds(ctx, topics)
+	for _, topic := range topics {
+		for p, end := range ends[topic] {
+			if end > starts[topic][p] {
+				return topic, err
+			}
+		}
+	}
+	return "", err
+}
+
+// Write writes changes in their order, each with the id of the replay, and last the control record.
+func (r *Replay) Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
+	err := r.write(ctx, changes, c)
+	if err != nil && r.producer.InTransaction() && cluster.Judge(err) != cluster.Fenced {
+		r.abort()
+	}
+	if err != nil {
+		return fmt.Errorf("write to the topics %s.*: %w", r.sink.cfg.TopicPrefix, asInvalidWriter(err))
+	}
+	return nil
+}
+
+func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
+	for _, p := range r.active {
+		p.Reset()
+	}
+	r.active = r.active[:0]
+	for i := range changes {
+		if err := r.queue(ctx, &changes[i]); err != nil {
+			return err
+		}
+	}
+	data := len(r.active)
+	r.active = append(r.active, r.control)
+	if err := r.producer.Add(ctx, r.active...); err != nil {
+		return err
+	}
+	if err := r.producer.Produce(ctx, r.active[:data:data]...); err != nil {
+		return err
+	}
+	value, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("encode control record %s: %w", c.Type, err)
+	}
+	r.control.QueueRecord(recordbatch.Record{Time: c.TimeMs, Value: [][]byte{value}, HeaderCount: 2,
+		Key:     fmt.Appendf(nil, `{"cluster":%s,"replay":%s}`, mustJSON(c.Cluster), mustJSON(r.id)),
+		Headers: recordbatch.AppendHeader(recordbatch.AppendHeader(nil, change.HeaderType, c.Type), change.HeaderReplay, r.id)})
+	if err := r.producer.Produce(ctx, r.control); err != nil {
+		return err
+	}
+	return r.producer.End(ctx, true)
+}
+
+// queue queues the record of a change as it was; a delete is followed by its tombstone.
+func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
+	t, err := r.topic(ctx, r.Topic(l.Change.Stream.Resource), r.sink.dataTopic)
+	if err != nil {
+		return err
+	}
+	p := t.Partition(l.Key)
+	if p.Queued() == 0 {
+		r.active = append(r.active, p)
+	}
+	record := recordbatch.Record{Time: l.Logged.UnixMilli(), Key: l.Key, Value: [][]byte{l.Value}, Tombstone: l.Value == nil}
+	for _, h := range l.Headers {
+		record.Headers = recordbatch.AppendHeader(record.Headers, h.Key, h.Value)
+	}
+	record.Headers, record.HeaderCount = recordbatch.AppendHeader(record.Headers, change.HeaderReplay, r.id), len(l.Headers)+1
+	p.QueueRecord(record)
+	if l.Op == change.Delete && !record.Tombstone {
+		record.Tombstone = true
+		p.QueueRecord(record)
+	}
+	return nil
+}
+
+func (r *Replay) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {
+	if t := r.topics[name]; t != nil {
+		return t, nil
+	}
+	info, err := r.sink.topics.ensure(ctx, name, plan)
+	if err != nil {
+		return nil, err
+	}
+	r.topics[name] = producer.NewTopic(info.name, info.partitions, info.maxBatch)
+	return r.topics[name], nil
+}
+
+// abort tries for 2 s to abort the open transaction.
+func (r *Replay) abort() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := r.producer.End(ctx, false); err != nil {
+		r.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout will", "replay", r.id, "error", err)
+	}
+}
+
+// Close closes the connections.
+func (r *Replay) Close() error { return r.sink.Close() }
+
+// recordsOnly is the Source of a producer whose partitions have records only, so that only Failed is called.
+type recordsOnly struct{ producer.Source }
+
+func (recordsOnly) Failed(string, error) error { return nil }

@@ -1,0 +1,486 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
+)
+
+// replayLog is a log that a sink has written, without a cluster.
+type replayLog struct {
+	brokers []string
+	prefix  string
+	env     map[string]string
+	sink    *kafka.Sink
+	log     sinks.Log
+	batch   change.Batch
+	objects map[string][]byte // by name: the last body
+	rv      int
+}
+
+func newReplayLog(t testing.TB) *replayLog {
+	t.Helper()
+	l := &replayLog{brokers: servers.SharedKafka(t).Brokers, prefix: servers.UniqueName(), objects: map[string][]byte{}}
+	l.env = map[string]string{"KUBECDC_CLUSTER": "east", "KUBECDC_SINK": "kafka", "KUBECDC_KAFKA_BROKERS": strings.Join(l.brokers, ","),
+		"KUBECDC_KAFKA_TOPIC_PREFIX": l.prefix, "KUBECDC_KAFKA_PARTITIONS": "3", "KUBECDC_LOG_FORMAT": "json"}
+	var err error
+	l.sink, err = kafka.New(kafka.Config{Brokers: l.brokers, TopicPrefix: l.prefix, Cluster: "east", Partitions: 3})
+	must(t, err)
+	t.Cleanup(func() { _ = l.sink.Close() })
+	opened, err := l.sink.Open(t.Context(), 0, 1, sinks.Durable{New: true})
+	must(t, err)
+	l.log, l.batch = opened.Log, change.Batch{Epoch: 1}
+	t.Cleanup(func() { _ = l.log.Close() })
+	return l
+}
+
+var (
+	replayPods  = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")
+	replayNodes = change.NewStream(change.Resource{Version: "v1", Plural: "nodes", Kind: "Node"}, "", "", "")
+)
+
+// write makes n changes of the objects of a stream: they are created, changed and deleted, again and again.
+func (l *replayLog) write(t testing.TB, s *change.Stream, n int) {
+	t.Helper()
+	for n > 0 {
+		l.batch.Changes = l.batch.Changes[:0]
+		for range min(n, 1000) {
+			l.batch.Changes = append(l.batch.Changes, l.next(s))
+			n--
+		}
+		l.batch.Seq++
+		l.batch.Positions = []change.Position{{Stream: s.ID(), ResourceVersion: change.VersionOf(uint64(l.rv)), Time: time.Now().UTC()}}
+		_, err := l.log.Write(t.Context(), &l.batch)
+		must(t, err)
+	}
+}
+
+func (l *replayLog) next(s *change.Stream) change.Change {
+	l.rv++
+	name := fmt.Sprintf("%s-%d", s.Resource.Plural, l.rv*7919%2003)
+	c := change.Change{Stream: s, Name: name, UID: "uid-" + name, ResourceVersion: change.VersionOf(uint64(l.rv)), Time: time.Now()}
+	if s.Resource.Namespaced {
+		c.Namespace = "shop"
+	}
+	c.Op, c.Before = change.Update, l.objects[name]
+	c.After = fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":{"name":%q,"labels":{"third":"%t"},"resourceVersion":"%d"},"pad":"%s"}`,
+		s.Resource.Kind, name, l.rv%3 == 0, l.rv, strings.Repeat("x", 300))
+	switch {
+	case c.Before == nil:
+		c.Op = change.Create
+	case l.rv%5 == 0:
+		c.Op, c.After = change.Delete, nil
+	}
+	l.objects[name] = c.After
+	return c
+}
+
+// told is what a log tells of each object, in order.
+type told map[string][]string
+
+// topics reads all data topics of a prefix. Of the headers, that of the replay is returned apart.
+func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (told, map[string]bool) {
+	t.Helper()
+	all, replays := told{}, map[string]bool{}
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
+	must(t, err)
+	defer client.Close()
+	var names []string
+	for _, r := range resources {
+		names = append(names, prefix+"."+r)
+	}
+	AwaitMarkers(t, l.brokers, prefix)
+	consume(t, l.brokers, "", names, func(r *kgo.Record) bool {
+		text := fmt.Sprintf("%d/%d %s", r.Partition, r.Timestamp.UnixMilli(), r.Value)
+		if r.Value == nil {
+			text = "tombstone"
+		}
+		for _, h := range r.Headers {
+			if h.Key == change.HeaderReplay {
+				replays[string(h.Value)] = true
+				continue
+			}
+			text += " " + h.Key + "=" + string(h.Value)
+		}
+		key := strings.TrimPrefix(r.Topic, prefix) + string(r.Key)
+		all[key] = append(all[key], text)
+		return false
+	})
+	return all, replays
+}
+
+func wantTold(t testing.TB, got, want told) {
+	t.Helper()
+	records := 0
+	for key, texts := range want {
+		records += len(texts)
+		if !slices.Equal(got[key], texts) {
+			t.Fatalf("of %s it tells\n%.600q, not\n%.600q", key, got[key], texts)
+		}
+	}
+	if len(got) != len(want) {
+		t.Fatalf("it tells of %d objects, not of %d", len(got), len(want))
+	}
+	t.Logf("%d objects, %d records", len(want), records)
+}
+
+// A replay of 100,000 records is killed twice with kill -9: none is lost, and none is there twice.
+func TestAReplayIsWrittenOnce(t *testing.T) {
+	l := newReplayLog(t)
+	l.write(t, replayPods, 90_000)
+	l.write(t, replayNodes, 10_000)
+	to := l.prefix + "-again"
+	killReplay(t, l, to, 20_000, "--from", "start")
+	begun := ReadControls(t, l.brokers, to)
+	id := begun[0].Replay.ID
+	killReplay(t, l, to, 60_000, "--resume", id)
+	l.write(t, replayPods, 1000) // is not part of it
+	out := succeeds(t, l.env, "replay", "--to-prefix", to, "--execute", "--resume", id)
+	t.Log(out)
+	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	for key, texts := range want { // without what came after the plan
+		want[key] = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "batch=101") })
+		if len(want[key]) == 0 {
+			delete(want, key)
+		}
+	}
+	got, replays := l.told(t, to, "pods", "nodes")
+	wantTold(t, got, want)
+	if len(replays) != 1 || !replays[id] {
+		t.Errorf("the records are of the replays %v, not of %s", replays, id)
+	}
+	controls := ReadControls(t, l.brokers, to)
+	last := controls[len(controls)-1]
+	if controls[0].Type != change.ControlReplayBegin || last.Type != change.ControlReplayEnd || last.Replay.Records != 100_000 {
+		t.Errorf("the control records begin with %+v and end with %+v", controls[0], last)
+	}
+	fails(t, l.env, 2, "has the records of other replays ("+id+")", "replay", "--from", "start", "--to-prefix", to, "--execute")
+	if _, notes, _ := command(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(notes, "had ended already") {
+		t.Errorf("resumed after its end it says %s", notes)
+	}
+	whole := asJSON[struct{ Seconds float64 }](t, succeeds(t, l.env, "replay", "--from", "start", "--to-prefix", to+"2", "--execute", "-o", "json"))
+	t.Logf("100,000 records without a kill: %.1f s, %.0f a second", whole.Seconds, 101_000/whole.Seconds)
+}
+
+// killReplay runs a replay, and kills it once it has written so many records.
+func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
+	t.Helper()
+	c := exec.Command(Binary(t), append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "30000"}, args...)...)
+	c.Env = os.Environ()
+	for k, v := range l.env {
+		c.Env = append(c.Env, k+"="+v)
+	}
+	log := &lockedBuffer{}
+	c.Stdout, c.Stderr = log, log
+	p, err := child.Start(c)
+	must(t, err)
+	defer p.Kill()
+	Await(t, 90*time.Second, "the replay to be under way", func() (bool, error) {
+		select {
+		case <-p.Done():
+			return false, fmt.Errorf("it has ended:\n%s", log.Bytes())
+		default:
+		}
+		controls := ReadControls(t, l.brokers, to)
+		return len(controls) > 0 && controls[len(controls)-1].Replay.Records >= records, nil
+	})
+	p.Kill()
+	<-p.Done()
+}
+
+// A replay to a file, to standard output and to a database has what the log has, and only what was selected.
+func TestAReplayToOtherPlaces(t *testing.T) {
+	l := newReplayLog(t)
+	l.write(t, replayPods, 3000)
+	l.write(t, replayNodes, 500)
+	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	t.Run("file", func(t *testing.T) { replayToFile(t, l, want) })
+	t.Run("postgres", func(t *testing.T) { replayToPostgres(t, l) })
+	t.Run("selected", func(t *testing.T) { replaySelected(t, l) })
+	t.Run("wrong input", func(t *testing.T) { replayWrongly(t, l) })
+	t.Run("not kept", func(t *testing.T) { replayNotKept(t, l) })
+}
+
+type replayedLine struct {
+	Topic     string
+	Partition int
+	Logged    int64 `json:"logged_ms"`
+	Headers   map[string]string
+	Key       json.RawMessage
+	Value     json.RawMessage
+}
+
+func linesOf(t *testing.T, l *replayLog, text string) (told, []replayedLine) {
+	t.Helper()
+	all, lines := told{}, []replayedLine{}
+	scan := bufio.NewScanner(strings.NewReader(text))
+	scan.Buffer(nil, 1<<20)
+	for scan.Scan() {
+		r := asJSON[replayedLine](t, scan.Text())
+		value := fmt.Sprintf("%d/%d %s", r.Partition, r.Logged, r.Value)
+		if string(r.Value) == "null" {
+			value = "tombstone"
+		}
+		for _, name := range []string{"op", "uid", "resourceVersion", "stream", "slot", "epoch", "batch"} {
+			value += " " + name + "=" + r.Headers[name]
+		}
+		key := strings.TrimPrefix(r.Topic, l.prefix) + string(r.Key)
+		all[key] = append(all[key], value)
+		lines = append(lines, r)
+	}
+	return all, lines
+}
+
+func replayToFile(t *testing.T, l *replayLog, want told) {
+	path := filepath.Join(t.TempDir(), "replay.jsonl")
+	succeeds(t, l.env, "replay", "--from", "start", "--to-file", path, "--execute")
+	text, err := os.ReadFile(path)
+	must(t, err)
+	got, _ := linesOf(t, l, string(text))
+	wantTold(t, got, want)
+
+	marks, err := os.ReadFile(path + ".replay") // as if it had been killed while the second transaction was written
+	must(t, err)
+	lines := bytes.SplitAfter(marks, []byte("\n"))
+	must(t, os.WriteFile(path+".replay", append(bytes.Join(lines[:1], nil), lines[1][:20]...), 0o600))
+	id := asJSON[struct {
+		Control change.Control
+	}](t, string(lines[0])).Control.Replay.ID
+	succeeds(t, l.env, "replay", "--resume", id, "--to-file", path, "--execute")
+	again, err := os.ReadFile(path)
+	must(t, err)
+	got, _ = linesOf(t, l, string(again))
+	wantTold(t, got, want)
+	got, _ = linesOf(t, l, succeeds(t, l.env, "replay", "--from", "start", "--to-stdout", "--execute"))
+	wantTold(t, got, want)
+	must(t, os.WriteFile(path+"2", []byte("mine"), 0o600))
+	fails(t, l.env, 1, "no replay has written it", "replay", "--from", "start", "--to-file", path+"2", "--execute")
+}
+
+func replayToPostgres(t *testing.T, l *replayLog) {
+	url := servers.Database(t)
+	succeeds(t, l.env, "replay", "--from", "start", "--to-postgres", url, "--execute")
+	db, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	defer db.Close(context.Background())
+	rows, err := db.Query(t.Context(), `select resource, name, body::text, kind, api_version from kubecdc_log.objects`)
+	must(t, err)
+	objects := map[string][]byte{}
+	for name, body := range l.objects {
+		if body != nil {
+			objects[name] = body
+		}
+	}
+	var resource, name, body, kind, version string
+	_, err = pgx.ForEachRow(rows, []any{&resource, &name, &body, &kind, &version}, func() error {
+		if string(objects[name]) != body || version != "v1" || kind == "" {
+			t.Errorf("%s %s %s %s is %.100s", version, kind, resource, name, body)
+		}
+		delete(objects, name)
+		return nil
+	})
+	must(t, err)
+	if len(objects) > 0 {
+		t.Errorf("the table objects lacks %v", slices.Collect(maps.Keys(objects)))
+	}
+	var changes, distinct int
+	must(t, db.QueryRow(t.Context(), `select count(*), count(distinct resource_version) from kubecdc_log.changes`).Scan(&changes, &distinct))
+	if changes != 3500 || distinct != 3500 {
+		t.Errorf("the table changes has %d rows of %d changes", changes, distinct)
+	}
+	// A replay that was killed goes on: its last transactions are taken away, as if they had not been written.
+	var id string
+	must(t, db.QueryRow(t.Context(), `select record->'replay'->>'id' from kubecdc_log.control where type = 'replay-begin'`).Scan(&id))
+	for _, table := range []string{"changes", "control"} {
+		_, err = db.Exec(t.Context(), `delete from kubecdc_log.`+table+` where batch > 2`)
+		must(t, err)
+	}
+	_, err = db.Exec(t.Context(), `delete from kubecdc_log.batches where seq > 2`)
+	must(t, err)
+	_, err = db.Exec(t.Context(), `update kubecdc_log.slots set seq = 2`)
+	must(t, err)
+	succeeds(t, l.env, "replay", "--resume", id, "--to-postgres", url)
+	must(t, db.QueryRow(t.Context(), `select count(*), count(distinct resource_version) from kubecdc_log.changes`).Scan(&changes, &distinct))
+	if changes != 3500 || distinct != 3500 {
+		t.Errorf("after it was resumed the table changes has %d rows of %d changes", changes, distinct)
+	}
+	// From these tables it is replayed into topics: as records they are what they were.
+	env := maps.Clone(l.env)
+	env["KUBECDC_SINK"], env["KUBECDC_SINK_POSTGRES"] = "postgres", url
+	succeeds(t, env, "replay", "--from", "start", "--to-prefix", l.prefix+"-back", "--execute")
+	back, _ := l.told(t, l.prefix+"-back", "pods", "nodes")
+	want, _ := l.told(t, l.prefix, "pods", "nodes")
+	if len(back) != len(want) {
+		t.Errorf("from tables to topics: %d objects, not %d", len(back), len(want))
+	}
+	for key := range want {
+		if len(back[key]) != len(want[key]) {
+			t.Fatalf("from tables to topics: %s has %d records, not %d", key, len(back[key]), len(want[key]))
+		}
+	}
+}
+
+func replaySelected(t *testing.T, l *replayLog) {
+	for _, tc := range []struct {
+		args []string
+		want func(r *replayedLine) bool
+	}{
+		{[]string{"--resource", "nodes"}, func(r *replayedLine) bool { return r.Headers["stream"] == "nodes" }},
+		{[]string{"-n", "shop", "--op", "d"}, func(r *replayedLine) bool { return r.Headers["op"] == "d" && r.Headers["stream"] == "pods" }},
+		{[]string{"--name", "pods-7"}, func(r *replayedLine) bool { return strings.Contains(string(r.Key), `"pods-7"`) }},
+		{[]string{"-l", "third=true", "--op", "c"}, func(r *replayedLine) bool {
+			return r.Headers["op"] == "c" && strings.Contains(string(r.Value), `"third":"true"`)
+		}},
+	} {
+		_, all := linesOf(t, l, succeeds(t, l.env, "replay", "--from", "start", "--to-stdout", "--execute"))
+		all = slices.DeleteFunc(all, func(r replayedLine) bool { return !tc.want(&r) })
+		_, got := linesOf(t, l, succeeds(t, l.env, append([]string{"replay", "--from", "start", "--to-stdout", "--execute"}, tc.args...)...))
+		if len(got) != len(all) || len(all) == 0 {
+			t.Errorf("%v: %d records, not %d", tc.args, len(got), len(all))
+		}
+	}
+	after := func(from string, args ...string) (versions []int) {
+		_, got := linesOf(t, l, succeeds(t, l.env, append([]string{"replay", "--from", from, "--to-stdout", "--execute"}, args...)...))
+		for _, r := range got {
+			if string(r.Value) != "null" {
+				n, _ := strconv.Atoi(r.Headers["resourceVersion"])
+				versions = append(versions, n)
+			}
+		}
+		slices.Sort(versions)
+		return versions
+	}
+	if got := after("1500", "--to", "2600", "--resource", "pods"); len(got) != 1100 || got[0] != 1501 || got[1099] != 2600 {
+		t.Errorf("after 1500, to 2600: %d records", len(got))
+	}
+	moment := time.Now()
+	l.write(t, replayPods, 700)
+	if got := after(moment.Format(time.RFC3339Nano)); len(got) != 700 || got[0] != 3501 {
+		t.Errorf("after a time: %d records", len(got))
+	}
+}
+
+func replayWrongly(t *testing.T, l *replayLog) {
+	again := []string{"--to-prefix", l.prefix + "-wrong"}
+	for text, args := range map[string][]string{
+		"say where the replay begins":        again,
+		"name one place to write to":         {"--from", "start"},
+		"name it with --resource":            append([]string{"--from", "17"}, again...),
+		"the log has no such resource":       append([]string{"--from", "start", "--resource", "podz"}, again...),
+		"the operations are c (created)":     append([]string{"--from", "start", "--op", "x"}, again...),
+		"--selector":                         append([]string{"--from", "start", "-l", "a in"}, again...),
+		"neither a checkpoint":               append([]string{"--from", "yesterday"}, again...),
+		"would write into its topics":        {"--from", "start", "--to-prefix", l.prefix},
+		"choose a prefix that is no part":    {"--from", "start", "--to-prefix", l.prefix + ".sub"},
+		"a number of records a second":       append([]string{"--from", "start", "--rate", "-1"}, again...),
+		"there is no replay nonsense":        append([]string{"--resume", "nonsense"}, again...),
+		"can't be read back, so that replay": {"--resume", "x", "--to-stdout"},
+		"the replay has its bounds and":      append([]string{"--resume", "x", "--from", "start"}, again...),
+		"is after --to":                      append([]string{"--from", "1s", "--to", "1h"}, again...),
+		"a topic may have letters, digits":   {"--from", "start", "--to-prefix", "a b"},
+	} {
+		fails(t, l.env, 2, text, append(append([]string{"replay"}, args...), "--execute")...)
+	}
+	other := newReplayLog(t) // an exporter writes there
+	other.write(t, replayPods, 1)
+	fails(t, l.env, 1, "have the log of an exporter", "replay", "--from", "start", "--to-prefix", other.prefix, "--execute")
+	out, notes, code := command(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
+	if code != 0 || !strings.Contains(notes, "nothing was written") || !strings.Contains(out, "total") {
+		t.Errorf("without --execute it ends with %d: %s%s", code, out, notes)
+	}
+}
+
+func replayNotKept(t *testing.T, l *replayLog) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
+	must(t, err)
+	defer client.Close()
+	before := time.Now()
+	l.write(t, replayPods, 600)
+	ends, err := kadm.NewClient(client).ListEndOffsets(t.Context(), l.prefix+".pods")
+	must(t, err)
+	l.write(t, replayPods, 50)
+	_, err = kadm.NewClient(client).DeleteRecords(t.Context(), ends.Offsets())
+	must(t, err)
+	from := []string{"replay", "--from", before.Format(time.RFC3339Nano), "--to-stdout", "--execute"}
+	fails(t, l.env, 1, "pods is complete since", from...)
+	_, got := linesOf(t, l, succeeds(t, l.env, append(from, "--incomplete")...))
+	changes := 0
+	for _, r := range got {
+		if string(r.Value) != "null" {
+			changes++
+		}
+	}
+	if changes != 50 {
+		t.Errorf("--incomplete replays %d changes, not the 50 that are left", changes)
+	}
+}
+
+// A consumer reads a replay, and goes on in the live topics at the offsets that the replay gives. What it has read is etcd's
+// history, each change once.
+func TestAConsumerGoesOnFromAReplayToTheLiveLog(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(20)
+	w.Env["KUBECDC_SLOTS"] = "3"
+	StartExporter(t, "live", w.Env).AwaitReady(t)
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() { writer.Until(stop, 200); close(done) }()
+	awaitMade(t, writer, writer.Made.Load()+300)
+	file := filepath.Join(t.TempDir(), "offsets.csv")
+	out := succeeds(t, w.Env, "replay", "--from", "start", "--to-prefix", "again", "--execute", "--offsets-file", file)
+	t.Log(out)
+	awaitMade(t, writer, writer.Made.Load()+200)
+	close(stop)
+	<-done
+	live := w.AwaitComplete(t, writer, Kinds)
+	AwaitMarkers(t, w.Kafka.Brokers, "again")
+	read := ReadLog(t, w.Kafka.Brokers, "again")
+	for i := range read.Records {
+		read.Records[i].Topic = w.Prefix + strings.TrimPrefix(read.Records[i].Topic, "again")
+	}
+	csv, err := os.ReadFile(file)
+	must(t, err)
+	next := change.Offsets{}
+	for line := range strings.Lines(string(csv)) {
+		fields := strings.Split(strings.TrimSpace(line), ",")
+		p, _ := strconv.Atoi(fields[1])
+		offset, _ := strconv.ParseInt(fields[2], 10, 64)
+		next.Merge(change.Offsets{fields[0]: {p: offset}})
+	}
+	replayed, later := len(read.Records), 0
+	for _, r := range live.Records {
+		if r.Offset >= next[r.Topic][int(r.Partition)] {
+			read.Records = append(read.Records, r)
+			later++
+		}
+	}
+	if replayed == 0 || later == 0 {
+		t.Fatalf("%d records are replayed, and %d read later", replayed, later)
+	}
+	t.Logf("%d records replayed, %d read from the live topics", replayed, later)
+	read.Controls = live.Controls
+	Judge(t, w.Kube, read, w.Prefix, Kinds).Demand(t, 0)
+}
