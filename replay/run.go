@@ -137,7 +137,10 @@ func (r *Run) Do(ctx context.Context) (err error) {
 // place is where a change is in the log. Within a place changes come in one order, whatever comes in between. In a partition,
 // transactions of several slots may end in another order than they began.
 func place(l *sinks.Logged) string {
-	if l.Topic == "" {
+	switch {
+	case l.Topic == "" && l.Batch == 0: // the last state of an object, in no order
+		return fmt.Sprintf("object/%s/%s", l.Change.Stream.ID(), l.Change.Key())
+	case l.Topic == "":
 		return fmt.Sprintf("slot/%d", l.Slot)
 	}
 	return fmt.Sprintf("%s/%d/%d", l.Topic, l.Partition, l.Slot)
@@ -161,6 +164,9 @@ func (r *Run) step(l *sinks.Logged) (string, [2]uint64) {
 			next++ // its tombstone
 		}
 		return at, [2]uint64{next}
+	}
+	if l.Batch == 0 {
+		return at, [2]uint64{0, 1}
 	}
 	n := r.passed[at]
 	if n[0] != l.Batch {

@@ -1,0 +1,155 @@
+package replay_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/replay"
+	"kubecdc/sinks"
+)
+
+// log visits the same changes again and again.
+type log struct {
+	sinks.Reader
+	changes []sinks.Logged
+}
+
+func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	for i := range l.changes {
+		if c := l.changes[i]; q.Wanted(&c) {
+			if err := visit(&c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// place keeps what was written, and fails now and then: before a write, or after it, so that its outcome is not known.
+type place struct {
+	controls []json.RawMessage
+	changes  []string
+	writes   int
+}
+
+var errKilled = errors.New("killed")
+
+func (p *place) Open(_ context.Context, _ string, visit func(*change.Control) error) error {
+	for _, text := range p.controls {
+		c := &change.Control{}
+		if err := json.Unmarshal(text, c); err != nil {
+			return err
+		}
+		if err := visit(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *place) Write(_ context.Context, changes []sinks.Logged, c *change.Control) error {
+	p.writes++
+	if p.writes%3 == 0 {
+		return errKilled
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	p.controls = append(p.controls, text)
+	for i := range changes {
+		p.changes = append(p.changes, id(&changes[i]))
+	}
+	if p.writes%4 == 0 {
+		return errKilled
+	}
+	return nil
+}
+
+func (p *place) Close() error { return nil }
+
+func id(l *sinks.Logged) string {
+	return fmt.Sprintf("%s/%d/%d slot %d batch %d %s@%s", l.Topic, l.Partition, l.Offset, l.Slot, l.Batch, l.Name, l.ResourceVersion)
+}
+
+var pods = change.StreamFromID("pods")
+
+func logged(topic string, offset int64, slot int, batch uint64, n int) sinks.Logged {
+	value := []byte(`{"before":null,"after":{}}`)
+	l := sinks.Logged{Topic: topic, Offset: offset, Slot: slot, Batch: batch, Key: []byte("k"), Value: value, Logged: time.UnixMilli(1)}
+	l.Change = change.Change{Stream: pods, Op: change.Update, Name: fmt.Sprint("pod-", n), ResourceVersion: change.VersionOf(uint64(n + 1))}
+	return l
+}
+
+// A replay that is ended again and again, before and after a write, writes each change once, whatever the order of a log is.
+func TestEachChangeIsWrittenOnce(t *testing.T) {
+	// The transactions of two slots share a partition, and end in another order than they began.
+	records := &log{}
+	for n := range 40_000 {
+		slot := n / 100 % 2
+		records.changes = append(records.changes, logged("k8s.pods", int64(n/200*200+n%100*2+1-slot), slot, uint64(n/200), n))
+	}
+	// A log without offsets: what is left of dropped batches, then batches of two slots.
+	tables := &log{}
+	for n := range 40_000 {
+		batch := uint64(0)
+		if n >= 10_000 {
+			batch = uint64(n / 4000)
+		}
+		tables.changes = append(tables.changes, logged("", 0, n/2000%2, batch, n))
+	}
+	for name, from := range map[string]*log{"records": records, "tables": tables} {
+		t.Run(name, func(t *testing.T) {
+			to, ends, ended := &place{}, 0, false
+			for resume := false; !ended; {
+				r := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: from, Target: to}
+				if _, err := r.Open(t.Context(), "one", resume); err != nil {
+					t.Fatal(err)
+				}
+				if ended = r.Ended(); ended {
+					continue
+				}
+				if !resume {
+					if err := r.Start(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					resume = true
+				}
+				switch err := r.Do(t.Context()); {
+				case errors.Is(err, errKilled):
+					ends++
+				case err != nil:
+					t.Fatal(err)
+				}
+			}
+			var want []string
+			for i := range from.changes {
+				want = append(want, id(&from.changes[i]))
+			}
+			if !slices.Equal(to.changes, want) {
+				t.Fatalf("%d changes are written of %d", len(to.changes), len(want))
+			}
+			if ends < 3 {
+				t.Fatalf("it was ended only %d times", ends)
+			}
+		})
+	}
+}
+
+func TestAReplayThatIsNotThereIsNotResumed(t *testing.T) {
+	to := &place{}
+	r := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: &log{}, Target: to}
+	if err := r.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var unknown *replay.UnknownError
+	if _, err := (&replay.Run{Target: to}).Open(t.Context(), "two", true); !errors.As(err, &unknown) || !slices.Equal(unknown.Known, []string{"one"}) {
+		t.Fatalf("it was resumed: %v", err)
+	}
+}
