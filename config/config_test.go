@@ -146,7 +146,7 @@ var wrong = []struct {
 	{[]string{"KUBECDC_BACKFILL=maybe"}, "KUBECDC_BACKFILL", "on or off"},
 	{[]string{"KUBECDC_BACKFILL_QPS=0"}, "KUBECDC_BACKFILL_QPS", "from 1"},
 	{[]string{"KUBECDC_BACKFILL_MAX_QPS=50"}, "KUBECDC_BACKFILL_MAX_QPS", "lower KUBECDC_BACKFILL_QPS"},
-	{[]string{"KUBECDC_BACKFILL_QPS=600"}, "KUBECDC_BACKFILL_MAX_QPS", "raise it"},
+	{[]string{"KUBECDC_BACKFILL_QPS=1200"}, "KUBECDC_BACKFILL_MAX_QPS", "raise it"},
 	{[]string{"KUBECDC_BACKFILL_MAX_REVISIONS=lots"}, "KUBECDC_BACKFILL_MAX_REVISIONS", "from 1"},
 }
 

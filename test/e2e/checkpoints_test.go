@@ -20,8 +20,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// command runs the exporter with arguments, without a kubeconfig, and returns what it wrote and its exit code.
-func command(t testing.TB, env map[string]string, args ...string) (stdout, stderr string, code int) {
+// offline runs the exporter with arguments, without a kubeconfig, and returns what it wrote and its exit code.
+func offline(t testing.TB, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	c := exec.Command(Binary(t), args...)
 	c.Env = append(os.Environ(), "KUBECDC_LOG_FORMAT=text")
@@ -39,7 +39,7 @@ func command(t testing.TB, env map[string]string, args ...string) (stdout, stder
 // succeeds runs a command that must succeed, and returns its stdout.
 func succeeds(t testing.TB, env map[string]string, args ...string) string {
 	t.Helper()
-	out, errors, code := command(t, env, args...)
+	out, errors, code := offline(t, env, args...)
 	if code != 0 {
 		t.Fatalf("exporter %s ends with %d:\n%s%s", strings.Join(args, " "), code, out, errors)
 	}
@@ -49,7 +49,7 @@ func succeeds(t testing.TB, env map[string]string, args ...string) string {
 // fails runs a command that must fail with a code and a text.
 func fails(t testing.TB, env map[string]string, code int, text string, args ...string) {
 	t.Helper()
-	out, errors, got := command(t, env, args...)
+	out, errors, got := offline(t, env, args...)
 	if got != code || !strings.Contains(errors, text) {
 		t.Errorf("exporter %s ends with %d, not %d, without %q:\n%s%s", strings.Join(args, " "), got, code, text, out, errors)
 	}
@@ -252,7 +252,7 @@ func wantGroupMoved(t *testing.T, w *World, before listedCheckpoint) {
 	}
 	must(t, deleteAll(admin, topics[0], 0))
 	fails(t, w.Env, 1, "nothing was changed", append(move, "--execute")...)
-	out, _, _ := command(t, w.Env, append(move, "--execute", "--incomplete")...)
+	out, _, _ := offline(t, w.Env, append(move, "--execute", "--incomplete")...)
 	if !strings.Contains(out, "before the log's start") {
 		t.Errorf("the plan does not say what is gone:\n%s", out)
 	}

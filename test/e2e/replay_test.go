@@ -96,13 +96,13 @@ func (l *replayLog) next(s *change.Stream) change.Change {
 	return c
 }
 
-// told is what a log tells of each object, in order.
-type told map[string][]string
+// byObject is what a log tells of each object, in order.
+type byObject map[string][]string
 
 // topics reads all data topics of a prefix. Of the headers, that of the replay is returned apart.
-func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (told, map[string]bool) {
+func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (byObject, map[string]bool) {
 	t.Helper()
-	all, replays := told{}, map[string]bool{}
+	all, replays := byObject{}, map[string]bool{}
 	client, err := kgo.NewClient(kgo.SeedBrokers(l.brokers...))
 	must(t, err)
 	defer client.Close()
@@ -130,7 +130,7 @@ func (l *replayLog) told(t testing.TB, prefix string, resources ...string) (told
 	return all, replays
 }
 
-func wantTold(t testing.TB, got, want told) {
+func wantTold(t testing.TB, got, want byObject) {
 	t.Helper()
 	records := 0
 	for key, texts := range want {
@@ -176,7 +176,7 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 		t.Errorf("the control records begin with %+v and end with %+v", controls[0], last)
 	}
 	fails(t, l.env, 2, "has the records of other replays ("+id+")", "replay", "--from", "start", "--to-prefix", to, "--execute")
-	if _, notes, _ := command(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(notes, "had ended already") {
+	if _, notes, _ := offline(t, l.env, "replay", "--resume", id, "--to-prefix", to); !strings.Contains(notes, "had ended already") {
 		t.Errorf("resumed after its end it says %s", notes)
 	}
 	whole := asJSON[struct{ Seconds float64 }](t, succeeds(t, l.env, "replay", "--from", "start", "--to-prefix", to+"2", "--execute", "-o", "json"))
@@ -231,9 +231,9 @@ type replayedLine struct {
 	Value     json.RawMessage
 }
 
-func linesOf(t *testing.T, l *replayLog, text string) (told, []replayedLine) {
+func linesOf(t *testing.T, l *replayLog, text string) (byObject, []replayedLine) {
 	t.Helper()
-	all, lines := told{}, []replayedLine{}
+	all, lines := byObject{}, []replayedLine{}
 	scan := bufio.NewScanner(strings.NewReader(text))
 	scan.Buffer(nil, 1<<20)
 	for scan.Scan() {
@@ -252,7 +252,7 @@ func linesOf(t *testing.T, l *replayLog, text string) (told, []replayedLine) {
 	return all, lines
 }
 
-func replayToFile(t *testing.T, l *replayLog, want told) {
+func replayToFile(t *testing.T, l *replayLog, want byObject) {
 	path := filepath.Join(t.TempDir(), "replay.jsonl")
 	succeeds(t, l.env, "replay", "--from", "start", "--to-file", path, "--execute")
 	text, err := os.ReadFile(path)
@@ -405,7 +405,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 	other := newReplayLog(t) // an exporter writes there
 	other.write(t, replayPods, 1)
 	fails(t, l.env, 1, "have the log of an exporter", "replay", "--from", "start", "--to-prefix", other.prefix, "--execute")
-	out, notes, code := command(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
+	out, notes, code := offline(t, l.env, "replay", "--from", "start", "--to-prefix", l.prefix+"-planned")
 	if code != 0 || !strings.Contains(notes, "nothing was written") || !strings.Contains(out, "total") {
 		t.Errorf("without --execute it ends with %d: %s%s", code, out, notes)
 	}
