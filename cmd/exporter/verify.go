@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -212,7 +213,7 @@ func (v *verification) run(ctx context.Context, out io.Writer, format string, re
 		if err := v.repair(ctx, all); err != nil {
 			return err
 		}
-		if all, err = v.compare(ctx); err != nil {
+		if all, err = v.compareRepaired(ctx); err != nil {
 			return err
 		}
 	}
@@ -239,6 +240,24 @@ func (v *verification) compare(ctx context.Context) (all []verify.Result, _ erro
 		}
 	}
 	return all, nil
+}
+
+// checkpointLag is how long the checkpoint may take to have what the log has: a repair is answered once the log has it.
+const checkpointLag = 15 * time.Second
+
+// compareRepaired compares until nothing differs, or the checkpoint must have what was repaired.
+func (v *verification) compareRepaired(ctx context.Context) ([]verify.Result, error) {
+	for limit := time.Now().Add(checkpointLag); ; {
+		all, err := v.compare(ctx)
+		if err != nil || differing(all) == 0 || !v.shared || time.Now().After(limit) {
+			return all, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(askInterval):
+		}
+	}
 }
 
 func differing(all []verify.Result) (n int) {
