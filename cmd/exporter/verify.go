@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/export"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
 	"kubecdc/sinks"
@@ -97,6 +98,7 @@ type verification struct {
 	copies  []verify.Copy
 	streams []*change.Stream
 	skipped []verify.Result
+	plan    *export.Config
 }
 
 func openVerification(c *cobra.Command, resources []string) (_ *verification, err error) {
@@ -166,6 +168,7 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 	if err != nil {
 		return err
 	}
+	v.plan = &plan
 	served, err := v.cluster.server.Served(ctx)
 	if err != nil {
 		return err
@@ -235,10 +238,30 @@ func (v *verification) compare(ctx context.Context) (all []verify.Result, _ erro
 			if err != nil {
 				return nil, fmt.Errorf("compare %s: %w", s.ID(), err)
 			}
+			if err := v.takeOutIgnored(ctx, r, s); err != nil {
+				return nil, err
+			}
 			all = append(all, *r)
 		}
 	}
 	return all, nil
+}
+
+// takeOutIgnored takes out of a result what differs only by updates that the settings ignore.
+func (v *verification) takeOutIgnored(ctx context.Context, r *verify.Result, s *change.Stream) error {
+	filter := verify.Filter{Updates: v.plan.Content.NoUpdates}
+	if mask := v.plan.Mask(s.Resource); mask != nil {
+		filter.Counts = mask.Counts
+	}
+	return filter.TakeOut(ctx, r, s, v.reader, func(ctx context.Context, at change.ResourceVersion,
+		visit func(string, change.ResourceVersion, []byte)) error {
+		if v.store != nil {
+			if err := v.plan.UseKey(ctx, v.store); err != nil {
+				return err
+			}
+		}
+		return v.cluster.server.Bodies(ctx, s, at, v.plan.MetadataOnly(s.Resource), v.plan.Redactor(s.Resource), visit)
+	})
 }
 
 func differing(all []verify.Result) (n int) {
