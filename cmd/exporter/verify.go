@@ -31,10 +31,13 @@ position that the log has now, and compared with:
 Objects that are missing there, stale (another version, or another object of that
 name) or extra are printed, and the exit code is 1. An exporter may run meanwhile:
 newer changes are left out, and what differs is looked at twice. A checkpoint in an
-SQLite file can be read only while no exporter runs.
+SQLite file can be read only while no exporter runs. Give it the exporter's settings:
+IGNORED are objects that are older there only since updates are ignored
+(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).
 
 With --topic-only the cluster is not asked: the log is folded up to the last proof
-record of each stream, and compared with the digest in it.
+record of each stream, and compared with the digest in it. Where updates are ignored
+only the number of objects can be compared.
 
 With --repair the running exporter writes what differs: a create, update or delete
 of each such object, marked as inferred, with "repair:ID" of the signal as its gap.
