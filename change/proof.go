@@ -9,6 +9,11 @@ type Proof struct {
 	Objects int         `json:"objects"`         // of the log
 	Digest  string      `json:"digest"`          // of the log's objects; see Digest
 	Cause   string      `json:"cause,omitempty"` // unsupported: why
+	// Masked says that updates may be left out of the log: it may have an older version of an object than Digest counts. Older is the
+	// number of objects of which the exporter itself knows an older version than the API server's, as it may after a crash; then
+	// that is no difference.
+	Masked bool `json:"masked,omitempty"`
+	Older  int  `json:"older,omitempty"`
 	// different:
 	Missing   *Differing `json:"missing,omitempty"` // the API server has it, the log does not
 	Stale     *Differing `json:"stale,omitempty"`   // the log has it in another version, or another object under its key

@@ -27,21 +27,21 @@ type Field struct {
 	Path     redact.Path
 }
 
-// metadataOnly reports whether only the metadata of a resource is exported. Of Secrets that are not exported, or not any
+// MetadataOnly reports whether only the metadata of a resource is exported. Of Secrets that are not exported, or not any
 // more, the checkpoint stores no more than that either.
-func (c *Config) metadataOnly(r change.Resource) bool {
+func (c *Config) MetadataOnly(r change.Resource) bool {
 	if discovery.Covers(c.Content.MetadataOnly, r) {
 		return true
 	}
 	return discovery.IsSecrets(r) && (c.Content.Secrets == redact.Metadata || !discovery.Selects(c.Resources, r.ID()))
 }
 
-// redactor returns the redactor of a resource's objects; nil if they are exported in full.
-func (c *Config) redactor(r change.Resource) *redact.Redactor {
+// Redactor returns the redactor of a resource's objects; nil if they are exported in full.
+func (c *Config) Redactor(r change.Resource) *redact.Redactor {
 	rules := redact.Rules{Cluster: c.Cluster, Resource: r.ID(), Mode: redact.Plain, Key: c.Content.Key,
 		NoManagedFields: c.Content.NoManagedFields}
 	switch {
-	case c.metadataOnly(r):
+	case c.MetadataOnly(r):
 		rules.Mode = redact.Metadata
 	case discovery.IsSecrets(r):
 		rules.Mode = c.Content.Secrets
@@ -60,13 +60,16 @@ func pathsOf(fields []Field, r change.Resource) (paths []redact.Path) {
 	return paths
 }
 
-// mask returns the mask of a resource's objects; nil if all of their fields count.
-func (c *Config) mask(r change.Resource) *redact.Mask {
+// Mask returns the mask of a resource's objects; nil if all of their fields count.
+func (c *Config) Mask(r change.Resource) *redact.Mask {
 	if paths := pathsOf(c.Content.Ignore, r); len(paths) > 0 {
 		return redact.NewMask(paths)
 	}
 	return nil
 }
+
+// LeavesOut reports whether updates of a resource's objects may be left out.
+func (c *Config) LeavesOut(r change.Resource) bool { return c.Content.NoUpdates || c.Mask(r) != nil }
 
 // Warnings lists the settings that match nothing that the API server serves: a misspelt name would redact nothing.
 func (c *Config) Warnings(served discovery.Served) (lines []string) {
@@ -102,8 +105,8 @@ func (c *Config) leftOutByNamespaces(served discovery.Served) (lines []string) {
 	return lines
 }
 
-// useKey sets the key of hashes to the checkpoint's, unless the settings have one.
-func (c *Config) useKey(ctx context.Context, store checkpoint.Pins) (err error) {
+// UseKey sets the key of hashes to the checkpoint's, unless the settings have one.
+func (c *Config) UseKey(ctx context.Context, store checkpoint.Pins) (err error) {
 	if len(c.Content.Key) == 0 {
 		c.Content.Key, err = store.HashKey(ctx, redact.NewKey())
 	}

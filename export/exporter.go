@@ -114,7 +114,7 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 		if err := parts.Store.BindLog(ctx, identity); err != nil {
 			return err
 		}
-		return config.useKey(ctx, parts.Store)
+		return config.UseKey(ctx, parts.Store)
 	})
 }
 

@@ -22,7 +22,7 @@ func (s *slot) filter() *filter {
 	return &filter{s.config.Content.NoUpdates, func(stream change.StreamID) *redact.Mask {
 		mask, ok := cache[stream]
 		if !ok {
-			mask = s.config.mask(change.ResourceOf(stream))
+			mask = s.config.Mask(change.ResourceOf(stream))
 			cache[stream] = mask
 		}
 		return mask

@@ -60,7 +60,6 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 // not in the checkpoint, the next session finds the same loss and does this again. Only the loss of everything is not found
 // again once a record is written, so in that case the checkpoint is changed first.
 func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, loss *sinks.LostTailError) error {
-	s.logger.Error("the log has lost records: writing the objects again from a snapshot", "reason", loss.Reason, "all", loss.All)
 	gone := loss.Gone
 	if loss.All {
 		gone = nil
@@ -68,6 +67,11 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log 
 	positions, err := s.positionsOf(ctx, gone)
 	if err != nil {
 		return err
+	}
+	if len(positions) == 0 && !loss.All {
+		s.logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", loss.Reason)
+	} else {
+		s.logger.Error("the log has lost records: writing the objects again from a snapshot", "reason", loss.Reason, "all", loss.All)
 	}
 	var controls []change.Control
 	var streams []change.StreamID

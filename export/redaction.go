@@ -79,7 +79,7 @@ func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.
 
 // redactorOf returns a stream's redactor; nil if its objects are exported in full.
 func (s *slot) redactorOf(stream change.StreamID) *redact.Redactor {
-	return s.config.redactor(change.ResourceOf(stream))
+	return s.config.Redactor(change.ResourceOf(stream))
 }
 
 // bodyRedactor redacts the body of an object that was exported before, maybe under other rules. It returns nil if it can't.

@@ -34,7 +34,7 @@ func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswe
 		last = checkpoint.SignalAnswer{State: change.SignalInProgress, LastKey: page.Key, Done: page.Done, Total: page.Total}
 		return j.progress(ctx, last, page.Emitted)
 	}
-	if config := &j.streams.slot.config; config.Before && !config.metadataOnly(change.ResourceOf(j.Stream)) {
+	if config := &j.streams.slot.config; config.Before && !config.MetadataOnly(change.ResourceOf(j.Stream)) {
 		s.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
 			return j.streams.storedBodies(ctx, j.Stream, keys, visit)
 		}

@@ -128,7 +128,8 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 func (st *streams) add(s *change.Stream) *reflector.Reflector {
 	parts := st.slot.parts
 	options := st.slot.config.Source
-	options.MetadataOnly, options.Redactor = st.slot.config.metadataOnly(s.Resource), st.slot.config.redactor(s.Resource)
+	options.MetadataOnly, options.Redactor = st.slot.config.MetadataOnly(s.Resource), st.slot.config.Redactor(s.Resource)
+	options.Masked = st.slot.config.LeavesOut(s.Resource)
 	parts.Observer.StreamAdded(s.ID())
 	running := reflector.New(s, parts.Server.Client(), options, st.reads, st.queue, parts.Observer, parts.Logger)
 	st.running[s.ID()] = running

@@ -94,12 +94,12 @@ func (t *Teller) remember(key string, l *sinks.Logged) {
 	t.last[key] = state{l.UID, bytes.Clone(l.After)}
 }
 
-// told are the managers that the record itself names.
+// told are the managers that the log itself names.
 func told(l *sinks.Logged) []string {
-	if l.Value == nil {
-		return nil
+	text := string(l.Told.Managers)
+	if l.Value != nil {
+		text, _ = rawjson.Text(rawjson.Member(rawjson.Member(l.Value, "source"), "managers"))
 	}
-	text, _ := rawjson.Text(rawjson.Member(rawjson.Member(l.Value, "source"), "managers"))
 	if text == "" {
 		return nil
 	}

@@ -231,6 +231,10 @@ func TestEventsTellWhoAndWhat(t *testing.T) {
 	if err != nil || !slices.Equal(e.Managers, []string{"argocd"}) {
 		t.Errorf("managers %v, %v", e.Managers, err)
 	}
+	l.Told.Managers = []byte("helm,argocd")
+	if e, err := teller.Event(&l); err != nil || !slices.Equal(e.Managers, []string{"helm", "argocd"}) {
+		t.Errorf("the log names helm and argocd, and the event %v, %v", e.Managers, err)
+	}
 	lines := query.Lines(e.Patch)
 	if len(lines) != 1 || lines[0] != (query.Line{Sign: '~', Path: "spec.containers[0].image", Text: `"1" → "2"`}) {
 		t.Errorf("lines %+v", lines)

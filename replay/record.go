@@ -61,6 +61,6 @@ func appendLines(dst *bytes.Buffer, id string, l *sinks.Logged) error {
 		if l.Op != change.Delete || out.Value == nil {
 			return nil
 		}
-		out.Value, out.Offset = nil, nil
+		out.Value, out.Offset, out.Headers[change.HeaderOp] = nil, nil, change.OpTombstone
 	}
 }

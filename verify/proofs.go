@@ -77,5 +77,8 @@ func proven(ctx context.Context, r sinks.Reader, c *change.Control) (Proven, err
 	}
 	p.Objects, p.Digest = d.Objects, d.String()
 	p.Equal = p.Digest == c.Proof.Digest && p.Objects == c.Proof.Objects
+	if c.Proof.Masked && !p.Equal && p.Objects == c.Proof.Objects {
+		p.Problem = "updates that the settings ignore are not in the log, so it has older versions than the proof"
+	}
 	return p, nil
 }

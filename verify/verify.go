@@ -46,6 +46,7 @@ type Result struct {
 	ResourceVersion change.ResourceVersion `json:"resourceVersion,omitempty"`
 	Objects         int                    `json:"objects"`           // of the API server
 	Pending         int                    `json:"pending,omitempty"` // changed after ResourceVersion: not judged
+	Ignored         int                    `json:"ignored,omitempty"` // older in the copy, by updates that the settings leave out
 	Differences     []Difference           `json:"differences"`
 	Problem         string                 `json:"problem,omitempty"` // why nothing was compared
 }

@@ -27,8 +27,9 @@ generation), unless --all-fields is given. json is one line for each change, wit
 whole JSON Patch (RFC 6902) from the object before to the object after it.
 
 An inferred change was found by comparing two states after a gap: it may stand for
-several. Changes that are not in the log any more are not shown; stderr says from
-which resourceVersion on the log has every change.
+several. Changes that are not in the log any more, and updates that the settings
+ignore, are not shown; stderr says from which resourceVersion on the log has every
+change.
 
 RESOURCE is named as in KUBECDC_RESOURCES (pods, deployments.apps); the group may be
 left out if the log has one such resource. Without -n the namespace is default. No API

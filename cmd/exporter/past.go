@@ -40,7 +40,8 @@ means when the log got them.
 
 The answer says on stderr from which resourceVersion on the log is complete. If
 something may be missing at that moment, the command says what and fails; with
---incomplete it answers all the same.`
+--incomplete it answers all the same. Updates that the settings ignore
+(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS) are not in the log.`
 
 // past has the flags of the commands that ask about the past.
 type past struct {

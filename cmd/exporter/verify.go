@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/export"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
 	"kubecdc/sinks"
@@ -31,10 +32,13 @@ position that the log has now, and compared with:
 Objects that are missing there, stale (another version, or another object of that
 name) or extra are printed, and the exit code is 1. An exporter may run meanwhile:
 newer changes are left out, and what differs is looked at twice. A checkpoint in an
-SQLite file can be read only while no exporter runs.
+SQLite file can be read only while no exporter runs. Give it the exporter's settings:
+IGNORED are objects that are older there only since updates are ignored
+(KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).
 
 With --topic-only the cluster is not asked: the log is folded up to the last proof
-record of each stream, and compared with the digest in it.
+record of each stream, and compared with the digest in it. Where updates are ignored
+only the number of objects can be compared.
 
 With --repair the running exporter writes what differs: a create, update or delete
 of each such object, marked as inferred, with "repair:ID" of the signal as its gap.
@@ -98,6 +102,7 @@ type verification struct {
 	copies  []verify.Copy
 	streams []*change.Stream
 	skipped []verify.Result
+	plan    *export.Config
 }
 
 func openVerification(c *cobra.Command, resources []string) (_ *verification, err error) {
@@ -167,6 +172,7 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 	if err != nil {
 		return err
 	}
+	v.plan = &plan
 	served, err := v.cluster.server.Served(ctx)
 	if err != nil {
 		return err
@@ -236,6 +242,9 @@ func (v *verification) compare(ctx context.Context) (all []verify.Result, _ erro
 			if err != nil {
 				return nil, fmt.Errorf("compare %s: %w", s.ID(), err)
 			}
+			if err := v.takeOutIgnored(ctx, r, s); err != nil {
+				return nil, err
+			}
 			all = append(all, *r)
 		}
 	}
@@ -258,6 +267,23 @@ func (v *verification) compareRepaired(ctx context.Context) ([]verify.Result, er
 		case <-time.After(askInterval):
 		}
 	}
+}
+
+// takeOutIgnored takes out of a result what differs only by updates that the settings ignore.
+func (v *verification) takeOutIgnored(ctx context.Context, r *verify.Result, s *change.Stream) error {
+	filter := verify.Filter{Updates: v.plan.Content.NoUpdates}
+	if mask := v.plan.Mask(s.Resource); mask != nil {
+		filter.Counts = mask.Counts
+	}
+	return filter.TakeOut(ctx, r, s, v.reader, func(ctx context.Context, at change.ResourceVersion,
+		visit func(string, change.ResourceVersion, []byte)) error {
+		if v.store != nil {
+			if err := v.plan.UseKey(ctx, v.store); err != nil {
+				return err
+			}
+		}
+		return v.cluster.server.Bodies(ctx, s, at, v.plan.MetadataOnly(s.Resource), v.plan.Redactor(s.Resource), visit)
+	})
 }
 
 func differing(all []verify.Result) (n int) {

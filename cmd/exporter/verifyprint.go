@@ -33,14 +33,14 @@ func printVerified(out io.Writer, format string, all []verify.Result) error {
 		return printAs(out, format, all)
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tPENDING")
+	fmt.Fprintln(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tPENDING\tIGNORED")
 	for _, r := range all {
 		if r.Problem != "" {
 			fmt.Fprintf(t, "%s\t%s\tnot compared: %s\n", r.Stream, r.In, r.Problem)
 			continue
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
-			r.Count(verify.Stale), r.Count(verify.Extra), r.Pending)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
+			r.Count(verify.Stale), r.Count(verify.Extra), r.Pending, r.Ignored)
 	}
 	if err := t.Flush(); err != nil || differing(all) == 0 {
 		return err

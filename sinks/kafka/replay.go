@@ -158,16 +158,24 @@ func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 		r.active = append(r.active, p)
 	}
 	record := recordbatch.Record{Time: l.Logged.UnixMilli(), Key: l.Key, Value: [][]byte{l.Value}, Tombstone: l.Value == nil}
-	for _, h := range l.Headers {
-		record.Headers = recordbatch.AppendHeader(record.Headers, h.Key, h.Value)
-	}
-	record.Headers, record.HeaderCount = recordbatch.AppendHeader(record.Headers, change.HeaderReplay, r.id), len(l.Headers)+1
+	record.Headers, record.HeaderCount = r.headers(l.Headers, ""), len(l.Headers)+1
 	p.QueueRecord(record)
 	if l.Op == change.Delete && !record.Tombstone {
-		record.Tombstone = true
+		record.Headers, record.Tombstone = r.headers(l.Headers, change.OpTombstone), true
 		p.QueueRecord(record)
 	}
 	return nil
+}
+
+// headers encodes the headers of a record of the replay; op replaces the record's own if it is not empty.
+func (r *Replay) headers(all []sinks.Header, op string) (encoded []byte) {
+	for _, h := range all {
+		if h.Key == change.HeaderOp && op != "" {
+			h.Value = op
+		}
+		encoded = recordbatch.AppendHeader(encoded, h.Key, h.Value)
+	}
+	return recordbatch.AppendHeader(encoded, change.HeaderReplay, r.id)
 }
 
 func (r *Replay) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {

@@ -153,6 +153,9 @@ const followEvery = 200 * time.Millisecond
 // Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch, in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
+	if err := s.toldColumns(ctx); err != nil {
+		return err
+	}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"kubecdc/change"
+	"kubecdc/redact"
 	"kubecdc/source/apiclient"
 )
 
@@ -23,8 +24,31 @@ func (d *Server) Identities(ctx context.Context, s *change.Stream, at change.Res
 		visit(o.Key(), o.UID, o.Version)
 		return nil
 	})
+	return version, compacted(err)
+}
+
+func compacted(err error) error {
 	if apiclient.IsGone(err) {
 		err = fmt.Errorf("%w: %w", ErrCompacted, err)
 	}
-	return version, err
+	return err
+}
+
+// Bodies visits the objects that a collection had at a resourceVersion, as they are exported; empty: now. It leaves out those that
+// can't be read. A body is valid until visit returns.
+func (d *Server) Bodies(ctx context.Context, s *change.Stream, at change.ResourceVersion, metadataOnly bool, redactor *redact.Redactor,
+	visit func(key string, version change.ResourceVersion, body []byte)) error {
+	client := d.client.With(apiclient.DefaultIdle, redactor != nil)
+	o := apiclient.ListOptions{MetadataOnly: metadataOnly, Limit: identitiesPage, Exact: at}
+	for {
+		p, err := client.List(ctx, s, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
+			if unreadable == nil && o.Prepare(redactor, &s.Resource) == nil {
+				visit(o.Key(), o.Version, o.Raw)
+			}
+			return nil
+		})
+		if o.Continue = p.Continue; err != nil || o.Continue == "" {
+			return compacted(err)
+		}
+	}
 }

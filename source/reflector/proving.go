@@ -30,7 +30,7 @@ import (
 type prover struct {
 	*Reflector
 	unsupported bool          // it was emitted that no proof can be made
-	failed      *change.Proof // the last proof, if objects differed
+	failed      *change.Proof // the last proof, if objects differed or were older
 	fingerprint change.Digest // of the objects that differed then
 }
 
@@ -156,7 +156,7 @@ func (p *prover) compare(ctx context.Context, at moment) error {
 			return err
 		}
 	}
-	if p.failed = nil; proof.Result == change.ProofDifferent {
+	if p.failed = nil; proof.Differences() > 0 || proof.Older > 0 {
 		p.failed, p.fingerprint = proof, difference
 	}
 	proof.ElapsedMs = time.Since(started).Milliseconds()
@@ -169,9 +169,11 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 	proof, seed, listed := &change.Proof{Result: change.ProofEqual}, maphash.MakeSeed(), map[uint64]struct{}{}
 	err := p.identities(ctx, at, func(o *apiclient.Object) {
 		listed[maphash.String(seed, o.Key())] = struct{}{}
-		switch p.known.Compare(o.Key(), o.UID, o.Version) {
-		case known.Same:
-		case known.Absent:
+		switch d := p.known.Compare(o.Key(), o.UID, o.Version); {
+		case d == known.Same:
+		case d == known.Newer && p.options.Masked: // of ignored updates only the inventory had the versions
+			proof.Older++
+		case d == known.Absent:
 			change.AddTo(&proof.Missing, o.Key())
 		default:
 			change.AddTo(&proof.Stale, o.Key())
@@ -202,7 +204,7 @@ func (p *prover) notSupported(ctx context.Context, at moment, cause string) erro
 }
 
 func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) error {
-	proof.Objects, proof.Digest = at.digest.Objects, at.digest.String()
+	proof.Objects, proof.Digest, proof.Masked = at.digest.Objects, at.digest.String(), p.options.Masked
 	switch proof.Result {
 	case change.ProofDifferent:
 		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),

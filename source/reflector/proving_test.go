@@ -92,6 +92,20 @@ func TestAProofNamesWhatDiffers(t *testing.T) {
 	})
 }
 
+// If updates may be left out, the exporter may know an older version: no difference. The watch waits once for the same objects.
+func TestAProofOfAStreamWhoseUpdatesAreIgnored(t *testing.T) {
+	l, o := resumed("10", "old a 3", "gone b 4"), proving()
+	o.Masked = true
+	server := step{want: provedAt("10").want, body: listed("10", "", "old a 8", "gone b 4")}
+	lacks := step{want: server.want, body: listed("10", "", "old a 8")}
+	steps := append(holds("10", "gone b 4"), step{want: "watch rv=10", stay: true}, server, server, server, lacks, lacks)
+	play(t, l, o, steps, func(t *testing.T, s *script) {
+		rest := `"objects":2,"digest":"` + digestOf([3]string{"old", "a", "3"}, [3]string{"gone", "b", "4"}) + `","masked":true,"older":1`
+		older := `10 {"result":"equal",` + rest + `}`
+		expectProofs(t, l, older, older, `10 {"result":"different",`+rest+`,"extra":{"objects":1,"keys":["default/gone"]}}`)
+	})
+}
+
 // A list that can't be read is no difference.
 func TestAProofThatCantBeMadeIsMadeLater(t *testing.T) {
 	l := resumed("10", "a a 5")

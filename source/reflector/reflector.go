@@ -31,6 +31,7 @@ type Options struct {
 	MaxBackoff   time.Duration
 	MetadataOnly bool
 	Redactor     *redact.Redactor // what is hidden of objects; nil: nothing
+	Masked       bool             // updates may be left out of the log
 	// StreamingLists: auto, on or off (watchlist.go).
 	StreamingLists string
 	Recovery       *Recovery     // nil: off

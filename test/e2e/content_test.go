@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -126,7 +127,7 @@ func wantRetractable(t *testing.T, w *World, name string) (stubs int) {
 // ignored: updates of a field that does not count are not written, whether they are watched, found after a restart, or found by
 // a list after a gap.
 func ignored(t *testing.T, w *World, c *configs) {
-	env := w.With("KUBECDC_IGNORE_FIELDS", "configmaps:data.beat", "KUBECDC_BACKFILL", "off")
+	env := w.With("KUBECDC_IGNORE_FIELDS", "configmaps:data.beat", "KUBECDC_BACKFILL", "off", "KUBECDC_PROOF_INTERVAL", "1s")
 	c.create("beats", map[string]string{"beat": "0", "n": "0"})
 	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
@@ -152,6 +153,7 @@ func ignored(t *testing.T, w *World, c *configs) {
 	e = StartExporter(t, "after a restart", env)
 	counts("2")
 	beat(2)
+	wantNoDifference(t, w, env)
 	w.Kube.API.Kill()
 	must(t, w.Kube.API.Start(context.Background()))
 	counts("3")
@@ -160,6 +162,7 @@ func ignored(t *testing.T, w *World, c *configs) {
 	must(t, w.Kube.RestartAPIServer(context.Background()))
 	dropCheckpoint(t, w)
 	e = StartExporter(t, "with a lost checkpoint", env)
+	wantNoDifference(t, w, env)
 	counts("4")
 	c.delete("beats")
 	w.await(t, ConfigMaps, "beats", "the deletion", func(r Record) bool { return r.Op == "d" })
@@ -174,12 +177,47 @@ func ignored(t *testing.T, w *World, c *configs) {
 	e.stop(t)
 }
 
+// wantNoDifference: neither verify, nor a proof, nor a snapshot takes ignored updates for a loss.
+func wantNoDifference(t *testing.T, w *World, env map[string]string) {
+	t.Helper()
+	ignored := func() {
+		t.Helper()
+		Await(t, 20*time.Second, "an object whose updates are ignored", func() (bool, error) {
+			code, out := command(t, env, "verify", "configmaps", "-o", "json")
+			return code == 0 && strings.Contains(out, `"ignored": 1`), nil
+		})
+	}
+	ignored()
+	must0(t, env, "snapshot", "--resource", "configmaps")
+	ignored()
+	w.awaitProof(t, ConfigMaps, change.ProofEqual, w.version(t))
+	if out := must0(t, env, "verify", "configmaps", "--topic-only"); !strings.Contains(out, "not compared: updates that the settings ignore") {
+		t.Error("--topic-only compares versions that the log does not have")
+	}
+	for _, c := range w.controls(t) {
+		if c.Type == change.ControlProof && c.Stream == ConfigMaps.Stream() && (c.Proof.Result != change.ProofEqual || !c.Proof.Masked) {
+			t.Errorf("a proof says %s: %s, masked: %v", c.Proof.Result, c.Proof, c.Proof.Masked)
+		}
+	}
+}
+
+// version is the version of some object that was written just now.
+func (w *World) version(t *testing.T) change.ResourceVersion {
+	t.Helper()
+	c, err := kubernetes.NewForConfig(w.Kube.Config)
+	must(t, err)
+	list, err := c.CoreV1().ConfigMaps("default").List(t.Context(), metav1.ListOptions{})
+	must(t, err)
+	return change.ResourceVersion(list.ResourceVersion)
+}
+
 func noUpdates(t *testing.T, w *World, c *configs) {
-	env := w.With("KUBECDC_OPS", "c,d,r", "KUBECDC_MANAGED_FIELDS", "drop")
+	env := w.With("KUBECDC_OPS", "c,d,r", "KUBECDC_MANAGED_FIELDS", "drop", "KUBECDC_PROOF_INTERVAL", "1s")
 	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
 	c.create("lives", map[string]string{"n": "0"})
 	c.set("lives", map[string]string{"n": "1"})
+	wantNoDifference(t, w, env)
 	e.stop(t)
 	c.set("lives", map[string]string{"n": "2"})
 	e = StartExporter(t, "after a restart", env)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -330,6 +331,45 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 }
 
 // snapshotOf returns the records of a kind's snapshots, by object.
+// Without the topic of a snapshot nothing else is lost: the live topics go on, answers about the past stay, and the next snapshot
+// makes the topic again.
+func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_LEASE_DURATION", "1s")
+	writer := w.Writer(t, kinds)
+	writer.Fill(20)
+	e := StartExporter(t, "the exporter", w.Env)
+	w.AwaitComplete(t, writer, kinds)
+	snapshot := func() int {
+		must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all")
+		return len(w.Read(t).snapshotOf(w, ConfigMaps))
+	}
+	copied := snapshot()
+	since := func() string {
+		return regexp.MustCompile(`complete from \d+`).FindString(must0(t, w.Env, "state", "--at", "now", ConfigMaps.ID()))
+	}
+	complete := since()
+	e.stop(t)
+	deleteTopics(t, w, w.Prefix+".snapshot."+ConfigMaps.ID())
+	e = StartExporter(t, "the next exporter", w.Env)
+	e.AwaitReady(t)
+	if now := since(); now != complete || now == "" {
+		t.Errorf("the log was %s, and is %s", complete, now)
+	}
+	writer.Run(10)
+	log := w.AwaitComplete(t, writer, kinds)
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	if gaps := log.controlsOf(ConfigMaps.Stream(), change.ControlGap); len(gaps) > 0 || strings.Contains(e.Output(), "writing the objects again") {
+		t.Errorf("gap records %+v", gaps)
+	}
+	if n := snapshot(); copied == 0 || n == 0 {
+		t.Errorf("the snapshots have %d and %d objects", copied, n)
+	}
+	must0(t, w.Env, "verify")
+}
+
 func (l *Log) snapshotOf(w *World, kind Kind) map[string][]Record {
 	return l.ByKey(w.Prefix+".snapshot", kind)
 }

@@ -1,0 +1,89 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/source/discovery"
+)
+
+// Filter is what the settings leave out of the log of a resource. What the log then has of an object is older than the API server's.
+type Filter struct {
+	Updates bool                                // all updates
+	Counts  func(object []byte) ([]byte, error) // returns what of an object counts; nil: all of it
+}
+
+// Bodies visits the objects that the API server had at a resourceVersion, as they are exported; empty: now.
+type Bodies func(ctx context.Context, at change.ResourceVersion, visit func(key string, version change.ResourceVersion, body []byte)) error
+
+// TakeOut takes the objects out of the differences that only ignored updates made, and counts them.
+func (f *Filter) TakeOut(ctx context.Context, r *Result, s *change.Stream, log sinks.Reader, live Bodies) (err error) {
+	older := map[string]Difference{}
+	for _, d := range r.Differences {
+		if d.Kind == Stale && d.Held.UID == d.Live.UID && d.Held.Version.Compare(d.Live.Version) < 0 {
+			older[d.Key] = d
+		}
+	}
+	switch {
+	case len(older) == 0 || !f.Updates && f.Counts == nil:
+		return nil
+	case !f.Updates:
+		if err = f.keepEqual(ctx, older, s, r.ResourceVersion, log, live); err != nil {
+			return fmt.Errorf("compare what counts of %s: %w", s.ID(), err)
+		}
+	}
+	r.Ignored = len(older)
+	r.Differences = slices.DeleteFunc(r.Differences, func(d Difference) bool {
+		_, ignored := older[d.Key]
+		return ignored
+	})
+	return nil
+}
+
+// keepEqual keeps those objects whose last state in the log has all that counts of the API server's.
+func (f *Filter) keepEqual(ctx context.Context, older map[string]Difference, s *change.Stream, at change.ResourceVersion,
+	log sinks.Reader, live Bodies) error {
+	logged := map[string][sha256.Size]byte{}
+	q := sinks.Query{Resources: []string{s.Resource.ID()}, Wanted: func(l *sinks.Logged) bool {
+		_, asked := older[l.Change.Key()]
+		return asked && l.Stream.ID() == s.ID() && l.ResourceVersion.Compare(at) <= 0
+	}}
+	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
+		key := l.Change.Key()
+		delete(logged, key)
+		held := older[key].Held
+		if l.UID != held.UID || l.Op == change.Delete || l.ResourceVersion.Compare(held.Version) > 0 {
+			return nil
+		}
+		if counts, err := f.Counts(l.After); err == nil {
+			logged[key] = sha256.Sum256(counts)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	equal := map[string]bool{}
+	visit := func(key string, version change.ResourceVersion, body []byte) {
+		d, asked := older[key]
+		hash, known := logged[key]
+		if asked && known && version == d.Live.Version {
+			counts, err := f.Counts(body)
+			equal[key] = err == nil && sha256.Sum256(counts) == hash
+		}
+	}
+	if err = live(ctx, at, visit); errors.Is(err, discovery.ErrCompacted) {
+		err = live(ctx, "", visit)
+	}
+	for key := range older {
+		if !equal[key] {
+			delete(older, key)
+		}
+	}
+	return err
+}
