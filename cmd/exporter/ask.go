@@ -99,10 +99,10 @@ func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait boo
 		fmt.Fprintln(a.report, "no exporter holds the checkpoint file: the next one that starts does it")
 		return nil
 	}
-	a.warnUnheld(ctx, requests)
 	if err := a.warnPaused(ctx, requests); err != nil {
 		return err
 	}
+	a.warnUnheld(ctx, requests)
 	if !wait {
 		return nil
 	}
