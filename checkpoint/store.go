@@ -4,13 +4,16 @@
 // topics and their partitions, bodies).
 package checkpoint
 
+import "context"
+
 // Store is a checkpoint store, bound to one cluster. Implementations are safe for concurrent use, and pass one contract suite
 // (checkpointtest). Callers ask for the parts that they need.
 type Store interface {
-	Pins     // what it is bound to
-	Topology // over how many slots the streams are spread
-	Leases   // who owns which slot
-	State    // how far each stream is, and what the log has of it
-	Signals  // what users ask of running exporters
+	Pins                                            // what it is bound to
+	Topology                                        // over how many slots the streams are spread
+	Leases                                          // who owns which slot
+	State                                           // how far each stream is, and what the log has of it
+	Signals                                         // what users ask of running exporters
+	Find(ctx context.Context, cluster string) error // Past's
 	Close()
 }

@@ -128,6 +128,9 @@ func ReadHistory(
 				id, g.From, g.To, g.Reason))
 		}
 	}
+	if len(h.Coverage) == 0 {
+		h.Missing = append(h.Missing, s.nothing(namespace))
+	}
 	if err := covered(h); err != nil {
 		return err
 	}

@@ -208,10 +208,37 @@ func TestUnknownMoments(t *testing.T) {
 	if err := ask(query.Target{}, "nodes"); !errors.As(err, &none) {
 		t.Error(err)
 	}
-	for _, text := range []string{"", "yesterday", "-2h", "0/x"} {
+	for _, text := range []string{"", "yesterday", "-2h", "0/x", "0", "2026-06-01T12:00:01Z"} {
 		if at, err := query.ParseTarget(text, false, began); err == nil {
 			t.Errorf("%q is read as %s", text, at)
 		}
+	}
+}
+
+// That a log has no objects of a namespace that was not exported does not mean that there were none.
+func TestNoStreamIsNoAnswer(t *testing.T) {
+	l := newLog()
+	for _, c := range l.controls {
+		for i := range c.Positions {
+			c.Positions[i].Stream = "pods@shop"
+		}
+		if c.Stream != "" {
+			c.Stream = "pods@shop"
+		}
+	}
+	const want = "the log has no stream of pods in namespace other"
+	states, err := query.ReadStates(t.Context(), l, query.Question{Resources: []string{"pods"}, Namespace: "other"}, query.Target{})
+	if err != nil || len(states[0].Missing) != 1 || !strings.HasPrefix(states[0].Missing[0], want) {
+		t.Fatalf("the state of a namespace that was not exported: %d states, %v", len(states), err)
+	}
+	err = query.ReadHistory(t.Context(), l, "pods", "other", "a", false, func(h *query.History) error {
+		if len(h.Missing) != 1 || !strings.HasPrefix(h.Missing[0], want) {
+			t.Errorf("the history lacks %q", h.Missing)
+		}
+		return nil
+	}, func(*sinks.Logged) error { return nil })
+	if err != nil {
+		t.Error(err)
 	}
 }
 

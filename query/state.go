@@ -89,7 +89,7 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 		return nil, err
 	}
 	for i, f := range folders {
-		f.doubts(states[i])
+		f.doubts(states[i], q.Namespace)
 	}
 	return states, nil
 }
@@ -114,7 +114,10 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, moment Target) (
 }
 
 // doubts adds what is not known of single objects to what a state may lack.
-func (f *folder) doubts(state *State) {
+func (f *folder) doubts(state *State, namespace string) {
+	if len(state.Coverage) == 0 && len(f.strange) == 0 {
+		state.Missing = append(state.Missing, f.stories.nothing(namespace))
+	}
 	for _, id := range slices.Sorted(maps.Keys(f.strange)) {
 		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says from where on "+
 			"its changes are complete")

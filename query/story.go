@@ -84,7 +84,7 @@ func resolve(ctx context.Context, r sinks.Reader, t Target) (Target, error) {
 		return t, err
 	}
 	if at.Logged.IsZero() {
-		return t, fmt.Errorf("%s: its batch is not in the log, or the record of it is not kept any more: %w", t, sinks.ErrNotKept)
+		return t, fmt.Errorf("its batch is not in the log, or the record of it is not kept any more: %w", sinks.ErrNotKept)
 	}
 	return at, nil
 }
@@ -202,6 +202,15 @@ func (s *stories) coverage(st *story) Coverage {
 		}
 	}
 	return c
+}
+
+// nothing says that the log has no stream that could answer: that it has no objects proves nothing.
+func (s *stories) nothing(namespace string) string {
+	text := "the log has no stream of " + cmp.Or(strings.Join(s.resources, ", "), "any resource")
+	if namespace != "" {
+		text += " in namespace " + namespace
+	}
+	return text + ": they were not exported"
 }
 
 // IncompleteError says that an answer would lack something.

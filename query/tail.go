@@ -10,8 +10,9 @@ import (
 
 // Start finds the cut after which a tail begins, and what it may lack: changes of the resources that are not kept any more.
 func Start(ctx context.Context, r sinks.Reader, resources []string, from Target) (after *sinks.Cut, missing []string, err error) {
+	asked := from
 	if from, err = resolve(ctx, r, from); err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("%s: %w", asked, err)
 	}
 	var cut sinks.Cut
 	if from == (Target{}) {

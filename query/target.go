@@ -50,9 +50,12 @@ func ParseTarget(text string, logged bool, now time.Time) (Target, error) {
 		}
 	}
 	if t, err := time.Parse(time.RFC3339Nano, text); err == nil {
+		if t.After(now) {
+			return Target{}, fmt.Errorf("%s has not come yet: now is the end of the log", text)
+		}
 		return at(t)
 	}
-	if back, err := time.ParseDuration(text); err == nil && back >= 0 {
+	if back, err := time.ParseDuration(text); err == nil && back >= 0 && text != "0" { // 0 alone would be no version, or no time ago
 		return at(now.Add(-back))
 	}
 	return Target{}, fmt.Errorf("%q is neither a time (2026-11-22T10:53:56Z), nor a duration back (2h), "+

@@ -99,6 +99,9 @@ func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait boo
 		fmt.Fprintln(a.report, "no exporter holds the checkpoint file: the next one that starts does it")
 		return nil
 	}
+	if err := a.warnPaused(ctx, requests); err != nil {
+		return err
+	}
 	a.warnUnheld(ctx, requests)
 	if !wait {
 		return nil
@@ -125,6 +128,22 @@ func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
 				r.ID, slot, r.Stream)
 		}
 	}
+}
+
+// warnPaused says which snapshots have to wait until their stream is resumed.
+func (a *asking) warnPaused(ctx context.Context, requests []checkpoint.Signal) error {
+	all, err := a.store.Signals(ctx, true)
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if r.Kind == change.SignalSnapshot && slices.ContainsFunc(all, func(g checkpoint.Signal) bool {
+			return g.Stream == r.Stream && g.State == change.SignalPaused
+		}) {
+			fmt.Fprintf(a.report, "signal %d: stream %s is paused: it is done after exporter resume %s\n", r.ID, r.Stream, r.Stream)
+		}
+	}
+	return nil
 }
 
 // askInterval is how often a command looks for answers.

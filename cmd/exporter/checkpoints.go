@@ -247,8 +247,8 @@ func withOutput(c *cobra.Command, o *output) *cobra.Command {
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) != n {
-			return &usageError{fmt.Sprintf("%s takes %s, not %s\nexporter %s --help explains all", c.CommandPath(), what,
-				strconv.Itoa(len(args)), c.Name())}
+			return &usageError{fmt.Sprintf("%s takes %s, not %s\n%s --help explains all", c.CommandPath(), what,
+				strconv.Itoa(len(args)), c.CommandPath())}
 		}
 		return nil
 	}

@@ -76,7 +76,7 @@ func (a *asking) forget(ctx context.Context, streams []string, wait bool) error 
 	return a.ask(ctx, requests, wait)
 }
 
-// boundStore opens the checkpoint of the cluster.
+// boundStore opens the checkpoint of a cluster that it knows: only exporter run makes one of another cluster.
 func boundStore(ctx context.Context, settings *config.Config, cluster *target) (checkpoint.Store, error) {
 	if err := cluster.identify(ctx, nil); err != nil {
 		return nil, err
@@ -85,7 +85,10 @@ func boundStore(ctx context.Context, settings *config.Config, cluster *target) (
 	if err != nil {
 		return nil, fmt.Errorf("open the checkpoint: %w", err)
 	}
-	if err := cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
+	if err = store.Find(ctx, cluster.Cluster); err == nil {
+		err = cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
+	}
+	if err != nil {
 		store.Close()
 		return nil, err
 	}

@@ -6,11 +6,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"kubecdc/checkpoint"
 	"kubecdc/config"
@@ -55,6 +58,35 @@ func TestHelpTeaches(t *testing.T) {
 		want, err := os.ReadFile(golden)
 		if err != nil || got != string(want) {
 			t.Errorf("%v differs from %s (%v); to take it over: go test ./cmd/exporter -args -update\n%s", args, golden, err, got)
+		}
+	}
+}
+
+// A flag has the same letter in all commands, and their help explains it once. What a wrong command line names as help is one.
+func TestCommandsAreAlike(t *testing.T) {
+	letters := map[string]string{"namespace": "n", "selector": "l", "output": "o", "follow": "f"}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, each := range c.Commands() {
+			visit(each)
+		}
+		for name, letter := range letters {
+			flag := c.Flags().Lookup(name)
+			if flag == nil {
+				continue
+			}
+			if flag.Shorthand != letter {
+				t.Errorf("%s --%s has the letter %q, not %q", c.CommandPath(), name, flag.Shorthand, letter)
+			}
+			if n := strings.Count(c.UsageString(), "-"+letter+", --"+name); n != 1 {
+				t.Errorf("%s explains --%s %d times", c.CommandPath(), name, n)
+			}
+		}
+	}
+	visit(newRoot(io.Discard, io.Discard))
+	for _, wrong := range []string{"1h", "--nope"} {
+		if _, _, stderr := exporter(t, "checkpoints", "diff", wrong); !strings.Contains(stderr, "exporter checkpoints diff --help") {
+			t.Errorf("%s: %s", wrong, stderr)
 		}
 	}
 }

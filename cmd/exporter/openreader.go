@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 
@@ -33,7 +34,29 @@ func openReader(ctx context.Context, c *cobra.Command) (sinks.Reader, *config.Co
 	if err != nil {
 		return nil, nil, fmt.Errorf("open the log of cluster %s: %w", name, err)
 	}
+	if err := mustHave(ctx, reader, settings, name); err != nil {
+		reader.Close()
+		return nil, nil, err
+	}
 	return reader, settings, nil
+}
+
+// mustHave returns an error if the log has nothing of the cluster: then every answer would be that there was nothing.
+func mustHave(ctx context.Context, r sinks.Reader, settings *config.Config, cluster string) error {
+	end, err := r.End(ctx)
+	if err != nil || len(end.Batches) > 0 {
+		return err
+	}
+	found := errors.New("a change was found") // though its control records are not kept any more
+	err = r.Changes(ctx, sinks.Query{NoBodies: true}, func(*sinks.Logged) error { return found })
+	switch {
+	case err == nil:
+		return fmt.Errorf("the log (%s) has nothing of cluster %q: set KUBECDC_CLUSTER and the settings of the sink as "+
+			"exporter run has them", sinkAddress(settings), cluster)
+	case errors.Is(err, found):
+		return nil
+	}
+	return err
 }
 
 // readerSettings reads the settings and finds the cluster's name as run does.

@@ -63,7 +63,7 @@ func (p *past) flags(c *cobra.Command, namespace, moment bool, outputs ...string
 		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
 	}
 	f.StringVarP(&p.output, "output", "o", outputs[0], "output: "+strings.Join(outputs, ", "))
-	return withOwnFlags(c)
+	return withSettings(c)
 }
 
 func (p *past) check() error {
@@ -139,18 +139,6 @@ func (p *past) tell(errs io.Writer, at query.Target, coverage []query.Coverage, 
 	}
 	fmt.Fprintln(errs, "# "+strings.ReplaceAll(incomplete.Error(), "\n", "\n# "))
 	return nil
-}
-
-// withOwnFlags adds the settings, and explains a command's own flags before them.
-func withOwnFlags(c *cobra.Command) *cobra.Command {
-	own := c.Flags().FlagUsagesWrapped(width)
-	withSettings(c)
-	settings := c.UsageFunc()
-	c.SetUsageFunc(func(c *cobra.Command) error {
-		fmt.Fprint(c.OutOrStdout(), "Flags:\n"+own+"\n")
-		return settings(c)
-	})
-	return c
 }
 
 // terminal reports whether colours and progress are wanted there.

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/startup"
 	"kubecdc/replay"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -105,8 +106,14 @@ func (f *targetFlags) open(ctx context.Context, settings *config.Config, cluster
 	if err != nil {
 		return nil, err
 	}
-	identity, err := target.Identity(ctx)
+	var identity string
+	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: requestLimit}
+	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
+		identity, err = target.Identity(ctx)
+		return err
+	})
 	if err != nil {
+		target.Close()
 		return nil, err
 	}
 	if overlap(identity, live) {

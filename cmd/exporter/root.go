@@ -127,7 +127,7 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		hint = suggest.DidYouMean("--"+name, names)
 	}
-	return &usageError{text + "\n" + hint + "exporter " + c.Name() + " --help explains all"}
+	return &usageError{text + "\n" + hint + c.CommandPath() + " --help explains all"}
 }
 
 // execute runs one command line and returns the exit code.

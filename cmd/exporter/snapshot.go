@@ -30,7 +30,7 @@ the control topic enclose it, with the resourceVersion of the list. After a cras
 next owner goes on after the last object, with a new list.
 
   exporter snapshot --resource pods
-  exporter snapshot --resource pods,deployments.apps --namespace shop
+  exporter snapshot --resource pods,deployments.apps -n shop
   exporter snapshot --resource configmaps --selector app=web --all --no-wait`
 
 func newSnapshot() *cobra.Command {
@@ -38,7 +38,7 @@ func newSnapshot() *cobra.Command {
 		Short: "Read the objects of resources again, while the exporter goes on"})
 	var p export.SnapshotParams
 	resources := c.Flags().StringSlice("resource", nil, "Resources to read, as in the names of topics: pods, deployments.apps.")
-	c.Flags().StringVar(&p.Namespace, "namespace", "", "Only this namespace.")
+	c.Flags().StringVarP(&p.Namespace, "namespace", "n", "", "Only this namespace.")
 	c.Flags().StringVarP(&p.Selector, "selector", "l", "", "Only objects with these labels, in kubectl's notation.")
 	c.Flags().BoolVar(&p.All, "all", false, "Write every object to PREFIX.snapshot.RESOURCE, instead of what differs.")
 	noWait := addNoWait(c)
@@ -91,8 +91,12 @@ func (a *asking) snapshotsOf(ctx context.Context, resources []string, p export.S
 			requests = append(requests, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: k.Stream, Params: params})
 		}
 		if !found {
+			hint := ""
+			if !slices.Contains(names, resource) {
+				hint = suggest.DidYouMean(resource, names)
+			}
 			return nil, &usageError{fmt.Sprintf("no stream of %q is exported, or none in this namespace\n%sthe checkpoint has: %s", resource,
-				suggest.DidYouMean(resource, names), cmp.Or(strings.Join(slices.Compact(names), ", "), "none yet"))}
+				hint, cmp.Or(strings.Join(slices.Compact(names), ", "), "none yet"))}
 		}
 	}
 	return requests, nil

@@ -88,6 +88,14 @@ func verifyProofs(c *cobra.Command, format string, resources []string) error {
 	if err != nil {
 		return err
 	}
+	for _, id := range resources {
+		if !slices.ContainsFunc(all, func(p verify.Proven) bool { return change.ResourceOf(p.Stream).ID() == id }) {
+			return fmt.Errorf("the log has no proof records of %q", id)
+		}
+	}
+	if len(all) == 0 {
+		return errors.New("nothing was compared: KUBECDC_PROOF_INTERVAL says how often proofs are made")
+	}
 	differ := slices.DeleteFunc(all, func(p verify.Proven) bool { return p.Equal || p.Problem != "" })
 	if len(differ) > 0 {
 		return fmt.Errorf("the log of %d streams differs from its last proof: exporter verify names the objects", len(differ))

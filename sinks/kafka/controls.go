@@ -164,6 +164,9 @@ func (r *Reader) settledControls(ctx context.Context) (ends, stable map[int]int6
 			open = open || stable[p] < end
 		}
 		if !open || time.Since(began) > settlePatience {
+			for p, end := range stable {
+				ends[p] = max(ends[p], end) // with the markers themselves
+			}
 			return ends, stable, nil
 		}
 		select {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -150,8 +151,32 @@ func (s *scan) part(ctx context.Context, p *scanPart) error {
 			}
 			return s.deliver(p, l, f.Value)
 		}})
-	return s.lost(reader.ReadTo(ctx, p.next-1))
+	return s.lost(s.readSettled(ctx, reader, p))
 }
+
+// readSettled reads a partition to its end. The transactions of the cut's batches have ended, but a broker writes their markers to
+// one partition after another: it reads on until those of this one are there.
+func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p *scanPart) error {
+	err := reader.ReadTo(ctx, p.next-1)
+	for began := time.Now(); err == nil && reader.Open(); {
+		if time.Since(began) > markerPatience {
+			return fmt.Errorf("%s/%d has no end of a transaction of which the control topic has it", p.topic, p.partition)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+		var ends map[int]int64
+		if ends, err = s.reader.sink.client.Ends(ctx, p.topic); err == nil {
+			err = reader.ReadTo(ctx, ends[int(p.partition)]-1)
+		}
+	}
+	return err
+}
+
+// markerPatience is how long a broker may take to write the marker of a transaction to all partitions.
+const markerPatience = time.Minute
 
 // deliver visits a change, but not the tombstone that repeats the delete before it.
 func (s *scan) deliver(p *scanPart, l *sinks.Logged, value []byte) error {

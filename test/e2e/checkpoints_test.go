@@ -122,7 +122,24 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	fails(t, w.Env, 2, "at or before", "checkpoints", "show", "900h")
 	fails(t, w.Env, 2, "one checkpoint or time", "checkpoints", "show")
 	fails(t, w.Env, 2, "the output is one of", "checkpoints", "list", "-o", "wide")
-	fails(t, w.Env, 1, `no checkpoint of cluster "other"`, "checkpoints", "list", "--cluster", "other")
+	fails(t, w.Env, 1, `no proof records of "pods"`, "verify", "--topic-only", "pods")
+	anUnknownCluster(t, w)
+}
+
+// With the name of another cluster nothing is answered, and the checkpoint gets no such cluster.
+func anUnknownCluster(t *testing.T, w *World) {
+	for _, command := range []string{"history configmaps a", "state --at now configmaps", "diff --from now", "tail --follow=false",
+		"replay --from start --to-stdout", "verify --topic-only"} {
+		fails(t, w.Env, 1, `has nothing of cluster "other"`, append(strings.Fields(command), "--cluster", "other")...)
+	}
+	commands := []string{"checkpoints list"}
+	if strings.HasPrefix(w.Env["KUBECDC_CHECKPOINT"], "postgres:") {
+		commands = append(commands, "pause pods", "signals list", "forget", "snapshot --resource pods", "checkpoints list")
+	}
+	for _, command := range commands {
+		args := append(strings.Fields(command), "--cluster", "other", "--kubeconfig", w.Env["KUBECONFIG"])
+		fails(t, w.Env, 1, `no checkpoint of cluster "other"`, args...)
+	}
 }
 
 func lastBatch(controls []change.Control) (last uint64) {

@@ -402,6 +402,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 	} {
 		fails(t, l.env, 2, text, append(append([]string{"replay"}, args...), "--execute")...)
 	}
+	fails(t, l.env, 1, "the Kafka to write to", "replay", "--from", "start", "--to-prefix", "a", "--to-brokers", "127.0.0.1:1", "--execute")
 	other := newReplayLog(t) // an exporter writes there
 	other.write(t, replayPods, 1)
 	fails(t, l.env, 1, "have the log of an exporter", "replay", "--from", "start", "--to-prefix", other.prefix, "--execute")

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,6 +68,11 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	if out := must0(t, w.Env, "signals", "list"); !strings.Contains(out, "pause") || !strings.Contains(out, "paused") {
 		t.Errorf("the list lacks the pause:\n%s", out)
 	}
+	if out := must0(t, w.Env, "snapshot", "--resource", "configmaps", "--no-wait"); !strings.Contains(out, "stream configmaps is paused") {
+		t.Errorf("a snapshot does not say that it has to wait:\n%s", out)
+	}
+	all := w.signals(t)
+	must0(t, w.Env, "signals", "abort", strconv.FormatInt(all[len(all)-1].ID, 10))
 	must0(t, w.Env, "resume", ConfigMaps.ID())
 	log = w.AwaitComplete(t, writer, kinds)
 	if resumed := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamResumed); len(resumed) != 1 || resumed[0].ResourceVersion != paused[0].ResourceVersion {

@@ -48,7 +48,8 @@ type Range struct {
 	NoValues bool
 	// Fetched gets each wanted record, whether or not its transaction commits; may be nil.
 	Fetched func(*Record) error
-	// Visit gets each wanted record that was committed, in the order of the commits.
+	// Visit gets each wanted record that was committed, in the order of the offsets. Only a transaction that has not ended after
+	// maxHeld bytes more, or at the end of what is read, is overtaken: its records come when it commits.
 	Visit func(Record) error
 	// MaxBytes bounds the size of a fetch; 0: 4 MiB.
 	MaxBytes int32
@@ -61,23 +62,37 @@ type Reader struct {
 	client *cluster.Client
 
 	next      int64
-	last      int64              // up to and including
-	open      map[int64][]Record // by producer id: records whose transaction has not ended yet
-	empty     bool               // the answer had no records
+	last      int64             // up to and including
+	queue     []*held           // wanted records from the first one on whose transaction has not ended yet
+	held      int               // bytes in the queue
+	open      map[int64][]*held // by producer id: those whose transaction has not ended yet
+	empty     bool              // the answer had no records
 	records   int64
 	fetchSize int32
 	bytes     int   // of keys and values in an answer
 	err       error // that ends the reading
 }
 
+// held is a record that waits for the end of its transaction, or for one before it.
+type held struct {
+	Record
+	decided, committed bool
+}
+
+// maxHeld is how many bytes are held behind a transaction that does not end.
+const maxHeld = 8 << 20
+
 // New makes a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, open: map[int64][]Record{}, fetchSize: min(firstFetch, r.MaxBytes)}
+	return &Reader{Range: r, client: c, next: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
 // Records counts the records read so far, wanted or not.
 func (s *Reader) Records() int64 { return s.records }
+
+// Open reports whether a wanted record was read whose transaction has not ended in what was read.
+func (s *Reader) Open() bool { return len(s.open) > 0 }
 
 // ReadTo reads up to and including an offset. A later call goes on from there.
 func (s *Reader) ReadTo(ctx context.Context, last int64) error {
@@ -96,6 +111,9 @@ func (s *Reader) Fetch(ctx context.Context, last int64) (more bool, err error) {
 	}
 	op := fmt.Sprintf("read back %s/%d from offset %d", s.Topic, s.Partition, s.next)
 	err = s.client.Try(ctx, op, s.fetchOnce)
+	if err == nil && s.err == nil && s.done() {
+		s.err = s.deliver(true)
+	}
 	if err == nil && s.err != nil {
 		err = fmt.Errorf("%s: %w", op, s.err)
 	}
@@ -172,10 +190,39 @@ func (s *Reader) record(b *protocol.RecordBatch, f Record) error {
 			return err
 		}
 	}
-	if !f.Transactional || s.Committed {
+	h := &held{Record: f, decided: !f.Transactional || s.Committed, committed: true}
+	if h.decided && len(s.queue) == 0 {
 		return s.Visit(f)
 	}
-	s.open[b.ProducerID] = append(s.open[b.ProducerID], f)
+	if !h.decided {
+		s.open[b.ProducerID] = append(s.open[b.ProducerID], h)
+	}
+	s.queue = append(s.queue, h)
+	s.held += len(f.Key) + len(f.Value)
+	return s.deliver(s.held > maxHeld)
+}
+
+// deliver visits the committed records up to the first one whose transaction has not ended; with overtake, those behind it too.
+func (s *Reader) deliver(overtake bool) error {
+	left := s.queue[:0]
+	for i, h := range s.queue {
+		if !h.decided {
+			left = append(left, h)
+			if !overtake {
+				left = append(left, s.queue[i+1:]...)
+				break
+			}
+			continue
+		}
+		s.held -= len(h.Key) + len(h.Value)
+		if h.committed {
+			if err := s.Visit(h.Record); err != nil {
+				return err
+			}
+		}
+	}
+	clear(s.queue[len(left):])
+	s.queue = left
 	return nil
 }
 
@@ -186,17 +233,11 @@ func (s *Reader) readMarker(b *protocol.ControlBatch) error {
 	if err != nil {
 		return fmt.Errorf("decode a transaction marker at offset %d: %w", b.BaseOffset, err)
 	}
-	records := s.open[b.ProducerID]
+	for _, h := range s.open[b.ProducerID] {
+		h.decided, h.committed = true, r.Type == 1
+	}
 	delete(s.open, b.ProducerID)
-	if r.Type != 1 {
-		return nil
-	}
-	for _, f := range records {
-		if err := s.Visit(f); err != nil {
-			return err
-		}
-	}
-	return nil
+	return s.deliver(s.held > maxHeld)
 }
 
 // copyRecord copies a record; the value of one that is not wanted is left out.

@@ -68,8 +68,8 @@ func newClient(t *testing.T) *cluster.Client {
 	return c
 }
 
-// Transactions on one partition overlap. Each record is given when its transaction is committed, and none of an aborted one, also
-// when the producer of that goes on.
+// Transactions on one partition overlap, and one does not end. Committed records come in the order of their offsets, and none of
+// an aborted transaction, also when its producer goes on.
 func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 	c := newClient(t)
 	a, b, open := newWriter(t, c, "a"), newWriter(t, c, "b"), newWriter(t, c, "open")
@@ -78,8 +78,8 @@ func TestOnlyCommittedRecordsAreVisited(t *testing.T) {
 	b.write(t, "first")
 	a.write(t, "aborted 2")
 	a.end(t, false)
-	a.write(t, "third")
-	b.write(t, "second")
+	a.write(t, "second") // it commits after the third
+	b.write(t, "third")
 	b.end(t, true)
 	a.end(t, true)
 	ends, err := c.Ends(t.Context(), "t")
