@@ -37,7 +37,7 @@ func measureGaps(t *testing.T, objects int) {
 	g := newGateway(t, k.Config)
 	l := newLedger()
 	options := testOptions()
-	options.PageSize, options.Recovery = 500, recoverAt(100, 500) // the defaults
+	options.PageSize, options.Recovery = 500, recoverAt(100, 1000) // the defaults
 	start(t, g.config(), options, l)
 	l.await(t, "the first list", func() bool { return l.position != "" })
 	l.awaitSame(t, k.Config)

@@ -347,7 +347,9 @@ func replaySelected(t *testing.T, l *replayLog) {
 		want func(r *replayedLine) bool
 	}{
 		{[]string{"--resource", "nodes"}, func(r *replayedLine) bool { return r.Headers["stream"] == "nodes" }},
-		{[]string{"-n", "shop", "--op", "d"}, func(r *replayedLine) bool { return r.Headers["op"] == "d" && r.Headers["stream"] == "pods" }},
+		{[]string{"-n", "shop", "--op", "d"}, func(r *replayedLine) bool {
+			return (r.Headers["op"] == "d" || r.Headers["op"] == change.OpTombstone) && r.Headers["stream"] == "pods"
+		}},
 		{[]string{"--name", "pods-7"}, func(r *replayedLine) bool { return strings.Contains(string(r.Key), `"pods-7"`) }},
 		{[]string{"-l", "third=true", "--op", "c"}, func(r *replayedLine) bool {
 			return r.Headers["op"] == "c" && strings.Contains(string(r.Value), `"third":"true"`)
