@@ -60,9 +60,27 @@ func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
 
 func (a *asking) close() { a.store.Close() }
 
+// firstCheckpoint is how long the first checkpoint of an exporter may take that has just become ready.
+const firstCheckpoint = 5 * time.Second
+
+// streams returns the streams that the checkpoint has. It waits a moment for the first ones.
+func (a *asking) streams(ctx context.Context) (known []change.Position, err error) {
+	for limit := time.Now().Add(firstCheckpoint); ; {
+		known, err = a.store.Streams(ctx)
+		if err != nil || len(known) > 0 || time.Now().After(limit) {
+			return known, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(askInterval):
+		}
+	}
+}
+
 // mustKnow returns an error for the first stream that the checkpoint does not have, or that has ended.
 func (a *asking) mustKnow(ctx context.Context, streams []string) error {
-	known, err := a.store.Streams(ctx)
+	known, err := a.streams(ctx)
 	if err != nil {
 		return err
 	}

@@ -72,7 +72,7 @@ func (a *asking) snapshotsOf(ctx context.Context, resources []string, p export.S
 	if err != nil {
 		return nil, err
 	}
-	known, err := a.store.Streams(ctx)
+	known, err := a.streams(ctx)
 	if err != nil {
 		return nil, err
 	}
