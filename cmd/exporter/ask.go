@@ -70,10 +70,8 @@ func (a *asking) streams(ctx context.Context) (known []change.Position, err erro
 		if err != nil || len(known) > 0 || time.Now().After(limit) {
 			return known, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(askInterval):
+		if err := untilNextLook(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
@@ -167,6 +165,16 @@ func (a *asking) warnPaused(ctx context.Context, requests []checkpoint.Signal) e
 // askInterval is how often a command looks for answers.
 const askInterval = 500 * time.Millisecond
 
+// untilNextLook waits for askInterval, or until the context ends.
+func untilNextLook(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(askInterval):
+		return nil
+	}
+}
+
 // await reports the progress of signals until all are answered. It returns an error if one was not done.
 func (a *asking) await(ctx context.Context, ids []int64) error {
 	told, failed := map[int64]string{}, error(nil)
@@ -188,11 +196,9 @@ func (a *asking) await(ctx context.Context, ids []int64) error {
 				failed = errors.Join(failed, a.answered(g))
 			}
 		}
-		select {
-		case <-ctx.Done():
+		if err := untilNextLook(ctx); err != nil {
 			fmt.Fprintf(a.report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
-			return ctx.Err()
-		case <-time.After(askInterval):
+			return err
 		}
 	}
 	return failed

@@ -40,8 +40,8 @@ func newSignals() *cobra.Command {
 }
 
 func listSignals(c *cobra.Command, format string) error {
-	if format != "table" && format != "json" && format != "yaml" {
-		return &usageError{fmt.Sprintf("--output is %q: set it to table, json or yaml", format)}
+	if err := checkFormat(format); err != nil {
+		return err
 	}
 	a, err := openAsking(c.Context(), c)
 	if err != nil {
@@ -95,4 +95,12 @@ func abortSignal(c *cobra.Command, args []string) error {
 		fmt.Fprintf(a.out, "signal %d is to be aborted\n", id)
 	}
 	return err
+}
+
+// checkFormat refuses what is no format of a table.
+func checkFormat(format string) error {
+	if format != "table" && format != "json" && format != "yaml" {
+		return &usageError{fmt.Sprintf("--output is %q: set it to table, json or yaml", format)}
+	}
+	return nil
 }

@@ -56,8 +56,8 @@ func newVerify() *cobra.Command {
 	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
-		if *format != "table" && *format != "json" && *format != "yaml" {
-			return &usageError{fmt.Sprintf("--output is %q: set it to table, json or yaml", *format)}
+		if err := checkFormat(*format); err != nil {
+			return err
 		}
 		if *topicOnly && *repair {
 			return &usageError{"--topic-only compares without the cluster, so it can't be combined with --repair"}
@@ -269,10 +269,8 @@ func (v *verification) compareRepaired(ctx context.Context) ([]verify.Result, er
 		if err != nil || differing(all) == 0 || !v.shared || time.Now().After(limit) {
 			return all, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(askInterval):
+		if err := untilNextLook(ctx); err != nil {
+			return nil, err
 		}
 	}
 }
