@@ -56,14 +56,14 @@ func delayOfOne(ctx context.Context, server *apiServer, w *witness) (time.Durati
 	return seen.Sub(started), err
 }
 
-// delays are told by their median, the 99th percentile and the greatest.
+// delays are told by their median, the 99th and 99.9th percentiles and the greatest.
 type delays []time.Duration
 
 func (d delays) String() string {
 	if len(d) == 0 {
 		return "none"
 	}
-	return fmt.Sprintf("p50 %s, p99 %s, max %s", ms(d.quantile(0.5)), ms(d.quantile(0.99)), ms(d.quantile(1)))
+	return fmt.Sprintf("p50 %s, p99 %s, p99.9 %s, max %s", ms(d.quantile(0.5)), ms(d.quantile(0.99)), ms(d.quantile(0.999)), ms(d.quantile(1)))
 }
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
