@@ -48,7 +48,9 @@ func (b *bench) stored(ctx context.Context) (bytes, records int64, err error) {
 	}
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	data := func(topic string) bool { return strings.HasPrefix(topic, "bench") && !strings.HasSuffix(topic, ".control") }
+	data := func(topic string) bool {
+		return strings.HasPrefix(topic, "bench") && !strings.HasSuffix(topic, ".control")
+	}
 	dirs, err := admin.DescribeAllLogDirs(ctx, nil)
 	if err != nil {
 		return 0, 0, err
