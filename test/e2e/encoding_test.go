@@ -1,0 +1,148 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Each encoding, beside one another in one Kafka: creates, updates and deletes, kill -9 among them, and a checkpoint that is lost.
+// etcd's own history judges, and exporter verify.
+func TestEncodings(t *testing.T) {
+	t.Parallel()
+	kinds := []Kind{ConfigMaps, Widgets}
+	first := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, first.Kube.Config)
+	writer := first.Writer(t, kinds)
+	writer.Fill(10)
+	worlds := map[string]*World{}
+	checkpoint := map[string]string{}
+	for _, encoding := range []string{"debezium", "debezium-schema", "cloudevents", "object"} {
+		w := *first
+		w.Prefix, checkpoint[encoding] = encoding, filepath.Join(t.TempDir(), "checkpoint.db")
+		w.Env = first.With("KUBECDC_ENCODING", encoding, "KUBECDC_KAFKA_TOPIC_PREFIX", encoding, "KUBECDC_RESOURCES", Resources(kinds),
+			"KUBECDC_CHECKPOINT", "sqlite:"+checkpoint[encoding])
+		worlds[encoding] = &w
+	}
+	// exported runs all exporters while the writer writes, and then kills them: at once, or when their logs are complete.
+	exported := func(complete bool) {
+		exporters := map[string]*Exporter{}
+		for encoding, w := range worlds {
+			exporters[encoding] = StartExporter(t, encoding, w.Env)
+		}
+		for _, e := range exporters {
+			e.AwaitReady(t)
+		}
+		writer.Run(60)
+		if complete {
+			marks := writer.marks(kinds)
+			for _, w := range worlds {
+				w.awaitMarks(t, marks)
+			}
+		}
+		for _, e := range exporters {
+			e.Kill()
+		}
+	}
+	exported(false)
+	writer.Run(30)
+	exported(true) // the tail is read back
+	for _, path := range checkpoint {
+		must(t, os.Remove(path))
+	}
+	exported(true) // the checkpoint is rebuilt
+	for encoding, w := range worlds {
+		log := w.Read(t)
+		t.Log(encoding)
+		Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+		wantNoGapButRecovered(t, log)
+		if differ := w.verified(t, 0); len(differ) > 0 {
+			t.Errorf("%s: verify finds differences: %v", encoding, differ)
+		}
+	}
+	w := worlds["debezium-schema"]
+	e := StartExporter(t, "another encoding", w.With("KUBECDC_ENCODING", "object"))
+	if code := e.Wait(t, 30*time.Second); code != 2 || !strings.Contains(e.Tail(4000), "set KUBECDC_ENCODING=debezium-schema") {
+		t.Errorf("another encoding of other keys ends with code %d\n%s", code, e.Tail(4000))
+	}
+}
+
+// encodings has what parses the records, by the header.
+var encodings = map[string]func(*kgo.Record) (Record, error){
+	"": parsePlain, "debezium-schema": parseWithSchema, "cloudevents": parseEvent, "object": parseObject,
+}
+
+func header(r *kgo.Record, name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+func parseEvent(r *kgo.Record) (Record, error) {
+	plain := &kgo.Record{Key: r.Key}
+	if r.Value != nil {
+		var e event.Event
+		if err := json.Unmarshal(r.Value, &e); err != nil {
+			return Record{}, err
+		}
+		if err := e.Validate(); err != nil {
+			return Record{}, err
+		}
+		plain.Value = e.Data()
+	}
+	return parsePlain(plain)
+}
+
+func parseObject(r *kgo.Record) (Record, error) {
+	out, err := parsePlain(&kgo.Record{Key: r.Key})
+	out.Op, out.UID, out.Version = header(r, change.HeaderOp), header(r, change.HeaderUID), change.ResourceVersion(header(r, change.HeaderResourceVersion))
+	out.After, out.Bare = r.Value, true
+	if (out.Op == "d") != (r.Value == nil) {
+		err = fmt.Errorf("op %s with the value %.80s", out.Op, r.Value)
+	}
+	return out, err
+}
+
+func parseWithSchema(r *kgo.Record) (out Record, err error) {
+	plain := &kgo.Record{}
+	var message struct {
+		Schema  json.RawMessage
+		Payload json.RawMessage
+	}
+	if err := json.Unmarshal(r.Key, &message); err != nil {
+		return out, err
+	}
+	if plain.Key = message.Payload; r.Value == nil {
+		return parsePlain(plain)
+	}
+	if err := json.Unmarshal(r.Value, &message); err != nil {
+		return out, err
+	}
+	plain.Value = message.Payload
+	if out, err = parsePlain(plain); err != nil {
+		return out, err
+	}
+	for _, image := range []*json.RawMessage{&out.Before, &out.After} {
+		var row struct{ Object *string }
+		if err := json.Unmarshal(*image, &row); err != nil {
+			return out, err
+		}
+		if *image = nil; row.Object != nil {
+			*image = json.RawMessage(*row.Object)
+		}
+	}
+	return out, nil
+}
