@@ -9,14 +9,19 @@ import (
 // their paths, the namespace is the topic's name. A member is a union with null. What is JSON is a string, under the name by which
 // Debezium's sinks know it. Each record has _extra, a JSON object of the members that have no field, or whose values don't fit
 // theirs.
-func avro(t Table) (string, error) {
+func avro(t Table) (string, error) { return indented(avroEnvelope(t.topic(), t.Object)) }
+
+// Avro is the same schema as the exporter registers it, of a topic's values.
+func Avro(topic string, object *Type) string { return avroText(avroEnvelope(topic, object)) }
+
+func avroEnvelope(topic string, object *Type) *avroRecord {
 	w := avroWriter{names: map[string]bool{}}
 	root := w.record("Envelope", record(fieldOf("before", String), fieldOf("after", String), field("source", avroSource),
 		fieldOf("op", String), fieldOf("ts_ms", Integer), fieldOf("ts_us", Integer), fieldOf("ts_ns", Integer)))
-	root.Namespace = avroNamespace(t.topic())
-	value := w.record("Value", t.Object)
+	root.Namespace = avroNamespace(topic)
+	value := w.record("Value", object)
 	root.Fields[0].Type, root.Fields[1].Type = []any{"null", value}, []any{"null", value.Name}
-	return indented(root)
+	return root
 }
 
 // avroSource has all members of source.
@@ -30,8 +35,12 @@ func AvroKey(topic string) string {
 	for _, name := range key {
 		r.Fields = append(r.Fields, avroField{Name: name, Type: "string"})
 	}
-	text, _ := indented(r) // it is of structs and strings, which JSON always has
-	return text
+	return avroText(r)
+}
+
+func avroText(r *avroRecord) string {
+	text, _ := json.Marshal(r) // it is of strings and booleans, which JSON always has
+	return string(text)
 }
 
 type avroRecord struct {

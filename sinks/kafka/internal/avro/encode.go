@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -15,17 +14,14 @@ import (
 
 // Encode appends a JSON object in Avro's binary encoding to dst. The JSON must have been checked before. unknown is the path of a
 // member that no field holds although the API does not allow such members; empty if there is none.
-func (s *Schema) Encode(dst, object []byte) (encoded []byte, unknown string, err error) {
+func (s *Schema) Encode(dst, object []byte) (encoded []byte, unknown string) {
 	e := encoders.Get().(*encoder)
-	e.dst, e.members, e.unknown = dst, e.members[:0], ""
-	fit := e.value(s.root, object)
+	e.dst, e.unknown = dst, ""
+	e.record(s.root, object)
 	encoded, unknown = e.dst, strings.TrimPrefix(e.unknown, "before.")
 	e.dst = nil
 	encoders.Put(e)
-	if fit == misfit {
-		return dst, "", errors.New("the value lacks members that its Avro schema demands")
-	}
-	return encoded, unknown, nil
+	return encoded, unknown
 }
 
 var encoders = sync.Pool{New: func() any { return &encoder{} }}
@@ -169,9 +165,6 @@ func (e *encoder) record(n *node, value []byte) fit {
 		m, start := e.members[base+i], len(e.dst)
 		fit := e.value(n.fields[i].node, m.value)
 		if fit == misfit {
-			if !n.fields[i].nullable {
-				return misfit
-			}
 			e.dst = append(e.dst[:start], 0)
 			e.note(n, m.name)
 		}
@@ -180,7 +173,8 @@ func (e *encoder) record(n *node, value []byte) fit {
 		}
 	}
 	e.leave(base)
-	return e.extra(n, extra)
+	e.extra(extra)
+	return exactly
 }
 
 // fieldOf returns the field of a member. If the member's type has changed, it has several fields: the newest that fits. An explicit
@@ -217,19 +211,13 @@ func (e *encoder) note(n *node, name []byte) {
 }
 
 // extra ends a record.
-func (e *encoder) extra(n *node, members []byte) fit {
-	switch {
-	case members == nil && n.extra < 0:
-		return exactly
-	case members == nil:
+func (e *encoder) extra(members []byte) {
+	if members == nil {
 		e.dst = append(e.dst, 0)
-		return exactly
-	case n.extra < 0:
-		return misfit
+		return
 	}
 	e.long(1)
 	e.bytes(append(members, '}'))
-	return exactly
 }
 
 func appendMember(object, name, value []byte) []byte {

@@ -111,10 +111,7 @@ func TestTypeChange(t *testing.T) {
 		`{"replicas":true}`:   {"_extra": `{"replicas":true}`},
 		`{"colour":"red"}`:    {"_extra": `{"colour":"red"}`},
 	} {
-		encoded, unknown, err := s.Encode(nil, []byte(`{"before":null,"after":{"spec":`+spec+`}}`))
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded, unknown := s.Encode(nil, []byte(`{"before":null,"after":{"spec":`+spec+`}}`))
 		var value any
 		if _, err := library.MustParse(text).Decode(encoded, &value); err != nil {
 			t.Fatal(err)
@@ -136,7 +133,7 @@ func TestTypeChange(t *testing.T) {
 
 // A schema of somebody else is no schema to grow.
 func TestGrowRefusesOtherSchemas(t *testing.T) {
-	_, _, err := avro.Grow(`{"type":"record","name":"Order","fields":[{"name":"a","type":"long"}]}`, textOf(t, widgets))
+	_, _, err := avro.Grow(`{"type":"record","name":"Order","fields":[{"name":"a","type":["null","long"]}]}`, textOf(t, widgets))
 	if err == nil || !strings.Contains(err.Error(), "_extra") {
 		t.Error(err)
 	}

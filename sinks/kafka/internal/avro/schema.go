@@ -38,7 +38,7 @@ type node struct {
 	elem     *node
 	fields   []field
 	byName   map[string][]int // the fields of a member, the newest first: its type may have changed
-	extra    int              // the index of _extra, the last field; -1: a key has none
+	extra    int              // the index of _extra, the last field
 	open     bool             // the API allows members that its schema does not name
 	whole    bool             // it is the record's value: null stands for a missing image
 	path     string
@@ -125,6 +125,9 @@ func (c compiler) record(n *avro.SchemaNode, path string) (*node, error) {
 		f := &n.Fields[i]
 		member := memberOf(f)
 		of, err := c.compile(&f.Type, join(path, member))
+		if err == nil && !of.nullable {
+			err = fmt.Errorf("%s can't be null", of.path)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -135,7 +138,7 @@ func (c compiler) record(n *avro.SchemaNode, path string) (*node, error) {
 		}
 		r.byName[member] = append([]int{i}, r.byName[member]...)
 	}
-	if r.extra != len(r.fields)-1 && (r.extra >= 0 || n.Name != "Key") {
+	if r.extra < 0 || r.extra != len(r.fields)-1 {
 		return nil, fmt.Errorf("the last field of %s is not its _extra", cmp.Or(path, "the record"))
 	}
 	return r, nil

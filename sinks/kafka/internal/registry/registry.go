@@ -76,8 +76,12 @@ func (r *Registry) Latest(ctx context.Context, subject string) (id int, text str
 	return found.ID, found.Schema.Schema, r.error("read the latest schema of the subject "+subject, err)
 }
 
-// Register adds a version to a subject, and returns the id of its schema. A subject that has the schema already stays as it is.
+// Register adds a version to a subject, and returns the id of its schema. A subject that has the schema already stays as it is, for
+// which the right to read it is enough.
 func (r *Registry) Register(ctx context.Context, subject, text string) (id int, err error) {
+	if found, err := r.client.LookupSchema(ctx, subject, sr.Schema{Schema: text}); err == nil {
+		return found.ID, nil
+	}
 	id, err = r.client.RegisterSchema(ctx, subject, sr.Schema{Schema: text}, -1, -1)
 	return id, r.error("register a schema for the subject "+subject, err)
 }
@@ -121,6 +125,9 @@ func Refused(err error) bool {
 	}
 	return false
 }
+
+// Answered reports whether the registry answered that the request is wrong.
+func Answered(err error) bool { return statusOf(err)/100 == 4 }
 
 // hint is what the user can do.
 func (e *Error) hint() string {
