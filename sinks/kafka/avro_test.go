@@ -18,7 +18,10 @@ import (
 )
 
 // The contract in Avro, with a registry that keeps schemas and refuses nothing.
-func TestContractInAvro(t *testing.T) { contractInAvro(t, newFakeRegistry(t).URL) }
+func TestContractInAvro(t *testing.T) {
+	t.Parallel()
+	contractInAvro(t, newFakeRegistry(t).URL)
+}
 
 // The same with a real registry.
 func TestRegistryInTheContract(t *testing.T) { contractInAvro(t, servers.SharedRegistry(t).URL) }
@@ -78,6 +81,7 @@ type fakeRegistry struct {
 	texts    []string
 	subjects map[string][]int
 	status   int // of all answers; 0: it works
+	refusal  int // of new schemas; 0: it takes all
 	requests int
 }
 
@@ -104,6 +108,10 @@ func newFakeRegistry(t *testing.T) *fakeRegistry {
 	mux.HandleFunc("POST /subjects/{subject}/versions", func(w http.ResponseWriter, q *http.Request) {
 		var body struct{ Schema string }
 		_ = json.NewDecoder(q.Body).Decode(&body)
+		if r.refusal != 0 {
+			w.WriteHeader(r.refusal)
+			return
+		}
 		r.texts = append(r.texts, body.Schema)
 		r.subjects[q.PathValue("subject")] = append(r.subjects[q.PathValue("subject")], len(r.texts))
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": len(r.texts)})
@@ -126,4 +134,16 @@ func (r *fakeRegistry) answer(status int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.status = status
+}
+
+func (r *fakeRegistry) refuse(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusal = status
+}
+
+func (r *fakeRegistry) asked() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.requests
 }

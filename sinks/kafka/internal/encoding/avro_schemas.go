@@ -124,11 +124,11 @@ func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (
 		if t.current.value != used.value {
 			t.pause = minPause
 		} else {
-			t.pause = min(2*t.pause, maxPause)
+			t.next = time.Now().Add(t.pause)
 			t.all.Logger.Warn("the schema of a topic lacks a member of an object, which is in _extra: the API server does not describe it",
 				"topic", t.topic, "member", member, "again_in", t.pause, "error", err)
+			t.pause = min(2*t.pause, maxPause)
 		}
-		t.next = time.Now().Add(t.pause)
 	}
 	return t.current, t.current.value != used.value
 }
