@@ -40,7 +40,7 @@ func avroEvolves(t *testing.T, url string) {
 		want             map[string]any
 		asks, grows      int
 	}{
-		{replicas, `{"replicas":3}`, map[string]any{"replicas": int64(3)}, 2, 1},
+		{replicas, `{"replicas":3}`, map[string]any{"replicas": int64(3)}, 1, 1},
 		{colour, `{"replicas":4}`, map[string]any{"replicas": int64(4)}, 0, 0},
 		{colour, `{"colour":"red"}`, map[string]any{"colour": "red"}, 1, 1},
 		{renumber, `{"replicas":"many"}`, map[string]any{"replicas_string": "many"}, 1, 1},
@@ -194,4 +194,24 @@ func TestARefusedSchemaRefusesOneResource(t *testing.T) {
 	log, _ = openLog(t, s, 0, 2, sinks.Durable{})
 	b.Epoch = 2
 	mustWrite(t, log, b)
+}
+
+// Check names the subject that the registry refuses, and registers nothing.
+func TestCheckOfTheRegistry(t *testing.T) {
+	r := newFakeRegistry(t)
+	check := func() error {
+		s := newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{}))
+		_, err := s.Check(t.Context(), []change.Resource{podStream.Resource})
+		return err
+	}
+	mustDo(t, check())
+	for status, want := range map[int]string{http.StatusConflict: "delete the subject", http.StatusUnauthorized: "KUBECDC_SCHEMA_REGISTRY_USERNAME"} {
+		r.answer(status)
+		if err := check(); err == nil || !strings.Contains(err.Error(), ".pods-value") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v, want %q", status, err, want)
+		}
+	}
+	if len(r.texts) > 0 {
+		t.Errorf("a check registers %d schemas", len(r.texts))
+	}
 }

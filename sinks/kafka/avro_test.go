@@ -116,6 +116,10 @@ func newFakeRegistry(t *testing.T) *fakeRegistry {
 		r.subjects[q.PathValue("subject")] = append(r.subjects[q.PathValue("subject")], len(r.texts))
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": len(r.texts)})
 	})
+	mux.HandleFunc("POST /compatibility/subjects/{subject}/versions/latest", func(w http.ResponseWriter, q *http.Request) {
+		_ = json.NewEncoder(w).Encode(map[string]any{"is_compatible": true})
+	})
+	mux.HandleFunc("GET /subjects", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -2,6 +2,7 @@ package encoding
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -77,7 +78,8 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	if err != nil {
 		return schemas{}, t.refused(err)
 	}
-	if known == "" {
+	isNew := known == ""
+	if isNew {
 		if known, err = t.all.Schemas.Value(ctx, t.topic, t.of); err != nil {
 			return schemas{}, err
 		}
@@ -91,6 +93,9 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 			"KUBECDC_KAFKA_TOPIC_PREFIX", t.subject(), err))
 	}
 	t.current = schemas{keyID, id, s}
+	if isNew {
+		return t.current, nil
+	}
 	if err := t.grow(ctx); err != nil {
 		t.all.Logger.Warn("the schema of a topic stays as the registry has it", "topic", t.topic, "error", err)
 	}
@@ -153,4 +158,27 @@ func (t *topicSchemas) grow(ctx context.Context) error {
 		t.all.Logger.Info("the schema of a topic has grown", "subject", t.subject(), "id", id)
 	}
 	return err
+}
+
+// Check tells whether the registry answers, and accepts what the schemas of the resources' topics are to be.
+func (a *avroEncoding) Check(ctx context.Context, prefix string, resources []change.Resource) error {
+	var wrong []error
+	for _, r := range resources {
+		t := a.topic(change.Topic(prefix, r), r)
+		_, text, err := a.Registry.Latest(ctx, t.subject())
+		if err != nil {
+			return err
+		}
+		wanted, err := a.Schemas.Value(ctx, t.topic, r)
+		if err == nil && text != "" {
+			wanted, _, err = avro.Grow(text, wanted)
+		}
+		if err != nil {
+			err = fmt.Errorf("the schema of the subject %s: %w", t.subject(), err)
+		} else {
+			err = a.Registry.Check(ctx, t.subject(), wanted)
+		}
+		wrong = append(wrong, err)
+	}
+	return errors.Join(wrong...)
 }

@@ -45,6 +45,12 @@ type Preparer interface {
 	Done()
 }
 
+// Checker is an Encoding that needs more than Kafka.
+type Checker interface {
+	// Check tries what records of the resources need. It writes nothing.
+	Check(ctx context.Context, prefix string, resources []change.Resource) error
+}
+
 // PlainKeys are keys as change.Envelope writes them. They decide in every encoding on which partition an object is.
 const PlainKeys = "json"
 
