@@ -28,6 +28,8 @@ func TestRegistryEndToEnd(t *testing.T) {
 	throughFaults(t, []string{"avro"}, "KUBECDC_SCHEMA_REGISTRY_URL", url)
 }
 
+func init() { encodings["avro"] = parseAvro }
+
 // avroSchemas has the parsed schemas of the registry.
 var avroSchemas struct {
 	client *sr.Client

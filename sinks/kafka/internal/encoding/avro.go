@@ -83,7 +83,7 @@ func (*avroEncoding) DecodeKey(key []byte) (k Key, err error) {
 	return k, err
 }
 
-func appendText(dst []byte, text string) []byte {
+func appendAvroString(dst []byte, text string) []byte {
 	return append(binary.AppendVarint(dst, int64(len(text))), text...)
 }
 
@@ -241,7 +241,7 @@ func (e *avroEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *chan
 	t := e.topics[c.Stream]
 	e.key = appendPrefix(e.key[:0], e.schemas[t].keyID)
 	for _, part := range []string{e.envelope.Cluster, c.Namespace, c.Name} {
-		e.key = appendText(e.key, part)
+		e.key = appendAvroString(e.key, part)
 	}
 	r.Key = e.key
 	p := e.prepared[c]

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,7 +34,8 @@ func changes() map[string]change.Change {
 		Before: image("11", text), After: image("12", `[1e5, "tab\t"]`), Time: seen,
 		Told: change.Provenance{Time: seen.Add(-time.Second), Source: change.FromManagedFields, Managers: []byte(`kubectl,"odd"`),
 			Fields: []byte("spec.replicas")}}
-	noBefore, inferred, blind, created, node := update, update, update, update, update
+	noBefore, inferred, blind, created, node, indented := update, update, update, update, update, update
+	indented.After = []byte("{\n\t\"a\": 1,\r\n  \"b\": \"" + strings.Repeat("\\u00e9é", 200_000) + "\"\n}")
 	noBefore.Before = nil
 	inferred.Op, inferred.After, inferred.Inferred, inferred.Gap, inferred.Told = change.Delete, nil, true, "deployments.apps:9", change.Provenance{}
 	blind.Op, blind.Before, blind.After = change.Delete, nil, nil
@@ -42,7 +44,7 @@ func changes() map[string]change.Change {
 	snapshot := node
 	snapshot.Stream = change.SnapshotOf(nodes)
 	return map[string]change.Change{"update": update, "update without before": noBefore, "inferred delete": inferred,
-		"delete without before": blind, "create": created, "read": node, "snapshot on demand": snapshot}
+		"delete without before": blind, "indented": indented, "create": created, "read": node, "snapshot on demand": snapshot}
 }
 
 // record is a record as a consumer has it.
@@ -76,11 +78,16 @@ func encode(t *testing.T, e encoding.Encoder, c *change.Change, dead *change.Dea
 	return out
 }
 
+// offline returns all encodings but Avro, whose records need a registry: the sink's tests have one.
+func offline() encoding.Set {
+	all := encoding.NewSet(encoding.AvroOptions{})
+	delete(all, encoding.Avro)
+	return all
+}
+
 // Key, images and managers of a record are read back byte for byte, but for what the encoding lacks.
 func TestWhatIsEncodedIsDecoded(t *testing.T) {
-	all := encoding.NewSet(encoding.AvroOptions{})
-	delete(all, encoding.Avro) // whose records need a registry: the sink's tests have one
-	for name, e := range all {
+	for name, e := range offline() {
 		encoder := e.NewEncoder(envelope)
 		for kind, c := range changes() {
 			for _, dead := range []*change.DeadLetter{nil, {ID: "id", Error: "too large"}} {
@@ -238,5 +245,27 @@ func TestTheSchemaFitsThePayload(t *testing.T) {
 	}
 	if !maps.Equal(got.Payload.Before, row("11", c.Before)) || !maps.Equal(got.Payload.After, row("12", c.After)) {
 		t.Errorf("before %v\nafter %v", got.Payload.Before, got.Payload.After)
+	}
+}
+
+// BenchmarkEncode encodes an update of an object of 4 KB.
+func BenchmarkEncode(b *testing.B) {
+	c := changes()["update"]
+	c.After = fmt.Appendf(nil, `{"metadata":{"resourceVersion":"12"},"list":[%s]}`, bytes.Repeat([]byte(`{"f:name":{},"name":"web"},`), 150))
+	c.Before = c.After
+	plain := envelope.AppendKey(nil, &c)
+	for name, e := range offline() {
+		b.Run(name, func(b *testing.B) {
+			encoder := e.NewEncoder(envelope)
+			var r recordbatch.Record
+			out := recordbatch.NewEncoder(nil)
+			b.ReportAllocs()
+			for b.Loop() {
+				out.Reset()
+				r = recordbatch.Record{Key: plain, Headers: r.Headers[:0]}
+				encoder.Encode(&r, &c, nil)
+				out.Append(&r)
+			}
+		})
 	}
 }

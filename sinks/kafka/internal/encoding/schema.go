@@ -57,6 +57,7 @@ type schemaEncoder struct {
 	key      []byte
 	about    []byte
 	payload  []byte
+	version  []byte
 	parts    [2][]byte
 }
 
@@ -64,6 +65,9 @@ type schemaEncoder struct {
 type schemaHeads struct{ key, value []byte }
 
 func (e *schemaEncoder) Overhead() int { return 6000 }
+
+// maxKept is the largest buffer that is kept for the next record.
+const maxKept = 1 << 20
 
 func (e *schemaEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
 	heads := e.heads[c.Stream]
@@ -76,6 +80,9 @@ func (e *schemaEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *ch
 
 	value := e.envelope.Value(e.about[:0], c, dead)
 	e.about = value.About()
+	if cap(e.payload) > maxKept {
+		e.payload = nil
+	}
 	b := append(e.payload[:0], `{"before":`...)
 	switch {
 	case c.Before != nil:
@@ -89,7 +96,8 @@ func (e *schemaEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *ch
 	if c.After == nil {
 		b = append(b, `null`...)
 	} else {
-		b = e.appendRow(b, c, fmt.Appendf(nil, `"%s"`, c.ResourceVersion), c.After)
+		e.version = change.AppendString(e.version[:0], string(c.ResourceVersion))
+		b = e.appendRow(b, c, e.version, c.After)
 	}
 	e.payload = append(append(b, e.about...), '}')
 	e.parts = [2][]byte{heads.value, e.payload}
@@ -115,7 +123,7 @@ func (e *schemaEncoder) appendRow(dst []byte, c *change.Change, version, object 
 	if object == nil {
 		return append(dst, `null}`...)
 	}
-	return append(change.AppendString(dst, object), '}')
+	return append(appendText(dst, object), '}')
 }
 
 // connectField is a schema of Kafka Connect, as JsonConverter writes it.
