@@ -209,6 +209,23 @@ func TestDecodeOfBrokenBytes(t *testing.T) {
 	}
 }
 
+// The stub of an object that was too large is still one when it is read back.
+func TestStub(t *testing.T) {
+	stub, err := change.Stub([]byte(`{"metadata":{"uid":"u","resourceVersion":"1","namespace":"n","name":"a"},"kind":"Pod","apiVersion":"v1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := parse(t, textOf(t, pods))
+	encoded, _ := s.Encode(nil, fmt.Appendf(nil, `{"before":null,"after":%s,"source":null,"op":"c"}`, stub))
+	read, err := s.Decode(nil, encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := change.Decode(read); err != nil || !change.IsStub(d.After) {
+		t.Errorf("the stub is read back as %s, %v", d.After, err)
+	}
+}
+
 // Schemas that are not ours are refused with the place.
 func TestParseRefusesOtherSchemas(t *testing.T) {
 	for text, want := range map[string]string{
