@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
 
-.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,10 @@ prove: servers ## proofs while objects change, for an hour (PROOFS=1000 for fewe
 kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on SQLite (the first time builds kine: minutes)
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
+
+registry: servers ## Avro with a real schema registry, Apicurio (the first time: 200 MB)
+	$(GO) run ./test/servers/cmd/servers install registry
+	KUBECDC_TEST_REGISTRY=on $(GO) test -count=1 -v -timeout 20m -run Registry ./sinks/kafka/... ./test/e2e
 
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')

@@ -26,6 +26,9 @@ const (
 	ControlStreamResumed = "stream-resumed"
 	ControlSignal        = "signal" // how far the exporter is with what a user has asked for; Cause says why it failed
 
+	// The values of a topic have another schema from here on; at the start of a session it may be the one that they had.
+	ControlSchema = "schema"
+
 	// Of a replay, in the place that it writes to:
 	ControlReplayBegin    = "replay-begin"    // Replay has the plan
 	ControlReplayProgress = "replay-progress" // with every transaction of records
@@ -65,11 +68,19 @@ type Control struct {
 	Gap    *Gap          `json:"gap,omitempty"`
 	Proof  *Proof        `json:"proof,omitempty"`
 	Signal *SignalRecord `json:"signal,omitempty"`
+	Schema *SchemaRecord `json:"schema,omitempty"`
 	// stream-error, stream-recovered: when the first refusal was
 	SinceMs int64  `json:"since_ms,omitempty"`
 	Cause   string `json:"cause,omitempty"`
 
 	Replay *Replay `json:"replay,omitempty"`
+}
+
+// SchemaRecord names a schema in a schema registry.
+type SchemaRecord struct {
+	Topic   string `json:"topic"`
+	Subject string `json:"subject"`
+	ID      int    `json:"id"`
 }
 
 // Replay is what a control record says of a replay.

@@ -18,6 +18,7 @@ type Config struct {
 	Source     Source     `group:"Source"`
 	Sink       Sink       `group:"Sink"`
 	Kafka      Kafka      `group:"Kafka"`
+	Registry   Registry   `group:"Schema registry"`
 	Checkpoint Checkpoint `group:"Checkpoint"`
 	Records    Records    `group:"Records"`
 	Recovery   Recovery   `group:"Recovery after a gap"`
@@ -74,6 +75,15 @@ type Kafka struct {
 	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD. It is read at each login, so the password can be rotated without a restart." example:"/etc/kafka/password"`
 }
 
+// Registry configures the schema registry of the encoding avro.
+type Registry struct {
+	URLs         List   `env:"KUBECDC_SCHEMA_REGISTRY_URL" help:"URL of a schema registry with Confluent's API, or several of one registry, for KUBECDC_ENCODING=avro and for commands that read such records. Apicurio's has the path /apis/ccompat/v7." example:"https://registry.example.com:8081"`
+	Username     string `env:"KUBECDC_SCHEMA_REGISTRY_USERNAME" help:"User name for the registry (HTTP basic authentication). Default: no login." example:"kubecdc"`
+	Password     Secret `env:"KUBECDC_SCHEMA_REGISTRY_PASSWORD" help:"Password for the registry. Other users of the machine can see flags, so prefer the environment or a file."`
+	PasswordFile string `env:"KUBECDC_SCHEMA_REGISTRY_PASSWORD_FILE" help:"File with the password, instead of KUBECDC_SCHEMA_REGISTRY_PASSWORD. It is read for each request, so the password can be rotated without a restart." example:"/etc/kubecdc/registry-password"`
+	CA           string `env:"KUBECDC_SCHEMA_REGISTRY_CA" help:"PEM file of the certificate authorities to trust. It is read for each connection. Default: the system's authorities." example:"/etc/kubecdc/registry-ca.crt"`
+}
+
 // Checkpoint configures where progress is stored.
 type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
@@ -84,7 +94,7 @@ type Checkpoint struct {
 
 // Records configures what records contain.
 type Records struct {
-	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON, without schema. debezium-schema: the same with the schema in each record and the object as text, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone, null for a delete; there is no before. An existing log can't change to or from debezium-schema, since its keys differ."`
+	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON, without schema. debezium-schema: the same with the schema in each record and the object as text, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone, null for a delete; there is no before. avro: Avro with the schema of each resource in a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro, since their keys differ."`
 	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't, which is faster and smaller; consumers such as Flink need full."`
 	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only the metadata is exported, named as in KUBECDC_RESOURCES. Unlike there, a pattern includes Secrets." example:"configmaps,*.example.com"`
 	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value, which shows that a value changed but not what it is. metadata: no values. plain: everything. At the next start the checkpoint is rewritten to match."`

@@ -208,7 +208,10 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_KAFKA_TLS_CERT": cert, "KUBECDC_KAFKA_TLS_KEY": key, "KUBECDC_KAFKA_TLS_SERVER_NAME": "s",
 		"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY": "on", "KUBECDC_KAFKA_SASL_MECHANISM": "PLAIN",
 		"KUBECDC_KAFKA_SASL_USERNAME": "u", "KUBECDC_KAFKA_SASL_PASSWORD": "hunter2", "KUBECDC_KAFKA_SASL_PASSWORD_FILE": password,
-		"KUBECDC_CHECKPOINT": "sqlite:/x", "KUBECDC_CHECKPOINT_INTERVAL": "2s", "KUBECDC_HISTORY_RETENTION": "1h", "KUBECDC_ENCODING": "object", "KUBECDC_BEFORE": "none",
+		"KUBECDC_CHECKPOINT": "sqlite:/x", "KUBECDC_CHECKPOINT_INTERVAL": "2s", "KUBECDC_HISTORY_RETENTION": "1h", "KUBECDC_ENCODING": "object",
+		"KUBECDC_SCHEMA_REGISTRY_URL": "https://r:8081", "KUBECDC_SCHEMA_REGISTRY_USERNAME": "u", "KUBECDC_SCHEMA_REGISTRY_PASSWORD": "hunter2",
+		"KUBECDC_SCHEMA_REGISTRY_PASSWORD_FILE": password, "KUBECDC_SCHEMA_REGISTRY_CA": cert,
+		"KUBECDC_BEFORE":        "none",
 		"KUBECDC_METADATA_ONLY": "secrets", "KUBECDC_SECRETS": "metadata", "KUBECDC_SECRETS_KEY": "hunter2hunter2hunter2",
 		"KUBECDC_SECRETS_KEY_FILE": hashKey, "KUBECDC_REDACT": `configmaps:data.tls\.crt`,
 		"KUBECDC_MANAGED_FIELDS": "drop", "KUBECDC_IGNORE_FIELDS": "nodes:status.images", "KUBECDC_OPS": "c,d,r", "KUBECDC_SLOTS": "4", "KUBECDC_LEASE_DURATION": "5s",
@@ -229,7 +232,7 @@ func environ(values map[string]string) (list []string) {
 func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 	alone(t)
 	values := samples(t)
-	for _, file := range []string{"KUBECDC_KAFKA_SASL_PASSWORD_FILE", "KUBECDC_SECRETS_KEY_FILE"} { // exclude what they hold
+	for _, file := range []string{"KUBECDC_KAFKA_SASL_PASSWORD_FILE", "KUBECDC_SECRETS_KEY_FILE", "KUBECDC_SCHEMA_REGISTRY_PASSWORD_FILE"} { // exclude what they hold
 		delete(values, file)
 	}
 	want, _, err := Load(environ(values), nil)
@@ -261,10 +264,11 @@ func TestAFlagMeansTheSameAsTheEnvironmentAndWins(t *testing.T) {
 func TestPasswordFile(t *testing.T) {
 	alone(t)
 	values := samples(t)
-	if _, _, err := Load(environ(values), nil); err == nil || strings.Count(err.Error(), "leave one of the two out") != 2 {
-		t.Errorf("a password and a key twice: %v", err)
+	if _, _, err := Load(environ(values), nil); err == nil || strings.Count(err.Error(), "leave one of the two out") != 3 {
+		t.Errorf("two passwords and a key twice: %v", err)
 	}
 	delete(values, "KUBECDC_KAFKA_SASL_PASSWORD")
+	delete(values, "KUBECDC_SCHEMA_REGISTRY_PASSWORD")
 	delete(values, "KUBECDC_SECRETS_KEY")
 	c, _, err := Load(environ(values), nil)
 	if err != nil || c.Kafka.SASLPassword != "" || c.Records.SecretsKey.Reveal() != "hunter2hunter2hunter2" {

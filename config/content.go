@@ -68,6 +68,7 @@ func (l *loader) checkContent() {
 		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
 	}
 	l.checkEncoding()
+	l.checkRegistry()
 	l.checkHashKey()
 	const redactExample = `configmaps:data.password or secrets:metadata.annotations.example\.com/token`
 	l.checkFields("KUBECDC_REDACT", r.Redact, redactExample)

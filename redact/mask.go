@@ -1,6 +1,6 @@
 package redact
 
-import "bytes"
+import "kubecdc/internal/rawjson"
 
 // Mask compares objects without the fields that do not count.
 type Mask struct{ redactor *Redactor }
@@ -20,5 +20,5 @@ func (m *Mask) Counts(object []byte) ([]byte, error) { return m.redactor.Apply("
 func (m *Mask) Equal(a, b []byte) bool {
 	first, err1 := m.Counts(a)
 	second, err2 := m.Counts(b)
-	return err1 == nil && err2 == nil && bytes.Equal(first, second)
+	return err1 == nil && err2 == nil && rawjson.Same(first, second)
 }

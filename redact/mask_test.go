@@ -33,6 +33,7 @@ func TestWhatCountsInAComparison(t *testing.T) {
 		{`"type":"Ready"`, `"type":"Other"`, false},
 		{`"name":"n"`, `"name":"m"`, false},
 		{`"status":{`, `"status":{"phase":"x",`, false},
+		{`"name":"n","generation":1`, `"generation":1,"name":"n"`, true}, // as a log in Avro may have it
 		{`{"metadata"`, `["metadata"`, false},
 	} {
 		if got := mask.Equal([]byte(base), []byte(strings.Replace(base, tc.old, tc.new, 1))); got != tc.equal {

@@ -1,21 +1,46 @@
 package schema
 
 import (
-	"cmp"
+	"encoding/json"
 	"strings"
 )
 
-// avro describes a record's value, for a converter to Avro. The records are named by their paths, the namespace is the topic's
-// name. A member is a union with null. What is JSON is a string, and so are the members of a record that the schema does not
-// name: _extra.
-func avro(t Table) (string, error) {
+// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/kafka/internal/avro). The records are named by
+// their paths, the namespace is the topic's name. A member is a union with null. What is JSON is a string, under the name by which
+// Debezium's sinks know it. Each record has _extra, a JSON object of the members that have no field, or whose values don't fit
+// theirs.
+func avro(t Table) (string, error) { return indented(avroEnvelope(t.topic(), t.Object)) }
+
+// Avro is the same schema as the exporter registers it, of a topic's values.
+func Avro(topic string, object *Type) string { return avroText(avroEnvelope(topic, object)) }
+
+func avroEnvelope(topic string, object *Type) *avroRecord {
 	w := avroWriter{names: map[string]bool{}}
-	root := w.record("Envelope", envelope(scalar(String)))
-	kind := cmp.Or(t.Resource.Kind, "Object")
-	root.Namespace = avroNames(strings.Split(t.topic(), "."))
-	root.Fields[0].Type = []any{"null", w.record(kind, t.Object)}
-	root.Fields[1].Type = []any{"null", kind}
-	return indented(root)
+	root := w.record("Envelope", record(fieldOf("before", String), fieldOf("after", String), field("source", avroSource),
+		fieldOf("op", String), fieldOf("ts_ms", Integer), fieldOf("ts_us", Integer), fieldOf("ts_ns", Integer)))
+	root.Namespace = avroNamespace(topic)
+	value := w.record("Value", object)
+	root.Fields[0].Type, root.Fields[1].Type = []any{"null", value}, []any{"null", value.Name}
+	return root
+}
+
+// avroSource has all members of source.
+var avroSource = record(append(source.Fields[:len(source.Fields):len(source.Fields)], fieldOf("ts_us", Integer),
+	fieldOf("ts_ns", Integer), fieldOf("ts_from", String), fieldOf("sequence", String), fieldOf("managers", String),
+	fieldOf("fieldsChanged", String))...)
+
+// AvroKey describes the keys of a topic's records.
+func AvroKey(topic string) string {
+	r := &avroRecord{Type: "record", Name: "Key", Namespace: avroNamespace(topic)}
+	for _, name := range key {
+		r.Fields = append(r.Fields, avroField{Name: name, Type: "string"})
+	}
+	return avroText(r)
+}
+
+func avroText(r *avroRecord) string {
+	text, _ := json.Marshal(r) // it is of strings and booleans, which JSON always has
+	return string(text)
 }
 
 type avroRecord struct {
@@ -26,11 +51,18 @@ type avroRecord struct {
 }
 
 type avroField struct {
-	Name    string  `json:"name"`
-	JSON    string  `json:"json,omitempty"` // the member's name, if Avro does not allow it
-	Type    any     `json:"type"`
-	Default *string `json:"default"` // always null
+	Name    string `json:"name"`
+	JSON    string `json:"json,omitempty"` // the member's name, if Avro does not allow it
+	Type    any    `json:"type"`
+	Default any    `json:"default,omitempty"` // avroNull, or none
+	Open    *bool  `json:"open,omitempty"`    // of _extra alone: the API allows members that its schema does not name
 }
+
+var (
+	avroNull = json.RawMessage("null")
+	avroJSON = map[string]any{"type": "string", "connect.name": "io.debezium.data.Json", "connect.version": 1}
+	avroInt  = map[string]any{"type": "string", "format": "int-or-string"}
+)
 
 // maxAvroName is the length of a name; Avro itself has no limit.
 const maxAvroName = 1000
@@ -42,15 +74,14 @@ func (w avroWriter) record(name string, t *Type) *avroRecord {
 	fields := map[string]bool{}
 	for _, f := range t.Fields {
 		legal := unique(fields, avroName(f.Name), maxAvroName)
-		written := avroField{Name: legal, Type: []any{"null", w.typeOf(name+"_"+f.Name, f.Type)}}
+		written := avroField{Name: legal, Type: []any{"null", w.typeOf(name+"_"+f.Name, f.Type)}, Default: avroNull}
 		if legal != f.Name {
 			written.JSON = f.Name
 		}
 		r.Fields = append(r.Fields, written)
 	}
-	if t.Open {
-		r.Fields = append(r.Fields, avroField{Name: unique(fields, "_extra", maxAvroName), Type: []any{"null", "string"}})
-	}
+	r.Fields = append(r.Fields, avroField{Name: unique(fields, "_extra", maxAvroName), Type: []any{"null", avroJSON},
+		Default: avroNull, Open: &t.Open})
 	return r
 }
 
@@ -68,6 +99,10 @@ func (w avroWriter) typeOf(path string, t *Type) any {
 		return map[string]any{"type": "array", "items": []any{"null", w.typeOf(path, t.Elem)}}
 	case Record:
 		return w.record(path, t)
+	case IntOrString:
+		return avroInt
+	case JSON:
+		return avroJSON
 	}
 	return "string"
 }
@@ -80,13 +115,14 @@ func avroName(name string) string {
 			legal[i] = '_'
 		}
 	}
-	if legal[0] >= '0' && legal[0] <= '9' {
+	if len(legal) == 0 || legal[0] >= '0' && legal[0] <= '9' {
 		return "_" + string(legal)
 	}
 	return string(legal)
 }
 
-func avroNames(names []string) string {
+func avroNamespace(topic string) string {
+	names := strings.Split(topic, ".")
 	for i, name := range names {
 		names[i] = avroName(name)
 	}

@@ -27,10 +27,7 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, path := range c.Redacted {
-		t = t.redact(strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), "."))
-	}
-	t = t.asJSON(asJSON).only(only)
+	t = t.Redact(c.Redacted).asJSON(asJSON).only(only)
 	if c.Depth > 0 {
 		t = t.cut(c.Depth)
 	}
@@ -127,6 +124,14 @@ func (t *Type) asJSON(names tree) *Type {
 		c.Fields = append(c.Fields, f)
 	}
 	return &c
+}
+
+// Redact returns the type with strings for the values at the paths, in the notation of KUBECDC_REDACT.
+func (t *Type) Redact(paths []string) *Type {
+	for _, path := range paths {
+		t = t.redact(strings.Split(strings.ReplaceAll(path, `\.`, "\x00"), "."))
+	}
+	return t
 }
 
 // redact returns the type with a string for the value at the path, which is replaced by a hash: redact.Path.

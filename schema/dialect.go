@@ -54,7 +54,7 @@ func Write(name string, t Table) (string, error) {
 		return "", err
 	}
 	switch {
-	case cmp.Or(t.Encoding, "debezium") == "debezium" || name == "postgres":
+	case cmp.Or(t.Encoding, "debezium") == "debezium" || name == "postgres" || t.Encoding == name:
 	case t.Encoding == "debezium-schema" && name == "connect":
 		return connectWithSchema(t), nil
 	default:

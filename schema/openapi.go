@@ -58,9 +58,19 @@ func FromOpenAPI(document []byte, r change.Resource) (*Type, error) {
 			return rootOf(schemas.typeOf(schemas[name])), nil
 		}
 	}
-	return nil, fmt.Errorf("the API server's OpenAPI document of %s describes no %s (%s); name the file of its CRD with --crds",
-		r.APIVersion(), r.Kind, r.ID())
+	return nil, &UndescribedError{r}
 }
+
+// UndescribedError is a resource that the API server serves and does not describe.
+type UndescribedError struct{ resource change.Resource }
+
+func (e *UndescribedError) Error() string {
+	return fmt.Sprintf("the API server's OpenAPI document of %s describes no %s (%s); name the file of its CRD with --crds",
+		e.resource.APIVersion(), e.resource.Kind, e.resource.ID())
+}
+
+// Undescribed is the type of the objects of such a resource.
+func Undescribed() *Type { return rootOf(scalar(JSON)) }
 
 // resolver has the schemas that a $ref may name.
 type resolver map[string]*node

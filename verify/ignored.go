@@ -2,12 +2,13 @@ package verify
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -48,7 +49,7 @@ func (f *Filter) TakeOut(ctx context.Context, r *Result, s *change.Stream, log s
 // keepEqual keeps those objects whose last state in the log has all that counts of the API server's.
 func (f *Filter) keepEqual(ctx context.Context, older map[string]Difference, s *change.Stream, at change.ResourceVersion,
 	log sinks.Reader, live Bodies) error {
-	logged := map[string][sha256.Size]byte{}
+	logged, seed := map[string]uint64{}, maphash.MakeSeed()
 	q := sinks.Query{Resources: []string{s.Resource.ID()}, Wanted: func(l *sinks.Logged) bool {
 		_, asked := older[l.Change.Key()]
 		return asked && l.Stream.ID() == s.ID() && l.ResourceVersion.Compare(at) <= 0
@@ -61,7 +62,7 @@ func (f *Filter) keepEqual(ctx context.Context, older map[string]Difference, s *
 			return nil
 		}
 		if counts, err := f.Counts(l.After); err == nil {
-			logged[key] = sha256.Sum256(counts)
+			logged[key] = rawjson.Sum(seed, counts)
 		}
 		return nil
 	})
@@ -74,7 +75,7 @@ func (f *Filter) keepEqual(ctx context.Context, older map[string]Difference, s *
 		hash, known := logged[key]
 		if asked && known && version == d.Live.Version {
 			counts, err := f.Counts(body)
-			equal[key] = err == nil && sha256.Sum256(counts) == hash
+			equal[key] = err == nil && rawjson.Sum(seed, counts) == hash
 		}
 	}
 	if err = live(ctx, at, visit); errors.Is(err, discovery.ErrCompacted) {

@@ -30,7 +30,7 @@ the output into the program:
   postgres      views of the Postgres sink's tables: objects, and changes
   connect       properties of a Kafka Connect sink, with JsonConverter's schema
   jsonschema    JSON Schema 2020-12 of a record's value
-  avro          Avro schema of a record's value, for a converter
+  avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
   spark         PySpark, with from_json
   clickhouse    Kafka engine, ReplacingMergeTree and the view between them
   risingwave    CREATE TABLE, and a view of objects
@@ -92,11 +92,7 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if err != nil {
 		return err
 	}
-	for _, entry := range settings.Records.Redact {
-		if of, path, _ := strings.Cut(entry, ":"); of == found.ID() {
-			f.columns.Redacted = append(f.columns.Redacted, path)
-		}
-	}
+	f.columns.Redacted = redacted(settings.Records.Redact, found.Resource)
 	object, err := found.object.Choose(f.columns)
 	if err != nil {
 		return schemaError(err)
@@ -108,6 +104,16 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	}
 	_, err = fmt.Fprint(c.OutOrStdout(), text)
 	return err
+}
+
+// redacted returns the paths of KUBECDC_REDACT in a resource's objects.
+func redacted(entries []string, of change.Resource) (paths []string) {
+	for _, entry := range entries {
+		if resource, path, _ := strings.Cut(entry, ":"); resource == of.ID() {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }
 
 // described is a resource, with the type of its objects.

@@ -81,6 +81,7 @@ func openKafka(_ context.Context, c *config.Config, cluster *target, help sinkHe
 	settings := kafkaConfig(c, cluster.Cluster)
 	settings.ClusterUID, settings.ClusterIDs = cluster.binding.ID, cluster.binding.Known.IDs()
 	settings.Logger, settings.Observer, settings.Pin = help.log, help.watch, help.pin
+	settings.Schemas = &schemas{server: cluster.server, redact: c.Records.Redact}
 	return kafka.New(settings)
 }
 
@@ -100,6 +101,9 @@ func kafkaConfig(c *config.Config, cluster string) kafka.Config {
 	if k.TLS {
 		settings.TLS = k.TLSConfig
 	}
+	r := &c.Registry
+	settings.Registry.URLs, settings.Registry.TLS = r.URLs, r.TLSConfig
+	settings.Registry.Username, settings.Registry.Password, settings.Registry.PasswordFile = r.Username, r.Password.Reveal(), r.PasswordFile
 	return settings
 }
 

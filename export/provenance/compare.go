@@ -11,14 +11,11 @@ type pair struct{ was, is rawjson.Cursor }
 
 func (p *pair) areObjects() bool { return p.was.AtObject() && p.is.AtObject() }
 
-// equal passes both values. Of values that are equal only the new one is read.
+// equal passes both values. Of values that are equal only the new one is read, unless the other one was read back from a log in Avro,
+// which has the members of objects in another order.
 func (p *pair) equal() bool {
 	is := p.is.Skip()
-	if p.was.Pass(is) {
-		return true
-	}
-	p.was.Skip()
-	return false
+	return p.was.Pass(is) || rawjson.Same(p.was.Skip(), is)
 }
 
 // members calls visit before each member of two objects, or of one of them; visit must pass the values. The API server

@@ -31,7 +31,7 @@ func readEntries(into *[]entry, c *rawjson.Cursor) []entry {
 	return *into
 }
 
-// readChanged reads the entries of both states that the other one does not have, byte for byte.
+// readChanged reads the entries of both states that the other one does not have.
 func (t *Teller) readChanged(p *pair) {
 	t.before, t.after = t.before[:0], t.after[:0]
 	for raw := range elements(managedFields(&p.was)) {
@@ -39,7 +39,7 @@ func (t *Teller) readChanged(p *pair) {
 	}
 	for raw := range elements(managedFields(&p.is)) {
 		n := len(t.before)
-		t.before = slices.DeleteFunc(t.before, func(e entry) bool { return bytes.Equal(e.raw, raw) })
+		t.before = slices.DeleteFunc(t.before, func(e entry) bool { return rawjson.Same(e.raw, raw) })
 		if len(t.before) == n {
 			t.after = append(t.after, readEntry(raw))
 		}
@@ -156,7 +156,7 @@ func (t *Teller) compareManagers() (managers, moved []byte) {
 		for i := range t.after {
 			now := &t.after[i]
 			was := find(t.before, now)
-			if was == nil || byTime && !bytes.Equal(was.time, now.time) || !byTime && !bytes.Equal(was.raw, now.raw) {
+			if was == nil || byTime && !bytes.Equal(was.time, now.time) || !byTime && !rawjson.Same(was.raw, now.raw) {
 				t.addManager(from, now)
 			}
 		}

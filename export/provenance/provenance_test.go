@@ -131,6 +131,22 @@ func TestSortedObject(t *testing.T) {
 	}
 }
 
+// A state that was read back from a log in Avro has its members in another order.
+func TestReorderedState(t *testing.T) {
+	before := object("", `,"spec":{"list":[{"b":1,"a":[{"d":1,"c":2}]}]}`, "kubectl Update 10:00:00 x", "controller Update 11:00:00 y")
+	var v any
+	if err := json.Unmarshal(before, &v); err != nil {
+		t.Fatal(err)
+	}
+	before, _ = json.Marshal(v)
+	c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: before,
+		After: object("", `,"spec":{"list":[{"b":1,"a":[{"d":1,"c":2}]}],"new":1}`, "kubectl Update 10:00:00 z", "controller Update 11:00:00 y")}
+	new(Teller).Tell(&c)
+	if at, _ := c.Happened(); string(c.Told.Managers) != "kubectl" || string(c.Told.Fields) != "spec.new" || !at.Equal(seen) {
+		t.Errorf("managers %q, fields %q, time %s", c.Told.Managers, c.Told.Fields, at)
+	}
+}
+
 func TestLongListIsCut(t *testing.T) {
 	keys := map[string]string{"a.b,c": "1"}
 	for c := 'b'; c < 'z'; c++ {

@@ -18,6 +18,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
@@ -34,6 +35,7 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 		func(ctx context.Context) error { return c.describe(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
+		func(ctx context.Context) error { return s.checkEncoding(ctx, resources) },
 	} {
 		if err := step(ctx); err != nil {
 			c.wrong = append(c.wrong, err)
@@ -45,6 +47,13 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 		r.Retention = s.retentionOrWhyNot(ctx)
 	}
 	return r, err
+}
+
+func (s *Sink) checkEncoding(ctx context.Context, resources []change.Resource) error {
+	if e, ok := s.encodings[s.cfg.Encoding].(encoding.Checker); ok {
+		return e.Check(ctx, s.cfg.TopicPrefix, resources)
+	}
+	return nil
 }
 
 func (s *Sink) retentionOrWhyNot(ctx context.Context) []string {

@@ -14,6 +14,7 @@ import (
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/sinks/kafka/internal/registry"
 )
 
 // The delivery guarantees.
@@ -33,7 +34,7 @@ type Config struct {
 	ClientID    string   // default "kubecdc"
 
 	Delivery    string // ExactlyOnce (default) or AtLeastOnce
-	Encoding    string // of data records: debezium (default), debezium-schema, cloudevents, object
+	Encoding    string // of data records: debezium (default), debezium-schema, cloudevents, object, avro
 	Compression string // none, gzip, snappy, lz4, zstd; default: snappy
 	// MaxMessageBytes is the largest record batch to send. 0: each topic's max.message.bytes, or Kafka's default of 1 MiB
 	// if that may not be read.
@@ -57,6 +58,11 @@ type Config struct {
 
 	TLS  func() (*tls.Config, error) // called for each connection, so that files may be renewed; nil: plaintext
 	SASL SASL
+
+	// Registry has the schemas of the encoding avro; without URLs there is none. Schemas has those that records should have; nil:
+	// records are only read.
+	Registry registry.Options
+	Schemas  encoding.Schemas
 
 	Logger   *slog.Logger   // default slog.Default()
 	Observer sinks.Observer // default: nobody
@@ -133,7 +139,8 @@ func (c *Config) Validate() error {
 	bad(c.Cluster != "", "Cluster: must not be empty")
 	bad(c.Delivery == "" || c.Delivery == ExactlyOnce || c.Delivery == AtLeastOnce,
 		"Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
-	bad(c.Encoding == "" || encoding.NewSet()[c.Encoding] != nil, "Encoding: %q is none", c.Encoding)
+	bad(c.Encoding == "" || encoding.NewSet(encoding.AvroOptions{})[c.Encoding] != nil, "Encoding: %q is none", c.Encoding)
+	bad(c.Encoding != encoding.Avro || len(c.Registry.URLs) > 0, "Registry: avro needs a schema registry")
 	_, err := recordbatch.NewCodec(c.Compression)
 	bad(err == nil, "Compression: %v", err)
 	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= producer.MinLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, producer.MinLimit)

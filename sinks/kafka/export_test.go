@@ -47,7 +47,7 @@ func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 func Decode(records []consumer.Record) ([]change.Change, error) {
 	d := &decoder{}
 	for _, r := range records {
-		if err := d.addChange(context.Background(), encoding.NewSet(), r); err != nil {
+		if err := d.addChange(context.Background(), encoding.NewSet(encoding.AvroOptions{}), r); err != nil {
 			return nil, err
 		}
 	}

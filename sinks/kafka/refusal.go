@@ -13,6 +13,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
@@ -60,6 +61,15 @@ func (l *slotLog) refusedToAdd(err error) error {
 	return all
 }
 
+// refusedSchema does so with a schema that the registry refuses.
+func (l *slotLog) refusedSchema(err error) error {
+	var refused *encoding.RegistryError
+	if !errors.As(err, &refused) {
+		return err
+	}
+	return l.refuse(refused.Topic, refused, probe{schema: refused.Again})
+}
+
 // isShared reports whether a topic is not one resource's own.
 func (l *slotLog) isShared(topic string) bool {
 	return topic == change.ControlTopic(l.envelope.Prefix) || topic == change.DeadLetterTopic(l.envelope.Prefix)
@@ -103,8 +113,9 @@ type probe struct {
 	sink   *Sink
 	slot   int
 	topic  string
-	letter bool // the dead-letter topic refused them
-	size   int  // of a stub's record batch that was too large; 0: there was another reason
+	letter bool                        // the dead-letter topic refused them
+	size   int                         // of a stub's record batch that was too large; 0: there was another reason
+	schema func(context.Context) error // registers a schema that was refused; nil: none was
 }
 
 func (p probe) run(ctx context.Context) error {
@@ -123,6 +134,11 @@ func (p probe) run(ctx context.Context) error {
 	}
 	if err := p.fits(ctx); err != nil {
 		return err
+	}
+	if p.schema != nil {
+		if err := p.schema(ctx); err != nil {
+			return err
+		}
 	}
 	return p.sink.tryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), partitions)
 }

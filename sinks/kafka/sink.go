@@ -11,6 +11,7 @@ import (
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/sinks/kafka/internal/registry"
 )
 
 // Kind describes the sink.
@@ -42,7 +43,13 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, codec: codec, encodings: encoding.NewSet(), dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	avro := encoding.AvroOptions{Schemas: cfg.Schemas, Logger: cfg.Logger}
+	if len(cfg.Registry.URLs) > 0 {
+		if avro.Registry, err = registry.New(cfg.Registry); err != nil {
+			return nil, err
+		}
+	}
+	s := &Sink{cfg: cfg, codec: codec, encodings: encoding.NewSet(avro), dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	s.client = cluster.New(cluster.Options{
 		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -37,11 +38,12 @@ type slotLog struct {
 	control *producer.Partition
 	dead    *producer.Topic // nil until it is needed
 
-	batch  *change.Batch
-	keys   []byte // the plain keys of all changes of the batch, one after another
-	keyEnd []int
-	active []*producer.Partition
-	stubs  map[int32]*stub // of changes whose records were not accepted, by index
+	batch   *change.Batch
+	schemas []change.Control // that the batch begins to use
+	keys    []byte           // the plain keys of all changes of the batch, one after another
+	keyEnd  []int
+	active  []*producer.Partition
+	stubs   map[int32]*stub // of changes whose records were not accepted, by index
 
 	// The headers that all records of the batch share, and buffers for one record.
 	shared      []byte
@@ -65,6 +67,9 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	}
 	offsets, err := l.write(ctx, b)
 	l.batch = nil // so that an idle log keeps no batch in memory
+	if p, ok := l.encoder.(encoding.Preparer); ok {
+		p.Done()
+	}
 	if err != nil {
 		l.broken = err
 		l.abandon()
@@ -101,6 +106,12 @@ func (l *slotLog) prepare(ctx context.Context, b *change.Batch) error {
 		}
 		p.Queue(int32(i))
 	}
+	if p, ok := l.encoder.(encoding.Preparer); ok {
+		var err error
+		if l.schemas, err = p.Prepare(ctx, b.Changes); err != nil {
+			return l.refusedSchema(err)
+		}
+	}
 	return nil
 }
 
@@ -133,7 +144,7 @@ func (l *slotLog) apply(ctx context.Context) error {
 		return err
 	}
 	failpoint.Hit(failpoint.DataProduced)
-	return l.writeControl(ctx, append(l.batch.Controls[:len(l.batch.Controls):len(l.batch.Controls)], l.batchControl()))
+	return l.writeControl(ctx, append(slices.Concat(l.schemas, l.batch.Controls), l.batchControl()))
 }
 
 // publish commits the transaction and returns the offsets after the batch's records.

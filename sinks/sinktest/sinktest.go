@@ -28,6 +28,8 @@ type Place struct {
 	Reader func(t *testing.T, cluster string) sinks.Reader
 	// NoBefore: the log has no objects before changes.
 	NoBefore bool
+	// Reordered: the log has the members of objects in another order.
+	Reordered bool
 	// Brief leaves out what takes long and looks at no record, and what measures memory: several suites can then run at once.
 	Brief bool
 }
@@ -78,6 +80,7 @@ var contract = []part{
 	{"the state has the last change of each object, whichever slot wrote it", stateOfSlots},
 	{"the state leaves other clusters out", stateOfClusters},
 	{"an owner goes on from the state of the log", goOnFromState},
+	{"bodies are recovered byte for byte", bodiesAsWritten},
 	{"recovery can be repeated", recoverTwice},
 	{"the next owner reads on where reading the tail ended", brokenOff},
 	{"an owner that is fenced while it reads the tail reads its own tail, and writes no more", fencedInTheTail},
@@ -126,6 +129,23 @@ func recoverBatch(t *testing.T, w *world) {
 	_, recovered := w.open(t, slot, 2, sinks.Durable{})
 	wantBatches(t, recovered, b)
 	wantOffsets(t, recovered[0].Offsets, offsets)
+}
+
+func bodiesAsWritten(t *testing.T, w *world) {
+	if w.place.Reordered {
+		t.Skip("the log has the members in another order")
+	}
+	log, _ := w.open(t, slot, 1, sinks.Durable{})
+	c := object("a", 10)
+	w.write(t, log, batch(1, 1, c))
+	_, recovered := w.open(t, slot, 2, sinks.Durable{})
+	if got := recovered[0].Batch.Changes[0].After; !bytes.Equal(got, c.After) {
+		t.Errorf("recovered body\n%s\nwant\n%s", got, c.After)
+	}
+	_, _, objects := w.state(t, slot, 3, everything)
+	if got := objects["pods default/a"].After; !bytes.Equal(got, c.After) {
+		t.Errorf("the state has the body\n%s\nwant\n%s", got, c.After)
+	}
 }
 
 func knownIsNotRecovered(t *testing.T, w *world) {

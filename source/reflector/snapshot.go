@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/rawjson"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -252,7 +253,7 @@ func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable err
 	case key <= s.After:
 	case d == known.Same && s.Stored != nil:
 		if err := o.Prepare(s.options.Redactor, &s.from.Resource); err == nil {
-			s.page.same[key] = version{o.Version, maphash.Bytes(s.seed, o.Raw)}
+			s.page.same[key] = version{o.Version, rawjson.Sum(s.seed, o.Raw)}
 		}
 	case passed && (d == known.Newer || d == known.Absent || d == known.Successor):
 		s.page.doubtful = append(s.page.doubtful, key)
@@ -307,7 +308,7 @@ func (s *snapshot) compareStored(key string, body []byte) {
 	if err == nil && stored.Version != listed.version {
 		return // the log has a newer one, or its commit is on its way
 	}
-	if hash := maphash.Bytes(s.seed, body); hash != listed.hash {
+	if hash := rawjson.Sum(s.seed, body); hash != listed.hash {
 		s.page.same[key] = version{listed.version, hash}
 		s.page.doubtful = append(s.page.doubtful, key)
 	}
@@ -339,7 +340,7 @@ func (s *snapshot) correct(ctx context.Context, key string) error {
 		return nil // the watch sends it to the dead letter
 	}
 	stored := s.page.same[key]
-	if d == known.Same && (stored.version != found.Version || stored.hash == maphash.Bytes(s.seed, found.Raw)) ||
+	if d == known.Same && (stored.version != found.Version || stored.hash == rawjson.Sum(s.seed, found.Raw)) ||
 		d == known.Older || d == known.Predecessor {
 		return nil
 	}

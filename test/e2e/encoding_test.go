@@ -14,6 +14,16 @@ import (
 // etcd's own history judges, and exporter verify.
 func TestEncodings(t *testing.T) {
 	t.Parallel()
+	w := throughFaults(t, []string{"debezium", "debezium-schema", "cloudevents", "object"})["debezium-schema"]
+	e := StartExporter(t, "another encoding", w.With("KUBECDC_ENCODING", "object"))
+	if code := e.Wait(t, 30*time.Second); code != 2 || !strings.Contains(e.Tail(4000), "set KUBECDC_ENCODING=debezium-schema") {
+		t.Errorf("another encoding of other keys ends with code %d\n%s", code, e.Tail(4000))
+	}
+}
+
+// throughFaults returns the world of each encoding's exporter. settings are of all exporters.
+func throughFaults(t *testing.T, encodings []string, settings ...string) map[string]*World {
+	t.Helper()
 	kinds := []Kind{ConfigMaps, Widgets}
 	first := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, first.Kube.Config)
@@ -21,11 +31,11 @@ func TestEncodings(t *testing.T) {
 	writer.Fill(10)
 	worlds := map[string]*World{}
 	checkpoint := map[string]string{}
-	for _, encoding := range []string{"debezium", "debezium-schema", "cloudevents", "object"} {
+	for _, encoding := range encodings {
 		w := *first
 		w.Prefix, checkpoint[encoding] = encoding, filepath.Join(t.TempDir(), "checkpoint.db")
-		w.Env = first.With("KUBECDC_ENCODING", encoding, "KUBECDC_KAFKA_TOPIC_PREFIX", encoding, "KUBECDC_RESOURCES", Resources(kinds),
-			"KUBECDC_CHECKPOINT", "sqlite:"+checkpoint[encoding])
+		w.Env = first.With(append(settings, "KUBECDC_ENCODING", encoding, "KUBECDC_KAFKA_TOPIC_PREFIX", encoding,
+			"KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_CHECKPOINT", "sqlite:"+checkpoint[encoding])...)
 		worlds[encoding] = &w
 	}
 	// exported runs all exporters while the writer writes, and then kills them: at once, or when their logs are complete.
@@ -64,9 +74,5 @@ func TestEncodings(t *testing.T) {
 			t.Errorf("%s: verify finds differences: %v", encoding, differ)
 		}
 	}
-	w := worlds["debezium-schema"]
-	e := StartExporter(t, "another encoding", w.With("KUBECDC_ENCODING", "object"))
-	if code := e.Wait(t, 30*time.Second); code != 2 || !strings.Contains(e.Tail(4000), "set KUBECDC_ENCODING=debezium-schema") {
-		t.Errorf("another encoding of other keys ends with code %d\n%s", code, e.Tail(4000))
-	}
+	return worlds
 }

@@ -11,7 +11,10 @@ import (
 	"time"
 )
 
-const howToInstall = "run `go run ./test/servers/cmd/servers install`"
+const (
+	howToInstall         = "run `go run ./test/servers/cmd/servers install`"
+	howToInstallRegistry = "run `go run ./test/servers/cmd/servers install registry`"
+)
 
 // Missing lists what this machine lacks: one sentence for each server that
 // could not be installed, with the way to fix it. Empty strings: all is there.
@@ -19,13 +22,14 @@ type Missing struct {
 	Kafka     string
 	Postgres  string
 	PgBouncer string
+	Registry  string
 }
 
 // Any reports whether something is missing.
 func (m Missing) Any() bool { return m != Missing{} }
 
 func (m Missing) String() string {
-	return strings.TrimSpace(m.Kafka + "\n" + m.Postgres + "\n" + m.PgBouncer)
+	return strings.TrimSpace(m.Kafka + "\n" + m.Postgres + "\n" + m.PgBouncer + "\n" + m.Registry)
 }
 
 // Part is one of the servers.
@@ -37,6 +41,7 @@ const (
 	KafkaPart      Part = "kafka"
 	PostgresPart   Part = "postgres"
 	PgBouncerPart  Part = "pgbouncer" // for tests alone
+	RegistryPart   Part = "registry"  // for make registry alone: only if it is named
 )
 
 // Install makes the servers ready to start: all of them, or the parts named.
@@ -77,6 +82,8 @@ func (i *installer) install(ctx context.Context, parts []Part) (missing Missing,
 			missing.Postgres = reason("Postgres", i.installPostgres(ctx))
 		case PgBouncerPart:
 			missing.PgBouncer = reason("PgBouncer", i.installPgBouncer(ctx))
+		case RegistryPart:
+			missing.Registry = reason("schema registry", i.installRegistry(ctx))
 		case KafkaPart:
 			missing.Kafka = reason("Kafka", i.installKafka(ctx))
 		case KubernetesPart:

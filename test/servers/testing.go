@@ -48,6 +48,8 @@ var (
 	})
 )
 
+var sharedRegistry = sync.OnceValues(func() (*Registry, error) { return StartRegistry(context.Background()) })
+
 // sharedPgBouncer pools by transaction, as managed databases do.
 var sharedPgBouncer = sync.OnceValues(func() (*PgBouncer, error) {
 	p, err := sharedPostgres()
@@ -66,6 +68,16 @@ func SharedKafka(t testing.TB) *Kafka { return shared(t, "Kafka", sharedKafka) }
 
 // SharedPostgres is the one Postgres of this test process.
 func SharedPostgres(t testing.TB) *Postgres { return shared(t, "Postgres", sharedPostgres) }
+
+// SharedRegistry is the one schema registry of this test process. Without
+// KUBECDC_TEST_REGISTRY the test is skipped: `make registry` sets it.
+func SharedRegistry(t testing.TB) *Registry {
+	t.Helper()
+	if os.Getenv("KUBECDC_TEST_REGISTRY") == "" {
+		t.Skip("this test needs a schema registry: make registry runs it")
+	}
+	return shared(t, "schema registry", sharedRegistry)
+}
 
 // Need marks a test that uses real servers. `make unit` (go test -short) skips it.
 func Need(t testing.TB) {

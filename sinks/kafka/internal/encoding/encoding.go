@@ -37,6 +37,20 @@ type Encoder interface {
 	Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter)
 }
 
+// Preparer is an Encoder that needs to know a batch before its records are encoded.
+type Preparer interface {
+	// Prepare waits for what the records need. It returns the control records that belong to the batch.
+	Prepare(ctx context.Context, changes []change.Change) ([]change.Control, error)
+	// Done forgets the batch.
+	Done()
+}
+
+// Checker is an Encoding that needs more than Kafka.
+type Checker interface {
+	// Check tries what records of the resources need. It writes nothing.
+	Check(ctx context.Context, prefix string, resources []change.Resource) error
+}
+
 // PlainKeys are keys as change.Envelope writes them. They decide in every encoding on which partition an object is.
 const PlainKeys = "json"
 
@@ -53,9 +67,9 @@ type Decoded struct {
 type Set map[string]Encoding
 
 // NewSet returns all encodings.
-func NewSet() Set {
+func NewSet(o AvroOptions) Set {
 	s := Set{}
-	for _, e := range []Encoding{debezium{}, debeziumSchema{}, cloudEvents{}, object{}} {
+	for _, e := range []Encoding{debezium{}, debeziumSchema{}, cloudEvents{}, object{}, newAvro(o)} {
 		s[e.Name()] = e
 	}
 	return s

@@ -1,7 +1,7 @@
 // Command servers installs the real servers that the tests and the demo use,
 // and starts them by hand:
 //
-//	servers install [kubernetes] [kafka] [postgres] [pgbouncer]
+//	servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry]
 //	servers up
 package main
 
@@ -33,7 +33,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) == 1 && args[0] == "up":
 		return up(ctx)
 	}
-	return errors.New("usage: servers install [kubernetes] [kafka] [postgres] [pgbouncer] | servers up")
+	return errors.New("usage: servers install [kubernetes] [kafka] [postgres] [pgbouncer] [registry] | servers up")
 }
 
 func say(line string) { fmt.Fprintln(os.Stderr, line) }

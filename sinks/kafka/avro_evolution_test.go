@@ -1,0 +1,217 @@
+package kafka_test
+
+import (
+	"encoding/binary"
+	"fmt"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/avro"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/test/servers"
+)
+
+func TestAvroEvolves(t *testing.T) { avroEvolves(t, newFakeRegistry(t).URL) }
+
+func TestRegistryAcceptsEvolution(t *testing.T) { avroEvolves(t, servers.SharedRegistry(t).URL) }
+
+const (
+	replicas = `"replicas": {"type": "integer"}`
+	colour   = `"replicas": {"type": "integer"}, "colour": {"type": "string"}`
+	renumber = `"replicas": {"type": "string"}`
+)
+
+// A member that the schema lacks makes it grow, also if the member's type has changed; one that the API server does not describe is in
+// _extra, and the API server is not asked each time. A new process goes on from the registry's schema. All is read back.
+func avroEvolves(t *testing.T, url string) {
+	d := &described{properties: replicas}
+	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), url, d)
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	steps := []struct {
+		properties, spec string
+		want             map[string]any
+		asks, grows      int
+	}{
+		{replicas, `{"replicas":3}`, map[string]any{"replicas": int64(3)}, 1, 1},
+		{colour, `{"replicas":4}`, map[string]any{"replicas": int64(4)}, 0, 0},
+		{colour, `{"colour":"red"}`, map[string]any{"colour": "red"}, 1, 1},
+		{renumber, `{"replicas":"many"}`, map[string]any{"replicas_string": "many"}, 1, 1},
+		{renumber, `{"other":[1]}`, map[string]any{"_extra": `{"other":[1]}`}, 1, 0},
+		{renumber, `{"other":[2]}`, map[string]any{"_extra": `{"other":[2]}`}, 0, 0},
+	}
+	var written []change.Change
+	for i, step := range steps {
+		d.say(step.properties, nil)
+		asked, c := d.asked, avroPod(i+1, step.spec)
+		written = append(written, c)
+		mustWrite(t, log, &change.Batch{Epoch: 1, Seq: uint64(i + 1), Changes: []change.Change{c}})
+		if d.asked-asked != step.asks {
+			t.Errorf("step %d: the API server was asked %d times, want %d", i, d.asked-asked, step.asks)
+		}
+	}
+	mustDo(t, log.Close())
+
+	d.say(replicas, nil)
+	log, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+	wantRecovered(t, recovered, written)
+	mustWrite(t, log, &change.Batch{Epoch: 2, Seq: 7, Changes: []change.Change{avroPod(7, `{"colour":"blue"}`)}})
+	steps = append(steps, steps[2])
+	steps[6].want, steps[6].grows = map[string]any{"colour": "blue"}, 0
+	ids := wantAvro(t, cfg, url, func(i int) map[string]any { return steps[i].want })
+	for i := range ids {
+		if grew := i == 0 || ids[i] != ids[i-1]; grew != (steps[i].grows > 0) {
+			t.Errorf("step %d has schema %d of %v", i, ids[i], ids)
+		}
+	}
+	if told := schemaRecords(t, cfg); !slices.Equal(told, []int{ids[0], ids[2], ids[3], ids[6]}) {
+		t.Errorf("the control records tell of the schemas %v, the records have %v", told, ids)
+	}
+}
+
+func avroPod(rv int, spec string) change.Change {
+	c := pod(seeded(), "a", rv)
+	c.After = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":%q,"resourceVersion":"%d"},"spec":%s}`, c.UID, rv, spec)
+	return c
+}
+
+func wantRecovered(t *testing.T, recovered []sinks.Recovered, want []change.Change) {
+	t.Helper()
+	if len(recovered) != len(want) {
+		t.Fatalf("recovered %d batches, want %d", len(recovered), len(want))
+	}
+	for i, r := range recovered {
+		if got := r.Batch.Changes[0].After; string(got) != string(want[i].After) {
+			t.Errorf("recovered %s, want %s", got, want[i].After)
+		}
+	}
+}
+
+// wantAvro reads the records' spec with another library, in order, and returns the ids of their schemas.
+func wantAvro(t *testing.T, cfg kafka.Config, url string, want func(i int) map[string]any) (ids []int) {
+	t.Helper()
+	r, err := registry.New(registry.Options{URLs: []string{url}})
+	mustDo(t, err)
+	for _, list := range newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".pods") {
+		for _, record := range list {
+			id := int(binary.BigEndian.Uint32(record.Value[1:]))
+			text, err := r.ByID(t.Context(), id)
+			mustDo(t, err)
+			var value map[string]any
+			_, err = avro.MustParse(text).Decode(record.Value[5:], &value)
+			mustDo(t, err)
+			spec := value["after"].(map[string]any)["spec"].(map[string]any)
+			for member, v := range spec {
+				if v == nil {
+					delete(spec, member)
+				}
+			}
+			if i := len(ids); !reflect.DeepEqual(spec, want(i)) {
+				t.Errorf("record %d has the spec %v, want %v", i, spec, want(i))
+			}
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+func schemaRecords(t *testing.T, cfg kafka.Config) (ids []int) {
+	t.Helper()
+	r, err := kafka.OpenReader(t.Context(), cfg)
+	mustDo(t, err)
+	defer r.Close()
+	mustDo(t, r.Controls(t.Context(), time.Now().Add(-time.Hour), func(c *change.Control) error {
+		if c.Type == change.ControlSchema {
+			ids = append(ids, c.Schema.ID)
+			if c.Schema.Topic != cfg.TopicPrefix+".pods" || c.Schema.Subject != c.Schema.Topic+"-value" {
+				t.Errorf("%+v", c.Schema)
+			}
+		}
+		return nil
+	}))
+	return ids
+}
+
+// A log whose schemas are known needs no registry: what they lack is in _extra. A new process waits for the registry, for reading and for
+// writing, and says so.
+func TestAvroWithoutItsRegistry(t *testing.T) {
+	r, d := newFakeRegistry(t), &described{properties: replicas}
+	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, d)
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	first, second := avroPod(1, `{"replicas":3}`), avroPod(2, `{"colour":"red"}`)
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{first}})
+	r.answer(http.StatusServiceUnavailable)
+	d.say(colour, nil)
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{second}})
+
+	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{})
+	mustDo(t, err)
+	done := make(chan error)
+	go func() {
+		var all []sinks.Recovered
+		err := opened.Tail(t.Context(), func(r *sinks.Recovered) error {
+			all = append(all, *r)
+			return nil
+		})
+		wantRecovered(t, all, []change.Change{first, second})
+		done <- err
+	}()
+	await(t, r.asked, 2)
+	r.answer(0)
+	mustDo(t, <-done)
+
+	r.answer(http.StatusUnauthorized)
+	_, err = opened.Log.Write(t.Context(), &change.Batch{Epoch: 2, Seq: 3, Changes: []change.Change{avroPod(3, `{}`)}})
+	if err == nil || !strings.Contains(err.Error(), cfg.TopicPrefix+".pods-") || !strings.Contains(err.Error(), "KUBECDC_SCHEMA_REGISTRY_USERNAME") {
+		t.Errorf("a registry that refuses the login: %v", err)
+	}
+}
+
+// A registry that refuses the schema of one resource stops only that one, until it accepts the schema.
+func TestARefusedSchemaRefusesOneResource(t *testing.T) {
+	r := newFakeRegistry(t)
+	s := newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{}))
+	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+	r.refuse(http.StatusConflict)
+	b := &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}}
+	_, err := log.Write(t.Context(), b)
+	refusal := refusalOf(t, err)
+	if !refusal.Of(podStream.Resource) || refusal.Of(nodeStream.Resource) || !strings.Contains(refusal.Err.Error(), "pods-key") {
+		t.Errorf("refused: %v", err)
+	}
+	if err := refusal.Again(t.Context()); err == nil {
+		t.Error("the probe does not ask the registry")
+	}
+	r.refuse(0)
+	mustDo(t, refusal.Again(t.Context()))
+	log, _ = openLog(t, s, 0, 2, sinks.Durable{})
+	b.Epoch = 2
+	mustWrite(t, log, b)
+}
+
+// Check names the subject that the registry refuses, and registers nothing.
+func TestCheckOfTheRegistry(t *testing.T) {
+	r := newFakeRegistry(t)
+	check := func() error {
+		s := newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{}))
+		_, err := s.Check(t.Context(), []change.Resource{podStream.Resource})
+		return err
+	}
+	mustDo(t, check())
+	for status, want := range map[int]string{http.StatusConflict: "delete the subject", http.StatusUnauthorized: "KUBECDC_SCHEMA_REGISTRY_USERNAME"} {
+		r.answer(status)
+		if err := check(); err == nil || !strings.Contains(err.Error(), ".pods-value") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%d: %v, want %q", status, err, want)
+		}
+	}
+	if len(r.texts) > 0 {
+		t.Errorf("a check registers %d schemas", len(r.texts))
+	}
+}

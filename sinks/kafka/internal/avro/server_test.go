@@ -1,0 +1,69 @@
+package avro_test
+
+import (
+	"fmt"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/schema"
+	"kubecdc/source/discovery"
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) { servers.Main(m) }
+
+// All objects of a real API server are written and read back, each by the schema of its resource, and the schemas lack nothing.
+func TestObjectsOfARealAPIServer(t *testing.T) {
+	config := servers.Kube(t).Config
+	api, err := discovery.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served, err := api.Served(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	patterns, err := discovery.ParsePatterns([]string{"*", "secrets"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources, _ := discovery.Select(patterns, served)
+	objects := 0
+	for _, r := range resources {
+		document, err := api.OpenAPI(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		object, err := schema.FromOpenAPI(document, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := parse(t, schema.Avro("kubecdc."+r.ID(), object))
+		all, err := client.Resource(runtimeschema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}).
+			List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range all.Items {
+			image, err := all.Items[i].MarshalJSON()
+			if err != nil {
+				t.Fatal(err)
+			}
+			objects++
+			value := fmt.Appendf(nil, `{"before":%s,"after":%s,"source":null,"op":"u"}`, image, image)
+			if unknown := roundTrip(t, s, value); unknown != "" {
+				t.Errorf("%s: the schema lacks %s", r.ID(), unknown)
+			}
+		}
+	}
+	if objects < 100 {
+		t.Errorf("%d objects", objects)
+	}
+}

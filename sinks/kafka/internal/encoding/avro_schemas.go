@@ -1,0 +1,184 @@
+package encoding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/avro"
+	"kubecdc/sinks/kafka/internal/registry"
+)
+
+// topicSchemas are the schemas of a topic's records. All slots of the process share them.
+type topicSchemas struct {
+	all   *avroEncoding
+	topic string
+	of    change.Resource
+
+	mu      sync.Mutex // held while the registry and the API server are asked
+	current schemas
+	next    time.Time // no growth before
+	pause   time.Duration
+}
+
+// schemas are what records are written with. They never change: another schema is another id.
+type schemas struct {
+	keyID, valueID int
+	value          *avro.Schema
+}
+
+// Pauses between two attempts to let a topic's schema grow. An API server describes a new CRD some seconds after it accepts objects
+// of it. The pause grows while that finds nothing, since an aggregated API server may never describe its objects.
+const (
+	minPause = time.Second
+	maxPause = 10 * time.Minute
+	growTime = 5 * time.Second // for one attempt
+)
+
+// RegistryError is an error about one topic's schemas. Others may be in order.
+type RegistryError struct {
+	Topic string
+	Err   error
+	Again func(context.Context) error // tries again
+}
+
+func (e *RegistryError) Error() string { return e.Err.Error() }
+func (e *RegistryError) Unwrap() error { return e.Err }
+
+func (a *avroEncoding) topic(name string, of change.Resource) *topicSchemas {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	t := a.topics[name]
+	if t == nil {
+		t = &topicSchemas{all: a, topic: name, of: of, pause: minPause}
+		a.topics[name] = t
+	}
+	return t
+}
+
+// subject is the registry's name for the schemas of the topic's values (TopicNameStrategy).
+func (t *topicSchemas) subject() string { return t.topic + "-value" }
+
+// open returns the schemas to begin with: the registry's latest, with what the API server describes besides.
+func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.current.value != nil {
+		return t.current, nil
+	}
+	r := t.all.Registry
+	id, known, err := r.Latest(ctx, t.subject())
+	if err != nil {
+		return schemas{}, err
+	}
+	keyID, err := r.Register(ctx, t.topic+"-key", t.all.Schemas.Key(t.topic))
+	if err != nil {
+		return schemas{}, t.refused(err)
+	}
+	isNew := known == ""
+	if isNew {
+		if known, err = t.all.Schemas.Value(ctx, t.topic, t.of); err != nil {
+			return schemas{}, err
+		}
+		if id, err = r.Register(ctx, t.subject(), known); err != nil {
+			return schemas{}, t.refused(err)
+		}
+	}
+	s, err := avro.Parse(known)
+	if err != nil {
+		return schemas{}, t.refusal(fmt.Errorf("the latest schema of the subject %s: %w; delete the subject, or use another "+
+			"KUBECDC_KAFKA_TOPIC_PREFIX", t.subject(), err))
+	}
+	t.current = schemas{keyID, id, s}
+	if isNew {
+		return t.current, nil
+	}
+	if err := t.grow(ctx); err != nil {
+		t.all.Logger.Warn("the schema of a topic stays as the registry has it", "topic", t.topic, "error", err)
+	}
+	return t.current, nil
+}
+
+// refused makes an error about one topic of a refusal.
+func (t *topicSchemas) refused(err error) error {
+	if registry.Refused(err) {
+		return t.refusal(err)
+	}
+	return err
+}
+
+func (t *topicSchemas) refusal(err error) error {
+	return &RegistryError{Topic: t.topic, Err: err, Again: func(ctx context.Context) error {
+		_, err := t.open(ctx)
+		return err
+	}}
+}
+
+// lacks lets the schema grow, since the one used lacks a member. grown is false if the API server describes nothing new, or if
+// that can't be had now: then the member is in _extra, and the exporter goes on.
+func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (s schemas, grown bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.current.value == used.value && time.Now().After(t.next) {
+		ctx, cancel := context.WithTimeout(ctx, growTime)
+		defer cancel()
+		err := t.grow(ctx)
+		if t.current.value != used.value {
+			t.pause = minPause
+		} else {
+			t.next = time.Now().Add(t.pause)
+			t.all.Logger.Warn("the schema of a topic lacks a member of an object, which is in _extra: the API server does not describe it",
+				"topic", t.topic, "member", member, "again_in", t.pause, "error", err)
+			t.pause = min(2*t.pause, maxPause)
+		}
+	}
+	return t.current, t.current.value != used.value
+}
+
+// grow registers a schema that has what the API server describes and the current one lacks. If that fails, the current one stays.
+func (t *topicSchemas) grow(ctx context.Context) error {
+	wanted, err := t.all.Schemas.Value(ctx, t.topic, t.of)
+	if err != nil {
+		return err
+	}
+	text, grown, err := avro.Grow(t.current.value.Text, wanted)
+	if err != nil || !grown {
+		return err
+	}
+	s, err := avro.Parse(text)
+	if err != nil {
+		return err
+	}
+	id, err := t.all.Registry.Register(ctx, t.subject(), text)
+	if err == nil {
+		t.current.valueID, t.current.value = id, s
+		t.all.Logger.Info("the schema of a topic has grown", "subject", t.subject(), "id", id)
+	}
+	return err
+}
+
+// Check tells whether the registry answers, and accepts what the schemas of the resources' topics are to be.
+func (a *avroEncoding) Check(ctx context.Context, prefix string, resources []change.Resource) error {
+	var wrong []error
+	for _, r := range resources {
+		t := a.topic(change.Topic(prefix, r), r)
+		_, text, err := a.Registry.Latest(ctx, t.subject())
+		if err != nil {
+			return err
+		}
+		wanted, err := a.Schemas.Value(ctx, t.topic, r)
+		if err == nil && text != "" {
+			wanted, _, err = avro.Grow(text, wanted)
+		}
+		if err != nil {
+			err = fmt.Errorf("the schema of the subject %s: %w", t.subject(), err)
+		} else {
+			err = a.Registry.Check(ctx, t.subject(), wanted)
+		}
+		wrong = append(wrong, err)
+	}
+	return errors.Join(wrong...)
+}

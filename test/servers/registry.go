@@ -1,0 +1,105 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// Registry is a real schema registry, Apicurio, which speaks Confluent's API.
+// It keeps schemas in memory: a restart loses them.
+type Registry struct {
+	URL   string // of Confluent's API, through Proxy
+	Proxy *Proxy
+
+	port     int
+	home     string
+	instance *instance
+	proc     *process
+}
+
+// StartRegistry starts a registry on a free loopback port. It is ready when it
+// returns.
+func StartRegistry(ctx context.Context) (*Registry, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	r, err := newRegistry()
+	if err != nil {
+		return nil, err
+	}
+	register(r)
+	if err := r.start(ctx); err != nil {
+		r.instance.keep = true // the error names the log
+		return nil, errors.Join(err, r.Stop())
+	}
+	return r, nil
+}
+
+func newRegistry() (*Registry, error) {
+	dir, err := Dir()
+	if err != nil {
+		return nil, err
+	}
+	r := &Registry{}
+	if r.home, err = registryHome(dir); err != nil {
+		return nil, err
+	}
+	if !exists(r.home) {
+		return nil, fmt.Errorf("no Apicurio at %s: %s", r.home, howToInstallRegistry)
+	}
+	ports, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	r.port = ports[0]
+	if r.Proxy, err = NewProxy(loopback(r.port)); err != nil {
+		return nil, err
+	}
+	r.URL = "http://" + r.Proxy.Address + registryPath
+	r.instance, err = newInstance(dir, "registry", false)
+	return r, err
+}
+
+// registryPath is where Apicurio has Confluent's API.
+const registryPath = "/apis/ccompat/v7"
+
+func (r *Registry) start(ctx context.Context) (err error) {
+	r.proc, err = startProcess(command{name: "apicurio", path: registryJava(r.home), dir: r.home, log: r.instance.path("registry.log"),
+		args: []string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData",
+			"-Djava.io.tmpdir=" + r.instance.dir, "-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port=" + strconv.Itoa(r.port),
+			"-Dquarkus.management.enabled=false", "-Dquarkus.http.access-log.enabled=false",
+			"-jar", filepath.Join(r.home, "quarkus-run.jar")}})
+	if err != nil {
+		return err
+	}
+	return r.proc.awaitReady(ctx, r.answers)
+}
+
+func (r *Registry) answers(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+loopback(r.port)+registryPath+"/subjects", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return errors.New(answer.Status)
+	}
+	return nil
+}
+
+// Stop stops the registry and removes its folder.
+func (r *Registry) Stop() error {
+	if !unregister(r) {
+		return nil
+	}
+	r.Proxy.Close()
+	return errors.Join(r.proc.stop(syscall.SIGTERM), r.instance.close())
+}
