@@ -109,12 +109,16 @@ func (d *Server) groupVersions(ctx context.Context, group string) (versions []st
 }
 
 // listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.
-// Only a 404 in each version shows that it does not exist.
+// Only a 404 in each version shows that it does not exist. A user who may list in some namespaces only gets a 403 elsewhere.
 func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
+	namespace := ""
+	if r.Namespaced && len(d.Namespaces) > 0 {
+		namespace = d.Namespaces[0]
+	}
 	for _, version := range versions {
 		r.Version = version
 		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		_, err := d.client.List(ctx, change.NewStream(r, namespace, "", ""), one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil
