@@ -33,7 +33,7 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	}
 	values := []string{"--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true"}
 	notes := run(append([]string{"install", "cdc", "chart"}, values...)...)
-	for _, want := range []string{"to stdout", "kubectl -n helm exec deployment/cdc-kubecdc -- /exporter check", "services/cdc-kubecdc:http/proxy/readyz"} {
+	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc", "services/cdc-kubecdc:http/proxy/readyz"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
