@@ -33,6 +33,9 @@ var helmCommand = sync.OnceValues(func() (string, error) {
 
 func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("this test runs Helm, which takes minutes to build: make test runs it")
+	}
 	command, err := helmCommand()
 	if err != nil {
 		t.Fatalf("build Helm: %v", err)
@@ -193,6 +196,7 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_BORKERS=x"}, "KUBECDC_KAFKA_BORKERS"},
 		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},
+		{[]string{kafka, postgres, "serviceMonitor.enabled=true", "service.enabled=false"}, "serviceMonitor: it needs the Service"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
 		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},
 	} {

@@ -67,6 +67,11 @@ func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
 			wantItRuns(t, kube, admin, m)
 		})
 	}
+	monitor, err := os.ReadFile("examples/podmonitor/podmonitor.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, kube.Config, decode(t, string(monitor)))
 }
 
 // restricted makes a namespace as strict as Kubernetes knows it.

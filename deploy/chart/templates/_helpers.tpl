@@ -143,6 +143,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and (gt (int .Values.replicas) 1) (hasPrefix "sqlite:" (default "" $given.KUBECDC_CHECKPOINT)) }}
 {{- fail "replicas: an SQLite checkpoint is for one process: set replicas to 1, or KUBECDC_CHECKPOINT to postgres://…" }}
 {{- end }}
+{{- if and .Values.serviceMonitor.enabled (not .Values.service.enabled) }}
+{{- fail "serviceMonitor: it needs the Service: set service.enabled to true, or use podMonitor" }}
+{{- end }}
 {{- if and .Values.secret .Values.existingSecret }}
 {{- fail "secret and existingSecret: the Pod reads one of them: add the keys of secret to the Secret that existingSecret names" }}
 {{- end }}
