@@ -37,7 +37,7 @@ type UnsureError struct {
 func (e *UnsureError) Error() string {
 	if e.Right != "" {
 		return fmt.Sprintf("the API server does not show %s; whether it was removed is not known without the right to %s: grant it "+
-			"(deploy/ has a ClusterRole); until then no deletion is recorded", e.Resource, e.Right)
+			"(exporter rbac prints the roles); until then no deletion is recorded", e.Resource, e.Right)
 	}
 	return fmt.Sprintf("the API server does not show %s, and whether it was removed is not known: %v", e.Resource, e.Err)
 }

@@ -1,6 +1,8 @@
 package discovery
 
 import (
+	"slices"
+
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kubecdc/change"
@@ -18,16 +20,14 @@ var Rights = []rbacv1.PolicyRule{
 // Named returns what the patterns name, as if the API server served it. ok is false if one of them is a wildcard: what that
 // stands for only the API server knows.
 func Named(patterns []Pattern) (served Served, ok bool) {
-	served = Served{versions: map[string]string{}, byVersion: map[string]bool{}}
 	for _, p := range patterns {
 		if p.wild() {
 			return served, false
 		}
 		r := change.Resource{Group: p.group, Version: p.version, Plural: p.resource, Namespaced: true}
-		if !served.has(r.ID()) {
+		if !slices.Contains(served.all, r) {
 			served.all = append(served.all, r)
 		}
-		served.versions[p.group] = p.version
 	}
 	return served, true
 }
