@@ -282,7 +282,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	}
 	if len(forbidden) > 0 {
 		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") +
-			"\ngrant list and watch on them; exporter rbac prints the roles")
+			"\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
 	}
 	missing, err := r.missingRemovalRights(ctx)
 	if err != nil {
