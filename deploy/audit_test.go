@@ -113,7 +113,8 @@ type usage struct {
 }
 
 // ownBinding matches the reason of a request that a binding of the account allows, not one of all accounts.
-var ownBinding = regexp.MustCompile(`allowed by (RoleBinding|ClusterRoleBinding) "[^"]*" of (?:Role|ClusterRole) "[^"]*" to ServiceAccount `)
+var ownBinding = regexp.MustCompile(`allowed by (RoleBinding|ClusterRoleBinding) "[^"]*" of (?:Role|ClusterRole) "[^"]*" to ` +
+	"ServiceAccount ")
 
 // used returns what the account asked for; granted tells which rights are those of one object.
 func (a *audited) used(t *testing.T, user string, granted map[string]bool) usage {
@@ -198,7 +199,8 @@ var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "
 func installCRD(t *testing.T, client dynamic.Interface, plural, kind string) {
 	t.Helper()
 	crd := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": plural + ".example.com"},
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + ".example.com"},
 		"spec": map[string]any{"group": "example.com", "scope": "Namespaced", "names": map[string]any{"plural": plural, "kind": kind},
 			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true,
 				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}}}}}
@@ -224,7 +226,8 @@ func (a *audited) grantLater(t *testing.T, plural, aggregated string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := roles.List(t.Context(), metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(&role.AggregationRule.ClusterRoleSelectors[0])})
+	selector := metav1.FormatLabelSelector(&role.AggregationRule.ClusterRoleSelectors[0])
+	found, err := roles.List(t.Context(), metav1.ListOptions{LabelSelector: selector})
 	if err != nil || len(found.Items) != 1 {
 		t.Fatalf("the aggregated role selects %v, %v", found, err)
 	}
@@ -249,7 +252,8 @@ func TestPatternsGrantNoSecrets(t *testing.T) {
 func (a *audited) createEach(t *testing.T, client dynamic.Interface, name string) {
 	t.Helper()
 	for plural, kind := range map[string]string{"widgets": "Widget", "gadgets": "Gadget"} {
-		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind, "metadata": map[string]any{"name": name}}}
+		o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": kind,
+			"metadata": map[string]any{"name": name}}}
 		e2e.Await(t, 30*time.Second, plural+" to be served", func() (bool, error) {
 			_, err := client.Resource(schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: plural}).Namespace("shop").
 				Create(t.Context(), o, metav1.CreateOptions{})

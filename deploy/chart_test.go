@@ -145,7 +145,8 @@ func settingSchema(s *config.Setting) map[string]any {
 
 // ofHelm are the lines that the base leaves out: what belongs to a release of Helm, and what kustomize sets itself, the namespace
 // and a hash of the settings.
-var ofHelm = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(helm\.sh/chart|app\.kubernetes\.io/(managed-by|instance|version)|checksum/config): .*)\n`)
+var ofHelm = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(helm\.sh/chart|` +
+	`app\.kubernetes\.io/(managed-by|instance|version)|checksum/config): .*)\n`)
 
 func TestTheBaseIsTheChart(t *testing.T) {
 	rendered := ofHelm.ReplaceAllString(template(t, "kubecdc", "--values=base/values.yaml"), "")

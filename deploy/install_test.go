@@ -33,7 +33,8 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	}
 	values := []string{"--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true"}
 	notes := run(append([]string{"install", "cdc", "chart"}, values...)...)
-	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc", "services/cdc-kubecdc:http/proxy/readyz"} {
+	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc",
+		"services/cdc-kubecdc:http/proxy/readyz"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("the notes lack %q:\n%s", want, notes)
 		}
@@ -101,6 +102,6 @@ func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 		err := db.QueryRow(t.Context(), "select written from kubecdc_log.changes order by written limit 1").Scan(&written)
 		return err == nil, nil
 	})
-	t.Logf("helm template %s, apply %s, start to first record %s: first record after %s", rendered.Sub(began).Round(time.Millisecond),
-		applied.Sub(rendered).Round(time.Millisecond), written.Sub(applied).Round(time.Millisecond), written.Sub(began).Round(time.Millisecond))
+	t.Logf("helm template %d ms, apply %d ms, start to first record %d ms: first record after %d ms", rendered.Sub(began).Milliseconds(),
+		applied.Sub(rendered).Milliseconds(), written.Sub(applied).Milliseconds(), written.Sub(began).Milliseconds())
 }

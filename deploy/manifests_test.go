@@ -57,7 +57,8 @@ func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
 			apply(t, kube.Config, m.objects)
 			wantAdmitted(t, admin, m.objects)
 			env := environment(t, m.objects)
-			if _, warnings, err := config.Load(append(env, "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil); err != nil || len(warnings) > 0 {
+			_, warnings, err := config.Load(append(env, "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil)
+			if err != nil || len(warnings) > 0 {
 				t.Errorf("settings: %v, %q", err, warnings)
 			}
 			if strings.Contains(strings.Join(env, "\n"), "KUBECDC_CLUSTER=") && m.name != "chart-all" {
@@ -77,7 +78,8 @@ func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
 // restricted makes a namespace as strict as Kubernetes knows it.
 func restricted(t *testing.T, admin *kubernetes.Clientset, name string) {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}}}
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted"}}}
 	_, err := admin.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		t.Fatal(err)
@@ -116,13 +118,14 @@ func wantItRuns(t *testing.T, kube *servers.Kubernetes, admin *kubernetes.Client
 		name, value, _ := strings.Cut(e, "=")
 		env[name] = value
 	}
-	maps.Copy(env, map[string]string{"KUBECONFIG": filepath.Join(t.TempDir(), "kubeconfig"), "KUBECDC_SINK": "stdout", "KUBECDC_SINK_POSTGRES": "",
-		"KUBECDC_KAFKA_BROKERS": "", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")})
+	maps.Copy(env, map[string]string{"KUBECONFIG": filepath.Join(t.TempDir(), "kubeconfig"), "KUBECDC_SINK": "stdout",
+		"KUBECDC_SINK_POSTGRES": "", "KUBECDC_KAFKA_BROKERS": "", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")})
 	if env["KUBECDC_LEASES"] == "kubernetes" {
 		env["KUBECDC_LEASES_NAMESPACE"] = m.namespace // which a Pod has in a file
 	}
 	delete(env, "KUBECDC_LISTEN")
-	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, accountToken(t, admin, m.namespace, spec.ServiceAccountName)); err != nil {
+	token := accountToken(t, admin, m.namespace, spec.ServiceAccountName)
+	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, token); err != nil {
 		t.Fatal(err)
 	}
 	exporter := e2e.StartExporter(t, m.name, env)
@@ -194,7 +197,8 @@ func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
 		values   []string
 	}{
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,configmaps,deployments.v1.apps,widgets.example.com,secrets"}},
-		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,deployments.apps", "KUBECDC_LEASES": "kubernetes", "KUBECDC_NAMESPACES": "blog,shop"}},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,deployments.apps", "KUBECDC_LEASES": "kubernetes",
+			"KUBECDC_NAMESPACES": "blog,shop"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "nodes", "KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "ops"},
 			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop"},

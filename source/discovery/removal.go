@@ -118,7 +118,8 @@ func (d *Server) listed(ctx context.Context, r change.Resource, versions []strin
 	for _, version := range versions {
 		r.Version = version
 		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-		_, err := d.client.List(ctx, change.NewStream(r, namespace, "", ""), one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		stream := change.NewStream(r, namespace, "", "")
+		_, err := d.client.List(ctx, stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil
