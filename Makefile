@@ -60,8 +60,9 @@ lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-
 build: ## bin/exporter, a static binary
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
 
-docs: ## write docs/settings.md from config/config.go
+docs: ## write docs/settings.md and the chart's schema from config/config.go, and the kustomize base from the chart
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update
+	$(GO) test ./deploy -run 'TestTheSchemaOfTheValues|TestTheBaseIsTheChart' -count=1 -args -update
 
 image: ## a container image, with docker or podman (IMAGE=name:tag)
 	$(or $(DOCKER),docker) build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t $(or $(IMAGE),kubecdc/exporter:$(VERSION)) .

@@ -24,8 +24,6 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
-	"kubecdc/config"
-	"kubecdc/source/discovery"
 	"kubecdc/test/servers"
 )
 
@@ -125,6 +123,13 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 	t.Helper()
 	container := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
 	for _, from := range container.EnvFrom {
+		if from.SecretRef != nil && slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
+			return o.GetKind() == "Secret" && o.GetName() == from.SecretRef.Name
+		}) {
+			for k, v := range find[corev1.Secret](t, objects, "Secret").StringData {
+				env = append(env, k+"="+v)
+			}
+		}
 		if from.ConfigMapRef == nil {
 			continue
 		}
@@ -143,38 +148,6 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 }
 
 var kustomizations = []string{"base", "examples/kafka-postgres", "examples/replicas", "examples/sqlite"}
-
-func TestEveryKustomizationIsAppliedAndItsSettingsAreRight(t *testing.T) {
-	kube := servers.Kube(t)
-	for _, folder := range kustomizations {
-		t.Run(folder, func(t *testing.T) {
-			objects := build(t, folder)
-			apply(t, kube.Config, objects)
-			if _, warnings, err := config.Load(append(environment(t, objects), "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil); err != nil || len(warnings) > 0 {
-				t.Errorf("settings: %v, %q", err, warnings)
-			}
-			if env := strings.Join(environment(t, objects), "\n"); strings.Contains(env, "KUBECDC_CLUSTER=") {
-				t.Errorf("every cluster that this is applied to would have one name:\n%s", env)
-			}
-			wantNoSecrets(t, objects)
-		})
-	}
-}
-
-// TestEveryRoleLetsARemovalBeSeen: without these rights no deletion of a removed resource's objects is recorded.
-func TestEveryRoleLetsARemovalBeSeen(t *testing.T) {
-	for _, folder := range kustomizations {
-		rules := find[rbacv1.ClusterRole](t, build(t, folder), "ClusterRole").Rules
-		for _, right := range discovery.RemovalRights {
-			if !slices.ContainsFunc(rules, func(rule rbacv1.PolicyRule) bool {
-				return slices.Contains(rule.APIGroups, right.Resource.Group) && slices.Contains(rule.Resources, right.Resource.Plural) &&
-					slices.Contains(rule.Verbs, right.Verb)
-			}) {
-				t.Errorf("the role of %s does not grant %s on %s", folder, right.Verb, right.Resource.ID())
-			}
-		}
-	}
-}
 
 // wantNoSecrets demands that no role grants Secrets, since no settings name them.
 func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {

@@ -62,7 +62,7 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 	s := change.ParseStream(p.Stream)
 	fate, err := discovery.FateDeselected, error(nil)
 	if p.Ended == "" || selection.MayHave(s.Resource) { // otherwise the log already has the stream's end
-		fate, err = selection.Fate(ctx, s.Resource)
+		fate, err = selection.Fate(ctx, s)
 	}
 	switch {
 	case fate == discovery.FateUnsure && ctx.Err() != nil:

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	coordination "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
@@ -15,6 +16,10 @@ type api struct {
 }
 
 const resource = "leases"
+
+// Rights are what the exporter uses in the namespace of its leases.
+var Rights = []rbacv1.PolicyRule{{APIGroups: []string{coordination.GroupName}, Resources: []string{resource},
+	Verbs: []string{"get", "list", "create", "update", "delete"}}}
 
 func (a api) get(ctx context.Context, name string) (*coordination.Lease, error) {
 	lease := &coordination.Lease{}

@@ -57,7 +57,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newForget(), newPause(), newResume(), newSnapshot(), newSignals(), newSchema(), newVerify(), newHistory(), newState(), newDiff(), newTail(), newCheckpoints(), newReplay(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newForget(), newPause(), newResume(), newSnapshot(), newSignals(), newSchema(), newVerify(), newHistory(), newState(), newDiff(), newTail(), newCheckpoints(), newReplay(), newRBAC(), newVersion())
 	withExitCodes(root)
 	return root
 }

@@ -87,6 +87,7 @@ func exportTo(
 		return err
 	}
 	plan.Cluster = cluster.Cluster
+	cluster.server.Namespaces = plan.Namespaces
 	for {
 		err := exportOnce(ctx, settings, plan, cluster, start, watch, log)
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {

@@ -17,7 +17,9 @@ const (
 )
 
 // Fate returns what happened to the resource of a stream that is not in the selection.
-func (s *Selection) Fate(ctx context.Context, r change.Resource) (Fate, error) {
+func (s *Selection) Fate(ctx context.Context, stream *change.Stream) (Fate, error) {
+	r := stream.Resource
+	r.Namespaced = stream.Namespace != "" // which the id of a stream does not have
 	id := r.ID()
 	switch {
 	case s.doubts[id] != nil:

@@ -37,7 +37,7 @@ type UnsureError struct {
 func (e *UnsureError) Error() string {
 	if e.Right != "" {
 		return fmt.Sprintf("the API server does not show %s; whether it was removed is not known without the right to %s: grant it "+
-			"(deploy/ has a ClusterRole); until then no deletion is recorded", e.Resource, e.Right)
+			"(exporter rbac prints the roles); until then no deletion is recorded", e.Resource, e.Right)
 	}
 	return fmt.Sprintf("the API server does not show %s, and whether it was removed is not known: %v", e.Resource, e.Err)
 }
@@ -109,12 +109,17 @@ func (d *Server) groupVersions(ctx context.Context, group string) (versions []st
 }
 
 // listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.
-// Only a 404 in each version shows that it does not exist.
+// Only a 404 in each version shows that it does not exist. A user who may list in some namespaces only gets a 403 elsewhere.
 func (d *Server) listed(ctx context.Context, r change.Resource, versions []string) (registration, error) {
+	namespace := ""
+	if r.Namespaced && len(d.Namespaces) > 0 {
+		namespace = d.Namespaces[0]
+	}
 	for _, version := range versions {
 		r.Version = version
 		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-		_, err := d.client.List(ctx, change.NewStream(r, "", "", ""), one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		stream := change.NewStream(r, namespace, "", "")
+		_, err := d.client.List(ctx, stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil

@@ -50,17 +50,19 @@ func (s *registry) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader(body)), Request: r, ProtoMajor: 1, ProtoMinor: 1}, nil
 }
 
+var notThere = "404 " + strings.Replace(failure(404, "NotFound"), `"code"`, `"details":{"name":"widgets.example.com"},"code"`, 1)
+
+func list(names ...string) string {
+	var items []string
+	for _, n := range names {
+		items = append(items, `{"metadata":{"name":"`+n+`"}}`)
+	}
+	return `200 {"kind":"List","metadata":{"resourceVersion":"1"},"items":[` + strings.Join(items, ",") + `]}`
+}
+
 // Only what nothing registers is removed, whatever the time; and where that can't be read, the missing right is named.
 func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 	const crd, services, collection = "/widgets.example.com", "/apiservices", "/v2/widgets"
-	notThere := "404 " + strings.Replace(failure(404, "NotFound"), `"code"`, `"details":{"name":"widgets.example.com"},"code"`, 1)
-	list := func(names ...string) string {
-		var items []string
-		for _, n := range names {
-			items = append(items, `{"metadata":{"name":"`+n+`"}}`)
-		}
-		return `200 {"kind":"List","metadata":{"resourceVersion":"1"},"items":[` + strings.Join(items, ",") + `]}`
-	}
 	others, own := list("v1.", "v1.apps", "v1.other.example.com"), list("v1.apps", "v2.example.com")
 	for name, test := range map[string]struct {
 		answers map[string]string
@@ -100,11 +102,33 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 				if doubt := s.Doubt(s.Resources[0]); doubt == nil || !strings.Contains(doubt.Error(), test.doubt) {
 					t.Errorf("the doubt is %v, not of %q", doubt, test.doubt)
 				}
-				fate, err := s.Fate(t.Context(), change.ParseStream("widgets.example.com@shop").Resource)
+				fate, err := s.Fate(t.Context(), change.ParseStream("widgets.example.com@shop"))
 				if fate != discovery.FateUnsure || err == nil {
 					t.Errorf("the fate of a stream that is not read is %v, %v", fate, err)
 				}
 			})
 		})
+	}
+}
+
+// A user with rights in a namespace alone gets a 403 elsewhere, and asks there.
+func TestARemovalIsSeenByAUserOfOneNamespace(t *testing.T) {
+	server := &registry{answers: map[string]string{"/widgets.example.com": notThere, "/apiservices": list("v2.example.com"), "/v2/widgets": "403",
+		"/v2/namespaces/shop/widgets": "404"}}
+	server.hidden.Store(true)
+	api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
+	api.Namespaces = []string{"shop"}
+	selections := make(chan discovery.Selection)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go api.Follow(ctx, nil, time.Minute, slog.New(slog.DiscardHandler), func(s discovery.Selection) {
+		select {
+		case selections <- s:
+		case <-ctx.Done():
+		}
+	})
+	s := <-selections
+	if fate, err := s.Fate(ctx, change.ParseStream("widgets.example.com@shop")); fate != discovery.FateRemoved || err != nil {
+		t.Errorf("the fate of a removed resource is %v, %v", fate, err)
 	}
 }

@@ -15,6 +15,9 @@ import (
 
 // Server is the API server that is exported from.
 type Server struct {
+	// Namespaces are those whose objects this user may list; none: all.
+	Namespaces []string
+
 	client *apiclient.Client
 	config *rest.Config
 }
@@ -25,7 +28,7 @@ func Connect(config *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{client, config}, nil
+	return &Server{client: client, config: config}, nil
 }
 
 // Client returns the client of the API server, to list and watch with.

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/export"
+	"kubecdc/internal/startup"
+	"kubecdc/source/discovery"
+)
+
+const rbacHelp = `Print a ServiceAccount with the rights that these settings need, and no others.
+
+These are list and watch on what KUBECDC_RESOURCES selects, in the namespaces of
+KUBECDC_NAMESPACES if it is set; what shows which resources are installed and
+removed; get on namespace kube-system, whose uid identifies the cluster; and, if
+KUBECDC_LEASES is kubernetes, Lease objects in one namespace.
+
+Names need no cluster. A pattern is replaced by what the API server serves now, and
+never by Secrets. For what is installed later print the rights again, or use
+--aggregate, and give list and watch in a ClusterRole with the label
+kubecdc/aggregate-to-exporter: "true".
+
+  exporter rbac --resources pods,deployments.apps
+  exporter rbac --resources '*' --namespace cdc --aggregate | kubectl apply -f -`
+
+func newRBAC() *cobra.Command {
+	var a account
+	var format string
+	c := withSettings(&cobra.Command{Use: "rbac [flags]", Short: "Print the roles that the settings need", Long: rbacHelp,
+		Args: cobra.NoArgs})
+	c.Flags().StringVar(&a.name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
+	c.Flags().StringVarP(&a.namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
+	c.Flags().BoolVar(&a.aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
+	c.Flags().StringVarP(&format, "output", "o", "yaml", "Format: yaml or json.")
+	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, format) }
+	return c
+}
+
+func printRBAC(c *cobra.Command, a account, format string) error {
+	if format != "yaml" && format != "json" {
+		return &usageError{fmt.Sprintf("-o %s: the output is one of yaml, json", format)}
+	}
+	settings, _, err := config.Load(os.Environ(), c.Flags())
+	if err != nil {
+		return err
+	}
+	plan, err := exportConfig(settings)
+	if err != nil {
+		return err
+	}
+	streams, err := streamsToGrant(c, plan)
+	if err != nil {
+		return err
+	}
+	if settings.Slots.Leases == "kubernetes" {
+		if a.leases = settings.Slots.Namespace; a.leases == "" {
+			a.leases = a.namespace
+		}
+	}
+	return writeObjects(c.OutOrStdout(), format, a.objects(streams))
+}
+
+// streamsToGrant returns the streams that the settings select. The API server is asked if a pattern selects any of them.
+func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Stream, err error) {
+	served, named := discovery.Named(plan.Resources)
+	if !named {
+		if served, err = servedNow(c); err != nil {
+			return nil, fmt.Errorf("find out which resources the patterns of KUBECDC_RESOURCES stand for (names need no cluster): %w", err)
+		}
+	}
+	selected, unknown := discovery.Select(plan.Resources, served)
+	if len(unknown) > 0 {
+		return nil, discovery.Unknown(unknown, served)
+	}
+	for _, r := range selected {
+		streams = append(streams, plan.StreamsOf(r)...)
+	}
+	return streams, nil
+}
+
+func servedNow(c *cobra.Command) (served discovery.Served, err error) {
+	_, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return served, err
+	}
+	cluster := newTarget(connection)
+	server, err := discovery.Connect(cluster.REST)
+	if err != nil {
+		return served, err
+	}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: requestLimit, Progress: cluster.reach.progress}
+	err = startup.Once(c.Context(), step, func(ctx context.Context) (err error) {
+		served, err = server.Served(cluster.reach.trace(ctx))
+		return err
+	})
+	return served, err
+}
+
+// writeObjects writes Kubernetes objects as kubectl apply -f reads them.
+func writeObjects(out io.Writer, format string, objects []object) error {
+	if format == "json" {
+		e := json.NewEncoder(out)
+		e.SetIndent("", "  ")
+		return e.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
+	}
+	var documents []string
+	for _, o := range objects {
+		text, err := yaml.Marshal(o)
+		if err != nil {
+			return err
+		}
+		documents = append(documents, string(text))
+	}
+	_, err := io.WriteString(out, strings.Join(documents, "---\n"))
+	return err
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Names need no cluster. Of two names of the same objects the first alone is exported.
+func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
+	for name, args := range map[string][]string{
+		"rbac": {"--resources=pods,events,events.events.k8s.io,deployments.v1.apps,configmaps"},
+		"rbac-namespaces": {"--resources=pods", "--namespaces=shop,blog", "--leases=kubernetes", "--name=cdc", "-n=ops",
+			"--aggregate", "-o=json"},
+	} {
+		code, got, stderr := exporter(t, append([]string{"rbac"}, args...)...)
+		if code != exitOK || stderr != "" {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+		golden := filepath.Join("testdata", name+".golden")
+		if *update {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+			t.Errorf("rbac %v differs from %s (%v):\n%s", args, golden, err, got)
+		}
+	}
+}
+
+func TestRBACSaysThatPatternsNeedACluster(t *testing.T) {
+	for _, c := range []struct{ args, want string }{
+		{"--resources=pods,*.apps", "(names need no cluster)"},
+		{"-o=xml", "-o xml: the output is one of yaml, json"},
+		{"--resources=Pods", "KUBECDC_RESOURCES"},
+	} {
+		if code, _, stderr := exporter(t, "rbac", c.args); code != exitSettings || !strings.Contains(stderr, c.want) {
+			t.Errorf("rbac %s: exit code %d, lacks %q\n%s", c.args, code, c.want, stderr)
+		}
+	}
+}

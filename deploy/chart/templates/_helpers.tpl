@@ -1,0 +1,152 @@
+{{- define "kubecdc.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "kubecdc.fullname" -}}
+{{- $name := include "kubecdc.name" . }}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains $name .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "kubecdc.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "kubecdc.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "kubecdc.labels" -}}
+{{ include "kubecdc.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "kubecdc.serviceAccount" -}}
+{{- default (ternary (include "kubecdc.fullname" .) "default" .Values.serviceAccount.create) .Values.serviceAccount.name }}
+{{- end }}
+
+{{- define "kubecdc.image" -}}
+{{- $repository := list .Values.image.registry .Values.image.repository | compact | join "/" }}
+{{- if .Values.image.digest }}
+{{- printf "%s@%s" $repository .Values.image.digest }}
+{{- else }}
+{{- printf "%s:%s" $repository (default .Chart.AppVersion .Values.image.tag) }}
+{{- end }}
+{{- end }}
+
+{{- /* The text of a setting's value. YAML reads on and off as booleans, and numbers as floats. */}}
+{{- define "kubecdc.text" -}}
+{{- if kindIs "bool" . }}{{ ternary "on" "off" . }}
+{{- else if kindIs "slice" . }}{{ join "," . }}
+{{- else if and (kindIs "float64" .) (eq . (floor .)) }}{{ int64 . }}
+{{- else }}{{ . }}
+{{- end }}
+{{- end }}
+
+{{- /* The settings of config as text, with those that other values imply. */}}
+{{- define "kubecdc.config" -}}
+{{- $config := dict }}
+{{- range $name, $value := .Values.config }}
+{{- if not (kindIs "invalid" $value) }}
+{{- $_ := set $config $name (include "kubecdc.text" $value) }}
+{{- end }}
+{{- end }}
+{{- if and .Values.persistence.enabled (not (hasKey $config "KUBECDC_CHECKPOINT")) }}
+{{- $_ := set $config "KUBECDC_CHECKPOINT" "sqlite:/var/lib/kubecdc/checkpoint.db" }}
+{{- end }}
+{{- toYaml $config }}
+{{- end }}
+
+{{- /* The port of KUBECDC_LISTEN; empty: nothing is served. */}}
+{{- define "kubecdc.port" -}}
+{{- regexFind "[0-9]+$" (default ":8080" (include "kubecdc.config" . | fromYaml).KUBECDC_LISTEN) }}
+{{- end }}
+
+{{- define "kubecdc.secret" -}}
+{{- default (ternary (include "kubecdc.fullname" .) "" (not (empty .Values.secret))) .Values.existingSecret }}
+{{- end }}
+
+{{- /* 90% of the memory limit, for GOMEMLIMIT. */}}
+{{- define "kubecdc.memory" -}}
+{{- $limit := dig "limits" "memory" "" (default dict .Values.resources) | toString }}
+{{- if regexMatch "^[0-9]+Mi$" $limit }}
+{{- printf "%dMiB" (div (mul (trimSuffix "Mi" $limit | int64) 9) 10) }}
+{{- else if regexMatch "^[0-9]+Gi$" $limit }}
+{{- printf "%dMiB" (div (mul (trimSuffix "Gi" $limit | int64) 9216) 10) }}
+{{- end }}
+{{- end }}
+
+{{- /* list and watch on KUBECDC_RESOURCES, one rule for each API group. */}}
+{{- define "kubecdc.rules" -}}
+{{- $named := dict }}
+{{- $leftOut := dict }}
+{{- range $entry := splitList "," (default "*" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) }}
+{{- $id := regexReplaceAll "^(!?[^.]*)\\.v[1-9][^.]*" (trim $entry) "${1}" }}
+{{- $resource := trimPrefix "!" $id | splitList "." | first }}
+{{- $group := trimPrefix "!" $id | splitList "." | rest | join "." }}
+{{- $to := ternary $leftOut $named (hasPrefix "!" $id) }}
+{{- $_ := set $to $group (append (default list (get $to $group)) $resource) }}
+{{- end }}
+{{- range $group, $resources := $named }}
+{{- $not := default list (get $leftOut $group) }}
+{{- if has "*" $resources }}
+{{- if or (eq $group "") $not }}
+{{- fail "config.KUBECDC_RESOURCES: which resources *, or a pattern and ! in one group, stand for, only the cluster knows: set rbac.create to false and apply what exporter rbac prints, or name the resources" }}
+{{- end }}
+{{- $resources = list "*" }}
+{{- end }}
+{{- range $not }}
+{{- $resources = without $resources . }}
+{{- end }}
+{{- with $resources }}
+- apiGroups: [{{ $group | quote }}]
+  resources: {{ . | uniq | sortAlpha | toJson }}
+  verbs: [list, watch]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "kubecdc.namespaces" -}}
+{{- (include "kubecdc.config" . | fromYaml).KUBECDC_NAMESPACES | default "" | nospace }}
+{{- end }}
+
+{{- define "kubecdc.subject" -}}
+- kind: ServiceAccount
+  name: {{ include "kubecdc.serviceAccount" . }}
+  namespace: {{ .Release.Namespace }}
+{{- end }}
+
+{{- /* What is missing or contradicts itself, before anything is rendered. */}}
+{{- define "kubecdc.check" -}}
+{{- $given := merge (include "kubecdc.config" . | fromYaml) (default dict .Values.secret) }}
+{{- range .Values.extraEnv }}
+{{- $_ := set $given .name (default "elsewhere" .value) }}
+{{- end }}
+{{- $elsewhere := or .Values.existingSecret .Values.extraEnvFrom }}
+{{- $sink := default "stdout" $given.KUBECDC_SINK }}
+{{- if and (eq $sink "kafka") (not $given.KUBECDC_KAFKA_BROKERS) (not .Values.extraEnvFrom) }}
+{{- fail "no brokers: set config.KUBECDC_KAFKA_BROKERS to host:port,… or config.KUBECDC_SINK to another sink" }}
+{{- end }}
+{{- if and (eq $sink "postgres") (not $given.KUBECDC_SINK_POSTGRES) (not $elsewhere) }}
+{{- fail "no database to write to: set secret.KUBECDC_SINK_POSTGRES to postgres://USER:PASSWORD@HOST/DB, or existingSecret to a Secret that has it" }}
+{{- end }}
+{{- if and (not $given.KUBECDC_CHECKPOINT) (not $elsewhere) }}
+{{- fail "no checkpoint: set secret.KUBECDC_CHECKPOINT to postgres://USER:PASSWORD@HOST/DB, existingSecret to a Secret that has it, or persistence.enabled to true for an SQLite file on a volume" }}
+{{- end }}
+{{- if and (gt (int .Values.replicas) 1) (hasPrefix "sqlite:" (default "" $given.KUBECDC_CHECKPOINT)) }}
+{{- fail "replicas: an SQLite checkpoint is for one process: set replicas to 1, or KUBECDC_CHECKPOINT to postgres://…" }}
+{{- end }}
+{{- if and .Values.serviceMonitor.enabled (not .Values.service.enabled) }}
+{{- fail "serviceMonitor: it needs the Service: set service.enabled to true, or use podMonitor" }}
+{{- end }}
+{{- if and .Values.secret .Values.existingSecret }}
+{{- fail "secret and existingSecret: the Pod reads one of them: add the keys of secret to the Secret that existingSecret names" }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,212 @@
+package deploy
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"kubecdc/config"
+)
+
+var update = flag.Bool("update", false, "write the generated files instead of comparing")
+
+// helmCommand is Helm's own command, whose version is in test/helm/go.mod. The first time builds it: minutes.
+var helmCommand = sync.OnceValues(func() (string, error) {
+	c := exec.Command("go", "tool", "-n", "-modfile=../test/helm/go.mod", "helm")
+	c.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
+	out, err := c.Output()
+	return strings.TrimSpace(string(out)), err
+})
+
+func helm(t *testing.T, args ...string) (stdout, stderr string, err error) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("this test runs Helm, which takes minutes to build: make test runs it")
+	}
+	command, err := helmCommand()
+	if err != nil {
+		t.Fatalf("build Helm: %v", err)
+	}
+	c := exec.CommandContext(t.Context(), command, args...)
+	var out, errs bytes.Buffer
+	c.Stdout, c.Stderr = &out, &errs
+	err = c.Run()
+	return out.String(), errs.String(), err
+}
+
+// template is helm template of the chart, as text.
+func template(t *testing.T, namespace string, args ...string) string {
+	t.Helper()
+	text, stderr, err := helm(t, append([]string{"template", "kubecdc", "chart", "--namespace", namespace}, args...)...)
+	if err != nil {
+		t.Fatalf("helm template %v: %v\n%s", args, err, stderr)
+	}
+	return text
+}
+
+// render is helm template of the chart, as objects.
+func render(t *testing.T, namespace string, args ...string) []*unstructured.Unstructured {
+	t.Helper()
+	return decode(t, template(t, namespace, args...))
+}
+
+func decode(t *testing.T, text string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	d := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := d.Decode(o); err == io.EOF {
+			return objects
+		} else if err != nil {
+			t.Fatalf("%v in\n%s", err, text)
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
+		}
+	}
+}
+
+// chartValues returns the files of values that the chart is tested with.
+func chartValues(t *testing.T) []string {
+	t.Helper()
+	files, err := filepath.Glob("chart/ci/*-values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("there are no values to test with", err)
+	}
+	return files
+}
+
+// The schema of the values has each setting, so that Helm refuses a mistyped one. Passwords belong to the Secret.
+func TestTheSchemaOfTheValuesHasAllSettings(t *testing.T) {
+	const file = "chart/values.schema.json"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema map[string]any
+	if err := json.Unmarshal(text, &schema); err != nil {
+		t.Fatal(err)
+	}
+	open, secret := map[string]any{}, map[string]any{}
+	for _, s := range config.Settings() {
+		secret[s.Env] = settingSchema(s)
+		if !s.Secret() || s.Kind() == "url" {
+			open[s.Env] = secret[s.Env]
+		}
+	}
+	properties := schema["properties"].(map[string]any)
+	properties["config"].(map[string]any)["properties"] = open
+	properties["secret"].(map[string]any)["properties"] = secret
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if err := e.Encode(schema); err != nil {
+		t.Fatal(err)
+	}
+	upToDate(t, file, b.String())
+}
+
+func settingSchema(s *config.Setting) map[string]any {
+	switch {
+	case s.Kind() == "list":
+		return map[string]any{"type": []string{"string", "array", "null"}, "items": map[string]any{"type": "string"}}
+	case s.Kind() == "on|off":
+		return map[string]any{"enum": []any{"on", "off", true, false, nil}}
+	case len(s.Values) > 0:
+		values := []any{nil}
+		for _, v := range s.Values {
+			values = append(values, v)
+			if v == "on" || v == "off" {
+				values = append(values, v == "on")
+			}
+		}
+		return map[string]any{"enum": values}
+	case s.Kind() == "number" || s.Kind() == "size":
+		return map[string]any{"type": []string{"string", "number", "null"}}
+	case s.Env == "KUBECDC_LISTEN": // YAML's off
+		return map[string]any{"type": []string{"string", "boolean", "null"}}
+	}
+	return map[string]any{"type": []string{"string", "null"}}
+}
+
+// ofHelm are the lines that the base leaves out: what belongs to a release of Helm, and what kustomize sets itself, the namespace
+// and a hash of the settings.
+var ofHelm = regexp.MustCompile(`(?m)^(# Source: .*| +namespace: kubecdc| +(helm\.sh/chart|` +
+	`app\.kubernetes\.io/(managed-by|instance|version)|checksum/config): .*)\n`)
+
+func TestTheBaseIsTheChart(t *testing.T) {
+	rendered := ofHelm.ReplaceAllString(template(t, "kubecdc", "--values=base/values.yaml"), "")
+	rendered = regexp.MustCompile(`(?m)^ +annotations:\n( +spec:)`).ReplaceAllString(rendered, "$1") // of the checksum alone
+	var manifests, settings []string
+	for _, document := range strings.Split(rendered, "---\n")[1:] {
+		o := decode(t, document)[0]
+		if o.GetKind() != "ConfigMap" {
+			manifests = append(manifests, strings.TrimSpace(document)+"\n")
+			continue
+		}
+		for k, v := range find[corev1.ConfigMap](t, []*unstructured.Unstructured{o}, "ConfigMap").Data {
+			settings = append(settings, k+"="+v+"\n")
+		}
+	}
+	slices.Sort(settings)
+	const by = "# make docs renders this from the chart with values.yaml.\n"
+	upToDate(t, "base/kubecdc.yaml", by+strings.Join(manifests, "---\n"))
+	upToDate(t, "base/settings.env", by+strings.Join(settings, ""))
+}
+
+func upToDate(t *testing.T, file, want string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("deploy/%s is not what the chart and the settings make (%v): run make docs", file, err)
+	}
+}
+
+// What is missing or mistyped is an error of helm template and helm install, before anything is written.
+func TestTheChartRefusesWrongValues(t *testing.T) {
+	const kafka, postgres = "config.KUBECDC_KAFKA_BROKERS=kafka:9092", "secret.KUBECDC_CHECKPOINT=postgres://u:p@h/d"
+	for _, test := range []struct {
+		set  []string
+		want string
+	}{
+		{[]string{postgres}, "no brokers: set config.KUBECDC_KAFKA_BROKERS"},
+		{[]string{kafka}, "no checkpoint: set secret.KUBECDC_CHECKPOINT"},
+		{[]string{"config.KUBECDC_SINK=postgres", postgres}, "set secret.KUBECDC_SINK_POSTGRES"},
+		{[]string{kafka, "persistence.enabled=true", "replicas=2"}, "an SQLite checkpoint is for one process"},
+		{[]string{kafka, postgres, "existingSecret=x"}, "secret and existingSecret"},
+		{[]string{kafka, postgres, "config.KUBECDC_RESOURCES=*"}, "apply what exporter rbac prints"},
+		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=*.apps\,!statefulsets.apps`}, "apply what exporter rbac prints"},
+		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_BORKERS=x"}, "KUBECDC_KAFKA_BORKERS"},
+		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
+		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},
+		{[]string{kafka, postgres, "serviceMonitor.enabled=true", "service.enabled=false"}, "serviceMonitor: it needs the Service"},
+		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
+		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},
+	} {
+		args := []string{"template", "kubecdc", "chart"}
+		for _, s := range test.set {
+			args = append(args, "--set", s)
+		}
+		if _, stderr, err := helm(t, args...); err == nil || !strings.Contains(stderr, test.want) {
+			t.Errorf("%v: %v, lacks %q\n%s", test.set, err, test.want, stderr)
+		}
+	}
+}

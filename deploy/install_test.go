@@ -1,0 +1,107 @@
+package deploy
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/test/e2e"
+	"kubecdc/test/servers"
+)
+
+// Helm's own commands install a release, change a setting, which makes other Pods, and uninstall it; the volume stays.
+func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	const ns, name = "helm", "cdc-kubecdc"
+	restricted(t, admin, ns)
+	run := func(args ...string) string {
+		t.Helper()
+		out, stderr, err := helm(t, append(args, "--namespace", ns, "--kubeconfig", kube.Kubeconfig)...)
+		if err != nil {
+			t.Fatalf("helm %v: %v\n%s", args, err, stderr)
+		}
+		return out
+	}
+	values := []string{"--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true"}
+	notes := run(append([]string{"install", "cdc", "chart"}, values...)...)
+	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc",
+		"services/cdc-kubecdc:http/proxy/readyz"} {
+		if !strings.Contains(notes, want) {
+			t.Errorf("the notes lack %q:\n%s", want, notes)
+		}
+	}
+	first := deployment(t, admin, ns, name)
+	run(append([]string{"upgrade", "cdc", "chart", "--set=config.KUBECDC_SLOTS=2"}, values...)...)
+	second := deployment(t, admin, ns, name)
+	if first.Spec.Template.Annotations["checksum/config"] == second.Spec.Template.Annotations["checksum/config"] {
+		t.Errorf("another setting makes no other Pod: %v", second.Spec.Template.Annotations)
+	}
+	run("uninstall", "cdc")
+	if _, err := admin.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("after the uninstall, the Deployment: %v", err)
+	}
+	if _, err := admin.CoreV1().PersistentVolumeClaims(ns).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
+		t.Errorf("after the uninstall, the volume: %v", err)
+	}
+}
+
+func deployment(t *testing.T, admin kubernetes.Interface, namespace, name string) *appsv1.Deployment {
+	t.Helper()
+	d, err := admin.AppsV1().Deployments(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestTheFirstRecordAfterAnInstall measures the time from helm template and kubectl apply to the first record in Postgres. What
+// the test does in place of a cluster's controllers and kubelet is counted; a cluster's own time for them is not: to schedule the
+// Pod, and to pull the image.
+func TestTheFirstRecordAfterAnInstall(t *testing.T) {
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	const ns = "first-record"
+	database := servers.Database(t)
+	restricted(t, admin, ns)
+	e2e.Binary(t)
+	if _, err := helmCommand(); err != nil {
+		t.Fatal(err)
+	}
+
+	began := time.Now()
+	objects := render(t, ns, "--set=config.KUBECDC_SINK=postgres", "--set=config.KUBECDC_RESOURCES=configmaps",
+		"--set=fullnameOverride="+ns, "--set=secret.KUBECDC_CHECKPOINT="+database, "--set=secret.KUBECDC_SINK_POSTGRES="+database)
+	rendered := time.Now()
+	apply(t, kube.Config, objects)
+	applied := time.Now()
+	env := map[string]string{"KUBECONFIG": filepath.Join(t.TempDir(), "kubeconfig")}
+	for _, e := range environment(t, objects) {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
+	}
+	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, accountToken(t, admin, ns, ns)); err != nil {
+		t.Fatal(err)
+	}
+	e2e.StartExporter(t, "exporter", env)
+	db, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(context.Background())
+	var written time.Time
+	e2e.Await(t, 60*time.Second, "the first record", func() (bool, error) {
+		err := db.QueryRow(t.Context(), "select written from kubecdc_log.changes order by written limit 1").Scan(&written)
+		return err == nil, nil
+	})
+	t.Logf("helm template %d ms, apply %d ms, start to first record %d ms: first record after %d ms", rendered.Sub(began).Milliseconds(),
+		applied.Sub(rendered).Milliseconds(), written.Sub(applied).Milliseconds(), written.Sub(began).Milliseconds())
+}

@@ -1,0 +1,226 @@
+package deploy
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/config"
+	"kubecdc/test/e2e"
+	"kubecdc/test/servers"
+)
+
+// manifest is something that can be applied.
+type manifest struct {
+	name      string
+	namespace string
+	objects   []*unstructured.Unstructured
+}
+
+// manifests returns all that this folder ships: the kustomizations, and the chart with each of its tested values.
+func manifests(t *testing.T) (all []manifest) {
+	t.Helper()
+	for _, folder := range kustomizations {
+		all = append(all, manifest{folder, "kubecdc", build(t, folder)})
+	}
+	for _, file := range chartValues(t) {
+		name := "chart-" + strings.TrimSuffix(filepath.Base(file), "-values.yaml")
+		all = append(all, manifest{name, name, render(t, name, "--values="+file, "--set=fullnameOverride="+name)})
+	}
+	return all
+}
+
+// TestEveryManifestIsAdmittedAndRuns applies all that is shipped to namespaces that enforce the Pod Security Standard restricted,
+// creates the Deployments' Pods there, and runs the exporter with their settings and the token of their ServiceAccount.
+func TestEveryManifestIsAdmittedAndRuns(t *testing.T) {
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	installMonitors(t, kube)
+	for _, m := range manifests(t) {
+		t.Run(m.name, func(t *testing.T) {
+			for _, ns := range []string{m.namespace, "shop", "blog"} {
+				restricted(t, admin, ns)
+			}
+			apply(t, kube.Config, m.objects)
+			wantAdmitted(t, admin, m.objects)
+			env := environment(t, m.objects)
+			_, warnings, err := config.Load(append(env, "KUBECDC_LISTEN=off", "XDG_STATE_HOME=/"), nil)
+			if err != nil || len(warnings) > 0 {
+				t.Errorf("settings: %v, %q", err, warnings)
+			}
+			if strings.Contains(strings.Join(env, "\n"), "KUBECDC_CLUSTER=") && m.name != "chart-all" {
+				t.Errorf("every cluster that this is applied to would have one name: %q", env)
+			}
+			wantNoSecrets(t, m.objects)
+			wantItRuns(t, kube, admin, m)
+		})
+	}
+	monitor, err := os.ReadFile("examples/podmonitor/podmonitor.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	apply(t, kube.Config, decode(t, string(monitor)))
+}
+
+// restricted makes a namespace as strict as Kubernetes knows it.
+func restricted(t *testing.T, admin *kubernetes.Clientset, name string) {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{
+		"pod-security.kubernetes.io/enforce": "restricted"}}}
+	_, err := admin.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+}
+
+// wantAdmitted creates the Deployment's Pod, as the Deployment's controller would. With one field less it is refused.
+func wantAdmitted(t *testing.T, admin *kubernetes.Clientset, objects []*unstructured.Unstructured) {
+	t.Helper()
+	d := find[appsv1.Deployment](t, objects, "Deployment")
+	create := func(template corev1.PodTemplateSpec) error {
+		pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+		pod.GenerateName = d.Name + "-"
+		_, err := admin.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	}
+	if err := create(d.Spec.Template); err != nil {
+		t.Errorf("its Pod: %v", err)
+	}
+	lax := *d.Spec.Template.DeepCopy()
+	lax.Spec.Containers[0].SecurityContext.Capabilities = nil
+	if err := create(lax); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "PodSecurity") {
+		t.Errorf("namespace %s does not enforce a Pod Security Standard: %v", d.Namespace, err)
+	}
+}
+
+// wantItRuns runs the exporter with the manifest's settings and rights, to stdout and with an SQLite file.
+func wantItRuns(t *testing.T, kube *servers.Kubernetes, admin *kubernetes.Clientset, m manifest) {
+	t.Helper()
+	spec := find[appsv1.Deployment](t, m.objects, "Deployment").Spec.Template.Spec
+	if !*spec.AutomountServiceAccountToken {
+		t.Fatal("the Pod has no token")
+	}
+	env := map[string]string{}
+	for _, e := range environment(t, m.objects) {
+		name, value, _ := strings.Cut(e, "=")
+		env[name] = value
+	}
+	maps.Copy(env, map[string]string{"KUBECONFIG": filepath.Join(t.TempDir(), "kubeconfig"), "KUBECDC_SINK": "stdout",
+		"KUBECDC_SINK_POSTGRES": "", "KUBECDC_KAFKA_BROKERS": "", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")})
+	if env["KUBECDC_LEASES"] == "kubernetes" {
+		env["KUBECDC_LEASES_NAMESPACE"] = m.namespace // which a Pod has in a file
+	}
+	delete(env, "KUBECDC_LISTEN")
+	token := accountToken(t, admin, m.namespace, spec.ServiceAccountName)
+	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, token); err != nil {
+		t.Fatal(err)
+	}
+	exporter := e2e.StartExporter(t, m.name, env)
+	exporter.AwaitReady(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: servers.UniqueName()}, Spec: spec}
+	if _, err := admin.CoreV1().Pods("shop").Create(t.Context(), pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Await(t, 30*time.Second, "the record of a new Pod", func() (bool, error) {
+		return strings.Contains(exporter.Output(), `"name":"`+pod.Name+`"`), nil
+	})
+	if log := exporter.Tail(1 << 20); strings.Contains(log, "forbidden") || strings.Contains(log, "by its CA alone") {
+		t.Errorf("the account lacks a right:\n%s", log)
+	}
+}
+
+// installMonitors installs the CRDs of the Prometheus operator, as its Go module has them.
+func installMonitors(t *testing.T, kube *servers.Kubernetes) {
+	t.Helper()
+	out, err := exec.Command("go", "mod", "download", "-json", "github.com/prometheus-operator/prometheus-operator@v0.85.0").Output()
+	if err != nil {
+		t.Fatalf("download the Prometheus operator's CRDs: %v", err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	var crds []*unstructured.Unstructured
+	for _, kind := range []string{"servicemonitors", "podmonitors"} {
+		text, err := os.ReadFile(filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		crds = append(crds, decode(t, string(text))...)
+	}
+	apply(t, kube.Config, crds)
+	e2e.Await(t, 30*time.Second, "the monitors to be served", func() (bool, error) {
+		lists, err := clientset(t, kube.Config).Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
+		return err == nil && len(lists.APIResources) == len(crds), nil
+	})
+}
+
+// chartFor renders the chart with the settings of a kustomization, or of a test.
+func chartFor(t *testing.T, settings map[string]string, args ...string) []*unstructured.Unstructured {
+	t.Helper()
+	text, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return render(t, "kubecdc", append(args, "--set-json=config="+string(text), "--set=existingSecret=kubecdc")...)
+}
+
+// The roles that the examples write by hand are those that the chart makes of their settings.
+func TestTheRolesOfTheExamplesAreThoseOfTheirSettings(t *testing.T) {
+	for _, folder := range kustomizations {
+		objects := build(t, folder)
+		want := rightsIn(t, chartFor(t, find[corev1.ConfigMap](t, objects, "ConfigMap").Data))
+		if got := rightsIn(t, objects); !maps.Equal(got, want) {
+			t.Errorf("the roles of %s grant\n%q\nits settings need\n%q", folder, slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		}
+	}
+}
+
+// exporter rbac and the chart make the same roles and bindings.
+func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
+	for _, test := range []struct {
+		settings map[string]string
+		args     []string
+		values   []string
+	}{
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,configmaps,deployments.v1.apps,widgets.example.com,secrets"}},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,deployments.apps", "KUBECDC_LEASES": "kubernetes",
+			"KUBECDC_NAMESPACES": "blog,shop"}},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "nodes", "KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "ops"},
+			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop"},
+			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
+	} {
+		chart := rolesOf(chartFor(t, test.settings, append(test.values, "--set=config.KUBECDC_SINK=stdout")...))
+		test.settings["KUBECDC_CHECKPOINT"] = "sqlite:/checkpoint.db"
+		if printed := rolesOf(exporterRBAC(t, "", test.settings, test.args...)); !slices.Equal(chart, printed) {
+			t.Errorf("%v: the chart has\n%s\nexporter rbac prints\n%s", test.settings, strings.Join(chart, "\n"), strings.Join(printed, "\n"))
+		}
+	}
+}
+
+// rolesOf returns the roles and bindings among the objects, as JSON without labels.
+func rolesOf(objects []*unstructured.Unstructured) (texts []string) {
+	for _, o := range objects {
+		if o.GroupVersionKind().Group == "rbac.authorization.k8s.io" {
+			o.SetLabels(nil)
+			text, _ := json.Marshal(o)
+			texts = append(texts, string(text))
+		}
+	}
+	slices.Sort(texts)
+	return texts
+}
