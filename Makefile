@@ -10,17 +10,21 @@ export CGO_ENABLED := 0
 # Two packages at a time: each starts its own servers, and mostly waits. The longest begins first.
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
+# What makes images and releases is a module of its own.
+RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
+	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image release reproducible servers clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## the whole story on this machine with real servers: a minute, the first time ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
 
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
+	$(if $(PKG)$(RUN),,cd tools/release && GOWORK=off $(GO) test -count=1 .)
 
 unit: ## the tests that need no server: a minute
 	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
@@ -59,11 +63,19 @@ build: ## bin/exporter, a static binary
 docs: ## write docs/settings.md from config/config.go
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update
 
-image: ## a container image, with docker or podman (IMAGE=name:tag)
-	$(or $(DOCKER),docker) build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t $(or $(IMAGE),kubecdc/exporter:$(VERSION)) .
+image: ## a container image in bin/image.tar, loaded by docker (IMAGE=name, VERSION=tag, DOCKER=podman)
+	GOOS=linux $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter-linux ./cmd/exporter
+	$(RELEASE) -out $(CURDIR)/$(BIN)/image.tar image $(CURDIR)/$(BIN)/exporter-linux
+	$(or $(DOCKER),docker) load --input $(BIN)/image.tar
+
+release: ## the files of a release in dist/, to be signed and published: docs/releasing.md (VERSION=v1.2.3)
+	$(RELEASE) -out $(CURDIR)/dist
+
+reproducible: ## makes a release twice, in two clones and without Go's build cache, and compares all files: ten minutes
+	cd tools/release && KUBECDC_TEST_REPRODUCIBLE=1 GOWORK=off $(GO) test -count=1 -v -timeout 0 -run TwoReleases .
 
 servers: ## install the servers that tests and demo use into .servers/ (the first time: minutes)
 	$(GO) run ./test/servers/cmd/servers install
 
 clean: ## remove everything that make made, servers and their data included
-	rm -rf $(BIN) "$$(readlink .servers/elsewhere)" .servers
+	rm -rf $(BIN) dist "$$(readlink .servers/elsewhere)" .servers
