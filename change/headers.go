@@ -13,6 +13,8 @@ const (
 	HeaderGap             = "gap"         // only of a change that was found in a gap
 	HeaderDeadLetter      = "dead-letter" // id; of a record with stubs, and of every part of the original record
 
+	HeaderVersion = "version" // LogVersion, of a record whose format is not that of version 1
+
 	HeaderReplay = "replay" // id; only of a record that was written by a replay
 
 	// Control records have slot, epoch, batch and:

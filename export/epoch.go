@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
@@ -68,5 +69,6 @@ func (r *epochRaises) add(slot int, now time.Time) error {
 // isLogConflict reports that this process must not write to the log.
 func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
-	return errors.As(err, &other) || errors.Is(err, ErrCompetingCheckpoint)
+	var newer *change.NewerVersionError
+	return errors.As(err, &other) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
 }

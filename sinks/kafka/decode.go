@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"fmt"
+
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/consumer"
 )
@@ -35,6 +37,9 @@ func (r *decoder) addChange(f consumer.Record) error {
 
 // changeOf makes a change without its body from a record's key and headers.
 func changeOf(r consumer.Record) (c change.Change, err error) {
+	if err := change.CheckVersion(r.Headers[change.HeaderVersion]); err != nil {
+		return c, fmt.Errorf("read the record at offset %d: %w", r.Offset, err)
+	}
 	op, _ := change.ParseOp(r.Headers[change.HeaderOp])
 	c = change.Change{
 		Stream: change.StreamFromID(change.StreamID(r.Headers[change.HeaderStream])), Op: op,

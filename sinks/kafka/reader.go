@@ -158,8 +158,13 @@ func (s *scan) matches(l *sinks.Logged) bool {
 
 // fill sets what the record's value has.
 func (s *scan) fill(l *sinks.Logged, value []byte) (err error) {
-	if s.NoBodies {
-		return nil
+	for _, h := range l.Headers {
+		if h.Key == change.HeaderVersion {
+			err = change.CheckVersion(h.Value)
+		}
+	}
+	if err != nil || s.NoBodies {
+		return err
 	}
 	if l.Value = value; value == nil {
 		return nil
