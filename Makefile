@@ -14,7 +14,7 @@ ALL     := ./test/e2e ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image release reproducible servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine matrix upgrade bench lint build docs image release publish reproducible servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,12 @@ kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on 
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
+matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/matrix.md (ONLY=1.36; builds take minutes)
+	$(GO) run ./test/matrix $(if $(ONLY),-only '$(ONLY)')
+
+upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
+	KUBECDC_TEST_UPGRADE=1 KUBECDC_TEST_UPGRADE_FROM='$(FROM)' $(GO) test -count=1 -v -timeout 20m ./test/upgrade
+
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
 
@@ -70,6 +76,9 @@ image: ## a container image in bin/image.tar, loaded by docker (IMAGE=name, VERS
 
 release: ## the files of a release in dist/, to be signed and published: docs/releasing.md (VERSION=v1.2.3)
 	$(RELEASE) -out $(CURDIR)/dist
+
+publish: ## pushes image and chart of dist/ to a registry, with the login of docker login (VERSION=v1.2.3 REGISTRY=registry.example.com/kubecdc)
+	$(RELEASE) -out $(CURDIR)/dist publish '$(REGISTRY)'
 
 reproducible: ## makes a release twice, in two clones and without Go's build cache, and compares all files: ten minutes
 	cd tools/release && KUBECDC_TEST_REPRODUCIBLE=1 GOWORK=off $(GO) test -count=1 -v -timeout 0 -run TwoReleases .

@@ -15,9 +15,8 @@ chart {{.Chart}}
 
 To publish and sign them, with REGISTRY=registry.example.com/kubecdc and a key (without --key cosign asks for an identity: keyless):
 
+make publish VERSION={{.Version}} REGISTRY=$REGISTRY
 cd {{.Dir}}
-skopeo copy --all oci-archive:{{.ImageFile}} docker://$REGISTRY/exporter:{{.Version}}
-skopeo copy oci-archive:{{.ChartFile}} docker://$REGISTRY/charts/kubecdc:{{.ChartVersion}}
 cosign sign --key cosign.key $REGISTRY/exporter@{{.Image}}
 cosign attest --key cosign.key --type slsaprovenance1 --predicate {{.Predicate}} $REGISTRY/exporter@{{.Image}}
 cosign attest --key cosign.key --type spdxjson --predicate {{.SBOM}} $REGISTRY/exporter@{{.Image}}
@@ -32,5 +31,5 @@ func (r *release) explain(w io.Writer, dir string, m made) error {
 		return err
 	}
 	return nextSteps.Execute(w, map[string]any{"Dir": dir, "Files": files, "Version": r.version, "Image": m.image, "Chart": m.chart,
-		"ImageFile": r.imageFile(), "ChartFile": r.chartLayoutFile(), "ChartVersion": r.chartVersion(), "Predicate": r.predicateFile(), "SBOM": r.sbomFile()})
+		"Predicate": r.predicateFile(), "SBOM": r.sbomFile()})
 }

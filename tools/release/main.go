@@ -3,6 +3,7 @@
 //
 //	release -version v1.2.3 -out DIR                 all files, below DIR/v1.2.3
 //	release -version v1.2.3 -out FILE image BINARY…  an image of Linux binaries
+//	release -version v1.2.3 -out DIR publish PLACE   pushes image and chart to a registry
 package main
 
 import (
@@ -58,8 +59,11 @@ func run(ctx context.Context, args []string) error {
 	if err := r.readCommit(ctx); err != nil {
 		return err
 	}
-	if flags.Arg(0) == "image" {
+	switch flags.Arg(0) {
+	case "image":
 		return r.writeImageOf(flags.Args()[1:], *out)
+	case "publish":
+		return r.publish(ctx, filepath.Join(*out, r.version), flags.Arg(1))
 	}
 	return r.all(ctx, filepath.Join(*out, r.version))
 }

@@ -23,7 +23,6 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -118,58 +117,20 @@ func TestImages(t *testing.T) {
 	})
 }
 
-// throughRegistry unpacks an OCI layout, pushes what it has to a registry, and reads it from there, by platform.
+// throughRegistry pushes an OCI layout to a registry, and reads it from there, by platform.
 func throughRegistry(t *testing.T, file, reference string) func(v1.Platform) v1.Image {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	t.Cleanup(server.Close)
-	ref, err := name.ParseReference(strings.TrimPrefix(server.URL, "http://") + "/" + reference)
+	reference = strings.TrimPrefix(server.URL, "http://") + "/" + reference
+	must(t, push(t.Context(), file, reference))
+	ref, err := name.ParseReference(reference)
 	must(t, err)
-	path := layout.Path(t.TempDir())
-	unpack(t, file, string(path))
-	index, err := path.ImageIndex()
-	must(t, err)
-	manifest, err := index.IndexManifest()
-	must(t, err)
-	if len(manifest.Manifests) != 1 {
-		t.Fatalf("the layout has %d entries, want one", len(manifest.Manifests))
-	}
-	if d := manifest.Manifests[0]; d.MediaType.IsIndex() {
-		all, err := index.ImageIndex(d.Digest)
-		must(t, err)
-		must(t, remote.WriteIndex(ref, all))
-	} else {
-		image, err := index.Image(d.Digest)
-		must(t, err)
-		must(t, remote.Write(ref, image))
-	}
 	return func(p v1.Platform) v1.Image {
 		image, err := remote.Image(ref, remote.WithPlatform(p))
 		must(t, err)
 		must(t, validate.Image(image))
 		return image
-	}
-}
-
-func unpack(t *testing.T, file, dir string) {
-	t.Helper()
-	f, err := os.Open(file)
-	must(t, err)
-	defer f.Close()
-	for files := tar.NewReader(f); ; {
-		h, err := files.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		must(t, err)
-		path := filepath.Join(dir, h.Name)
-		if h.Typeflag == tar.TypeDir {
-			must(t, os.MkdirAll(path, 0o755))
-			continue
-		}
-		content, err := io.ReadAll(files)
-		must(t, err)
-		must(t, os.WriteFile(path, content, 0o644))
 	}
 }
 
