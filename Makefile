@@ -49,8 +49,8 @@ kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on 
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
-matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/matrix.md (ONLY=1.36; builds take minutes)
-	$(GO) run ./test/matrix $(if $(ONLY),-only '$(ONLY)')
+matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/matrix.md (ONLY=1.36, SUITE=exporter; builds take minutes)
+	$(GO) run ./test/matrix $(if $(ONLY),-only '$(ONLY)') $(if $(SUITE),-suite '$(SUITE)')
 
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
 	KUBECDC_TEST_UPGRADE=1 KUBECDC_TEST_UPGRADE_FROM='$(FROM)' $(GO) test -count=1 -v -timeout 20m ./test/upgrade
@@ -62,6 +62,7 @@ lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && cd tools/release && GOWORK=off $$linter run ./...
 
 build: ## bin/exporter, a static binary
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
