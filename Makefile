@@ -10,17 +10,21 @@ export CGO_ENABLED := 0
 # Two packages at a time: each starts its own servers, and mostly waits. The longest begins first.
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
+# What makes images and releases is a module of its own.
+RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
+	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## the whole story on this machine with real servers: a minute, the first time ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
 
 test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
+	$(if $(PKG)$(RUN),,cd tools/release && GOWORK=off $(GO) test -count=1 .)
 
 unit: ## the tests that need no server: a minute
 	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
@@ -49,6 +53,12 @@ registry: servers ## Avro with a real schema registry, Apicurio (the first time:
 	$(GO) run ./test/servers/cmd/servers install registry
 	KUBECDC_TEST_REGISTRY=on $(GO) test -count=1 -v -timeout 20m -run Registry ./sinks/kafka/... ./test/e2e
 
+matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/matrix.md (ONLY=1.36, SUITE=exporter; builds take minutes)
+	$(GO) run ./test/matrix $(if $(ONLY),-only '$(ONLY)') $(if $(SUITE),-suite '$(SUITE)')
+
+upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
+	KUBECDC_TEST_UPGRADE=1 KUBECDC_TEST_UPGRADE_FROM='$(FROM)' $(GO) test -count=1 -v -timeout 20m ./test/upgrade
+
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
 
@@ -56,6 +66,7 @@ lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
+	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && cd tools/release && GOWORK=off $$linter run ./...
 
 build: ## bin/exporter, a static binary
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
@@ -64,11 +75,22 @@ docs: ## write docs/settings.md and the chart's schema from config/config.go, an
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update
 	$(GO) test ./deploy -run 'TestTheSchemaOfTheValues|TestTheBaseIsTheChart' -count=1 -args -update
 
-image: ## a container image, with docker or podman (IMAGE=name:tag)
-	$(or $(DOCKER),docker) build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t $(or $(IMAGE),kubecdc/exporter:$(VERSION)) .
+image: ## a container image in bin/image.tar, loaded by docker (IMAGE=name, VERSION=tag, DOCKER=podman)
+	GOOS=linux $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter-linux ./cmd/exporter
+	$(RELEASE) -out $(CURDIR)/$(BIN)/image.tar image $(CURDIR)/$(BIN)/exporter-linux
+	$(or $(DOCKER),docker) load --input $(BIN)/image.tar
+
+release: ## the files of a release in dist/, to be signed and published: docs/releasing.md (VERSION=v1.2.3)
+	$(RELEASE) -out $(CURDIR)/dist
+
+publish: ## pushes image and chart of dist/ to a registry, with the login of docker login (VERSION=v1.2.3 REGISTRY=registry.example.com/kubecdc)
+	$(RELEASE) -out $(CURDIR)/dist publish '$(REGISTRY)'
+
+reproducible: ## makes a release twice, in two clones and without Go's build cache, and compares all files: ten minutes
+	cd tools/release && KUBECDC_TEST_REPRODUCIBLE=1 GOWORK=off $(GO) test -count=1 -v -timeout 0 -run TwoReleases .
 
 servers: ## install the servers that tests and demo use into .servers/ (the first time: minutes)
 	$(GO) run ./test/servers/cmd/servers install
 
 clean: ## remove everything that make made, servers and their data included
-	rm -rf $(BIN) "$$(readlink .servers/elsewhere)" .servers
+	rm -rf $(BIN) dist "$$(readlink .servers/elsewhere)" .servers

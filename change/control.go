@@ -39,6 +39,7 @@ const (
 // that do not apply to a type are left out.
 type Control struct {
 	Type    string `json:"type"`
+	Version int    `json:"version,omitempty"` // LogVersion of the release that wrote it; older ones wrote none
 	Cluster string `json:"cluster"`
 	// ClusterUID is the identifier that the cluster was first known by. It distinguishes clusters of the same name.
 	ClusterUID string `json:"clusterUID,omitempty"`

@@ -16,6 +16,8 @@ const (
 	HeaderEncoding    = "encoding" // of key and value; absent: Debezium's JSON
 	HeaderContentType = "content-type"
 
+	HeaderVersion = "version" // LogVersion, of a record whose format is not that of version 1
+
 	HeaderReplay = "replay" // id; only of a record that was written by a replay
 
 	// Control records have slot, epoch, batch and:

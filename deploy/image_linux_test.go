@@ -1,7 +1,14 @@
 package deploy
 
 import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
 	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,11 +18,17 @@ import (
 	"time"
 )
 
-// TestTheBinaryNeedsNothingBesideIt runs the binary as the image does: alone in a read-only file system, as a user without a
-// name.
-func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
+// TestTheImageNeedsNothingBesideIt runs the exporter in the file system of its image, in which it may write nothing, as a user
+// without environment.
+func TestTheImageNeedsNothingBesideIt(t *testing.T) {
 	root := image(t)
-	if err := os.Chmod(root, 0o555); err != nil {
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		return errors.Join(os.Chown(path, 0, 0), os.Chmod(path, 0o555))
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	for args, want := range map[string]string{
@@ -29,25 +42,89 @@ func TestTheBinaryNeedsNothingBesideIt(t *testing.T) {
 	}
 }
 
-// image returns a file system with only the binary.
+// image returns the file system of the image, which is made as make image does.
 func image(t *testing.T) (root string) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("this test builds the image's binary: make test runs it")
+		t.Skip("this test builds the image: make test runs it")
 	}
 	if os.Geteuid() != 0 {
 		t.Skip("only root may change the root folder")
 	}
+	dir := t.TempDir()
+	program, archive := filepath.Join(dir, "exporter"), filepath.Join(dir, "image.tar")
+	command(t, ".", "go", "build", "-o", program, "kubecdc/cmd/exporter")
+	command(t, "../tools/release", "go", "run", ".", "-version", "v0.0.0-test", "-out", archive, "image", program)
 	root = t.TempDir()
-	build := exec.Command("go", "build", "-o", filepath.Join(root, "exporter"), "kubecdc/cmd/exporter")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
+	blobs := map[string][]byte{}
+	f, err := os.ReadFile(archive)
+	if err == nil {
+		err = eachFile(bytes.NewReader(f), func(h *tar.Header, content []byte) error { blobs[h.Name] = content; return nil })
+	}
+	var manifest []struct{ Layers []string }
+	if err == nil {
+		err = json.Unmarshal(blobs["manifest.json"], &manifest)
+	}
+	if err != nil || len(manifest) != 1 || len(manifest[0].Layers) != 1 {
+		t.Fatalf("%v, manifest %s", err, blobs["manifest.json"])
+	}
+	layer, err := gzip.NewReader(bytes.NewReader(blobs[manifest[0].Layers[0]]))
+	if err == nil {
+		err = eachFile(layer, func(h *tar.Header, content []byte) error { return extract(root, h, content) })
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 	return root
 }
 
-// container runs the binary of an image, as the Dockerfile's user, for a minute at most.
+func command(t *testing.T, dir, name string, args ...string) {
+	t.Helper()
+	c := exec.Command(name, args...)
+	c.Dir, c.Env = dir, append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+}
+
+func eachFile(archive io.Reader, visit func(*tar.Header, []byte) error) error {
+	for files := tar.NewReader(archive); ; {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		content, err := io.ReadAll(files)
+		if err != nil {
+			return err
+		}
+		if err := visit(h, content); err != nil {
+			return err
+		}
+	}
+}
+
+// extract writes a file or folder of the image with its mode and its owner.
+func extract(root string, h *tar.Header, content []byte) error {
+	path := filepath.Join(root, h.Name)
+	var err error
+	if h.Typeflag == tar.TypeDir {
+		err = os.Mkdir(path, 0o755)
+	} else {
+		err = os.WriteFile(path, content, 0o644)
+	}
+	if err == nil {
+		err = os.Chmod(path, h.FileInfo().Mode())
+	}
+	if err == nil {
+		err = os.Chown(path, h.Uid, h.Gid)
+	}
+	return err
+}
+
+// container runs the program of an image, as the image's user, for a minute at most.
 func container(t *testing.T, root string, args ...string) *exec.Cmd {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	t.Cleanup(cancel)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
@@ -69,5 +70,6 @@ func (r *epochRaises) add(slot int, now time.Time) error {
 func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
-	return errors.As(err, &other) || errors.As(err, &encoded) || errors.Is(err, ErrCompetingCheckpoint)
+	var newer *change.NewerVersionError
+	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
 }

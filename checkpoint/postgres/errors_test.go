@@ -123,4 +123,7 @@ func TestASchemaOfANewerReleaseIsRefused(t *testing.T) {
 	if err := openError(t, url); !strings.Contains(err.Error(), "newer release") {
 		t.Fatal(err)
 	}
+	if _, err := postgres.OpenPast(t.Context(), postgres.Config{URL: url}); err == nil || !strings.Contains(err.Error(), "newer release") {
+		t.Errorf("reading its history: %v", err)
+	}
 }

@@ -15,10 +15,10 @@ import (
 
 var _ checkpoint.Past = (*Store)(nil)
 
-// OpenPast opens the checkpoint to read its history. It leaves the tables as they are, whichever release has made them.
+// OpenPast opens the checkpoint to read its history. It leaves the tables as they are; those of a newer release it refuses.
 func OpenPast(ctx context.Context, c Config) (checkpoint.Past, error) {
 	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile,
-		Schema: schema, Setting: "KUBECDC_CHECKPOINT", MaxConns: 1})
+		Schema: schema, Migrations: migrations, ReadOnly: true, Setting: "KUBECDC_CHECKPOINT", MaxConns: 1})
 	if err != nil {
 		return nil, err
 	}

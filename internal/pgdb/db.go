@@ -29,7 +29,8 @@ type Options struct {
 	URL          string // postgres://user:password@host:port/database?…, as libpq reads it
 	PasswordFile string // read at each connect, in place of the URL's password; empty: none
 	Schema       string // made when it does not exist
-	Migrations   fs.FS  // SQL files by number, in the folder migrations; nil: the schema is taken as it is
+	Migrations   fs.FS  // SQL files by number, in the folder migrations
+	ReadOnly     bool   // the schema is taken as it is, unless a newer release has made it
 	Setting      string // the name of the setting that URL was given in, for error texts; the file's is SETTING_PASSWORD_FILE
 	MaxConns     int32  // unless the URL says pool_max_conns
 }
@@ -42,12 +43,19 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	db := &DB{where: where(config.ConnConfig, o.Schema)}
 	if err := db.prepare(ctx, config.ConnConfig, o); err != nil {
-		return nil, db.Fail("bring the schema up to date", err)
+		return nil, db.Fail(o.step(), err)
 	}
 	if db.Pool, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, db.Fail("open", err)
 	}
 	return db, nil
+}
+
+func (o *Options) step() string {
+	if o.ReadOnly {
+		return "open"
+	}
+	return "bring the schema up to date"
 }
 
 // prepare brings the schema up to date, and chooses how the pool's connections run statements. Behind a pooler by transaction
@@ -59,10 +67,13 @@ func (db *DB) prepare(ctx context.Context, config *pgx.ConnConfig, o Options) er
 		return err
 	}
 	defer conn.Close(ctx)
-	if o.Migrations != nil {
-		if err := migrate(ctx, conn, o); err != nil {
-			return err
-		}
+	if o.ReadOnly {
+		err = refuseNewer(ctx, conn, o)
+	} else {
+		err = migrate(ctx, conn, o)
+	}
+	if err != nil {
+		return err
 	}
 	between, err := pooled(ctx, conn)
 	if between && config.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement {

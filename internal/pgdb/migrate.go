@@ -1,13 +1,16 @@
 package pgdb
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"kubecdc/internal/schema"
 )
@@ -35,6 +38,22 @@ func migrate(ctx context.Context, conn *pgx.Conn, o Options) error {
 		}
 		return m.up(ctx, version)
 	})
+}
+
+// refuseNewer is for those who only read. A schema without the table, or whose table they may not read, is taken as it is.
+func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
+	var version int
+	m := migration{Options: o}
+	err := conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+m.table()).Scan(&version)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
+		return nil
+	}
+	files, failed := fs.Glob(o.Migrations, "migrations/*.sql")
+	if err = cmp.Or(err, failed); err == nil && version > len(files) {
+		err = schema.Newer(version, len(files))
+	}
+	return err
 }
 
 // table names the table of the files that were run.

@@ -43,6 +43,9 @@ func (r *decoder) addChange(ctx context.Context, s encoding.Set, f consumer.Reco
 
 // keyOf returns a record's encoding, and which object it is about.
 func keyOf(s encoding.Set, r *consumer.Record) (encoding.Encoding, encoding.Key, error) {
+	if err := change.CheckVersion(r.Headers[change.HeaderVersion]); err != nil {
+		return nil, encoding.Key{}, fmt.Errorf("offset %d: %w", r.Offset, err)
+	}
 	e, err := s.Of(r.Headers)
 	if err != nil {
 		return nil, encoding.Key{}, fmt.Errorf("offset %d: %w", r.Offset, err)

@@ -194,6 +194,7 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 	key := fmt.Appendf(nil, `{"cluster":%s,"slot":%d}`, mustJSON(l.envelope.Cluster), l.slot)
 	for i := range controls {
 		c := controls[i]
+		c.Version = change.LogVersion
 		c.Cluster, c.ClusterUID, c.Slot, c.Epoch, c.Batch = l.envelope.Cluster, l.sink.cfg.ClusterUID, l.slot, l.epoch, l.batch.Seq
 		if c.TimeMs == 0 {
 			c.TimeMs = now

@@ -85,7 +85,7 @@ func (r *batchRows) fill(b *change.Batch, clusterUID string) error {
 	r.controls.Reset()
 	for i := range b.Controls {
 		c := &b.Controls[i]
-		c.ClusterUID = clusterUID
+		c.Version, c.ClusterUID = change.LogVersion, clusterUID
 		record, err := json.Marshal(c)
 		if err != nil {
 			return err

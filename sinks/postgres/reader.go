@@ -26,7 +26,8 @@ var _ sinks.Reader = (*Reader)(nil)
 
 // OpenReader connects. Of the configuration it needs URL, PasswordFile and Cluster.
 func OpenReader(ctx context.Context, c Config) (*Reader, error) {
-	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile, Schema: schema, Setting: "KUBECDC_SINK_POSTGRES"})
+	db, err := pgdb.Open(ctx, pgdb.Options{URL: c.URL, PasswordFile: c.PasswordFile, Schema: schema,
+		Migrations: migrations, ReadOnly: true, Setting: "KUBECDC_SINK_POSTGRES"})
 	if err != nil {
 		return nil, err
 	}

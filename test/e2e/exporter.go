@@ -55,13 +55,32 @@ type Exporter struct {
 	name   string
 }
 
+// Main is for TestMain of a package that starts exporters: it runs the tests, and removes what was built for them.
+func Main(m *testing.M) { servers.Main(tests{m}) }
+
+type tests struct{ *testing.M }
+
+func (t tests) Run() int {
+	code := t.M.Run()
+	if binary != "" {
+		_ = os.RemoveAll(filepath.Dir(binary))
+	}
+	return code
+}
+
 // StartExporter starts a process; it is killed at the test's end. env adds to and overrides the defaults.
 func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
+	t.Helper()
+	return StartBinary(t, Binary(t), name, env)
+}
+
+// StartBinary starts a process of an exporter that was built elsewhere.
+func StartBinary(t testing.TB, binary, name string, env map[string]string) *Exporter {
 	t.Helper()
 	listen, err := servers.FreeAddress()
 	must(t, err)
 	e := &Exporter{log: &lockedBuffer{}, out: &lockedBuffer{}, listen: listen, name: name}
-	e.cmd = exec.Command(Binary(t), "run")
+	e.cmd = exec.Command(binary, "run")
 	e.cmd.Env = append(os.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text")
 	for k, v := range env {
 		e.cmd.Env = append(e.cmd.Env, k+"="+v)

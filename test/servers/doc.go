@@ -10,6 +10,9 @@
 // Root's Postgres runs as another user: where that user can't enter the
 // folder, .servers/elsewhere is a link to where it runs.
 //
+// KUBECDC_TEST_KUBE=1.36 in the environment selects an older kube-apiserver
+// than the newest, of those that test/kube pins.
+//
 // Every server dies with the process that started it, and can be restarted,
 // killed, frozen behind a Proxy, set back to an older state: that is what the
 // package is for. It knows nothing of the exporter.

@@ -1,0 +1,43 @@
+package change
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// LogVersion is the version of the log's format: of records, headers and control records. It is raised when an older release would
+// misread what a newer one writes; what an older release may ignore does not raise it. Control records have it as version. A
+// change's record has HeaderVersion, if its format is not that of version 1.
+const LogVersion = 1
+
+// NewerVersionError says that a record of the log was written by a release whose format this one does not know.
+type NewerVersionError struct {
+	Record  string
+	Version string
+}
+
+func (e *NewerVersionError) Error() string {
+	return fmt.Sprintf("%s has the format of version %s, which a newer release has written, and this one knows up to version %d: "+
+		"run the newer release; nothing was written", e.Record, e.Version, LogVersion)
+}
+
+// UnmarshalJSON parses a control record. The error is *NewerVersionError if only a newer release knows what it says.
+func (c *Control) UnmarshalJSON(text []byte) error {
+	type plain Control // without this method
+	if err := json.Unmarshal(text, (*plain)(c)); err != nil {
+		return err
+	}
+	if c.Version > LogVersion {
+		return &NewerVersionError{Record: "the control record " + c.Type, Version: strconv.Itoa(c.Version)}
+	}
+	return nil
+}
+
+// CheckVersion looks at HeaderVersion of a change's record. The error is *NewerVersionError.
+func CheckVersion(header string) error {
+	if version, err := strconv.Atoi(header); header == "" || err == nil && version <= LogVersion {
+		return nil
+	}
+	return &NewerVersionError{Record: "a record", Version: header}
+}
