@@ -40,6 +40,7 @@ func (f *killedAtCommit) Commit(ctx context.Context, c checkpoint.Commit) error 
 func (quiet) Rebuilding(int, int64, int64)       {}
 func (quiet) RollingForward(int, uint64, uint64) {}
 func (quiet) ReplicaStatus(ownership.Status)     {}
+func (quiet) CheckpointSize(int64)               {}
 
 // partsFor are the parts of an exporter with a log in Postgres.
 func partsFor(t *testing.T, slots int) Parts { return partsIn(t, servers.Database(t), slots) }

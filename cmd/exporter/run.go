@@ -40,7 +40,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText()),
+	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
 		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
 	server, err := observe.Serve(settings.Process.Listen, watch.Metrics, watch.Health)
 	if err != nil {
@@ -50,6 +50,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	if server != nil {
 		log.Info("health and metrics are served", "address", server.Addr())
 	}
+	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, newTarget(cluster), start, watch, log)
