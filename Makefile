@@ -11,16 +11,19 @@ export CGO_ENABLED := 0
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
 
-.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image servers clean
+.PHONY: help demo test monitoring unit bare race chaos soak prove kine bench lint build docs image servers clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## the whole story on this machine with real servers: a minute, the first time ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
 
-test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
+test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
+
+monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time builds promtool: minutes)
+	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 
 unit: ## the tests that need no server: a minute
 	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
@@ -56,8 +59,10 @@ lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-
 build: ## bin/exporter, a static binary
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
 
-docs: ## write docs/settings.md from config/config.go
+docs: ## write the pages and manifests that are made from others: docs/settings.md, docs/metrics.md, prometheusrule.yaml
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update
+	$(GO) test ./observe -run TestEveryMetricIsThereFromTheStart -count=1 -args -update
+	cd test/prometheus && GOWORK=off $(GO) test . -run TestPrometheusRuleIsUpToDate -count=1 -args -update
 
 image: ## a container image, with docker or podman (IMAGE=name:tag)
 	$(or $(DOCKER),docker) build -f deploy/Dockerfile --build-arg VERSION=$(VERSION) -t $(or $(IMAGE),kubecdc/exporter:$(VERSION)) .
