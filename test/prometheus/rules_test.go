@@ -77,7 +77,8 @@ func TestPrometheusRuleIsUpToDate(t *testing.T) {
 // Rules and dashboard name only metrics that exist, and labels that they have.
 func TestQueriesNameWhatThereIs(t *testing.T) {
 	known := must[map[string][]string](t)(labelsOf())
-	for _, runtime := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "process_resident_memory_bytes", "process_cpu_seconds_total"} {
+	for _, runtime := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "process_resident_memory_bytes", "process_cpu_seconds_total",
+		"process_start_time_seconds"} {
 		known[runtime] = nil
 	}
 	queries := must[dashboard](t)(readDashboard()).queries()
