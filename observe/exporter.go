@@ -30,6 +30,9 @@ func (e *Exporter) StreamAdded(stream change.StreamID) {
 	e.Progress.Expect(stream)
 }
 
+// StreamsFound gives the streams of the checkpoint, before the start waits for the sink.
+func (e *Exporter) StreamsFound(positions []change.Position) { e.Metrics.streams.found(positions) }
+
 func (e *Exporter) SlotStreams(slot int, positions []change.Position) {
 	e.Metrics.streams.slot(slot, positions)
 	for _, p := range positions {
@@ -52,6 +55,7 @@ func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
 	e.Health.ReplicaStatus(others, s.Standby)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
+	e.Metrics.streams.slot(notAssigned, nil)
 }
 
 func (e *Exporter) StreamRemoved(stream change.StreamID) {

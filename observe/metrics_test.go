@@ -15,6 +15,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/source/reflector"
 )
 
@@ -161,6 +162,30 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now.Add(-time.Hour)}, {Stream: "nodes"}})
 	now = now.Add(time.Minute)
 	lag("pods", 2*time.Minute)
+}
+
+// While the start waits for the sink, the streams of the checkpoint fall behind. Once the slots are shared, those of other replicas
+// are dropped.
+func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
+	e, _ := observed(t, 0, 1)
+	now := time.Now()
+	e.Metrics.streams.now = func() time.Time { return now }
+	e.StreamsFound([]change.Position{{Stream: "pods", Time: now}, {Stream: "nodes", Time: now}, {Stream: "gone", Ended: change.EndedDeselected}})
+	e.Health.Waits(dependency.Sink, errors.New("waiting for the sink"))
+	now = now.Add(time.Hour)
+	for _, stream := range []string{"pods", "nodes"} {
+		if lag := value(t, e.Metrics, "stream_lag_seconds", "stream="+stream); lag != 3600 {
+			t.Errorf("the lag of %s is %v", stream, lag)
+		}
+	}
+	if value(t, e.Metrics, "dependency_up", "dependency=sink") != 0 || value(t, e.Metrics, "streams", "state=new") != 2 {
+		t.Error("the wait for the sink is not shown")
+	}
+	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now}})
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Share: 1})
+	if n := value(t, e.Metrics, "streams", "state=new"); n != 1 {
+		t.Errorf("%v streams are left", n)
+	}
 }
 
 // The lag of a quiet stream is 0 between its bookmarks. When it was confirmed last is another metric.

@@ -179,6 +179,18 @@ func (g *streamGauges) setState(stream change.StreamID, state reflector.State, e
 	})
 }
 
+// notAssigned is the slot of streams that the start found in the checkpoint, until replicas share the slots.
+const notAssigned = -2
+
+// found sets the streams of the checkpoint. Until the start is over nobody knows whose they are, and they fall behind.
+func (g *streamGauges) found(positions []change.Position) {
+	for _, p := range positions {
+		if p.Ended == "" {
+			g.update(p.Stream, func(s *streamGauge) { s.slot, s.confirmed = notAssigned, latest(s.confirmed, p.Time) })
+		}
+	}
+}
+
 // slot sets the streams of a slot; none: it is another replica's.
 func (g *streamGauges) slot(slot int, positions []change.Position) {
 	g.mu.Lock()

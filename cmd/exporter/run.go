@@ -117,6 +117,9 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if err := cluster.bind(ctx, start, store, where, log); err != nil {
 		return err
 	}
+	if streams, err := store.Streams(ctx); err == nil {
+		watch.StreamsFound(streams)
+	}
 	leases, err := openLeases(settings, cluster, store)
 	if err != nil {
 		return err

@@ -26,8 +26,8 @@ func TestTheDashboardShowsTroubles(t *testing.T) {
 	proxy, err := servers.NewProxy(w.Postgres.Address)
 	must(t, err)
 	t.Cleanup(func() { proxy.Close() })
-	database := strings.Replace(w.Postgres.URL, w.Postgres.Address, proxy.Address, 1)
-	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SINK_POSTGRES", database, "KUBECDC_CHECKPOINT", database,
+	sink := strings.Replace(w.Postgres.URL, w.Postgres.Address, proxy.Address, 1)
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SINK_POSTGRES", sink,
 		"KUBECDC_PROOF_INTERVAL", "1s", "KUBECDC_BACKFILL_QPS", "20", "KUBECDC_BACKFILL_MAX_QPS", "20")
 	writer, scrapes := w.Writer(t, kinds), t.TempDir()
 	writer.Fill(10)
@@ -48,15 +48,21 @@ func TestTheDashboardShowsTroubles(t *testing.T) {
 	proxy.Cut()
 	e.awaitMetric(t, "kubecdc_session_failures_total", "", 1)
 	must(t, proxy.Restore())
-	e.awaitWell(t, "the database was frozen")
+	e.awaitWell(t, "the sink was frozen")
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t, 25*time.Second)
 	stop()
 
 	writer.Run(60)
 	must(t, w.Kube.RestartAPIServer(context.Background()))
+	proxy.Cut()
 	e = StartExporter(t, "the next exporter", w.Env)
 	stop = e.scrape(t, scrapes)
+	e.awaitMetric(t, "kubecdc_stream_lag_seconds", "", 1)
+	if up := e.Metric(t, "kubecdc_dependency_up", `"sink"`); up != 0 || e.Metric(t, "kubecdc_slot_held", "") != 0 {
+		t.Error("a sink that the start waits for is up")
+	}
+	must(t, proxy.Restore())
 	e.awaitMetric(t, "kubecdc_gaps_total", `complete="true"`, 1)
 	writer.Run(20)
 	w.AwaitComplete(t, writer, kinds)
