@@ -49,8 +49,7 @@ func value(t *testing.T, m *Metrics, name string, labels ...string) float64 {
 
 func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 	e, _ := observed(t, 0)
-	e.StreamAdded("pods")
-	e.Proof("pods")
+	showAll(e, "pods")
 	families, err := e.Metrics.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -66,8 +65,9 @@ func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
 	}
 }
 
-// Proof lets a stream have the metrics of a recovery and a proof.
-func (e *Exporter) Proof(stream change.StreamID) {
+// showAll lets a stream have every metric that a stream can have.
+func showAll(e *Exporter, stream change.StreamID) {
+	e.StreamAdded(stream)
 	e.RecoveryProgress(stream, 1, 2, 1)
 	e.Metrics.Proof(stream, &change.Proof{Result: change.ProofEqual})
 	e.StreamObjects(0, stream, func() int64 { return 3 })
@@ -78,8 +78,7 @@ func (e *Exporter) Proof(stream change.StreamID) {
 func TestEveryMetricIsThereFromTheStart(t *testing.T) {
 	e, _ := observed(t, 0)
 	m := e.Metrics
-	e.StreamAdded("pods")
-	e.Proof("pods")
+	showAll(e, "pods")
 	families, err := m.registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +184,18 @@ func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
 	e.ReplicaStatus(ownership.Status{Replicas: 2, Share: 1})
 	if n := value(t, e.Metrics, "streams", "state=new"); n != 1 {
 		t.Errorf("%v streams are left", n)
+	}
+}
+
+// A stream that the checkpoint has and the settings do not select is not shown once the log has its end.
+func TestADeselectedStreamIsNotShown(t *testing.T) {
+	e, _ := observed(t, 0)
+	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: time.Now()}})
+	for _, want := range []float64{1, 0} {
+		if n := value(t, e.Metrics, "streams", "state=new"); n != want {
+			t.Errorf("%v streams are shown, want %v", n, want)
+		}
+		e.Committed(export.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Ended: change.EndedDeselected}}}})
 	}
 }
 

@@ -111,6 +111,9 @@ func (g *streamGauges) collect(emit func(*prometheus.Desc, float64, ...string)) 
 		counts[state] = 0
 	}
 	for id, s := range g.all {
+		if s.ended && s.state == stateNew { // it was only found in the checkpoint
+			continue
+		}
 		stream := string(id)
 		counts[s.state]++
 		emit(g.state, 1, stream, string(s.state))
