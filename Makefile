@@ -11,10 +11,10 @@ export CGO_ENABLED := 0
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
 
-.PHONY: help demo test monitoring unit bare race chaos soak prove kine bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image servers clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## the whole story on this machine with real servers: a minute, the first time ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
@@ -22,6 +22,7 @@ demo: ## the whole story on this machine with real servers: a minute, the first 
 test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
 
+.PHONY: monitoring
 monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time builds promtool: minutes)
 	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 

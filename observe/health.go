@@ -16,10 +16,10 @@ type Health struct {
 	now      func() time.Time
 	slots    map[int]*slotHealth
 	problems map[string]*problem // by component
+	waitsOn  string              // the dependency that the start waits for; empty: none
 	stalls   map[string]*problem // calls without an answer, by dependency
 	streams  map[change.StreamID]*streamHealth
 	standby  string
-	waitsOn  string // the dependency that the start waits for; empty: none
 }
 
 type problem struct {
@@ -220,29 +220,6 @@ func (h *Health) Problem(component string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problems[component] = h.update(h.problems[component], err)
-}
-
-// Waits reports what the start waits for, and on which dependency; nil when a step of it is done.
-func (h *Health) Waits(dependency string, err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.waitsOn = dependency; err == nil {
-		delete(h.problems, "start")
-		return
-	}
-	h.problems["start"] = h.update(h.problems["start"], err)
-}
-
-// isDown reports that a dependency fails, or does not answer.
-func (h *Health) isDown(dependency string) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, s := range h.slots {
-		if s.err != nil && s.dependency == dependency {
-			return true
-		}
-	}
-	return h.problems[dependency] != nil || h.stalls[dependency] != nil || h.waitsOn == dependency
 }
 
 // Clear reports that a component works again.

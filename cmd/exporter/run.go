@@ -50,8 +50,8 @@ func run(ctx context.Context, c *cobra.Command) error {
 	if server != nil {
 		log.Info("health and metrics are served", "address", server.Addr())
 	}
-	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
+	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, newTarget(cluster), start, watch, log)
 	})
