@@ -1,6 +1,7 @@
 package observe
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"net/http"
@@ -236,7 +237,14 @@ func TestRequestsAreCountedByAnswer(t *testing.T) {
 	ask("?limit=500")
 	answer.StatusCode = 429
 	ask("?limit=500")
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("the session failed"))
 	failure = errors.New("refused")
+	req, _ := http.NewRequestWithContext(stopped, http.MethodGet, "http://x/api/v1/pods", nil)
+	_, _ = counted.RoundTrip(req)
+	if value(t, e.Metrics, "dependency_up", "dependency=apiserver") != 1 {
+		t.Error("an API server is down whose answer nobody waits for")
+	}
 	ask("")
 	for _, want := range [][2]string{{"verb=watch", "code=200"}, {"verb=list", "code=200"}, {"verb=list", "code=429"}, {"verb=get", "code=error"}} {
 		if n := value(t, e.Metrics, "apiserver_requests_total", want[:]...); n != 1 {

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"kubecdc/source/reflector"
 )
 
 const (
@@ -35,11 +37,17 @@ func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
 	case err == nil:
 		t.unanswered.Store(false)
 		t.requests.WithLabelValues(verbOf(req), strconv.Itoa(resp.StatusCode)).Inc()
-	case !errors.Is(context.Cause(req.Context()), context.Canceled): // else the exporter itself gave up: a stop, a hand-over
+	case !isGivenUp(req.Context()):
 		t.unanswered.Store(true)
 		t.requests.WithLabelValues(verbOf(req), codeError).Inc()
 	}
 	return resp, err
+}
+
+// isGivenUp reports that the exporter does not want the answer any more: it stops, hands over a slot, or a session fails.
+func isGivenUp(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && !errors.Is(cause, reflector.ErrIdle) && !errors.Is(cause, context.DeadlineExceeded)
 }
 
 // verbOf returns the verb that the API server's rules and metrics have for a request.
