@@ -22,9 +22,13 @@ help: ## this list
 demo: ## the whole story on this machine with real servers: a minute, the first time ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
 
-test: servers ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
+test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=./config for some, RUN=Name for one)
 	$(TEST) $(if $(RUN),-run '$(RUN)') $(or $(PKG),$(ALL))
 	$(if $(PKG)$(RUN),,cd tools/release && GOWORK=off $(GO) test -count=1 .)
+
+.PHONY: monitoring
+monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time builds promtool: minutes)
+	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 
 unit: ## the tests that need no server: a minute
 	$(GO) test -short $$($(GO) list ./... | grep -v '^kubecdc/test/')
@@ -71,9 +75,11 @@ lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-
 build: ## bin/exporter, a static binary
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter ./cmd/exporter
 
-docs: ## write docs/settings.md and the chart's schema from config/config.go, and the kustomize base from the chart
+docs: ## write the pages and manifests that are made from others: settings, metrics, the chart's schema, the kustomize base, prometheusrule.yaml
 	$(GO) test ./config -run TestSettingsPageIsUpToDate -count=1 -args -update
+	$(GO) test ./observe -run TestEveryMetricIsThereFromTheStart -count=1 -args -update
 	$(GO) test ./deploy -run 'TestTheSchemaOfTheValues|TestTheBaseIsTheChart' -count=1 -args -update
+	cd test/prometheus && GOWORK=off $(GO) test . -run TestPrometheusRuleIsUpToDate -count=1 -args -update
 
 image: ## a container image in bin/image.tar, loaded by docker (IMAGE=name, VERSION=tag, DOCKER=podman)
 	GOOS=linux $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/exporter-linux ./cmd/exporter

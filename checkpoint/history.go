@@ -16,6 +16,8 @@ type History interface {
 	// Prune drops checkpoints that are older than the age, but never the newest of a slot. The others read as before.
 	// Signals that have ended before that are deleted too.
 	Prune(ctx context.Context, age time.Duration) error
+	// Size is how many bytes the store takes, of all clusters together.
+	Size(ctx context.Context) (int64, error)
 }
 
 // Past reads the history beside the owners of the slots. It takes no lease and notes nothing, and so needs no right to write.

@@ -3,6 +3,7 @@ package export
 import (
 	"sync"
 
+	"kubecdc/change"
 	"kubecdc/source/discovery"
 )
 
@@ -25,6 +26,16 @@ func (b *broadcaster) publish(s discovery.Selection) {
 	for ch := range b.subscribers {
 		replace(ch, s)
 	}
+}
+
+// latest returns the resources of the newest selection.
+func (b *broadcaster) latest() []change.Resource {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.newest == nil {
+		return nil
+	}
+	return b.newest.Resources
 }
 
 // subscribe returns a channel that has the newest selection, if there is one, and a function that ends the subscription.

@@ -45,15 +45,19 @@ type committer struct {
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Collected)
+	done := Committed{Collect: b.Waited(), Bytes: int(b.Bytes)}
+	began := time.Now()
 	batch := c.prepare(b)
 	c.touched.read(batch)
 	if c.beforeImages != nil {
+		asked := time.Now()
 		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch, &c.touched) })
 		if err != nil {
 			return dependency.Tag(dependency.Checkpoint, err)
 		}
+		done.BeforeImages = time.Since(asked)
 	}
-	ignored := c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
+	done.Ignored = c.touched.leaveOut(batch, c.filter, c.beforeImages != nil)
 	c.teller.Reset()
 	for i := range batch.Changes {
 		c.teller.Tell(&batch.Changes[i])
@@ -70,13 +74,15 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	}
 	failpoint.Hit(failpoint.Prepared)
 	start := time.Now()
+	done.Prepare = start.Sub(began) - done.BeforeImages
 	offsets, err := c.write(ctx, batch)
 	if err != nil {
 		return dependency.Tag(dependency.Sink, err)
 	}
 	failpoint.Hit(failpoint.Written)
 	c.seq = batch.Seq
-	c.observer.Committed(Committed{Batch: batch, Bytes: int(b.Bytes), Ignored: ignored, Sink: time.Since(start)})
+	done.Batch, done.Sink = batch, time.Since(start)
+	c.observer.Committed(done)
 	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
 		c.beforeImages.written(commit.Streams)

@@ -88,6 +88,10 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		prune(ctx, parts, config.HistoryRetention)
 		return nil
 	})
+	group.Go(func() error {
+		measure(ctx, parts)
+		return nil
+	})
 	group.Go(func() error { return ownSlots(ctx, config, parts, selections) })
 	return group.Wait()
 }
@@ -96,21 +100,21 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 const attemptTimeout = 30 * time.Second
 
 // step runs a step of the start.
-func (p *Parts) step(ctx context.Context, waitsFor, at string, do func(context.Context) error) error {
-	return p.Start.Do(ctx, startup.Step{For: waitsFor, At: at, Limit: attemptTimeout}, do)
+func (p *Parts) step(ctx context.Context, on, waitsFor, at string, do func(context.Context) error) error {
+	return p.Start.Do(ctx, startup.Step{For: waitsFor, On: on, At: at, Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
 func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	var identity string
-	err := parts.step(ctx, "the sink to say which log it is", parts.SinkAt, func(ctx context.Context) (err error) {
+	err := parts.step(ctx, dependency.Sink, "the sink to say which log it is", parts.SinkAt, func(ctx context.Context) (err error) {
 		identity, err = parts.Sink.Identity(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return parts.step(ctx, "the checkpoint to say which log it is of", parts.StoreAt, func(ctx context.Context) error {
+	return parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which log it is of", parts.StoreAt, func(ctx context.Context) error {
 		if err := parts.Store.BindLog(ctx, identity); err != nil {
 			return err
 		}
@@ -128,7 +132,7 @@ type selection struct {
 
 func selectServed(ctx context.Context, config *Config, parts *Parts) (*selection, error) {
 	var s selection
-	err := parts.step(ctx, "the API server to say what it serves", parts.Server.Host(), func(ctx context.Context) (err error) {
+	err := parts.step(ctx, dependency.APIServer, "the API server to say what it serves", parts.Server.Host(), func(ctx context.Context) (err error) {
 		if s.served, err = parts.Server.Served(ctx); err != nil {
 			return err
 		}
@@ -173,6 +177,24 @@ func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Patte
 	return slices.DeleteFunc(unknown, func(p discovery.Pattern) bool {
 		return slices.ContainsFunc(streams, func(s change.Position) bool { return p.Names(change.ResourceOf(s.Stream)) })
 	}), err
+}
+
+// measure tells the size of the checkpoint once a minute.
+func measure(ctx context.Context, parts Parts) {
+	ticker := time.NewTicker(time.Minute)
+	defer ticker.Stop()
+	for {
+		if size, err := parts.Store.Size(ctx); err == nil {
+			parts.Observer.CheckpointSize(size)
+		} else {
+			parts.Logger.Debug("failed to measure the checkpoint; trying again in a minute", "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
 }
 
 // prune deletes old rows of the history of checkpoints once an hour.

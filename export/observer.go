@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
@@ -19,6 +20,12 @@ type Observer interface {
 	// StreamAdded and StreamRemoved give the streams of the slots that this process owns.
 	StreamAdded(stream change.StreamID)
 	StreamRemoved(stream change.StreamID)
+	// SlotStreams gives the position of each stream of a slot that this process works on, before a session reads them; without
+	// a time, if the log has nothing of the stream. None: the slot is another replica's.
+	SlotStreams(slot int, positions []change.Position)
+	// StreamObjects gives a function that returns how many objects of a stream of a slot are known;
+	// nil: the stream is not read.
+	StreamObjects(slot int, stream change.StreamID, known func() int64)
 	// RemovalUnknown gives the reason why it is unknown whether a stream's resource was removed; nil when it is known.
 	RemovalUnknown(stream change.StreamID, err error)
 	// StreamsKnown is called once StreamAdded was called for all streams of a slot.
@@ -34,12 +41,16 @@ type Observer interface {
 	Committed(c Committed)
 	// Checkpointed is called after every commit of the checkpoint, which may be of several batches, with the time that it took.
 	Checkpointed(slot int, took time.Duration)
+	// CheckpointSize gives the size of the checkpoint's database, now and then.
+	CheckpointSize(bytes int64)
 }
 
 // Fill is what a slot has in memory.
 type Fill struct {
-	Changes, Bytes int64 // of what was read and is not durable yet
-	Pending        int64 // objects whose last state is in the log and not yet in the checkpoint
+	Changes, Bytes       int64 // of what was read and is not durable yet
+	MaxChanges, MaxBytes int64 // of these: then the streams wait
+	Pending              int64 // objects whose last state is in the log and not yet in the checkpoint
+	Streams              []batching.Span
 }
 
 // Committed is a committed batch, and what its commit took.
@@ -47,5 +58,6 @@ type Committed struct {
 	Batch   *change.Batch
 	Bytes   int
 	Ignored map[string]int // updates that were not written, by resource
-	Sink    time.Duration  // until the sink had it
+	// How long each stage took; 0: the batch has not passed it. Collect is the time from the batch's first record.
+	Collect, BeforeImages, Prepare, Sink time.Duration
 }

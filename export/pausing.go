@@ -36,6 +36,7 @@ func (st *streams) loadPaused(ctx context.Context) error {
 // leavePaused reports a paused stream that is selected.
 func (st *streams) leavePaused(id change.StreamID) {
 	st.slot.parts.Observer.StreamAdded(id)
+	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
 	st.slot.parts.Observer.StreamState(id, reflector.StatePaused, "", &pausedError{*st.paused[id]})
 }
 

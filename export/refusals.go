@@ -102,6 +102,7 @@ func (st *streams) pause(ctx context.Context, s *change.Stream, r *refusal) erro
 	}
 	st.refused[id] = s.Resource
 	st.slot.parts.Observer.StreamAdded(id)
+	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
 	st.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", r.Err)
 	return st.sendControl(ctx, id, change.ControlStreamError, r.Err.Error(), r.since)
 }

@@ -49,7 +49,7 @@ func firstHeartbeat(ctx context.Context, config Config, parts Parts) error {
 		at = parts.Server.Host()
 	}
 	var timeout *startup.TimeoutError
-	err := parts.step(ctx, "the leases", at, func(ctx context.Context) error {
+	err := parts.step(ctx, parts.leasesIn(), "the leases", at, func(ctx context.Context) error {
 		_, err := parts.Leases.Heartbeat(ctx, config.Owner, config.LeaseDuration)
 		return err
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -37,6 +38,7 @@ func newSlot(number int, config Config, parts Parts, selections *broadcaster) *s
 // run starts one session after another, until the context ends (nil: drained), another replica holds the slot (nil), or an
 // error makes another session pointless: above all, the checkpoint says that another owner has fenced this one.
 func (s *slot) run(ctx context.Context) error {
+	defer s.parts.Observer.SlotStreams(s.number, nil)
 	retry := backoff.NewExponentialBackOff()
 	retry.InitialInterval, retry.MaxInterval = 200*time.Millisecond, 10*time.Second
 	for {
@@ -85,6 +87,7 @@ func (s *slot) session(ctx context.Context) error {
 		return err
 	}
 	defer func() { s.release(state.Epoch) }()
+	s.reportStreams(ctx)
 	log, err := s.openRaisingEpoch(ctx, &state, s.open)
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
@@ -114,6 +117,24 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	}
 	s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	return state, nil
+}
+
+// reportStreams tells how far the slot's streams are, before the sink is asked for anything: while it does not answer, they fall
+// behind. A failure is left to the session.
+func (s *slot) reportStreams(ctx context.Context) {
+	positions, err := s.positionsOf(ctx, nil)
+	if err != nil {
+		return
+	}
+	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended != "" })
+	for _, r := range s.selections.latest() {
+		for _, stream := range s.config.StreamsOf(r) {
+			if s.owns(stream.ID()) {
+				positions = append(positions, change.Position{Stream: stream.ID()})
+			}
+		}
+	}
+	s.parts.Observer.SlotStreams(s.number, positions)
 }
 
 // open fences the former owners in the sink, rolls the checkpoint forward over what they wrote there, or rebuilds it, and
@@ -159,7 +180,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	checkpoints := s.newCheckpointer(state)
 	s.parts.Observer.Buffering(s.number, func() (f Fill) {
 		f.Changes, f.Bytes = q.Pending()
-		f.Pending = checkpoints.objects()
+		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
+		f.Pending, f.Streams = checkpoints.objects(), q.Spans()
 		return f
 	})
 	defer s.parts.Observer.Buffering(s.number, nil)

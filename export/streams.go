@@ -133,6 +133,7 @@ func (st *streams) add(s *change.Stream) *reflector.Reflector {
 	parts.Observer.StreamAdded(s.ID())
 	running := reflector.New(s, parts.Server.Client(), options, st.reads, st.queue, parts.Observer, parts.Logger)
 	st.running[s.ID()] = running
+	parts.Observer.StreamObjects(st.slot.number, s.ID(), running.Objects)
 	return running
 }
 

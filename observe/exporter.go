@@ -26,7 +26,22 @@ var (
 
 func (e *Exporter) StreamAdded(stream change.StreamID) {
 	e.Health.StreamAdded(stream)
+	e.Metrics.of(stream)
 	e.Progress.Expect(stream)
+}
+
+// StreamsFound gives the streams of the checkpoint, before the start waits for the sink.
+func (e *Exporter) StreamsFound(positions []change.Position) { e.Metrics.streams.found(positions) }
+
+func (e *Exporter) SlotStreams(slot int, positions []change.Position) {
+	e.Metrics.streams.slot(slot, positions)
+	for _, p := range positions {
+		e.Metrics.of(p.Stream)
+	}
+}
+
+func (e *Exporter) StreamObjects(slot int, stream change.StreamID, known func() int64) {
+	e.Metrics.streams.added(slot, stream, known)
 }
 
 func (e *Exporter) RemovalUnknown(stream change.StreamID, err error) {
@@ -40,16 +55,17 @@ func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
 	e.Health.ReplicaStatus(others, s.Standby)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
+	e.Metrics.streams.slot(notAssigned, nil)
 }
 
 func (e *Exporter) StreamRemoved(stream change.StreamID) {
 	e.Health.Forget(stream)
-	e.Metrics.Forget(stream)
+	e.Metrics.streams.stopped(stream)
 	e.Progress.Done(stream)
 }
 
 func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
-	e.Metrics.StreamState(stream, state)
+	e.Metrics.streams.setState(stream, state, err)
 	e.Health.StreamState(stream, state, err)
 	switch {
 	case err != nil && state == reflector.StateRefused:
@@ -72,14 +88,14 @@ func (e *Exporter) ListProgress(stream change.StreamID, done, total int64) {
 }
 
 func (e *Exporter) RecoveryProgress(stream change.StreamID, done, total, requests int) {
-	e.Metrics.RecoveryProgress(stream, done, total)
+	e.Metrics.streams.recovering(stream, done, total)
 	e.Health.RecoveryProgress(stream, done, total, requests)
 }
 
 func (e *Exporter) WatchRestarted(change.StreamID) { e.Metrics.WatchRestart() }
 
-func (e *Exporter) Relisted(_ change.StreamID, reason reflector.RelistReason) {
-	e.Metrics.Relist(reason)
+func (e *Exporter) Relisted(stream change.StreamID, reason reflector.RelistReason) {
+	e.Metrics.Relist(stream, reason)
 }
 
 func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
@@ -89,17 +105,20 @@ func (e *Exporter) SlotHeld(slot int, epoch int64, held bool) {
 
 func (e *Exporter) Committed(c export.Committed) {
 	e.Metrics.Batch(c.Batch)
+	e.Metrics.Commit(StageCollect, c.Collect)
+	e.Metrics.Commit(StageBeforeImages, c.BeforeImages)
+	e.Metrics.Commit(StagePrepare, c.Prepare)
 	e.Metrics.Commit(StageSink, c.Sink)
 	e.Metrics.Ignored(c.Ignored)
 	for _, p := range c.Batch.Positions {
-		e.Metrics.Position(p)
+		e.Metrics.streams.position(c.Batch.Slot, p)
 	}
 	for _, m := range c.Batch.Malformed {
 		e.Metrics.DeadLetter(change.ResourceOf(m.Stream).ID())
 	}
 	for _, control := range c.Batch.Controls {
 		if control.Type == change.ControlGap && control.Gap != nil {
-			e.Metrics.Gap(control.Gap.Complete)
+			e.Metrics.Gap(control.Stream, control.Gap)
 		}
 		if control.Type == change.ControlProof && control.Proof != nil {
 			e.Metrics.Proof(control.Stream, control.Proof)
@@ -109,6 +128,8 @@ func (e *Exporter) Committed(c export.Committed) {
 }
 
 func (e *Exporter) Checkpointed(_ int, took time.Duration) { e.Metrics.Commit(StageCheckpoint, took) }
+
+func (e *Exporter) CheckpointSize(bytes int64) { e.Metrics.CheckpointSize(bytes) }
 
 func (e *Exporter) Rebuilding(slot int, done, total int64) {
 	e.Health.SlotRebuilding(slot, done, total)
@@ -127,6 +148,9 @@ func (e *Exporter) Buffering(slot int, fill func() export.Fill) {
 func (e *Exporter) Problem(slot int, err error) {
 	from := dependency.Of(err)
 	e.Health.SlotProblem(slot, from, err)
+	if err != nil {
+		e.Metrics.SessionFailed(slot)
+	}
 	switch {
 	case err == nil:
 	case from == "":

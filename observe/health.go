@@ -16,6 +16,7 @@ type Health struct {
 	now      func() time.Time
 	slots    map[int]*slotHealth
 	problems map[string]*problem // by component
+	waitsOn  string              // the dependency that the start waits for; empty: none
 	stalls   map[string]*problem // calls without an answer, by dependency
 	streams  map[change.StreamID]*streamHealth
 	standby  string

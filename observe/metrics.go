@@ -3,6 +3,8 @@ package observe
 import (
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -10,95 +12,164 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubecdc/change"
-	"kubecdc/export"
+	"kubecdc/export/dependency"
 	"kubecdc/source/reflector"
 )
 
 // The stages of the metrics commit_seconds and errors_total.
 const (
-	StageSource     = "source"     // errors of lists and watches
-	StageSink       = "sink"       // time to write a batch to the sink; errors that the sink retries, or that end a session
-	StageCheckpoint = "checkpoint" // time to checkpoint the batch; errors that end a session
-	StageCommit     = "commit"     // other errors that end a session
+	StageSource       = "source"              // errors of lists and watches
+	StageCollect      = "collect"             // time from a batch's first record until its commit begins
+	StageBeforeImages = "before-images"       // time to read before-images from the checkpoint
+	StagePrepare      = "prepare"             // time for everything else before the write
+	StageSink         = dependency.Sink       // time to write a batch; errors that the sink retries, or that end a session
+	StageCheckpoint   = dependency.Checkpoint // time of a commit of the checkpoint; errors that end a session
+	StageLeases       = dependency.Leases     // errors that end a session
+	StageCommit       = "commit"              // other errors that end a session
 )
 
-// Metrics are the exporter's metrics. The methods may be called from any goroutine, and do not block.
-type Metrics struct {
-	registry *prometheus.Registry
+// GapLogLost is the cause of a gap that no watch has: what the log had is lost, or it is not known how far it is complete.
+const GapLogLost = "the log has lost records"
 
-	changes       *prometheus.CounterVec   // resource, op
-	ignored       *prometheus.CounterVec   // resource
-	batches       *prometheus.CounterVec   // slot
-	batchChanges  prometheus.Histogram     // changes
-	batchBytes    prometheus.Histogram     // bytes
-	commit        *prometheus.HistogramVec // stage; seconds
-	streamState   *prometheus.GaugeVec     // stream, state; 0 or 1
-	lag           *ageCollector            // stream; seconds
-	proofAge      *ageCollector            // stream; seconds
-	proofDiffers  *prometheus.GaugeVec     // stream; objects
-	proofs        *prometheus.CounterVec   // result
-	relists       *prometheus.CounterVec   // reason
-	gaps          *prometheus.CounterVec   // complete
-	recovery      *prometheus.GaugeVec     // stream; 0 to 1
+// Metrics are the exporter's metrics. The methods may be called from any goroutine, and do not block. A counter is there from the
+// start, at zero; a counter of a resource from when the resource is known.
+type Metrics struct {
+	registry *registry
+
+	changes       *prometheus.CounterVec
+	ignored       *prometheus.CounterVec
+	deadLetters   *prometheus.CounterVec
+	batches       *prometheus.CounterVec
+	batchChanges  prometheus.Observer
+	batchBytes    prometheus.Observer
+	commit        *prometheus.HistogramVec
+	relists       *prometheus.CounterVec
+	gaps          *prometheus.CounterVec
+	proofs        *prometheus.CounterVec
 	watchRestarts prometheus.Counter
-	errors        *prometheus.CounterVec // stage
-	deadLetters   *prometheus.CounterVec // resource
-	slotEpoch     *prometheus.GaugeVec   // slot
-	slotHeld      *prometheus.GaugeVec   // slot; 0 or 1
+	errors        *prometheus.CounterVec
+	requests      *prometheus.CounterVec
+	sessions      *prometheus.CounterVec
+	slotEpoch     *prometheus.GaugeVec
+	slotHeld      *prometheus.GaugeVec
+	lastCommit    *prometheus.GaugeVec
 	replicas      prometheus.Gauge
 	slotShare     prometheus.Gauge
-	standby       prometheus.Gauge // 0 or 1
-	buffer        *bufferCollector // slot
+	standby       prometheus.Gauge
+	checkpoint    prometheus.Gauge
+	buffers       *buffers
+	streams       *streamGauges
+
+	health     atomic.Pointer[Health]
+	unanswered atomic.Bool // the last request to the API server had no answer
+
+	mu        sync.Mutex
+	resources map[change.StreamID]*resourceCounters
 }
 
-// NewMetrics registers all metrics, and those of the Go runtime and the process.
-func NewMetrics(version string) *Metrics {
-	m := &Metrics{
-		registry:     prometheus.NewRegistry(),
-		changes:      counter("changes_total", "Changes written to the sink.", "resource", "op"),
-		ignored:      counter("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource"),
-		batches:      counter("batches_total", "Batches written to the sink.", "slot"),
-		batchChanges: histogram("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)),
-		batchBytes:   histogram("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)),
-		commit:       commitSeconds(),
-		streamState:  gauge("stream_state", "1 for the current state of the stream.", "stream", "state"),
-		lag: newAgeCollector("stream_lag_seconds",
-			"Time since the stream was last known to be complete in the log; bookmarks update it about once a minute."),
-		proofAge:      newAgeCollector("proof_age_seconds", "Time since the stream's objects were last compared with the API server."),
-		proofDiffers:  gauge("proof_differences", "Objects that differed from the API server in the stream's last proof.", "stream"),
-		proofs:        counter("proofs_total", "Comparisons of a stream's objects with the API server.", "result"),
-		relists:       counter("relists_total", "Lists that were needed because a watch could not resume.", "reason"),
-		gaps:          counter("gaps_total", "Gaps in watches; complete: all of its changes were recovered.", "complete"),
-		recovery:      gauge("recovery_progress", "Part of a gap's revisions that is accounted for, while the gap is recovered.", "stream"),
-		watchRestarts: plainCounter("watch_restarts_total", "Watches that were resumed from their position, without a list."),
-		errors:        counter("errors_total", "Errors that were retried.", "stage"),
-		deadLetters:   counter("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource"),
-		slotEpoch:     gauge("slot_epoch", "Epoch of a held slot. It grows with each change of owner.", "slot"),
-		slotHeld:      gauge("slot_held", "1 while this process owns the slot.", "slot"),
-		replicas:      plainGauge("replicas", "Live replicas, as this one sees it."),
-		slotShare:     plainGauge("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds."),
-		standby:       plainGauge("standby", "1 while this replica holds no slot because others hold them all."),
-		buffer:        newBufferCollector(),
-	}
-	m.register(version)
+// resourceCounters are the counters of a stream's resource, so that a batch needs no look-up by labels.
+type resourceCounters struct{ create, update, remove, read prometheus.Counter }
+
+// NewMetrics registers all metrics, and those of the Go runtime and the process. The slots are those of the layout.
+func NewMetrics(version string, slots ...int) *Metrics {
+	r := &registry{Registry: prometheus.NewRegistry()}
+	m := &Metrics{registry: r, resources: map[change.StreamID]*resourceCounters{}}
+	r.gauges("build_info", "1, with the version as a label.", "version").WithLabelValues(version).Set(1)
+	m.registerProcess(r)
+	m.registerSlots(r)
+	m.streams = newStreamGauges(r, m.buffers.spans)
+	m.registerStreams(r)
+	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.startAtZero(slots)
 	return m
 }
 
-func (m *Metrics) register(version string) {
-	build := gauge("build_info", "1, with the version as a label.", "version")
-	build.WithLabelValues(version).Set(1)
-	m.registry.MustRegister(m.changes, m.ignored, m.batches, m.batchChanges, m.batchBytes, m.commit, m.streamState, m.lag, m.relists,
-		m.proofAge, m.proofDiffers, m.proofs, m.gaps, m.recovery, m.watchRestarts, m.errors, m.deadLetters, m.slotEpoch, m.slotHeld, m.buffer, m.replicas, m.slotShare, m.standby, build,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	for _, complete := range []string{"true", "false"} { // so that alerts find them before the first gap
-		m.gaps.WithLabelValues(complete)
+func (m *Metrics) registerProcess(r *registry) {
+	ready := r.scraped("ready", "1 while /readyz answers 200.")
+	up := r.scraped("dependency_up", "0 while the dependency (apiserver, sink, checkpoint, leases) does not answer, or fails, or the start waits for it.",
+		"dependency")
+	r.MustRegister(&scraped{[]*prometheus.Desc{ready, up}, func(emit func(*prometheus.Desc, float64, ...string)) {
+		h := m.health.Load()
+		if h == nil {
+			return
+		}
+		emit(ready, boolValue(h.Report().Ready))
+		for _, d := range dependency.All {
+			emit(up, boolValue(!h.isDown(d) && (d != dependency.APIServer || !m.unanswered.Load())), d)
+		}
+	}})
+	m.replicas = r.gauge("replicas", "Live replicas, as this one sees it.")
+	m.standby = r.gauge("standby", "1 while this replica holds no slot because others hold them all.")
+	m.slotShare = r.gauge("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds.")
+	m.errors = r.counters("errors_total", "Errors that were retried, by stage: source (lists and watches), sink, checkpoint, leases, commit (all others).",
+		"stage")
+	m.requests = r.counters("apiserver_requests_total", "Requests to the API server, by verb and by the answer's HTTP status; error: there was no answer.",
+		"verb", "code")
+	m.checkpoint = r.gauge("checkpoint_size_bytes", "Size of the checkpoint's tables, or of its file, with those of other clusters in them.")
+}
+
+func (m *Metrics) registerSlots(r *registry) {
+	m.slotHeld = r.gauges("slot_held", "1 while this replica owns the slot.", "slot")
+	m.slotEpoch = r.gauges("slot_epoch", "Epoch of the slot when this replica held it last. It grows with each change of owner.", "slot")
+	m.lastCommit = r.gauges("slot_last_commit_timestamp_seconds", "When this replica last wrote a batch of the slot to the sink; 0: never.", "slot")
+	m.sessions = r.counters("session_failures_total", "Sessions of the slot that an error has ended. The next one starts from what is durable.", "slot")
+	m.batches = r.counters("batches_total", "Batches written to the sink.", "slot")
+	m.batchChanges = r.histograms("batch_changes", "Changes in a batch.", prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
+	m.batchBytes = r.histograms("batch_bytes", "Bytes of the objects in a batch.", prometheus.ExponentialBuckets(1<<10, 4, 10)).WithLabelValues()
+	m.commit = r.histograms("commit_seconds", "Duration of a stage of a commit: collect (from the batch's first record), before-images, prepare, "+
+		"sink, checkpoint (which may be of several batches).", prometheus.ExponentialBuckets(0.001, 2, 14), "stage")
+	m.buffers = newBuffers(r)
+}
+
+func (m *Metrics) registerStreams(r *registry) {
+	m.relists = r.counters("relists_total", "Lists that were needed because a watch could not resume.", "reason")
+	m.gaps = r.counters("gaps_total", "Gaps in watches, by cause; complete: all of its changes were recovered.", "cause", "complete")
+	m.watchRestarts = r.counter("watch_restarts_total", "Watches that were resumed from their position, without a list.")
+	m.proofs = r.counters("proofs_total", "Comparisons of a stream's objects with the API server.", "result")
+	m.changes = r.counters("changes_total", "Changes written to the sink; op: c (created), u, d, r (read by a snapshot).", "resource", "op")
+	m.ignored = r.counters("ignored_updates_total", "Updates that were not written: see KUBECDC_IGNORE_FIELDS and KUBECDC_OPS.", "resource")
+	m.deadLetters = r.counters("dead_letters_total", "Records that were sent to the dead-letter topic.", "resource")
+}
+
+// startAtZero makes all counters present whose labels are known, so that an alert sees the first increase.
+func (m *Metrics) startAtZero(slots []int) {
+	for _, slot := range slots {
+		m.addSlot(strconv.Itoa(slot))
 	}
-	for _, result := range []change.ProofResult{change.ProofEqual, change.ProofDifferent} {
-		m.proofs.WithLabelValues(string(result))
-	}
-	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageCommit} {
+	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageLeases, StageCommit} {
 		m.errors.WithLabelValues(stage)
 	}
+	for _, stage := range []string{StageCollect, StageBeforeImages, StagePrepare, StageSink, StageCheckpoint} {
+		m.commit.WithLabelValues(stage)
+	}
+	for _, reason := range reflector.RelistReasons {
+		m.relists.WithLabelValues(string(reason))
+		m.addGap(string(reason))
+	}
+	m.addGap(GapLogLost)
+	for _, result := range []change.ProofResult{change.ProofEqual, change.ProofDifferent, change.ProofUnsupported} {
+		m.proofs.WithLabelValues(string(result))
+	}
+	for _, verb := range []string{verbGet, verbList, verbWatch} {
+		for _, code := range []string{"200", "403", "404", "410", "429", "500", "503", "504", codeError} {
+			m.requests.WithLabelValues(verb, code)
+		}
+	}
+}
+
+func (m *Metrics) addGap(cause string) {
+	for _, complete := range []string{"true", "false"} {
+		m.gaps.WithLabelValues(cause, complete)
+	}
+}
+
+func (m *Metrics) addSlot(name string) {
+	m.slotHeld.WithLabelValues(name)
+	m.slotEpoch.WithLabelValues(name)
+	m.lastCommit.WithLabelValues(name)
+	m.sessions.WithLabelValues(name)
+	m.batches.WithLabelValues(name)
+	m.buffers.add(name)
 }
 
 // Handler serves /metrics.
@@ -106,22 +177,53 @@ func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{EnableOpenMetrics: true})
 }
 
+// of returns the counters of a stream's resource. They are at zero from the first call.
+func (m *Metrics) of(stream change.StreamID) *resourceCounters {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.resources[stream]
+	if c == nil {
+		resource := change.ResourceOf(stream).ID()
+		op := func(op change.Op) prometheus.Counter { return m.changes.WithLabelValues(resource, op.String()) }
+		c = &resourceCounters{op(change.Create), op(change.Update), op(change.Delete), op(change.Read)}
+		m.resources[stream] = c
+		m.ignored.WithLabelValues(resource)
+		m.deadLetters.WithLabelValues(resource)
+	}
+	return c
+}
+
+func (c *resourceCounters) add(op change.Op, n int) {
+	counter := c.update
+	switch op {
+	case change.Create:
+		counter = c.create
+	case change.Delete:
+		counter = c.remove
+	case change.Read:
+		counter = c.read
+	}
+	counter.Add(float64(n))
+}
+
 // Batch counts a batch that was written to the sink.
 func (m *Metrics) Batch(b *change.Batch) {
-	type kind struct {
-		stream *change.Stream
-		op     change.Op
+	size := 0
+	for from := 0; from < len(b.Changes); { // neighbours of one stream and one operation are counted at once
+		first, n := &b.Changes[from], 0
+		for ; from+n < len(b.Changes); n++ {
+			c := &b.Changes[from+n]
+			if c.Stream != first.Stream || c.Op != first.Op {
+				break
+			}
+			size += len(c.Before) + len(c.After)
+		}
+		m.of(first.Stream.ID()).add(first.Op, n)
+		from += n
 	}
-	size, counts := 0, map[kind]int{}
-	for i := range b.Changes {
-		c := &b.Changes[i]
-		size += len(c.Before) + len(c.After)
-		counts[kind{c.Stream, c.Op}]++
-	}
-	for k, n := range counts {
-		m.changes.WithLabelValues(change.ResourceOf(k.stream.ID()).ID(), k.op.String()).Add(float64(n))
-	}
-	m.batches.WithLabelValues(strconv.Itoa(b.Slot)).Inc()
+	slot := strconv.Itoa(b.Slot)
+	m.batches.WithLabelValues(slot).Inc()
+	m.lastCommit.WithLabelValues(slot).SetToCurrentTime()
 	m.batchChanges.Observe(float64(len(b.Changes)))
 	m.batchBytes.Observe(float64(size))
 }
@@ -133,59 +235,35 @@ func (m *Metrics) Ignored(updates map[string]int) {
 	}
 }
 
-// Commit records the duration of a stage of a commit: StageSink or StageCheckpoint.
+// Commit records the duration of a stage of a commit; 0: the batch has not passed it.
 func (m *Metrics) Commit(stage string, took time.Duration) {
-	m.commit.WithLabelValues(stage).Observe(took.Seconds())
-}
-
-// Position records a stream's position, from whose time its lag is computed.
-func (m *Metrics) Position(p change.Position) {
-	if p.Ended != "" {
-		m.lag.drop(p.Stream)
-		return
-	}
-	m.lag.set(p.Stream, p.Time)
-}
-
-// StreamState records a stream's state.
-func (m *Metrics) StreamState(stream change.StreamID, state reflector.State) {
-	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
-	m.streamState.WithLabelValues(string(stream), string(state)).Set(1)
-	if state != reflector.StateBackfilling && state != reflector.StateWaiting {
-		m.recovery.DeleteLabelValues(string(stream))
+	if took > 0 {
+		m.commit.WithLabelValues(stage).Observe(took.Seconds())
 	}
 }
 
-// RecoveryProgress records how many of a gap's revisions are accounted for.
-func (m *Metrics) RecoveryProgress(stream change.StreamID, done, total int) {
-	m.recovery.WithLabelValues(string(stream)).Set(float64(done) / float64(total))
+// Relist counts a list that was needed because a watch could not resume.
+func (m *Metrics) Relist(stream change.StreamID, reason reflector.RelistReason) {
+	m.relists.WithLabelValues(string(reason)).Inc()
+	m.streams.relisted(stream, reason)
 }
 
-// Forget removes a stream.
-func (m *Metrics) Forget(stream change.StreamID) {
-	m.recovery.DeleteLabelValues(string(stream))
-	m.streamState.DeletePartialMatch(prometheus.Labels{"stream": string(stream)})
-	m.lag.drop(stream)
-	m.proofAge.drop(stream)
-	m.proofDiffers.DeleteLabelValues(string(stream))
+// Gap counts a gap that was closed.
+func (m *Metrics) Gap(stream change.StreamID, g *change.Gap) {
+	cause := GapLogLost
+	if g.From != change.UnknownVersion {
+		cause = string(m.streams.relistReason(stream))
+	}
+	m.gaps.WithLabelValues(cause, strconv.FormatBool(g.Complete)).Inc()
 }
 
 // Proof records the result of a proof.
 func (m *Metrics) Proof(stream change.StreamID, p *change.Proof) {
 	m.proofs.WithLabelValues(string(p.Result)).Inc()
 	if p.Result != change.ProofUnsupported {
-		m.proofAge.set(stream, time.Now())
-		m.proofDiffers.WithLabelValues(string(stream)).Set(float64(p.Differences()))
+		m.streams.proven(stream, p.Differences())
 	}
 }
-
-// Relist counts a list that was needed because a watch could not resume.
-func (m *Metrics) Relist(reason reflector.RelistReason) {
-	m.relists.WithLabelValues(string(reason)).Inc()
-}
-
-// Gap counts a gap that was closed.
-func (m *Metrics) Gap(complete bool) { m.gaps.WithLabelValues(strconv.FormatBool(complete)).Inc() }
 
 // WatchRestart counts a watch that was resumed without a list.
 func (m *Metrics) WatchRestart() { m.watchRestarts.Inc() }
@@ -193,55 +271,25 @@ func (m *Metrics) WatchRestart() { m.watchRestarts.Inc() }
 // Error counts an error that will be retried.
 func (m *Metrics) Error(stage string) { m.errors.WithLabelValues(stage).Inc() }
 
+// SessionFailed counts a session that an error has ended.
+func (m *Metrics) SessionFailed(slot int) { m.sessions.WithLabelValues(strconv.Itoa(slot)).Inc() }
+
 // DeadLetter counts a record that was sent to the dead-letter topic.
 func (m *Metrics) DeadLetter(resource string) { m.deadLetters.WithLabelValues(resource).Inc() }
+
+// CheckpointSize records the size of the checkpoint's database.
+func (m *Metrics) CheckpointSize(bytes int64) { m.checkpoint.Set(float64(bytes)) }
 
 // Slot records whether this process owns the slot, and in which epoch.
 func (m *Metrics) Slot(slot int, epoch int64, held bool) {
 	name := strconv.Itoa(slot)
 	m.slotEpoch.WithLabelValues(name).Set(float64(epoch))
-	m.slotHeld.WithLabelValues(name).Set(0)
-	if held {
-		m.slotHeld.WithLabelValues(name).Set(1)
-	}
+	m.slotHeld.WithLabelValues(name).Set(boolValue(held))
 }
 
 // Replicas records this replica's status.
 func (m *Metrics) Replicas(live, share int, standby bool) {
 	m.replicas.Set(float64(live))
 	m.slotShare.Set(float64(share))
-	m.standby.Set(0)
-	if standby {
-		m.standby.Set(1)
-	}
-}
-
-// Buffer registers the function that returns what a slot has in memory; nil removes the slot.
-func (m *Metrics) Buffer(slot int, fill func() export.Fill) { m.buffer.set(slot, fill) }
-
-func counter(name, help string, labels ...string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help}, labels)
-}
-
-func gauge(name, help string, labels ...string) *prometheus.GaugeVec {
-	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "kubecdc_" + name, Help: help}, labels)
-}
-
-func plainCounter(name, help string) prometheus.Counter {
-	return prometheus.NewCounter(prometheus.CounterOpts{Name: "kubecdc_" + name, Help: help})
-}
-
-func plainGauge(name, help string) prometheus.Gauge {
-	return prometheus.NewGauge(prometheus.GaugeOpts{Name: "kubecdc_" + name, Help: help})
-}
-
-func histogram(name, help string, buckets []float64) prometheus.Histogram {
-	return prometheus.NewHistogram(prometheus.HistogramOpts{Name: "kubecdc_" + name, Help: help, Buckets: buckets})
-}
-
-func commitSeconds() *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "kubecdc_commit_seconds", Help: "Duration of a stage of a commit.",
-		Buckets: prometheus.ExponentialBuckets(0.001, 2, 14),
-	}, []string{"stage"})
+	m.standby.Set(boolValue(standby))
 }

@@ -21,7 +21,7 @@ import (
 // observed makes an Exporter and its HTTP server as the command line does.
 func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
 	t.Helper()
-	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(slots...), Progress: NewProgress(nil)}
+	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(nil)}
 	s, err := Serve("127.0.0.1:0", e.Metrics, e.Health)
 	if err != nil {
 		t.Fatal(err)
@@ -183,14 +183,14 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 	if ready, text := readyz(t, s); !ready || text != "stream pods: recovers what its watch missed: 650 of 2600 revisions accounted for, 412 requests" {
 		t.Errorf("%v, %q", ready, text)
 	}
-	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_recovery_progress{stream="pods"} 0.25`) {
+	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_recovery_progress_ratio{stream="pods"} 0.25`) {
 		t.Error("/metrics does not show how far the recovery is")
 	}
 	e.StreamState("pods", reflector.StateWatching, "", nil)
 	if ready, text := readyz(t, s); !ready || text != "" {
 		t.Errorf("%v, %q", ready, text)
 	}
-	if _, text := get(t, s, "/metrics"); strings.Contains(text, "recovery_progress{") {
+	if _, text := get(t, s, "/metrics"); strings.Contains(text, "recovery_progress_ratio{") {
 		t.Error("/metrics shows a recovery that has ended")
 	}
 }
@@ -202,7 +202,7 @@ func TestMetrics(t *testing.T) {
 	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
 		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
-		Controls: []change.Control{{Type: change.ControlGap, Gap: &change.Gap{Complete: true}},
+		Controls: []change.Control{{Type: change.ControlGap, Gap: &change.Gap{From: "5", Complete: true}},
 			{Type: change.ControlProof, Stream: pods.ID(), Proof: differs}},
 	}})
 	e.Checkpointed(0, time.Millisecond)
@@ -217,12 +217,14 @@ func TestMetrics(t *testing.T) {
 		`kubecdc_batches_total{slot="0"} 1`,
 		`kubecdc_commit_seconds_count{stage="sink"} 1`,
 		`kubecdc_stream_state{state="watching",stream="pods@shop?labels=app=web"} 1`,
-		`kubecdc_stream_lag_seconds{stream="pods@shop?labels=app=web"} 3600.`,
+		`kubecdc_stream_lag_seconds{stream="pods@shop?labels=app=web"} 0`,
+		`kubecdc_stream_confirmed_timestamp_seconds{stream="pods@shop?labels=app=web"} 1.7`,
+		`kubecdc_streams{state="watching"} 1`, `kubecdc_streams{state="listing"} 0`,
 		`kubecdc_relists_total{reason="410"} 1`,
 		`kubecdc_watch_restarts_total 1`,
-		`kubecdc_gaps_total{complete="true"} 1`,
-		`kubecdc_gaps_total{complete="false"} 0`,
-		`kubecdc_proof_age_seconds{stream="pods@shop?labels=app=web"} 0`,
+		`kubecdc_gaps_total{cause="410",complete="true"} 1`,
+		`kubecdc_gaps_total{cause="410",complete="false"} 0`,
+		`kubecdc_proof_timestamp_seconds{stream="pods@shop?labels=app=web"} 1.7`,
 		`kubecdc_proof_differences{stream="pods@shop?labels=app=web"} 2`,
 		`kubecdc_proofs_total{result="different"} 1`,
 		`kubecdc_slot_epoch{slot="0"} 7`,
@@ -233,12 +235,13 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("/metrics lacks %s", want)
 		}
 	}
-	if strings.Contains(text, `state="listing"`) {
+	if strings.Contains(text, `state="listing",stream`) {
 		t.Error("/metrics shows a former state")
 	}
 	e.StreamRemoved(pods.ID())
+	e.SlotStreams(0, nil)
 	if _, text := get(t, s, "/metrics"); strings.Contains(text, "stream_lag_seconds{") {
-		t.Error("/metrics shows a removed stream")
+		t.Error("/metrics shows a stream of a slot that another replica has")
 	}
 }
 
@@ -256,8 +259,8 @@ func TestBufferAndDeadLetters(t *testing.T) {
 		}
 	}
 	e.Buffering(3, nil)
-	if _, text := get(t, s, "/metrics"); strings.Contains(text, "kubecdc_buffer") {
-		t.Error("/metrics shows the buffer of a released slot")
+	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_buffer_changes{slot="3"} 0`) {
+		t.Error("/metrics shows no empty buffer of a slot without a session")
 	}
 }
 

@@ -61,6 +61,7 @@ func (s *Server) Close() error {
 }
 
 func handler(m *Metrics, h *Health) http.Handler {
+	m.health.Store(h)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, h.Report()) })

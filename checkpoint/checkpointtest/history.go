@@ -47,6 +47,9 @@ func history(t *testing.T, s *suite) {
 	if n := len(s.history(1)); n != 1 {
 		t.Fatalf("the other slot has %d checkpoints", n)
 	}
+	if size, err := s.store.Size(s.ctx); err != nil || size < 8192 {
+		t.Fatalf("the store takes %d bytes: %v", size, err)
+	}
 }
 
 // historyOffsets commits over several seconds. Each batch moves one partition of many, so that most stand still in each

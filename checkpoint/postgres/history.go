@@ -102,3 +102,11 @@ func (s *Store) Prune(ctx context.Context, age time.Duration) error {
 	}
 	return s.db.Fail("prune the history", err)
 }
+
+// Size is that of the tables in the schema, with their indexes.
+func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
+	const look = `select coalesce(sum(pg_total_relation_size(oid)), 0)::bigint from pg_class
+		where relnamespace = 'kubecdc'::regnamespace and relkind = 'r'`
+	err = s.db.QueryRow(ctx, look).Scan(&bytes)
+	return bytes, s.db.Fail("measure the tables", err)
+}

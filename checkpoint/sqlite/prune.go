@@ -90,3 +90,10 @@ func (t *transaction) offsetsAfter(slot int, second int64) (change.Offsets, erro
 	}
 	return change.Offsets{}.Merge(all.Offsets()), rows.Err()
 }
+
+// Size is the size of the file, without what it has written ahead.
+func (s *Store) Size(ctx context.Context) (bytes int64, err error) {
+	const look = `select page_count * page_size from pragma_page_count(), pragma_page_size()`
+	err = s.db.QueryRowContext(ctx, look).Scan(&bytes)
+	return bytes, s.fail("measure the file", err)
+}

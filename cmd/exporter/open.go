@@ -10,6 +10,7 @@ import (
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/startup"
 )
 
@@ -21,7 +22,7 @@ func openStore(
 	if err != nil {
 		return nil, "", err
 	}
-	step := startup.Step{For: "the checkpoint", At: c.Checkpoint.Location.String(), Limit: openLimit}
+	step := startup.Step{For: "the checkpoint", On: dependency.Checkpoint, At: c.Checkpoint.Location.String(), Limit: openLimit}
 	if path != "" {
 		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release takes as long as it takes
 	}

@@ -40,7 +40,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText()),
+	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
 		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
 	server, err := observe.Serve(settings.Process.Listen, watch.Metrics, watch.Health)
 	if err != nil {
@@ -51,6 +51,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 		log.Info("health and metrics are served", "address", server.Addr())
 	}
 	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
+	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
 		return exportTo(ctx, settings, newTarget(cluster), start, watch, log)
 	})
@@ -116,6 +117,9 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	defer store.Close()
 	if err := cluster.bind(ctx, start, store, where, log); err != nil {
 		return err
+	}
+	if streams, err := store.Streams(ctx); err == nil {
+		watch.StreamsFound(streams)
 	}
 	leases, err := openLeases(settings, cluster, store)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
@@ -52,7 +53,7 @@ type sinkHelp struct {
 
 // openSink opens the sink that the settings select.
 func openSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *target, help sinkHelp) (sinks.Sink, error) {
-	step := startup.Step{For: "the sink", At: sinkAddress(c), Limit: openLimit}
+	step := startup.Step{For: "the sink", On: dependency.Sink, At: sinkAddress(c), Limit: openLimit}
 	var sink sinks.Sink
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		sink, err = sinkOf(c).open(ctx, c, cluster, help)

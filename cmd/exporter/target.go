@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/startup"
 	"kubecdc/source/discovery"
@@ -41,8 +42,8 @@ func (t *target) identify(ctx context.Context, start *startup.Steps) (err error)
 		return err
 	}
 	var id change.ClusterIdentity
-	step := startup.Step{For: "the API server to say which cluster it is", At: t.server.Host(), Limit: requestLimit,
-		Progress: t.reach.progress}
+	step := startup.Step{For: "the API server to say which cluster it is", On: dependency.APIServer, At: t.server.Host(),
+		Limit: requestLimit, Progress: t.reach.progress}
 	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
 		id, err = t.server.Identify(t.reach.trace(ctx))
 		return err
@@ -71,7 +72,7 @@ func defaultName(id change.ClusterIdentity) (string, error) {
 // bind checks that the checkpoint belongs to this cluster, and makes a new one belong to it.
 func (t *target) bind(ctx context.Context, start *startup.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
 	var b checkpoint.Binding
-	step := startup.Step{For: "the checkpoint to say which cluster it is of", At: where, Limit: requestLimit}
+	step := startup.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: requestLimit}
 	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
 		b, err = store.Bind(ctx, t.Cluster, t.identity)
 		return err

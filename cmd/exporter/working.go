@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubecdc/export"
+	"kubecdc/internal/startup"
 	"kubecdc/observe"
 )
 
@@ -22,14 +23,8 @@ func (w *working) SlotHeld(slot int, epoch int64, held bool) {
 	w.Exporter.SlotHeld(slot, epoch, held)
 }
 
-// waitsFor shows in /readyz what the start waits for, and clears it on nil.
-func (w *working) waitsFor(err error) {
-	if err == nil {
-		w.Health.Clear("start")
-		return
-	}
-	w.Health.Problem("start", err)
-}
+// waitsFor shows in /readyz and /metrics what the start waits for, and clears it on nil.
+func (w *working) waitsFor(err error) { w.Health.Waits(startup.WaitsOn(err), err) }
 
 const (
 	grace      = 2 * time.Second        // for closing connections after the shutdown timeout

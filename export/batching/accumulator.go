@@ -47,7 +47,21 @@ type Batch struct {
 	weight     int64
 	created    time.Time
 	hasRecords bool // the batch has more than positions
+	spans      []Span
+	spanOf     map[change.StreamID]int // index of spans
+	lastStream change.StreamID         // of the last record, whose span is at lastSpan
+	lastSpan   int
 }
+
+// Span is what was read of a stream and is not durable yet.
+type Span struct {
+	Stream      change.StreamID
+	Since       time.Time // of the first record
+	First, Last change.ResourceVersion
+}
+
+// Waited is the time since the batch began to be collected.
+func (b *Batch) Waited() time.Duration { return time.Since(b.created) }
 
 // add puts an item into the last batch, or into a new one. It reports whether the first batch may be due sooner than before.
 func (a *accumulator) add(item *reflector.Item, weight int64) (maybeSooner bool) {
@@ -64,7 +78,7 @@ func (a *accumulator) add(item *reflector.Item, weight int64) (maybeSooner bool)
 
 // newBatch returns an empty batch, in the memory of one that is done.
 func (a *accumulator) newBatch() *Batch {
-	b := &Batch{Newest: map[change.StreamID]change.Position{}, created: time.Now()}
+	b := &Batch{Newest: map[change.StreamID]change.Position{}, spanOf: map[change.StreamID]int{}, created: time.Now()}
 	if last := len(a.spare) - 1; last >= 0 {
 		b.Changes, a.spare = a.spare[last], a.spare[:last]
 	}
@@ -117,6 +131,7 @@ func (b *Batch) add(item *reflector.Item, weight int64) {
 		b.items++
 		b.weight += weight
 		b.hasRecords = true
+		b.extendSpan(item)
 	}
 	if item.Change != nil {
 		b.Changes = append(b.Changes, *item.Change)
@@ -137,5 +152,23 @@ func (b *Batch) add(item *reflector.Item, weight int64) {
 		b.Newest[item.Stream] = *item.Position
 	case item.Version != "":
 		b.Newest[item.Stream] = change.Position{Stream: item.Stream, ResourceVersion: item.Version, Time: item.Time}
+	}
+}
+
+// extendSpan extends the span of a record's stream. Most often the record before is of the same stream, which needs no lookup.
+func (b *Batch) extendSpan(item *reflector.Item) {
+	if len(b.spans) == 0 || b.lastStream != item.Stream {
+		i, ok := b.spanOf[item.Stream]
+		if !ok {
+			i = len(b.spans)
+			b.spanOf[item.Stream] = i
+			b.spans = append(b.spans, Span{Stream: item.Stream, Since: item.Time})
+		}
+		b.lastStream, b.lastSpan = item.Stream, i
+	}
+	if s := &b.spans[b.lastSpan]; item.Version != "" {
+		if s.Last = item.Version; s.First == "" {
+			s.First = item.Version
+		}
 	}
 }

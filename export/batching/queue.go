@@ -3,6 +3,7 @@
 package batching
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/source/reflector"
 )
@@ -27,6 +29,7 @@ type Queue struct {
 
 	mu          sync.Mutex
 	accumulator accumulator
+	inFlight    *Batch        // popped and not durable yet; nil: none
 	wake        chan struct{} // the first batch may be due sooner than Next expects
 }
 
@@ -101,6 +104,7 @@ func (q *Queue) pop(force bool) (*Batch, time.Duration) {
 	b, wait := q.accumulator.pop(time.Now(), force)
 	if b != nil {
 		q.itemCapacity.Release(int64(b.items))
+		q.inFlight = b
 	}
 	return b, wait
 }
@@ -113,6 +117,7 @@ func (q *Queue) Done(b *Batch) {
 	clear(b.Changes)
 	q.mu.Lock()
 	q.accumulator.spare = append(q.accumulator.spare, b.Changes[:0])
+	q.inFlight = nil
 	q.mu.Unlock()
 	q.pendingItems.Add(-int64(b.items))
 	q.pendingBytes.Add(-b.weight)
@@ -121,6 +126,30 @@ func (q *Queue) Done(b *Batch) {
 
 // Pending returns how many items and bytes were read and are not yet durable.
 func (q *Queue) Pending() (items, bytes int64) { return q.pendingItems.Load(), q.pendingBytes.Load() }
+
+// Spans returns what was read of each stream that has records which are not yet durable.
+func (q *Queue) Spans() []Span {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var all []Span
+	index := map[change.StreamID]int{}
+	for _, b := range append([]*Batch{q.inFlight}, q.accumulator.batches...) {
+		if b == nil {
+			continue
+		}
+		for _, s := range b.spans {
+			i, ok := index[s.Stream]
+			if !ok {
+				index[s.Stream] = len(all)
+				all = append(all, s)
+				continue
+			}
+			all[i].Last = cmp.Or(s.Last, all[i].Last)
+			all[i].First = cmp.Or(all[i].First, s.First)
+		}
+	}
+	return all
+}
 
 // weight is the item's size in bytes, limited to the queue's capacity: an item that is larger passes when the queue is empty.
 func (q *Queue) weight(item *reflector.Item) int64 {

@@ -189,3 +189,39 @@ func TestAStoppedStreamOccupiesNoCapacity(t *testing.T) {
 		}
 	})
 }
+
+// What was read and is not durable is known by stream, from its first change on, while its batch is being committed too. A
+// position without a record does not count.
+func TestWhatIsNotDurableIsKnownByStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := New(10, 1<<20, Limits{MaxChanges: 2, MaxBytes: 1 << 20})
+		want := func(first, last change.ResourceVersion, age time.Duration) {
+			t.Helper()
+			all := q.Spans()
+			if len(all) != 1 || all[0].First != first || all[0].Last != last || time.Since(all[0].Since) != age {
+				t.Errorf("%+v", all)
+			}
+		}
+		bookmark(t, q, "quiet", 1)
+		if all := q.Spans(); len(all) > 0 {
+			t.Errorf("a bookmark counts: %+v", all)
+		}
+		for n := range 3 {
+			item := created(n+5, 0)
+			item.Time = time.Now()
+			if err := q.Send(t.Context(), item); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Minute)
+		want("5", "7", time.Minute)
+		b := q.Next(t.Context(), nil)
+		want("5", "7", time.Minute)
+		q.Done(b)
+		want("7", "7", time.Minute)
+		q.Done(q.Next(t.Context(), nil))
+		if all := q.Spans(); len(all) > 0 {
+			t.Errorf("durable changes count: %+v", all)
+		}
+	})
+}

@@ -9,7 +9,11 @@ const (
 	Sink       = "sink"
 	Checkpoint = "checkpoint"
 	Leases     = "leases" // if they are not kept in the checkpoint
+	APIServer  = "apiserver"
 )
+
+// All are all of them.
+var All = []string{APIServer, Sink, Checkpoint, Leases}
 
 // taggedError attributes an error to a dependency, and leaves its text as it is.
 type taggedError struct {

@@ -5,6 +5,7 @@ package startup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -18,6 +19,7 @@ import (
 // Step is one thing that the start needs from one server.
 type Step struct {
 	For      string        // what is waited for: "the API server to say which cluster it is"
+	On       string        // the dependency that it is (package dependency)
 	At       string        // the server's address, without passwords
 	Limit    time.Duration // of one attempt; 0: none
 	Progress func() string // how far the attempt has come; nil: not known
@@ -256,6 +258,15 @@ func (w *waiting) over(err error) {
 	if err == nil && !w.logged.IsZero() {
 		w.log.Info("no longer waiting for "+w.step.For, "at", w.step.At)
 	}
+}
+
+// WaitsOn returns the dependency that a start waits for, from the error that New's notify gets.
+func WaitsOn(err error) string {
+	var wait *waitError
+	if errors.As(err, &wait) {
+		return wait.step.On
+	}
+	return ""
 }
 
 // waitError describes the wait for /readyz.

@@ -97,6 +97,9 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 	} else {
 		r.known.Put(c.Key(), c.UID, c.ResourceVersion)
 	}
+	if c.Op != change.Update {
+		r.objects.Store(int64(r.known.Len()))
+	}
 	return nil
 }
 

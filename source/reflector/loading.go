@@ -27,6 +27,7 @@ func (l *loading) step(ctx context.Context) (state, error) {
 		return l, fmt.Errorf("load the inventory of %s: %w", l.ID(), err)
 	}
 	l.known = objects
+	l.objects.Store(int64(objects.Len()))
 	if p.Ended != "" {
 		l.ended = &p
 	}

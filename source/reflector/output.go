@@ -55,6 +55,10 @@ const (
 	StateAbsent      State = "absent"      // the API server does not serve the resource
 )
 
+// States are all of them.
+var States = []State{StateLoading, StateListing, StateWatching, StateCatchingUp, StateExpired, StateBackfilling, StateVerifying,
+	StateWaiting, StateUnsupported, StateRefused, StatePaused, StateAbsent}
+
 // RelistReason is why a watch can't resume, and its collection is listed: a label of the metric kubecdc_relists_total.
 type RelistReason string
 
@@ -63,6 +67,9 @@ const (
 	RelistEmptyWatch      RelistReason = "the watch is empty"     // it does not deliver what a list shows
 	RelistHistoryWentBack RelistReason = "history went backwards" // etcd was restored from a backup
 )
+
+// RelistReasons are all of them.
+var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistHistoryWentBack}
 
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.
 type Observer interface {

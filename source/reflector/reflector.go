@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -67,6 +68,7 @@ type Reflector struct {
 	// have it, for a moment (comparison.go, proving.go, repairing.go, snapshot.go).
 	turn     sync.Mutex
 	known    *known.Set
+	objects  atomic.Int64           // how many are known, for Objects
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
@@ -114,6 +116,9 @@ func (r *Reflector) ID() change.StreamID { return r.stream.ID() }
 
 // Position is how far the stream was emitted. It may be called when Run has returned.
 func (r *Reflector) Position() change.ResourceVersion { return r.position }
+
+// Objects is how many objects are known. It may be called at any time.
+func (r *Reflector) Objects() int64 { return r.objects.Load() }
 
 // Group is the API group of the stream's resource.
 func (r *Reflector) Group() string { return r.group }

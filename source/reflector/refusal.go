@@ -19,6 +19,12 @@ type refusal struct {
 	recorded bool // by a control record
 }
 
+// ErrIdle is why a request to the API server is given up: it does not answer.
+var ErrIdle = apiclient.ErrIdle
+
+// IsRefused reports that an error of a stream is a refusal by the API server.
+func IsRefused(err error) bool { return apiclient.IsRefused(err) }
+
 // noteRefusal records a refusal, and emits a control record if the refusal lasts. It returns err, or an error of the output.
 func (r *Reflector) noteRefusal(ctx context.Context, err error) error {
 	lasts := r.refusal != nil || errors.Is(err, apiclient.ErrUnsupported)

@@ -1,0 +1,270 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"kubecdc/change"
+	"kubecdc/export"
+	"kubecdc/export/batching"
+	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
+	"kubecdc/source/reflector"
+)
+
+var update = flag.Bool("update", false, "write docs/metrics.md")
+
+// value returns the value of the one series that the metric has with these labels.
+func value(t *testing.T, m *Metrics, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		for _, s := range f.GetMetric() {
+			has := map[string]bool{}
+			for _, l := range s.GetLabel() {
+				has[l.GetName()+"="+l.GetValue()] = true
+			}
+			all := f.GetName() == "kubecdc_"+name
+			for _, l := range labels {
+				all = all && has[l]
+			}
+			if all {
+				return s.GetGauge().GetValue() + s.GetCounter().GetValue()
+			}
+		}
+	}
+	t.Fatalf("/metrics has no %s %v", name, labels)
+	return 0
+}
+
+func TestMetricsFollowTheConventionsOfPrometheus(t *testing.T) {
+	e, _ := observed(t, 0)
+	showAll(e, "pods")
+	families, err := e.Metrics.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		if strings.HasPrefix(p.Metric, "kubecdc_") {
+			t.Errorf("%s: %s", p.Metric, p.Text)
+		}
+	}
+}
+
+// showAll lets a stream have every metric that a stream can have.
+func showAll(e *Exporter, stream change.StreamID) {
+	e.StreamAdded(stream)
+	e.RecoveryProgress(stream, 1, 2, 1)
+	e.Metrics.Proof(stream, &change.Proof{Result: change.ProofEqual})
+	e.StreamObjects(0, stream, func() int64 { return 3 })
+}
+
+// Before anything has happened every metric is there, but those of streams, of which the exporter learns later, and the page
+// docs/metrics.md has all of them.
+func TestEveryMetricIsThereFromTheStart(t *testing.T) {
+	e, _ := observed(t, 0)
+	m := e.Metrics
+	showAll(e, "pods")
+	families, err := m.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, f := range families {
+		there[f.GetName()] = true
+	}
+	page := "| metric | type | labels | meaning |\n|---|---|---|---|\n"
+	for _, d := range m.Describe() {
+		if !there[d.Name] {
+			t.Errorf("%s is not there from the start", d.Name)
+		}
+		delete(there, d.Name)
+		page += d.String() + "\n"
+	}
+	for name := range there {
+		if strings.HasPrefix(name, "kubecdc_") {
+			t.Errorf("%s is not described", name)
+		}
+	}
+	const file, mark = "../docs/metrics.md", "<!-- from observe/metrics.go, by make docs -->\n"
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, _, found := strings.Cut(string(text), mark)
+	if want := head + mark + page; *update {
+		err = os.WriteFile(file, []byte(want), 0o644)
+	} else if !found || string(text) != want {
+		t.Errorf("%s is not up to date: make docs", file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// While the sink fails from the start, no session reads a stream; its lag grows all the same, over failed sessions too.
+func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
+	e, _ := observed(t, 0)
+	now := time.Now()
+	e.Metrics.streams.now = func() time.Time { return now }
+	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now.Add(-time.Hour)}, {Stream: "nodes"}})
+	lag := func(stream string, want time.Duration) {
+		t.Helper()
+		if got := value(t, e.Metrics, "stream_lag_seconds", "stream="+stream); got != want.Seconds() {
+			t.Errorf("the lag of %s is %v s, not %s", stream, got, want)
+		}
+	}
+	e.Problem(0, dependency.Tag(dependency.Sink, errors.New("no broker")))
+	now = now.Add(time.Minute)
+	lag("pods", time.Hour+time.Minute)
+	lag("nodes", time.Minute)
+	if value(t, e.Metrics, "dependency_up", "dependency=sink") != 0 || value(t, e.Metrics, "dependency_up", "dependency=checkpoint") != 1 ||
+		value(t, e.Metrics, "session_failures_total", "slot=0") != 1 || value(t, e.Metrics, "slot_held", "slot=0") != 0 {
+		t.Error("the failing sink is not shown")
+	}
+
+	e.StreamState("pods", reflector.StateBackfilling, "", nil)
+	e.RecoveryProgress("pods", 10, 40, 1)
+	lag("pods", time.Hour+time.Minute)
+	if n := value(t, e.Metrics, "stream_lag_revisions", "stream=pods"); n != 40 {
+		t.Errorf("the log is %v revisions behind", n)
+	}
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	lag("pods", 0)
+
+	// The sink takes nothing any more. The session fails, and the next one can't open the log.
+	read := now
+	e.Buffering(0, func() export.Fill {
+		return export.Fill{Streams: []batching.Span{{Stream: "pods", Since: read, First: "7", Last: "9"}}}
+	})
+	now = now.Add(time.Minute)
+	lag("pods", time.Minute)
+	if n := value(t, e.Metrics, "stream_lag_revisions", "stream=pods"); n != 3 {
+		t.Errorf("the log is %v revisions behind", n)
+	}
+	e.StreamRemoved("pods")
+	e.Buffering(0, nil)
+	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now.Add(-time.Hour)}, {Stream: "nodes"}})
+	now = now.Add(time.Minute)
+	lag("pods", 2*time.Minute)
+}
+
+// While the start waits for the sink, the streams of the checkpoint fall behind. Once the slots are shared, those of other replicas
+// are dropped.
+func TestTheLagGrowsWhileTheStartWaits(t *testing.T) {
+	e, _ := observed(t, 0, 1)
+	now := time.Now()
+	e.Metrics.streams.now = func() time.Time { return now }
+	e.StreamsFound([]change.Position{{Stream: "pods", Time: now}, {Stream: "nodes", Time: now}, {Stream: "gone", Ended: change.EndedDeselected}})
+	e.Health.Waits(dependency.Sink, errors.New("waiting for the sink"))
+	now = now.Add(time.Hour)
+	for _, stream := range []string{"pods", "nodes"} {
+		if lag := value(t, e.Metrics, "stream_lag_seconds", "stream="+stream); lag != 3600 {
+			t.Errorf("the lag of %s is %v", stream, lag)
+		}
+	}
+	if value(t, e.Metrics, "dependency_up", "dependency=sink") != 0 || value(t, e.Metrics, "streams", "state=new") != 2 {
+		t.Error("the wait for the sink is not shown")
+	}
+	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: now}})
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Share: 1})
+	if n := value(t, e.Metrics, "streams", "state=new"); n != 1 {
+		t.Errorf("%v streams are left", n)
+	}
+}
+
+// A stream that the checkpoint has and the settings do not select is not shown once the log has its end.
+func TestADeselectedStreamIsNotShown(t *testing.T) {
+	e, _ := observed(t, 0)
+	e.SlotStreams(0, []change.Position{{Stream: "pods", Time: time.Now()}})
+	for _, want := range []float64{1, 0} {
+		if n := value(t, e.Metrics, "streams", "state=new"); n != want {
+			t.Errorf("%v streams are shown, want %v", n, want)
+		}
+		e.Committed(export.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Ended: change.EndedDeselected}}}})
+	}
+}
+
+// The lag of a quiet stream is 0 between its bookmarks. When it was confirmed last is another metric.
+func TestTheLagDoesNotFollowBookmarks(t *testing.T) {
+	e, _ := observed(t, 0)
+	now := time.Unix(1_800_000_000, 0)
+	e.Metrics.streams.now = func() time.Time { return now }
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	for range 5 {
+		e.Committed(export.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Time: now}}}})
+		confirmed := float64(now.Unix())
+		now = now.Add(time.Minute)
+		if lag := value(t, e.Metrics, "stream_lag_seconds"); lag != 0 {
+			t.Errorf("a minute after a bookmark the lag is %v s", lag)
+		}
+		if got := value(t, e.Metrics, "stream_confirmed_timestamp_seconds"); got != confirmed {
+			t.Errorf("confirmed at %v, not %v", got, confirmed)
+		}
+	}
+}
+
+type transport func(*http.Request) (*http.Response, error)
+
+func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func TestRequestsAreCountedByAnswer(t *testing.T) {
+	e, _ := observed(t)
+	answer, failure := &http.Response{StatusCode: 200}, error(nil)
+	counted := e.Metrics.CountRequests(transport(func(*http.Request) (*http.Response, error) { return answer, failure }))
+	ask := func(query string) {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://x/api/v1/pods"+query, nil)
+		if _, err := counted.RoundTrip(req); !errors.Is(err, failure) {
+			t.Error(err)
+		}
+	}
+	ask("?watch=1")
+	ask("?limit=500")
+	answer.StatusCode = 429
+	ask("?limit=500")
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(errors.New("the session failed"))
+	failure = errors.New("refused")
+	req, _ := http.NewRequestWithContext(stopped, http.MethodGet, "http://x/api/v1/pods", nil)
+	_, _ = counted.RoundTrip(req)
+	if value(t, e.Metrics, "dependency_up", "dependency=apiserver") != 1 {
+		t.Error("an API server is down whose answer nobody waits for")
+	}
+	ask("")
+	for _, want := range [][2]string{{"verb=watch", "code=200"}, {"verb=list", "code=200"}, {"verb=list", "code=429"}, {"verb=get", "code=error"}} {
+		if n := value(t, e.Metrics, "apiserver_requests_total", want[:]...); n != 1 {
+			t.Errorf("%v: %v", want, n)
+		}
+	}
+	if value(t, e.Metrics, "dependency_up", "dependency=apiserver") != 0 {
+		t.Error("an API server that does not answer is up")
+	}
+}
+
+// A batch's changes are counted without a look-up by labels for each.
+func BenchmarkBatch(b *testing.B) {
+	m := NewMetrics("")
+	pods := change.NewStream(change.Resource{Plural: "pods"}, "", "", "")
+	batch := &change.Batch{Changes: make([]change.Change, 1000)}
+	for i := range batch.Changes {
+		batch.Changes[i] = change.Change{Stream: pods, Op: change.Update}
+	}
+	for b.Loop() {
+		m.Batch(batch)
+	}
+}

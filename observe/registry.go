@@ -1,0 +1,94 @@
+package observe
+
+import (
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Description is what docs/metrics.md says of a metric.
+type Description struct {
+	Name, Type, Help string
+	Labels           []string
+}
+
+// registry registers metrics, and keeps their descriptions.
+type registry struct {
+	*prometheus.Registry
+	described []Description
+}
+
+// describe returns the full name of a metric.
+func (r *registry) describe(name, kind, help string, labels []string) string {
+	name = "kubecdc_" + name
+	r.described = append(r.described, Description{name, kind, help, labels})
+	return name
+}
+
+func (r *registry) counters(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: r.describe(name, "counter", help, labels), Help: help}, labels)
+	r.MustRegister(v)
+	return v
+}
+
+func (r *registry) gauges(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: r.describe(name, "gauge", help, labels), Help: help}, labels)
+	r.MustRegister(v)
+	return v
+}
+
+func (r *registry) counter(name, help string) prometheus.Counter {
+	return r.counters(name, help).WithLabelValues()
+}
+
+func (r *registry) gauge(name, help string) prometheus.Gauge {
+	return r.gauges(name, help).WithLabelValues()
+}
+
+func (r *registry) histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	name = r.describe(name, "histogram", help, labels)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+	r.MustRegister(v)
+	return v
+}
+
+// scraped are gauges that are computed when they are scraped, so that nothing has to be updated for every change.
+type scraped struct {
+	descs   []*prometheus.Desc
+	collect func(emit func(desc *prometheus.Desc, value float64, labels ...string))
+}
+
+func (r *registry) scraped(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(r.describe(name, "gauge", help, labels), help, labels, nil)
+}
+
+func (s *scraped) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range s.descs {
+		ch <- d
+	}
+}
+
+func (s *scraped) Collect(ch chan<- prometheus.Metric) {
+	s.collect(func(desc *prometheus.Desc, value float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	})
+}
+
+// Describe returns the exporter's own metrics.
+func (m *Metrics) Describe() []Description { return m.registry.described }
+
+// String is the metric's row of the table.
+func (d Description) String() string {
+	labels := "–"
+	if len(d.Labels) > 0 {
+		labels = "`" + strings.Join(d.Labels, "`, `") + "`"
+	}
+	return "| `" + d.Name + "` | " + d.Type + " | " + labels + " | " + d.Help + " |"
+}
+
+func boolValue(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

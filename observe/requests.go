@@ -1,0 +1,72 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"kubecdc/source/reflector"
+)
+
+const (
+	verbGet   = "get"
+	verbList  = "list"
+	verbWatch = "watch"
+	codeError = "error"
+)
+
+// roundTripper counts requests and their answers.
+type roundTripper struct {
+	next http.RoundTripper
+	*Metrics
+}
+
+// CountRequests returns a transport that counts the requests to the API server.
+func (m *Metrics) CountRequests(next http.RoundTripper) http.RoundTripper {
+	return &roundTripper{next, m}
+}
+
+// WrappedRoundTripper lets others find the transport below.
+func (t *roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+func (t *roundTripper) RoundTrip(req *http.Request) (*http.Response, error) {
+	resp, err := t.next.RoundTrip(req)
+	switch {
+	case err == nil:
+		t.unanswered.Store(false)
+		t.requests.WithLabelValues(verbOf(req), strconv.Itoa(resp.StatusCode)).Inc()
+	case !isGivenUp(req.Context()):
+		t.unanswered.Store(true)
+		t.requests.WithLabelValues(verbOf(req), codeError).Inc()
+	}
+	return resp, err
+}
+
+// isGivenUp reports that the exporter does not want the answer any more: it stops, hands over a slot, or a session fails.
+func isGivenUp(ctx context.Context) bool {
+	cause := context.Cause(ctx)
+	return cause != nil && !errors.Is(cause, reflector.ErrIdle) && !errors.Is(cause, context.DeadlineExceeded)
+}
+
+// verbOf returns the verb that the API server's rules and metrics have for a request.
+func verbOf(req *http.Request) string {
+	switch req.Method {
+	case http.MethodGet:
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	default:
+		return strings.ToLower(req.Method)
+	}
+	query := req.URL.Query()
+	switch {
+	case query.Get("watch") != "":
+		return verbWatch
+	case query.Get("limit") != "":
+		return verbList
+	}
+	return verbGet
+}
