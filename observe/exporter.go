@@ -39,6 +39,7 @@ func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	others := maps.Clone(s.Owners)
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
 	e.Health.ReplicaStatus(others, s.Standby)
+	e.Health.Replicas(s)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 }
 
@@ -91,6 +92,7 @@ func (e *Exporter) Committed(c export.Committed) {
 	e.Metrics.Batch(c.Batch)
 	e.Metrics.Commit(StageSink, c.Sink)
 	e.Metrics.Ignored(c.Ignored)
+	e.Health.Committed(c)
 	for _, p := range c.Batch.Positions {
 		e.Metrics.Position(p)
 	}
@@ -108,7 +110,10 @@ func (e *Exporter) Committed(c export.Committed) {
 	}
 }
 
-func (e *Exporter) Checkpointed(_ int, took time.Duration) { e.Metrics.Commit(StageCheckpoint, took) }
+func (e *Exporter) Checkpointed(_ int, took time.Duration) {
+	e.Metrics.Commit(StageCheckpoint, took)
+	e.Health.Checkpointed()
+}
 
 func (e *Exporter) Rebuilding(slot int, done, total int64) {
 	e.Health.SlotRebuilding(slot, done, total)
