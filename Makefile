@@ -11,10 +11,10 @@ export CGO_ENABLED := 0
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
 
-.PHONY: help demo test unit bare race chaos soak prove kine bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine page screenshots browser bench lint build docs image servers clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: ## the whole story on this machine with real servers: a minute, the first time ten (KEEP=1 leaves it running)
 	$(GO) run ./test/demo
@@ -44,6 +44,21 @@ prove: servers ## proofs while objects change, for an hour (PROOFS=1000 for fewe
 kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on SQLite (the first time builds kine: minutes)
 	cd test/kine && GOWORK=off $(GO) build -trimpath -ldflags '-s -w' -o $(CURDIR)/$(BIN)/kine .
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
+
+page: servers browser ## the status page in a real Chromium, which apt installs (as root) if it is missing
+	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_AXE=$(AXE) $(GO) test -count=1 -v -run InABrowser ./test/e2e
+
+screenshots: servers browser ## the pictures of the status page in docs/images, from a real exporter
+	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_SHOTS=$(CURDIR)/docs/images $(GO) test -count=1 -v -run InABrowser ./test/e2e
+
+AXE := $(CURDIR)/.servers/axe/node_modules/axe-core/axe.min.js
+
+browser:
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || \
+		{ echo "no Chromium here: install one that is called chromium (on Debian, as root: apt-get install chromium)"; exit 1; }
+	@test -f $(AXE) || npm install --silent --prefix .servers/axe axe-core@4.14.1 || \
+		{ echo "axe-core could not be installed: make page needs npm (on Debian, as root: apt-get install npm)"; exit 1; }
+	cd test/browser && GOWORK=off $(GO) build -trimpath -o $(CURDIR)/$(BIN)/browser .
 
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
