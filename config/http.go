@@ -15,9 +15,9 @@ const leastToken = 16
 func (l *loader) checkHTTP() {
 	h := &l.c.HTTP
 	if l.c.Process.Listen == "off" {
-		for _, name := range []string{"KUBECDC_HTTP_ACCESS", "KUBECDC_HTTP_TOKEN_FILE", "KUBECDC_HTTP_TLS_CERT", "KUBECDC_HTTP_TLS_KEY"} {
-			if l.set(name) {
-				l.warn(name + " has no effect while KUBECDC_LISTEN is off")
+		for _, s := range all {
+			if strings.HasPrefix(s.Env, "KUBECDC_HTTP_") && l.set(s.Env) {
+				l.warn(s.Env + " has no effect while KUBECDC_LISTEN is off")
 			}
 		}
 	}
@@ -35,16 +35,17 @@ func (l *loader) checkHTTP() {
 				"; put a new one in its place: it is read at the next connection")
 		}
 	}
-	if h.Access != "open" && h.TLSCert == "" && !loopback(l.c.Process.Listen) && l.c.Process.Listen != "off" && !l.bad["KUBECDC_HTTP_ACCESS"] {
+	protected := h.Access != "open" && !l.bad["KUBECDC_HTTP_ACCESS"]
+	if protected && h.TLSCert == "" && !loopback(l.c.Process.Listen) && l.c.Process.Listen != "off" {
 		l.warn("KUBECDC_HTTP_ACCESS is " + h.Access + " without KUBECDC_HTTP_TLS_CERT: tokens cross the network in clear text")
 	}
 }
 
 func (l *loader) checkHTTPToken(h *HTTP) {
-	const name = "KUBECDC_HTTP_TOKEN_FILE"
+	const name, make = "KUBECDC_HTTP_TOKEN_FILE", "such as openssl rand -hex 32 makes"
 	switch {
 	case h.Access == "token" && h.TokenFile == "":
-		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, such as of: openssl rand -hex 32")
+		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, "+make)
 	case h.Access != "token" && h.TokenFile != "" && !l.bad["KUBECDC_HTTP_ACCESS"]:
 		l.add(name, "set, but KUBECDC_HTTP_ACCESS is "+h.Access, "set KUBECDC_HTTP_ACCESS=token, or leave it out")
 	case h.TokenFile != "":
@@ -52,7 +53,7 @@ func (l *loader) checkHTTPToken(h *HTTP) {
 		if err != nil {
 			l.add(name, fileError(err), "name a file that this user can read")
 		} else if n := len(strings.TrimSpace(string(text))); n < leastToken {
-			l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, such as of: openssl rand -hex 32")
+			l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, "+make)
 		}
 	}
 }

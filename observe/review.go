@@ -78,13 +78,15 @@ func (r *Reviews) Allow(ctx context.Context, token, path string) error {
 	return asked
 }
 
+const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
+
 // ask returns the API server's decision, or why there is none.
 func (r *Reviews) ask(ctx context.Context, token, path string) (decision, failed error) {
 	var who authentication.TokenReview
 	err := r.tokens.Post().Resource("tokenreviews").
 		Body(&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}).Do(ctx).Into(&who)
 	if err != nil {
-		return nil, fmt.Errorf("review a token (the exporter's user needs the ClusterRole system:auth-delegator): %w", err)
+		return nil, fmt.Errorf("review a token (%s): %w", needs, err)
 	}
 	if !who.Status.Authenticated {
 		return errUnknownToken, nil
@@ -99,7 +101,7 @@ func (r *Reviews) ask(ctx context.Context, token, path string) (decision, failed
 		Spec: authorization.SubjectAccessReviewSpec{User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
 			NonResourceAttributes: &authorization.NonResourceAttributes{Path: path, Verb: "get"}}}).Do(ctx).Into(&may)
 	if err != nil {
-		return nil, fmt.Errorf("review the rights of %s (the exporter's user needs the ClusterRole system:auth-delegator): %w", user.Username, err)
+		return nil, fmt.Errorf("review the rights of %s (%s): %w", user.Username, needs, err)
 	}
 	if !may.Status.Allowed {
 		return errNotAllowed, nil

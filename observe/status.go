@@ -2,7 +2,6 @@ package observe
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
@@ -63,14 +62,14 @@ func (s *Status) Now(context.Context) *status.Status {
 	for i := range live.Servers {
 		live.Servers[i].Address = s.at.Addresses[live.Servers[i].Name]
 	}
-	s.made = status.Make(status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter, LeasesElsewhere: s.at.LeasesElsewhere},
-		s.stored, live)
+	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter, LeasesElsewhere: s.at.LeasesElsewhere}
+	s.made = status.Make(options, s.stored, live)
 	switch {
 	case s.stored == nil:
 		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet: only what this process knows is shown.")
 	case err != nil:
-		s.made.Notes = append(s.made.Notes, fmt.Sprintf("The checkpoint could not be read: what belongs to other replicas is shown as of %s.",
-			s.read.UTC().Format(time.RFC3339)))
+		s.made.Notes = append(s.made.Notes, "The checkpoint could not be read: what belongs to other replicas is shown as of "+
+			s.read.UTC().Format(time.RFC3339)+".")
 	}
 	return s.made
 }

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Handler serves the page (/), its JSON (/status.json), and the updates of open pages (/status/events). Now makes the Status; it is
-// called once every few seconds for each open page. Updates end when closing is closed.
+// Handler serves the page (/), its JSON (/status.json), and the updates of open pages (/status/events). Now makes the Status; each
+// open page calls it every other second. Updates end when closing is closed.
 func Handler(now func(context.Context) *Status, closing <-chan struct{}) http.Handler {
 	p := &pages{now: now, closing: closing}
 	mux := http.NewServeMux()
@@ -57,6 +57,7 @@ type update struct {
 	Time  time.Time         `json:"time"`
 	AsOf  string            `json:"asOf"`
 	Title string            `json:"title"`
+	Icon  string            `json:"icon"`
 	Parts map[string]string `json:"parts"` // HTML by id, of those that differ from before
 }
 
@@ -81,7 +82,7 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 		}
 		next := maps.Clone(parts)
 		maps.DeleteFunc(parts, func(id, html string) bool { return sent[id] == html })
-		text, err := json.Marshal(update{s.Time, stamp(s.Time), title(s), parts})
+		text, err := json.Marshal(update{s.Time, stamp(s.Time), title(s), icon(s.Healthy), parts})
 		if err != nil {
 			return
 		}

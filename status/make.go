@@ -178,7 +178,8 @@ func (m *maker) judge() {
 	})
 	for i := range m.status.Streams {
 		if s := &m.status.Streams[i]; s.Problem != "" {
-			m.status.Problems = append(m.status.Problems, Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id})
+			p := Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id}
+			m.status.Problems = append(m.status.Problems, p)
 		}
 	}
 	m.status.Healthy = len(m.status.Problems) == 0
@@ -214,17 +215,17 @@ func (m *maker) judgeStream(s *Stream) {
 		lag := max(m.Now.Sub(s.Confirmed).Seconds(), 0)
 		s.LagSeconds = &lag
 	}
-	switch {
+	switch gap := s.Gap; {
 	case s.Problem != "" || s.State == stateDeselected:
 	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
-		m.blame(s, fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s (exporter verify names them)",
-			s.Proof.Differences, s.Proof.At), s.Proof.Time)
+		m.blame(s, fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
+			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), s.Proof.Time)
 	case s.Position == "" && !m.owned[s.id]:
 		m.blame(s, "its first list is not complete", time.Time{})
 	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
 		m.blame(s, "nothing has confirmed it since then, at resourceVersion "+string(s.Position), s.Confirmed)
-	case s.Gap != nil && !s.Gap.Complete && m.Now.Sub(s.Gap.Time) < recent:
-		m.blame(s, fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", s.Gap.From, s.Gap.To, s.Gap.Reason), s.Gap.Time)
+	case gap != nil && !gap.Complete && m.Now.Sub(gap.Time) < recent:
+		m.blame(s, fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason), gap.Time)
 	}
 }
 

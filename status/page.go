@@ -36,7 +36,8 @@ func icon(healthy bool) string {
 	if healthy {
 		fill = "%23157347"
 	}
-	return "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='7' fill='" + fill + "'/></svg>"
+	return "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='7' fill='" +
+		fill + "'/></svg>"
 }
 
 // refreshSeconds is how often a browser without JavaScript loads the page again.
@@ -59,7 +60,8 @@ func writePage(w io.Writer, s *Status, f filter) error {
 			h.Header(
 				h.P(h.Class("name"), h.Strong(g.Text("kubecdc")), g.Text(" exporter "), h.Span(h.Class("cluster"), g.Text(s.Cluster))),
 				h.Div(h.ID("headline"), h.Role("status"), h.Aria("live", "polite"), v.headline()),
-				h.P(h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof"), v.clock(s.Time)), h.Span(h.ID("live"), h.Aria("live", "polite"))),
+				h.P(h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof"), v.clock(s.Time)),
+					h.Span(h.ID("live"), h.Aria("live", "polite"))),
 			),
 			h.Main(
 				h.Div(h.ID("problems"), v.problems()),
@@ -96,8 +98,8 @@ func streamsSection(v view, f filter) g.Node {
 		h.Form(h.ID("filter"), h.Role("search"), h.Method("get"), h.Action("/"),
 			h.Label(h.For("q"), g.Text("Filter by resource, namespace or state")),
 			h.Input(h.ID("q"), h.Name("q"), h.Type("search"), h.Value(f.text), h.AutoComplete("off"), g.Attr("spellcheck", "false")),
-			h.Label(h.Class("check"), h.Input(h.ID("wrong"), h.Name("wrong"), h.Type("checkbox"), h.Value("1"), g.If(f.wrong, h.Checked())),
-				g.Text("only with a problem")),
+			h.Label(h.Class("check"), g.Text("only with a problem"),
+				h.Input(h.ID("wrong"), h.Name("wrong"), h.Type("checkbox"), h.Value("1"), g.If(f.wrong, h.Checked()))),
 			h.Button(h.Type("submit"), g.Text("Filter")),
 			h.Span(h.ID("shown"), h.Class("quiet"), h.Role("status"), g.Text(f.count(v.Streams))),
 		),
@@ -130,8 +132,8 @@ func (s *Stream) searched() string {
 	return strings.ToLower(s.Resource + " " + s.Namespace + " " + s.State)
 }
 
-// fragments are the parts of the page that a live update replaces, by id. They have no age of anything, which the browser adds: so
-// a part differs only if something happened.
+// fragments are the parts of the page that a live update replaces, by id. They have no age of anything, which the browser adds:
+// so a part differs only if something happened.
 func fragments(s *Status) (map[string]string, error) {
 	v := view{Status: s}
 	all := map[string]string{}

@@ -38,6 +38,7 @@
     const update = JSON.parse(e.data);
     ahead = Date.now() - Date.parse(update.time);
     document.title = update.title;
+    document.querySelector("link[rel=icon]").href = update.icon;
     get("asof").textContent = update.asOf;
     get("live").textContent = ", live";
     for (const [id, html] of Object.entries(update.parts)) get(id).innerHTML = html;

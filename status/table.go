@@ -72,8 +72,8 @@ func (s *Status) writeStream(t io.Writer, v *Stream) {
 	default:
 		proof = string(p.Result) + ", " + s.ago(p.Time)
 	}
-	fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, v.Resource, namespace, v.Slot, v.State, dash(string(v.Position)),
-		s.ago(v.Confirmed), rate, gap, proof)
+	fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, v.Resource, namespace, v.Slot, v.State,
+		dash(string(v.Position)), s.ago(v.Confirmed), rate, gap, proof)
 }
 
 func (s *Status) ago(t time.Time) string {

@@ -22,7 +22,7 @@ type view struct {
 // since shows when something happened, by its age.
 func (v view) since(t time.Time, suffix string) g.Node {
 	if t.IsZero() {
-		return none("not known")
+		return none("none yet")
 	}
 	text := clock(t)
 	if v.ago {
@@ -99,7 +99,8 @@ func (v view) problems() g.Node {
 	if more := len(v.Problems) - mostProblems; more > 0 {
 		items = append(items, h.Li(g.Textf("and %d more: the table shows streams with a problem first", more)))
 	}
-	return h.Section(h.Class("wrong"), h.Aria("labelledby", "wrong-title"), h.H2(h.ID("wrong-title"), g.Text("What is wrong")), h.Ul(items...))
+	return h.Section(h.Class("wrong"), h.Aria("labelledby", "wrong-title"), h.H2(h.ID("wrong-title"), g.Text("What is wrong")),
+		h.Ul(items...))
 }
 
 // facts are the few numbers that say most.
@@ -216,7 +217,7 @@ func (v view) streamRow(s *Stream, columns []string) g.Node {
 		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(g.Text(s.Resource)), h.Small(g.Text(where))),
 		cell(columns[1], mark(s.Problem == "", s.State), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
 		cell(columns[2], position),
-		cell(columns[3], g.If(s.Confirmed.IsZero(), none("–")), g.Iff(!s.Confirmed.IsZero(), func() g.Node { return v.since(s.Confirmed, "") })),
+		cell(columns[3], v.since(s.Confirmed, "")),
 		cell(columns[4], rate),
 		cell(columns[5], v.gap(s.Gap)),
 		cell(columns[6], v.proof(s.Proof)),
@@ -261,8 +262,7 @@ func (v view) slots() g.Node {
 		rows = append(rows, h.Tr(h.Role("row"), h.Th(h.Role("rowheader"), h.Scope("row"), g.Text(strconv.Itoa(s.Number))),
 			cell(columns[1], owner, g.If(s.Mine, h.Small(g.Text("this process")))), cell(columns[2], g.Text(strconv.Itoa(s.Streams))),
 			cell(columns[3], g.Textf("%d", s.Epoch)), cell(columns[4], g.Textf("%d", s.Batch)),
-			cell(columns[5], g.If(s.Checkpoint.IsZero(), none("none yet")),
-				g.Iff(!s.Checkpoint.IsZero(), func() g.Node { return v.since(s.Checkpoint, " ago") }))))
+			cell(columns[5], v.since(s.Checkpoint, " ago"))))
 	}
 	if len(rows) == 0 {
 		return h.P(none("No slot is known yet."))

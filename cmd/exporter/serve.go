@@ -9,7 +9,8 @@ import (
 
 // serve starts the HTTP server that the settings describe.
 func serve(settings *config.Config, cluster *config.Connection, watch *working, log *slog.Logger) (*observe.Server, error) {
-	options := observe.ServerOptions{Listen: settings.Process.Listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey, Log: log}
+	options := observe.ServerOptions{Listen: settings.Process.Listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey,
+		Log: log}
 	switch settings.HTTP.Access {
 	case "token":
 		options.Access = observe.FileToken{Path: settings.HTTP.TokenFile}

@@ -55,8 +55,8 @@ func newStatus() *cobra.Command {
 		Args: cobra.NoArgs}, &f.output)
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
 	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
-	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token, if the exporter wants one (KUBECDC_HTTP_ACCESS)")
-	c.Flags().StringVar(&f.caFile, "ca-file", "", "with --url: PEM file of the certificate authorities to trust; default: the system's")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
+	c.Flags().StringVar(&f.caFile, "ca-file", "", "with --url: PEM file of the authorities to trust; default: the system's")
 	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
 	return withSettings(c)
 }

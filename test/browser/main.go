@@ -44,7 +44,8 @@ type check struct {
 func (c *check) run() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox) // it sees one page, of this project, and tests may run as root
+	// Tests may run as root, who has no sandbox; the browser sees one page, of this project.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)
 	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
 	defer cancel()
 	ctx, cancel = chromedp.NewContext(ctx)
@@ -166,8 +167,8 @@ func (c *check) keyboard(ctx context.Context) error {
 	}
 	for _, want := range []string{"skip", "q", "wrong", "/status.json", "/metrics", "/readyz", "/healthz"} {
 		var got string
-		err := chromedp.Run(ctx, chromedp.KeyEvent(kb.Tab),
-			chromedp.Evaluate(`document.activeElement.id || document.activeElement.className || document.activeElement.getAttribute("href")`, &got))
+		const focus = `(e => e.id || e.className || e.getAttribute("href"))(document.activeElement)`
+		err := chromedp.Run(ctx, chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(focus, &got))
 		if err != nil {
 			return err
 		}
@@ -218,14 +219,17 @@ func (c *check) live(ctx context.Context) error {
 	if err := chromedp.Run(ctx, awaitText("#problems", c.await)); err != nil {
 		return fmt.Errorf("no update brings %q: %w", c.await, err)
 	}
-	if err := is(ctx, `window.same && document.querySelector("#q").value == "o" && document.activeElement.id == "q"`, "the page was loaded again"); err != nil {
+	const same = `window.same && document.querySelector("#q").value == "o" && document.activeElement.id == "q"`
+	if err := is(ctx, same, "the page was loaded again"); err != nil {
 		return err
 	}
-	return is(ctx, `document.querySelector("h1").innerText.includes("wrong") && document.title.startsWith("✕")`, "the headline is the old one")
+	const headline = `document.querySelector("h1").innerText.includes("wrong") && document.title.startsWith("✕")`
+	return is(ctx, headline, "the headline is the old one")
 }
 
 func (c *check) noScript(ctx context.Context) error {
-	err := chromedp.Run(ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(c.url), chromedp.WaitVisible("#filter button"))
+	err := chromedp.Run(ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(c.url),
+		chromedp.WaitVisible("#filter button"))
 	if err != nil {
 		return err
 	}

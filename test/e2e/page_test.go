@@ -25,7 +25,8 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	e := StartExporter(t, "kubecdc-0", w.With("KUBECDC_PROOF_INTERVAL", "2s", "KUBECDC_RESOURCES", "*,secrets"))
 	writer.Run(200)
 	w.AwaitComplete(t, writer, kinds)
-	must(t, w.Kube.RestartAPIServer(context.Background()))
+	w.Kube.KillAPIServer()
+	must(t, w.Kube.StartAPIServer(context.Background()))
 	Await(t, time.Minute, "a gap to be recovered", func() (bool, error) {
 		writer.Run(10)
 		return e.Metric(t, "kubecdc_gaps_total", `complete="true"`) > 0 && e.Wrong() == "", nil
