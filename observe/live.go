@@ -97,6 +97,7 @@ func (h *Health) Checkpointed() {
 func (h *Health) Replicas(s ownership.Status) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	s.Owners = maps.Clone(s.Owners)
 	h.replicas = s
 }
 

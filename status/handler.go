@@ -50,6 +50,7 @@ const (
 	updateInterval = 2 * time.Second
 	mostOpen       = 50               // pages that are kept up to date
 	slowest        = 10 * time.Second // for a browser to take an update
+	longest        = 10 * time.Minute // then the browser comes again, with rights that are checked anew
 )
 
 // update is what an open page gets.
@@ -74,6 +75,7 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
+	end := time.After(longest)
 	for sent := map[string]string{}; ; {
 		s := p.now(r.Context())
 		parts, err := fragments(s)
@@ -96,6 +98,8 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 		case <-r.Context().Done():
 			return
 		case <-p.closing:
+			return
+		case <-end:
 			return
 		}
 	}
