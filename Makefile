@@ -46,10 +46,11 @@ kine: servers ## recovery with kine as the store, as in k3s, on Postgres and on 
 	KUBECDC_TEST_KINE=$(CURDIR)/$(BIN)/kine $(GO) test -count=1 -v -run OnKine ./source/reflector
 
 page: servers browser ## the status page in a real Chromium, which apt installs (as root) if it is missing
-	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_AXE=$(AXE) $(GO) test -count=1 -v -run InABrowser ./test/e2e
+	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_AXE=$(AXE) KUBECDC_TEST_SHOTS='$(SHOTS)' \
+		$(GO) test -count=1 -v -run InABrowser ./test/e2e
 
-screenshots: servers browser ## the pictures of the status page in docs/images, from a real exporter
-	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_SHOTS=$(CURDIR)/docs/images $(GO) test -count=1 -v -run InABrowser ./test/e2e
+screenshots: SHOTS := $(CURDIR)/docs/images
+screenshots: page ## the same, and its pictures in docs/images
 
 AXE := $(CURDIR)/.servers/axe/node_modules/axe-core/axe.min.js
 

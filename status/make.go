@@ -223,7 +223,7 @@ func (m *maker) judgeStream(s *Stream) {
 	case s.Position == "" && !m.owned[s.id]:
 		m.blame(s, "its first list is not complete", time.Time{})
 	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
-		m.blame(s, "nothing has confirmed it since then, at resourceVersion "+string(s.Position), s.Confirmed)
+		m.blame(s, "not confirmed to be complete beyond resourceVersion "+string(s.Position), s.Confirmed)
 	case gap != nil && !gap.Complete && m.Now.Sub(gap.Time) < recent:
 		m.blame(s, fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason), gap.Time)
 	}

@@ -49,7 +49,7 @@ func TestWhatIsWrong(t *testing.T) {
 	}{
 		{"all streams were confirmed", Stored{Positions: []change.Position{confirmed("pods", time.Minute)}}, nil, ""},
 		{"a stream was not confirmed", Stored{Positions: []change.Position{confirmed("pods", 6*time.Minute)}}, nil,
-			"stream pods: nothing has confirmed it since then, at resourceVersion 77"},
+			"stream pods: not confirmed to be complete beyond resourceVersion 77"},
 		{"a deselected stream need not be", Stored{Positions: []change.Position{
 			{Stream: "pods", ResourceVersion: "7", Time: now.Add(-time.Hour), Ended: change.EndedDeselected}}}, nil, ""},
 		{"a first list is not complete", Stored{Positions: []change.Position{{Stream: "pods@shop"}}}, nil,

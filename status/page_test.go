@@ -64,7 +64,7 @@ func TestThePageSaysAllWithoutAScript(t *testing.T) {
 	s := serve(t, manyStreams)
 	_, page := get(t, s.URL+"/")
 	seen := text(page)
-	for _, want := range []string{"✕ 3 things are wrong", "stream secrets in shop (by selectors) : nothing has confirmed it", "Streams in order 198 of 200",
+	for _, want := range []string{"✕ 3 things are wrong", "stream secrets in shop (by selectors) : not confirmed to be complete", "Streams in order 198 of 200",
 		"Slots with an owner 1 of 1", "Sink ✓ up for 0 s", "Checkpoint ✕ down for 0 s", "complete, 1 h ago", "✓ equal, 1 min ago 3 objects",
 		"✕ 1 differ, 1 min ago", "200 of 200 shown", "&lt;b&gt;kubecdc-0"} {
 		if !strings.Contains(seen, want) {

@@ -230,9 +230,19 @@ func (v view) gap(gap *Gap) g.Node {
 	case gap == nil:
 		return none("none")
 	case gap.Complete:
-		return g.Group{mark(true, "complete, "), v.since(gap.Time, " ago"), h.Small(g.Textf("%d changes recovered", gap.Recovered))}
+		return g.Group{mark(true, "complete, "), v.since(gap.Time, " ago"), h.Small(g.Text(recovered(gap)))}
 	}
 	return g.Group{mark(false, "incomplete, "), v.since(gap.Time, " ago"), h.Small(g.Text(gap.Reason))}
+}
+
+func recovered(gap *Gap) string {
+	switch gap.Recovered {
+	case 0:
+		return "nothing had changed"
+	case 1:
+		return "1 change recovered"
+	}
+	return humanize.Comma(int64(gap.Recovered)) + " changes recovered"
 }
 
 func (v view) proof(p *Proof) g.Node {

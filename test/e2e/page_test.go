@@ -22,19 +22,21 @@ func TestTheStatusPageInABrowser(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets, Deployments, Roles}
 	writer := w.Writer(t, kinds)
 	writer.Fill(300)
-	e := StartExporter(t, "kubecdc-0", w.With("KUBECDC_PROOF_INTERVAL", "2s", "KUBECDC_RESOURCES", "*,secrets"))
-	writer.Run(200)
+	w.Env = w.With("KUBECDC_CLUSTER", "prod-eu1", "KUBECDC_PROOF_INTERVAL", "2s", "KUBECDC_RESOURCES", "*.apps,*.rbac.authorization.k8s.io,"+
+		"configmaps,endpoints,namespaces,nodes,persistentvolumeclaims,pods,secrets,serviceaccounts,services")
+	e := StartExporter(t, "the first", w.Env)
 	w.AwaitComplete(t, writer, kinds)
-	w.Kube.KillAPIServer()
-	must(t, w.Kube.StartAPIServer(context.Background()))
-	Await(t, time.Minute, "a gap to be recovered", func() (bool, error) {
+	e.Kill()
+	writer.Run(200)
+	must(t, w.Kube.RestartAPIServer(context.Background()))
+	e = StartExporter(t, "the second", w.Env)
+	e.AwaitReady(t)
+	Await(t, time.Minute, "the gaps to be recovered", func() (bool, error) {
 		writer.Run(10)
 		return e.Metric(t, "kubecdc_gaps_total", `complete="true"`) > 0 && e.Wrong() == "", nil
 	})
-	page := exec.Command(browser, "-url", "http://"+e.listen+"/", "-axe", os.Getenv("KUBECDC_TEST_AXE"), "-shots", os.Getenv("KUBECDC_TEST_SHOTS"))
-	if os.Getenv("KUBECDC_TEST_SHOTS") == "" {
-		page.Args = append(page.Args, "-await", "paused by signal")
-	}
+	page := exec.Command(browser, "-url", "http://"+e.listen+"/", "-await", "paused by signal",
+		"-axe", os.Getenv("KUBECDC_TEST_AXE"), "-shots", os.Getenv("KUBECDC_TEST_SHOTS"))
 	page.Stderr = os.Stderr
 	out, err := page.StdoutPipe()
 	must(t, err)
