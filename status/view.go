@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -28,7 +29,7 @@ func (v view) since(t time.Time, suffix string) g.Node {
 	if v.ago {
 		text = Age(v.Time.Sub(t)) + suffix
 	}
-	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.TitleAttr(stamp(t)), g.Text(text))
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.Title(stamp(t)), g.Text(text))
 }
 
 // clock shows a moment as it is.
@@ -214,7 +215,7 @@ func (v view) streamRow(s *Stream, columns []string) g.Node {
 		position = h.Code(g.Text(string(s.Position)))
 	}
 	return h.Tr(h.Role("row"), h.Class(class), h.Data("search", s.searched()), g.If(s.Problem != "", h.Data("wrong", "")),
-		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(g.Text(s.Resource)), h.Small(g.Text(where))),
+		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(breakable(s.Resource)), h.Small(g.Text(where))),
 		cell(columns[1], mark(s.Problem == "", s.State), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
 		cell(columns[2], position),
 		cell(columns[3], v.since(s.Confirmed, "")),
@@ -223,6 +224,12 @@ func (v view) streamRow(s *Stream, columns []string) g.Node {
 		cell(columns[6], v.proof(s.Proof)),
 		cell(columns[7], g.Text(strconv.Itoa(s.Slot))),
 	)
+}
+
+// breakable lets a long name be broken after a dot.
+func breakable(name string) g.Node {
+	parts := strings.SplitAfter(name, ".")
+	return g.Group{g.Text(parts[0]), g.Map(parts[1:], func(part string) g.Node { return g.Group{h.Wbr(), g.Text(part)} })}
 }
 
 func (v view) gap(gap *Gap) g.Node {
