@@ -11,7 +11,7 @@ export CGO_ENABLED := 0
 TEST    := $(GO) test -count=1 -p 2 -timeout 40m
 ALL     := ./test/e2e ./...
 
-.PHONY: help demo test unit bare race chaos soak prove kine page screenshots browser bench lint build docs image servers clean
+.PHONY: help demo test unit bare race chaos soak prove kine page screenshots browser tour bench lint build docs image servers clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,12 @@ page: servers browser ## the status page in a real Chromium, which apt installs 
 
 screenshots: SHOTS := $(CURDIR)/docs/images
 screenshots: page ## the same, and its pictures in docs/images
+
+tour: servers ## the pictures of docs/tour.md, from a run of the demo
+	@test -d .servers/rich || { python3 -m venv .servers/rich && .servers/rich/bin/pip install --quiet rich==14.2.0; } || \
+		{ rm -rf .servers/rich; echo "rich could not be installed: make tour needs Python (apt-get install python3-venv)"; exit 1; }
+	TERM=xterm script -qec 'stty cols 100; $(GO) run ./test/demo' $(BIN)/demo.recording
+	.servers/rich/bin/python test/demo/tour.py $(BIN)/demo.recording docs/images
 
 AXE := $(CURDIR)/.servers/axe/node_modules/axe-core/axe.min.js
 
