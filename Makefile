@@ -55,6 +55,7 @@ screenshots: page ## the same, and its pictures in docs/images
 tour: servers ## the pictures of docs/tour.md, from a run of the demo
 	@test -d .servers/rich || { python3 -m venv .servers/rich && .servers/rich/bin/pip install --quiet rich==14.2.0; } || \
 		{ rm -rf .servers/rich; echo "rich could not be installed: make tour needs Python (apt-get install python3-venv)"; exit 1; }
+	@mkdir -p $(BIN)
 	TERM=xterm script -qec 'stty cols 100; $(GO) run ./test/demo' $(BIN)/demo.recording
 	.servers/rich/bin/python test/demo/tour.py $(BIN)/demo.recording docs/images
 

@@ -66,7 +66,7 @@ func (s *Status) Now(context.Context) *status.Status {
 	s.made = status.Make(options, s.stored, live)
 	switch {
 	case s.stored == nil:
-		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet: only what this process knows is shown.")
+		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")
 	case err != nil:
 		s.made.Notes = append(s.made.Notes, "The checkpoint could not be read: what belongs to other replicas is shown as of "+
 			s.read.UTC().Format(time.RFC3339)+".")
