@@ -15,7 +15,7 @@ func (s *Status) WriteTable(t io.Writer) {
 	if !s.Healthy {
 		state = fmt.Sprintf("✕ %d wrong", len(s.Problems))
 	}
-	fmt.Fprintf(t, "%s: %s, as of %s\n", s.Cluster, state, stamp(s.Time))
+	fmt.Fprintf(t, "%s: %s, as of %s\n", cmp.Or(s.Cluster, "kubecdc"), state, stamp(s.Time))
 	for _, p := range s.Problems {
 		since := ""
 		if !p.Since.IsZero() {

@@ -45,6 +45,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText()),
 		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
 	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
+	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	server, err := serve(settings, cluster, watch, log)
 	if err != nil {
 		return err
