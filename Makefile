@@ -14,7 +14,7 @@ ALL     := ./test/e2e ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible
+.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible page screenshots browser tour
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,29 @@ matrix: servers ## the tests that depend on the API server, on each version in t
 
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)
 	KUBECDC_TEST_UPGRADE=1 KUBECDC_TEST_UPGRADE_FROM='$(FROM)' $(GO) test -count=1 -v -timeout 20m ./test/upgrade
+
+page: servers browser ## the status page in a real Chromium, which apt installs (as root) if it is missing
+	KUBECDC_TEST_BROWSER=$(CURDIR)/$(BIN)/browser KUBECDC_TEST_AXE=$(AXE) KUBECDC_TEST_SHOTS='$(SHOTS)' \
+		$(GO) test -count=1 -v -run InABrowser ./test/e2e
+
+screenshots: SHOTS := $(CURDIR)/docs/images
+screenshots: page ## the same, and its pictures in docs/images
+
+tour: servers ## the pictures of docs/tour.md, from a run of the demo
+	@test -d .servers/rich || { python3 -m venv .servers/rich && .servers/rich/bin/pip install --quiet rich==14.2.0; } || \
+		{ rm -rf .servers/rich; echo "rich could not be installed: make tour needs Python (apt-get install python3-venv)"; exit 1; }
+	@mkdir -p $(BIN)
+	TERM=xterm script -qec 'stty cols 100; $(GO) run ./test/demo' $(BIN)/demo.recording
+	.servers/rich/bin/python test/demo/tour.py $(BIN)/demo.recording docs/images
+
+AXE := $(CURDIR)/.servers/axe/node_modules/axe-core/axe.min.js
+
+browser:
+	@command -v chromium >/dev/null || apt-get install -y --no-install-recommends chromium || \
+		{ echo "no Chromium here: install one that is called chromium (on Debian, as root: apt-get install chromium)"; exit 1; }
+	@test -f $(AXE) || npm install --silent --prefix .servers/axe axe-core@4.14.1 || \
+		{ echo "axe-core could not be installed: make page needs npm (on Debian, as root: apt-get install npm)"; exit 1; }
+	cd test/browser && GOWORK=off $(GO) build -trimpath -o $(CURDIR)/$(BIN)/browser .
 
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')

@@ -30,8 +30,7 @@ type Past interface {
 	Select(ctx context.Context, slot int, w Window) ([]Checkpoint, error)
 	// PositionsAt gives the position that each stream of a slot had at a time, by stream, as far as the history goes back.
 	PositionsAt(ctx context.Context, slot int, at time.Time) ([]change.Position, error)
-	// Streams is Reader's.
-	Streams(ctx context.Context) ([]change.Position, error)
+	Overview
 	Close()
 }
 

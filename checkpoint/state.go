@@ -86,6 +86,7 @@ type Commit struct {
 	Positions []change.Position
 	Offsets   change.Offsets // merged into the slot's
 	Streams   []StreamCommit
+	Controls  []change.Control // KeptControls of the batches
 }
 
 // After is the batch that the slot must be at.

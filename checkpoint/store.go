@@ -14,6 +14,7 @@ type Store interface {
 	Leases                                          // who owns which slot
 	State                                           // how far each stream is, and what the log has of it
 	Signals                                         // what users ask of running exporters
+	Overview                                        // what a status shows
 	Find(ctx context.Context, cluster string) error // Past's
 	Close()
 }

@@ -25,6 +25,7 @@ type Config struct {
 	Slots      Slots      `group:"Slots"`
 	Batch      Batch      `group:"Batches and memory"`
 	Process    Process    `group:"Process"`
+	HTTP       HTTP       `group:"Status page and metrics"`
 }
 
 // Source selects the cluster and the collections to watch.
@@ -133,9 +134,17 @@ type Batch struct {
 
 // Process configures the process itself.
 type Process struct {
-	Listen          string        `env:"KUBECDC_LISTEN" envDefault:":8080" help:"Address that serves /healthz, /readyz and /metrics. off: none." example:"127.0.0.1:8080"`
+	Listen          string        `env:"KUBECDC_LISTEN" envDefault:":8080" help:"Address that serves the status page, /metrics, /healthz and /readyz. off: none." example:"127.0.0.1:8080"`
 	StartTimeout    time.Duration `env:"KUBECDC_START_TIMEOUT" envDefault:"0s" min:"0s" max:"24h" help:"How long run waits for the API server, the checkpoint and the sink when it starts, before it exits with code 1. 0s: as long as it takes. exporter check gives each of them this time; with 0s, 20s."`
 	ShutdownTimeout time.Duration `env:"KUBECDC_SHUTDOWN_TIMEOUT" envDefault:"20s" min:"1s" max:"1h" help:"How long the batch in flight may take to be committed after SIGTERM or Ctrl-C. Keep it below the Pod's terminationGracePeriodSeconds."`
 	LogLevel        string        `env:"KUBECDC_LOG_LEVEL" envDefault:"info" values:"debug,info,warn,error" help:"Lowest level of messages to log."`
 	LogFormat       string        `env:"KUBECDC_LOG_FORMAT" envDefault:"auto" values:"auto,text,json" help:"Format of the log on stderr. auto: text on a terminal, JSON elsewhere."`
+}
+
+// HTTP protects what KUBECDC_LISTEN serves.
+type HTTP struct {
+	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page and /metrics, which name resources and namespaces. open: everyone who reaches the address. token: who bears the token of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path (nonResourceURLs); the exporter's user then needs the ClusterRole system:auth-delegator. A browser sends the token as the password of any user. /healthz and /readyz are open to all, but /readyz tells the others no more than ready or not."`
+	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters, if KUBECDC_HTTP_ACCESS is token. It is read for each request, so the token can be rotated without a restart." example:"/etc/kubecdc/http-token"`
+	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate to serve with, and its chain. It is read for each connection, as is its key, so both can be rotated without a restart. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
+	TLSKey    string `env:"KUBECDC_HTTP_TLS_KEY" help:"PEM file of the certificate's key." example:"/etc/kubecdc/tls.key"`
 }

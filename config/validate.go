@@ -24,6 +24,7 @@ func (l *loader) validate() {
 	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
+	l.checkHTTP()
 }
 
 // resourceName matches a plural with its group and perhaps a version, or a pattern: pods, deployments.apps, *.example.com, *.

@@ -15,6 +15,7 @@ type pending struct {
 	objects     []objectState
 	index       map[objectID]int
 	bytes       int64
+	controls    []change.Control
 }
 
 // objectState is the last state of an object.
@@ -46,6 +47,7 @@ func (p *pending) add(c checkpoint.Commit) {
 		p.first = c.Seq
 	}
 	p.last, p.offsets = c.Seq, p.offsets.Merge(c.Offsets)
+	p.controls = append(p.controls, c.Controls...)
 	for _, position := range c.Positions {
 		p.positions[position.Stream] = position
 	}
@@ -81,7 +83,7 @@ func (p *pending) concerns(stream change.StreamID) bool {
 }
 
 func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
-	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets}
+	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets, Controls: p.controls}
 	for _, position := range p.positions {
 		commit.Positions = append(commit.Positions, position)
 	}

@@ -143,5 +143,5 @@ func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies b
 
 func (t *touched) commit(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
 	return checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets,
-		Streams: t.states(batch, bodies)}
+		Streams: t.states(batch, bodies), Controls: checkpoint.KeptControls(batch.Controls)}
 }

@@ -54,6 +54,7 @@ func (e *Exporter) ReplicaStatus(s ownership.Status) {
 	others := maps.Clone(s.Owners)
 	maps.DeleteFunc(others, func(_ int, owner string) bool { return owner == s.Self })
 	e.Health.ReplicaStatus(others, s.Standby)
+	e.Health.Replicas(s)
 	e.Metrics.Replicas(s.Replicas, s.Share, s.Standby != "")
 	e.Metrics.streams.slot(notAssigned, nil)
 }
@@ -110,6 +111,7 @@ func (e *Exporter) Committed(c export.Committed) {
 	e.Metrics.Commit(StagePrepare, c.Prepare)
 	e.Metrics.Commit(StageSink, c.Sink)
 	e.Metrics.Ignored(c.Ignored)
+	e.Health.Committed(c)
 	for _, p := range c.Batch.Positions {
 		e.Metrics.streams.position(c.Batch.Slot, p)
 	}
@@ -127,7 +129,10 @@ func (e *Exporter) Committed(c export.Committed) {
 	}
 }
 
-func (e *Exporter) Checkpointed(_ int, took time.Duration) { e.Metrics.Commit(StageCheckpoint, took) }
+func (e *Exporter) Checkpointed(_ int, took time.Duration) {
+	e.Metrics.Commit(StageCheckpoint, took)
+	e.Health.Checkpointed()
+}
 
 func (e *Exporter) CheckpointSize(bytes int64) { e.Metrics.CheckpointSize(bytes) }
 

@@ -7,6 +7,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
 	"kubecdc/source/reflector"
 )
 
@@ -20,6 +22,9 @@ type Health struct {
 	stalls   map[string]*problem // calls without an answer, by dependency
 	streams  map[change.StreamID]*streamHealth
 	standby  string
+	servers  map[string]*serverHealth // by dependency
+	replicas ownership.Status         // as of the last heartbeat
+	started  time.Time
 }
 
 type problem struct {
@@ -44,6 +49,7 @@ type streamHealth struct {
 	err            *problem
 	removalUnknown *problem
 	proof          *problem // the last proof found that objects differ
+	log            streamLog
 }
 
 // States of a stream that has no reflector.
@@ -55,7 +61,7 @@ const (
 // NewHealth expects the given slots to be held.
 func NewHealth(slots ...int) *Health {
 	h := &Health{now: time.Now, slots: map[int]*slotHealth{}, problems: map[string]*problem{}, stalls: map[string]*problem{},
-		streams: map[change.StreamID]*streamHealth{}}
+		streams: map[change.StreamID]*streamHealth{}, servers: map[string]*serverHealth{}, started: time.Now().UTC()}
 	for _, s := range slots {
 		h.slots[s] = &slotHealth{}
 	}
@@ -67,12 +73,17 @@ func (h *Health) SlotHeld(slot int, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.slot(slot).held, h.slot(slot).streamsKnown = held, false
+	if held { // both were read
+		h.used(dependency.Sink)
+		h.used(dependency.Checkpoint)
+	}
 }
 
 // SlotProblem reports the error that a slot is stuck on, and its dependency, if known; nil when the slot continues.
 func (h *Health) SlotProblem(slot int, dependency string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.judgeServers()
 	s := h.slot(slot)
 	if err == nil {
 		s.err = nil
@@ -219,6 +230,7 @@ func (h *Health) Forget(id change.StreamID) {
 func (h *Health) Problem(component string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.judgeServers()
 	h.problems[component] = h.update(h.problems[component], err)
 }
 
@@ -226,6 +238,7 @@ func (h *Health) Problem(component string, err error) {
 func (h *Health) Clear(component string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.judgeServers()
 	delete(h.problems, component)
 }
 
@@ -233,6 +246,7 @@ func (h *Health) Clear(component string) {
 func (h *Health) Stalled(dependency string, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	defer h.judgeServers()
 	if err == nil {
 		delete(h.stalls, dependency)
 		return

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
@@ -22,7 +23,7 @@ import (
 func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
 	t.Helper()
 	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(nil)}
-	s, err := Serve("127.0.0.1:0", e.Metrics, e.Health)
+	s, err := Serve(ServerOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, e.Metrics, &Status{Health: e.Health})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,11 +284,11 @@ func TestARetryingSinkIsNotReady(t *testing.T) {
 
 func TestAPortInUseIsASettingsError(t *testing.T) {
 	_, s := observed(t)
-	_, err := Serve(s.Addr(), NewMetrics(""), NewHealth())
+	_, err := Serve(ServerOptions{Listen: s.Addr()}, NewMetrics(""), &Status{Health: NewHealth()})
 	if !config.IsError(err) || !strings.Contains(err.Error(), "KUBECDC_LISTEN (--listen)") || !strings.Contains(err.Error(), "choose another port") {
 		t.Error(err)
 	}
-	if s, err := Serve("off", NewMetrics(""), NewHealth()); err != nil || s.Close() != nil {
+	if s, err := Serve(ServerOptions{Listen: "off"}, NewMetrics(""), &Status{Health: NewHealth()}); err != nil || s.Close() != nil {
 		t.Error("off", err)
 	}
 }

@@ -49,6 +49,9 @@ func (h *Health) Report() Report {
 	return r
 }
 
+// streamComponent begins the component of a stream's problems.
+const streamComponent = "stream "
+
 func rank(p Problem) int {
 	if p.Blocks {
 		return 0
@@ -102,7 +105,7 @@ func (h *Health) reportStreams(r *Report) {
 	for _, id := range slices.Sorted(maps.Keys(h.streams)) {
 		s := h.streams[id]
 		r.Streams.All++
-		component := "stream " + string(id)
+		component := streamComponent + string(id)
 		if s.removalUnknown != nil {
 			r.Problems = append(r.Problems, Problem{Component: component, Text: s.removalUnknown.text, Since: s.removalUnknown.since})
 		}

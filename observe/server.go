@@ -2,35 +2,59 @@ package observe
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"syscall"
 	"time"
 
 	"kubecdc/config"
+	"kubecdc/status"
 )
 
-// Server answers /healthz, /readyz and /metrics.
+// Server serves the status page, /metrics, /healthz and /readyz.
 type Server struct {
 	http     *http.Server
 	listener net.Listener
+	access   Access // nil: everyone
+	log      *slog.Logger
+	closing  chan struct{}
 }
 
-// Serve starts a server on the address (KUBECDC_LISTEN). It returns a *config.Error if it can't listen there. For "off" it
-// returns a nil server, whose methods can be called.
-func Serve(listen string, m *Metrics, h *Health) (*Server, error) {
-	if listen == "off" {
+// ServerOptions is what a server needs besides what it shows.
+type ServerOptions struct {
+	Listen  string // KUBECDC_LISTEN
+	TLSCert string // file; empty: no TLS
+	TLSKey  string
+	Access  Access // nil: everyone
+	Log     *slog.Logger
+}
+
+// Serve starts a server. It returns a *config.Error if it can't listen at the address. For "off" it returns a nil server, whose
+// methods can be called.
+func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
+	if o.Listen == "off" {
 		return nil, nil
 	}
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return nil, &config.Error{Problems: []config.Problem{listenProblem(listen, err)}}
+	s := &Server{access: o.Access, log: o.Log, closing: make(chan struct{})}
+	var err error
+	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
+		return nil, &config.Error{Problems: []config.Problem{listenProblem(o.Listen, err)}}
 	}
-	s := &Server{listener: listener, http: &http.Server{Handler: handler(m, h), ReadHeaderTimeout: 5 * time.Second}}
-	go func() { _ = s.http.Serve(listener) }() // ends with Close
+	s.http = &http.Server{Handler: s.handler(m, page), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	s.http.RegisterOnShutdown(func() { close(s.closing) })
+	serve := s.http.Serve
+	if o.TLSCert != "" {
+		c := certificate{certFile: o.TLSCert, keyFile: o.TLSKey, log: o.Log}
+		s.http.TLSConfig = &tls.Config{GetCertificate: c.load, MinVersion: tls.VersionTLS12}
+		serve = func(on net.Listener) error { return s.http.ServeTLS(on, "", "") }
+	}
+	go func() { _ = serve(s.listener) }() // ends with Close
 	return s, nil
 }
 
@@ -60,24 +84,29 @@ func (s *Server) Close() error {
 	return s.http.Shutdown(ctx)
 }
 
-func handler(m *Metrics, h *Health) http.Handler {
-	m.health.Store(h)
+func (s *Server) handler(m *Metrics, page *Status) http.Handler {
+	m.health.Store(page.Health)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answerReady(w, h.Report()) })
-	mux.Handle("GET /metrics", m.Handler())
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "kubecdc exporter: /healthz /readyz /metrics")
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
+		report := page.Health.Report()
+		if may(s.access, r) == nil {
+			answerReady(w, report.Ready, report)
+			return
+		}
+		answerReady(w, report.Ready, map[string]bool{"ready": report.Ready}) // what is wrong names streams and servers
 	})
+	mux.Handle("GET /metrics", s.guard(m.Handler()))
+	mux.Handle("GET /", s.guard(status.Handler(page.Now, s.closing)))
 	return mux
 }
 
-func answerReady(w http.ResponseWriter, r Report) {
+func answerReady(w http.ResponseWriter, ready bool, answer any) {
 	w.Header().Set("Content-Type", "application/json")
-	if !r.Ready {
+	if !ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	_ = e.Encode(r)
+	_ = e.Encode(answer)
 }

@@ -14,9 +14,10 @@ import (
 
 // store is a history in memory.
 type store struct {
-	rows      map[int][]checkpoint.Checkpoint // newest first
-	positions map[int][]change.Position
-	streams   []change.Position
+	checkpoint.Overview                                 // all but Streams is unused
+	rows                map[int][]checkpoint.Checkpoint // newest first
+	positions           map[int][]change.Position
+	streams             []change.Position
 }
 
 func (s *store) Find(context.Context, string) error { return nil }

@@ -66,6 +66,8 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"an epoch is raised above another", raiseEpoch},
 		{"a slot is new until it is known what the log has", newUntilKnown},
 		{"a slot is rebuilt page by page", rebuildSlot},
+		{"an overview tells who owns each slot, and how far it is", overview},
+		{"the last gap and proof of each stream are kept", lastControls},
 		{"only the owner of a slot answers signals, until they have ended", signals},
 		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
 	} {

@@ -12,6 +12,9 @@ import (
 
 // Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
+	if err := s.keepControls(ctx, c); err != nil {
+		return err
+	}
 	answer, err := s.commit(ctx, c)
 	return s.answered(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), answer, err)
 }

@@ -20,6 +20,9 @@ func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
 		if err := t.movePositions(c.Positions); err != nil {
 			return err
 		}
+		if err := t.keepControls(c.Controls); err != nil {
+			return err
+		}
 		return t.moveObjects(c.Streams)
 	})
 	return s.fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)

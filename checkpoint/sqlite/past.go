@@ -35,7 +35,7 @@ func OpenPast(ctx context.Context, path string) (checkpoint.Past, error) {
 	if err != nil {
 		return nil, fmt.Errorf("copy the checkpoint file %s: %w", path, err)
 	}
-	s, err := Open(ctx, name)
+	s, err := open(ctx, name, true)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,10 @@ var pragmas = []string{"locking_mode(exclusive)", "journal_mode(wal)", "synchron
 
 // Open opens the file, and makes one that only its owner can read if there is none. It fails with *checkpoint.InUseError while
 // another process has the file open.
-func Open(ctx context.Context, path string) (*Store, error) {
+func Open(ctx context.Context, path string) (*Store, error) { return open(ctx, path, false) }
+
+// open leaves the leases of a copy as they are in the file.
+func open(ctx context.Context, path string, isCopy bool) (*Store, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
 		return nil, err
@@ -57,7 +60,7 @@ func Open(ctx context.Context, path string) (*Store, error) {
 		return nil, s.fail("open", err)
 	}
 	s.db.SetMaxOpenConns(1) // the lock is the connection's
-	if err := s.prepare(ctx); err != nil {
+	if err := s.prepare(ctx, isCopy); err != nil {
 		s.db.Close()
 		return nil, err
 	}
@@ -95,7 +98,7 @@ func syncFolder(folder string) error {
 	return d.Close()
 }
 
-func (s *Store) prepare(ctx context.Context) error {
+func (s *Store) prepare(ctx context.Context, isCopy bool) error {
 	if err := s.db.PingContext(ctx); err != nil {
 		if isBusy(err) {
 			return &checkpoint.InUseError{Path: s.path}
@@ -104,6 +107,9 @@ func (s *Store) prepare(ctx context.Context) error {
 	}
 	if err := s.migrate(ctx); err != nil {
 		return s.fail("bring the tables up to date", err)
+	}
+	if isCopy {
+		return nil
 	}
 	if err := s.scrub(ctx); err != nil {
 		return s.fail("write the file anew, without what may not be kept", err)

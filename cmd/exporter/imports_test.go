@@ -19,7 +19,8 @@ var mayImport = map[string][]string{
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"verify":     {"change", "checkpoint", "sinks", "source"},
 	"config":     {"redact"},
-	"observe":    {"change", "config", "export", "sinks", "source"},
+	"status":     {"change", "checkpoint", "export"},
+	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 }
 

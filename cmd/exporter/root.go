@@ -32,7 +32,8 @@ const exitCodes = `
 Exit codes:
   0    done; for run: stopped by a signal, and the batch in flight is committed
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
-       within KUBECDC_START_TIMEOUT; for diff: something differs
+       within KUBECDC_START_TIMEOUT; for diff: something differs; for status:
+       something is wrong
   2    wrong settings: each one is named, with a fix
   3    fenced: another process took over the slot, or writes the same log with
        another checkpoint
@@ -57,7 +58,7 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newForget(), newPause(), newResume(), newSnapshot(), newSignals(), newSchema(), newVerify(), newHistory(), newState(), newDiff(), newTail(), newCheckpoints(), newReplay(), newRBAC(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newForget(), newPause(), newResume(), newSnapshot(), newSignals(), newSchema(), newVerify(), newHistory(), newState(), newDiff(), newTail(), newCheckpoints(), newReplay(), newRBAC(), newStatus(), newVersion())
 	withExitCodes(root)
 	return root
 }

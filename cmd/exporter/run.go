@@ -15,8 +15,10 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/export/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
+	"kubecdc/status"
 )
 
 func newRun() *cobra.Command {
@@ -42,14 +44,13 @@ func run(ctx context.Context, c *cobra.Command) error {
 	}
 	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
 		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
-	server, err := observe.Serve(settings.Process.Listen, watch.Metrics, watch.Health)
+	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
+	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
+	server, err := serve(settings, cluster, watch, log)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	if server != nil {
-		log.Info("health and metrics are served", "address", server.Addr())
-	}
 	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
@@ -130,6 +131,8 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
+	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LeasesElsewhere: settings.Slots.Leases != "store",
+		Addresses: map[string]string{dependency.Sink: sinkAddress(settings), dependency.Checkpoint: where}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.binding.ID, "from", cluster.Origin,
 		"sink", describeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {

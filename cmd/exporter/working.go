@@ -12,7 +12,8 @@ import (
 // working passes events on to the observers, and notes whether a slot was ever held: before that nothing is in flight.
 type working struct {
 	*observe.Exporter
-	begun atomic.Bool
+	status *observe.Status
+	begun  atomic.Bool
 }
 
 // SlotHeld notes that work has begun.

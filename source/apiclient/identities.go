@@ -22,7 +22,7 @@ func (c *Client) Identities(ctx context.Context, s *change.Stream, at change.Res
 			case unreadable != nil:
 				return unreadable
 			case at != "" && o.Version.Compare(at) > 0:
-				return fmt.Errorf("%w: asked for resourceVersion %s, it answers with %s at %s", ErrNotExact, at, o.Key(), o.Version)
+				return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, at, o.Version)
 			}
 			return visit(o)
 		})

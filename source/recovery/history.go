@@ -95,7 +95,7 @@ func (h *ExactReads) Object(ctx context.Context, key string, revision uint64) (o
 	byName := apiclient.ListOptions{Namespace: namespace, Name: name, MetadataOnly: h.metadataOnly}
 	_, err = h.page(ctx, at, byName, anyBody, func(found apiclient.Object) error {
 		if found.Key() != key {
-			return fmt.Errorf("%w: asked for %s by its name, the server answers with %s", ErrNotPossible, key, found.Key())
+			return fmt.Errorf("%w: asked for an object by its name, the server answers with another one", ErrNotPossible)
 		}
 		o, exists = found, true
 		return nil

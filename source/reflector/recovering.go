@@ -316,7 +316,7 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 			return err
 		}
 		if !exists {
-			return fmt.Errorf("read %s again at revision %s: it is not there", c.Key, version)
+			return fmt.Errorf("read an object again at revision %s: it is not there", version)
 		}
 		o.Raw = read.Raw
 	}

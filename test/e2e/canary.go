@@ -149,7 +149,7 @@ func Files(t testing.TB, path string) (all []byte) {
 func (e *Exporter) Said(t testing.TB) []byte {
 	t.Helper()
 	all := append(e.log.Bytes(), e.out.Bytes()...)
-	for _, path := range []string{"/healthz", "/readyz", "/metrics"} {
+	for _, path := range []string{"/healthz", "/readyz", "/metrics", "/", "/status.json"} {
 		resp, err := http.Get("http://" + e.listen + path)
 		if err != nil {
 			continue // it has ended

@@ -1,0 +1,65 @@
+package checkpointtest
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+func overview(t *testing.T, s *suite) {
+	s.bind()
+	if owners, err := s.store.SlotOwners(s.ctx); err != nil || len(owners) > 0 {
+		t.Fatalf("owners before there is a layout: %v, %v", owners, err)
+	}
+	_, err := s.store.Slots(s.ctx, 3)
+	s.must(err)
+	epoch := s.acquire(0, "a").Epoch
+	released := s.acquire(2, "b").Epoch
+	s.must(s.store.Release(s.ctx, 2, released))
+	s.put(0, epoch, 1, "pods")
+	owners, err := s.store.SlotOwners(s.ctx)
+	s.must(err)
+	if len(owners) != 3 {
+		t.Fatalf("%d slots have a row, not 3: %+v", len(owners), owners)
+	}
+	held, never, ended := owners[0], owners[1], owners[2]
+	if held.Owner != "a" || !held.Held || held.Seq != 1 || held.Epoch != epoch || time.Until(held.Until) < ttl/2 ||
+		time.Since(held.Time).Abs() > ttl {
+		t.Errorf("slot 0 is %+v", held)
+	}
+	if !reflect.DeepEqual(never, checkpoint.SlotOwner{Slot: 1}) {
+		t.Errorf("slot 1 is %+v", never)
+	}
+	if ended.Owner != "b" || ended.Held || !ended.Time.IsZero() {
+		t.Errorf("slot 2 is %+v", ended)
+	}
+}
+
+func lastControls(t *testing.T, s *suite) {
+	s.bind()
+	epoch := s.acquire(0, "a").Epoch
+	gap := func(stream change.StreamID, batch uint64, complete bool) change.Control {
+		return change.Control{Type: change.ControlGap, Stream: stream, Batch: batch, TimeMs: int64(batch),
+			Gap: &change.Gap{From: "1", To: "9", Complete: complete}}
+	}
+	proof := change.Control{Type: change.ControlProof, Stream: "pods", Batch: 1, Proof: &change.Proof{Result: change.ProofEqual}}
+	quiet := change.Control{Type: change.ControlWatermark, Stream: "pods", Batch: 1}
+	newer := []change.Control{gap("pods", 2, true)}
+	for i, controls := range [][]change.Control{{gap("pods", 1, false), gap("nodes", 1, false), quiet, proof}, newer} {
+		s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: uint64(i) + 1, Controls: checkpoint.KeptControls(controls)}))
+	}
+	got, err := s.store.LastControls(s.ctx)
+	want := []change.Control{gap("nodes", 1, false), newer[0], proof}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Fatalf("the last control records are\n%+v, %v, not\n%+v", got, err, want)
+	}
+	s.acquire(0, "a")
+	stale := checkpoint.Commit{Epoch: epoch, Seq: 3, Controls: []change.Control{gap("pods", 3, false)}}
+	s.wantError(s.store.Commit(s.ctx, stale), checkpoint.ErrFenced)
+	if again, err := s.store.LastControls(s.ctx); err != nil || !reflect.DeepEqual(again, want) {
+		t.Fatalf("a fenced owner has changed them to %+v, %v", again, err)
+	}
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/config"
+	"kubecdc/status"
+)
+
+const statusHelp = `Show whether the export is healthy and complete.
+
+It shows what is wrong, the owner of each slot, and for each stream how far the
+log is complete, its last gap and its last proof. All of that is in the
+checkpoint, so the command works from any machine that reaches it, and while the
+exporter runs; an SQLite file must be on the same machine. It writes nothing.
+
+What only the running exporter knows comes from its status page: with --url the
+command asks an exporter instead of the checkpoint. That adds the state and rate of
+the streams that this process reads, and whether the sink and the checkpoint
+answer it.
+
+The exit code is 1 if something is wrong: a slot without an owner, a stream that
+was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
+paused, lacks its first list, differs in its last proof, or had a gap that could
+not be recovered completely in the last 24 hours.
+
+  exporter status
+  exporter status --watch
+  exporter status --url http://kubecdc:8080 --token-file token -o json`
+
+const watchInterval = 2 * time.Second
+
+// statusFlags are the flags of exporter status.
+type statusFlags struct {
+	output
+	watch                  bool
+	url, tokenFile, caFile string
+}
+
+func newStatus() *cobra.Command {
+	var f statusFlags
+	c := withOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete", Long: statusHelp,
+		Args: cobra.NoArgs}, &f.output)
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
+	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
+	c.Flags().StringVar(&f.caFile, "ca-file", "", "with --url: PEM file of the authorities to trust; default: the system's")
+	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
+	return withSettings(c)
+}
+
+func showStatus(c *cobra.Command, f *statusFlags) error {
+	look, err := f.source(c)
+	if err != nil {
+		return err
+	}
+	for {
+		s, err := look(c.Context())
+		if err != nil {
+			return err
+		}
+		if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
+			fmt.Fprint(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
+		}
+		if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
+			return err
+		}
+		for _, note := range s.Notes {
+			fmt.Fprintln(c.ErrOrStderr(), "# "+note)
+		}
+		switch {
+		case f.watch:
+		case s.Healthy:
+			return nil
+		default:
+			return fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
+		}
+		select {
+		case <-c.Context().Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+// source returns the function that makes a status: of what an exporter answers, or of the checkpoint.
+func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*status.Status, error), err error) {
+	if f.url != "" {
+		client, err := f.client()
+		return func(ctx context.Context) (*status.Status, error) { return f.fetch(ctx, client) }, err
+	}
+	if f.tokenFile != "" || f.caFile != "" {
+		return nil, &usageError{"--token-file and --ca-file are for --url"}
+	}
+	settings, cluster, err := readerSettings(c.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context) (*status.Status, error) { return storedStatus(ctx, settings, cluster) }, nil
+}
+
+// storedStatus opens the checkpoint anew each time: of an SQLite file a copy is read.
+func storedStatus(ctx context.Context, settings *config.Config, cluster string) (*status.Status, error) {
+	store, err := openPast(ctx, settings, cluster)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	stored, err := status.Read(ctx, store)
+	if err != nil {
+		return nil, fmt.Errorf("read the checkpoint: %w", err)
+	}
+	elsewhere := settings.Slots.Leases != "store"
+	s := status.Make(status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks),
+		LeasesElsewhere: elsewhere}, stored, nil)
+	s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
+	if elsewhere {
+		s.Notes = append(s.Notes, "owners are those that took the slots last: leases are Lease objects of the cluster (KUBECDC_LEASES)")
+	}
+	return s, nil
+}
+
+func (f *statusFlags) client() (*http.Client, error) {
+	u, err := url.Parse(f.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, &usageError{fmt.Sprintf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", config.Redact(f.url))}
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if f.caFile != "" {
+		pem, err := os.ReadFile(f.caFile)
+		if err != nil {
+			return nil, &usageError{"--ca-file: " + err.Error()}
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, &usageError{"--ca-file: " + f.caFile + " has no PEM certificate"}
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &http.Client{Transport: transport, Timeout: requestLimit}, nil
+}
+
+// fetch asks a running exporter.
+func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.Status, error) {
+	at := strings.TrimRight(f.url, "/") + "/status.json"
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f.tokenFile != "" {
+		token, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return nil, &usageError{"--token-file: " + err.Error()}
+		}
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask the exporter for its status: %w: is it running, and --url its KUBECDC_LISTEN?", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the status of %s: %w", at, err)
+	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("%s answers %s: --token-file names the token that it wants (KUBECDC_HTTP_ACCESS)", at, answer.Status)
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s answers %s", at, answer.Status)
+	}
+	var s status.Status
+	if err := json.Unmarshal(text, &s); err != nil {
+		return nil, fmt.Errorf("%s is no status of an exporter: %w", at, err)
+	}
+	return &s, nil
+}

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/sqlite"
+	"kubecdc/status"
+)
+
+// The file is open in another process, as that of an exporter is: the command reads a copy, with the leases as they are.
+func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "checkpoint.db")
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	checkpointtest.Bind(t, store, "prod", "uid-1")
+	if _, err := store.Slots(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	slot, err := store.Acquire(t.Context(), 0, "kubecdc-0", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	commit := func(batch uint64, gap change.Gap) {
+		now := time.Now().UTC()
+		err := store.Commit(t.Context(), checkpoint.Commit{Epoch: slot.Epoch, Seq: batch,
+			Positions: []change.Position{{Stream: "pods", ResourceVersion: "77", Time: now}},
+			Controls:  []change.Control{{Type: change.ControlGap, Stream: "pods", TimeMs: now.UnixMilli(), Gap: &gap}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"status", "--cluster", "prod", "--checkpoint", "sqlite:" + path}
+	commit(1, change.Gap{From: "5", To: "9", Complete: true})
+	code, out, errs := exporter(t, args...)
+	for _, want := range []string{"prod: ✓ all is well", "kubecdc-0", "pods", "followed", "77", "complete, 0 s ago"} {
+		if code != exitOK || !strings.Contains(out, want) {
+			t.Fatalf("exit code %d, want %q: %s%s", code, want, out, errs)
+		}
+	}
+	if !strings.Contains(errs, "--url") {
+		t.Errorf("it does not say what it does not know: %s", errs)
+	}
+	commit(2, change.Gap{From: "77", To: "99", Reason: "etcd was compacted"})
+	code, out, errs = exporter(t, append(args, "-o", "json")...)
+	var s status.Status
+	if err := json.Unmarshal([]byte(out), &s); err != nil || code != exitFailed || s.Healthy || s.Streams[0].Gap.Complete {
+		t.Errorf("exit code %d, %v: %s", code, err, out)
+	}
+	if want := "1 wrong: stream pods: changes may be missing between resourceVersions 77 and 99: etcd was compacted"; !strings.Contains(errs, want) {
+		t.Errorf("it does not say what is wrong: %s", errs)
+	}
+}
+
+func TestStatusAsksAnExporter(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	page := status.Handler(func(context.Context) *status.Status {
+		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{})
+	}, nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer a-token-of-some-length" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		page.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--url", server.URL + "/", "--token-file", token}, exitOK, "prod: ✓ all is well"},
+		{[]string{"--url", server.URL}, exitFailed, "--token-file names the token"},
+		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
+		{[]string{"--token-file", token}, exitSettings, "are for --url"},
+		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
+	} {
+		code, out, errs := exporter(t, append([]string{"status"}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%v: %s", c.args, fmt.Sprint(code, " ", out, errs))
+		}
+	}
+}

@@ -1,0 +1,66 @@
+package config
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+)
+
+// leastToken is the length of the shortest token that may protect the status page.
+const leastToken = 16
+
+func (l *loader) checkHTTP() {
+	h := &l.c.HTTP
+	if l.c.Process.Listen == "off" {
+		for _, s := range all {
+			if strings.HasPrefix(s.Env, "KUBECDC_HTTP_") && l.set(s.Env) {
+				l.warn(s.Env + " has no effect while KUBECDC_LISTEN is off")
+			}
+		}
+	}
+	l.checkHTTPToken(h)
+	switch {
+	case h.TLSCert != "" && h.TLSKey == "":
+		l.add("KUBECDC_HTTP_TLS_KEY", "not set, but there is a certificate", "name the PEM file of its key")
+	case h.TLSCert == "" && h.TLSKey != "":
+		l.add("KUBECDC_HTTP_TLS_CERT", "not set, but there is a key", "name the PEM file of its certificate")
+	case h.TLSCert != "":
+		if pair, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey); err != nil {
+			l.add("KUBECDC_HTTP_TLS_CERT", err.Error(), "name PEM files of a certificate and its key that this user can read")
+		} else if until := pair.Leaf.NotAfter; until.Before(time.Now()) {
+			l.warn("KUBECDC_HTTP_TLS_CERT: the certificate expired at " + until.UTC().Format(time.RFC3339) +
+				"; put a new one in its place: it is read at the next connection")
+		}
+	}
+	protected := h.Access != "open" && !l.bad["KUBECDC_HTTP_ACCESS"]
+	if protected && h.TLSCert == "" && !loopback(l.c.Process.Listen) && l.c.Process.Listen != "off" {
+		l.warn("KUBECDC_HTTP_ACCESS is " + h.Access + " without KUBECDC_HTTP_TLS_CERT: tokens cross the network in clear text")
+	}
+}
+
+func (l *loader) checkHTTPToken(h *HTTP) {
+	const name, make = "KUBECDC_HTTP_TOKEN_FILE", "such as openssl rand -hex 32 makes"
+	switch {
+	case h.Access == "token" && h.TokenFile == "":
+		l.add(name, "not set, but KUBECDC_HTTP_ACCESS is token", "name a file with a token of at least 16 characters, "+make)
+	case h.Access != "token" && h.TokenFile != "" && !l.bad["KUBECDC_HTTP_ACCESS"]:
+		l.add(name, "set, but KUBECDC_HTTP_ACCESS is "+h.Access, "set KUBECDC_HTTP_ACCESS=token, or leave it out")
+	case h.TokenFile != "":
+		text, err := os.ReadFile(h.TokenFile)
+		if err != nil {
+			l.add(name, fileError(err), "name a file that this user can read")
+		} else if n := len(strings.TrimSpace(string(text))); n < leastToken {
+			l.add(name, fmt.Sprintf("the token has %d characters, and needs %d", n, leastToken), "write a longer one, "+make)
+		}
+	}
+}
+
+// loopback reports that only this machine reaches the address.
+func loopback(address string) bool {
+	host, _, _ := net.SplitHostPort(address)
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

@@ -1,0 +1,89 @@
+package observe
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"kubecdc/checkpoint"
+	"kubecdc/status"
+)
+
+// Status makes the status that the HTTP server shows: of this process, and of all replicas while the checkpoint is open.
+type Status struct {
+	Health     *Health
+	Version    string
+	StaleAfter time.Duration
+
+	mu     sync.Mutex
+	at     Place
+	stored *status.Stored
+	read   time.Time // when stored was read
+	made   *status.Status
+}
+
+// Place is what the exporter works on, once the checkpoint is open.
+type Place struct {
+	Cluster         string
+	Store           checkpoint.Overview
+	LeasesElsewhere bool
+	Addresses       map[string]string // of servers, by dependency
+}
+
+const (
+	madeFor     = time.Second // a status is shown again for so long
+	storedFor   = 2 * time.Second
+	readTimeout = time.Second
+)
+
+// Open says where the checkpoint is, until the function that it returns is called.
+func (s *Status) Open(at Place) (closed func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.at = at
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.at.Store = nil
+	}
+}
+
+// Now returns the status as it was at most a second ago.
+func (s *Status) Now(context.Context) *status.Status {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	if s.made != nil && now.Sub(s.made.Time) < madeFor {
+		return s.made
+	}
+	err := s.readStored(now)
+	live := s.Health.Live()
+	live.Process.Version = s.Version
+	for i := range live.Servers {
+		live.Servers[i].Address = s.at.Addresses[live.Servers[i].Name]
+	}
+	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter, LeasesElsewhere: s.at.LeasesElsewhere}
+	s.made = status.Make(options, s.stored, live)
+	switch {
+	case s.stored == nil:
+		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")
+	case err != nil:
+		s.made.Notes = append(s.made.Notes, "The checkpoint could not be read: what belongs to other replicas is shown as of "+
+			s.read.UTC().Format(time.RFC3339)+".")
+	}
+	return s.made
+}
+
+// readStored reads the checkpoint, on its own time: a browser that goes away must not break off what other pages wait for.
+func (s *Status) readStored(now time.Time) error {
+	if s.at.Store == nil || now.Sub(s.read) < storedFor {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
+	defer cancel()
+	stored, err := status.Read(ctx, s.at.Store)
+	if err == nil {
+		s.stored, s.read = stored, now
+	}
+	return err
+}

@@ -1,0 +1,121 @@
+package observe
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export"
+	"kubecdc/export/dependency"
+	"kubecdc/export/ownership"
+	"kubecdc/source/reflector"
+	"kubecdc/status"
+)
+
+// server returns what a status says of a server: up or down, and for how many seconds.
+func server(h *Health, name string) (up bool, seconds int) {
+	for _, s := range h.Live().Servers {
+		if s.Name == name {
+			return s.Up, int(h.now().Sub(s.Since).Seconds())
+		}
+	}
+	return false, -1
+}
+
+func TestSinceWhenAServerIsUp(t *testing.T) {
+	now := time.Now()
+	h := NewHealth(0)
+	h.now = func() time.Time { return now }
+	want := func(when string, up bool, seconds int) {
+		t.Helper()
+		if gotUp, got := server(h, dependency.Sink); gotUp != up || got != seconds {
+			t.Errorf("%s: up %v for %d s, not %v for %d s", when, gotUp, got, up, seconds)
+		}
+		now = now.Add(10 * time.Second)
+	}
+	want("before it is used", false, -1)
+	h.SlotHeld(0, true)
+	want("read", true, 0)
+	h.Problem(dependency.Sink, errors.New("no leader"))
+	want("a problem", false, 0)
+	h.SlotProblem(0, dependency.Sink, errors.New("no leader"))
+	want("the session fails too", false, 10)
+	h.Clear(dependency.Sink)
+	want("one of the two is over", false, 20)
+	h.SlotProblem(0, "", nil)
+	want("both are over", true, 0)
+	h.Stalled(dependency.Sink, errors.New("no answer"))
+	want("no answer", false, 0)
+	h.Stalled(dependency.Sink, nil)
+	h.Committed(export.Committed{Batch: &change.Batch{}})
+	want("an answer", true, 0)
+	want("later", true, 10)
+}
+
+// stored is a checkpoint in memory, which may not answer.
+type stored struct {
+	checkpoint.Overview
+	hangs bool
+}
+
+func (s *stored) Streams(ctx context.Context) ([]change.Position, error) {
+	if s.hangs {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	at := time.Now().Add(-time.Minute)
+	return []change.Position{{Stream: "pods", ResourceVersion: "5", Time: at}, {Stream: "nodes", ResourceVersion: "6", Time: at}}, nil
+}
+
+func (s *stored) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) {
+	return []checkpoint.SlotOwner{{Owner: "me", Held: true}}, nil
+}
+func (s *stored) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }
+func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { return nil, nil }
+
+// A stream is shown with what the process knows of it, and others with what the checkpoint has. A checkpoint that hangs keeps no
+// page waiting.
+func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
+	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(nil)}
+	e.StreamAdded("pods")
+	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.ReplicaStatus(ownership.Status{Replicas: 2, Self: "me", Owners: map[int]string{0: "me"}})
+	e.SlotHeld(0, 1, true)
+	e.StreamsKnown(0)
+	stream := change.NewStream(change.Resource{Plural: "pods"}, "", "", "")
+	changes := make([]change.Change, 120)
+	for i := range changes {
+		changes[i] = change.Change{Op: change.Create, Stream: stream}
+	}
+	e.Committed(export.Committed{Batch: &change.Batch{Changes: changes,
+		Positions: []change.Position{{Stream: "pods", ResourceVersion: "9", Time: time.Now()}},
+		Controls:  []change.Control{{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{Complete: true, Recovered: 7}}}}})
+	store := &stored{}
+	s := &Status{Health: e.Health, StaleAfter: time.Hour}
+	defer s.Open(Place{Cluster: "prod", Store: store})()
+	got := s.Now(t.Context())
+	if len(got.Streams) != 2 || !got.Healthy || got.Cluster != "prod" || !got.Slots[0].Mine || got.Process.Replicas != 2 {
+		t.Fatalf("got %+v", got)
+	}
+	nodes, pods := got.Streams[0], got.Streams[1]
+	if pods.Position != "9" || pods.State != "watching" || pods.Gap.Recovered != 7 || *pods.Rate < 1.9 || *pods.Rate > 2 {
+		t.Errorf("pods are %+v", pods)
+	}
+	if nodes.Position != "6" || nodes.State != "followed" || nodes.Rate != nil {
+		t.Errorf("nodes are %+v", nodes)
+	}
+	store.hangs, s.made, s.read = true, nil, time.Time{}
+	var late *status.Status
+	began := time.Now()
+	late = s.Now(t.Context())
+	if took := time.Since(began); took > 5*readTimeout {
+		t.Errorf("it took %s", took)
+	}
+	if len(late.Streams) != 2 || !strings.Contains(strings.Join(late.Notes, " "), "could not be read") {
+		t.Errorf("it shows %+v", late)
+	}
+}

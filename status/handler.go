@@ -1,0 +1,106 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"sync/atomic"
+	"time"
+)
+
+// Handler serves the page (/), its JSON (/status.json), and the updates of open pages (/status/events). Now makes the Status; each
+// open page calls it every other second. Updates end when closing is closed.
+func Handler(now func(context.Context) *Status, closing <-chan struct{}) http.Handler {
+	p := &pages{now: now, closing: closing}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", p.page)
+	mux.HandleFunc("GET /status.json", p.json)
+	mux.HandleFunc("GET /status/events", p.events)
+	return mux
+}
+
+type pages struct {
+	now     func(context.Context) *Status
+	closing <-chan struct{}
+	open    atomic.Int32
+}
+
+func (p *pages) page(w http.ResponseWriter, r *http.Request) {
+	header := w.Header()
+	header.Set("Content-Type", "text/html; charset=utf-8")
+	header.Set("Content-Security-Policy", contentPolicy)
+	header.Set("Referrer-Policy", "no-referrer")
+	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set("Cache-Control", "no-store")
+	q := r.URL.Query()
+	_ = writePage(w, p.now(r.Context()), filter{text: q.Get("q"), wrong: q.Get("wrong") != ""})
+}
+
+func (p *pages) json(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	_ = e.Encode(p.now(r.Context()))
+}
+
+const (
+	updateInterval = 2 * time.Second
+	mostOpen       = 50               // pages that are kept up to date
+	slowest        = 10 * time.Second // for a browser to take an update
+	longest        = 10 * time.Minute // then the browser comes again, with rights that are checked anew
+)
+
+// update is what an open page gets.
+type update struct {
+	Time  time.Time         `json:"time"`
+	AsOf  string            `json:"asOf"`
+	Title string            `json:"title"`
+	Icon  string            `json:"icon"`
+	Parts map[string]string `json:"parts"` // HTML by id, of those that differ from before
+}
+
+// events sends updates as server-sent events until the browser, or the process, ends them.
+func (p *pages) events(w http.ResponseWriter, r *http.Request) {
+	if p.open.Add(1) > mostOpen {
+		p.open.Add(-1)
+		http.Error(w, fmt.Sprintf("%d pages are open already: close some", mostOpen), http.StatusServiceUnavailable)
+		return
+	}
+	defer p.open.Add(-1)
+	w.Header().Set("Content-Type", "text/event-stream")
+	w.Header().Set("Cache-Control", "no-store")
+	control := http.NewResponseController(w)
+	tick := time.NewTicker(updateInterval)
+	defer tick.Stop()
+	end := time.After(longest)
+	for sent := map[string]string{}; ; {
+		s := p.now(r.Context())
+		parts, err := fragments(s)
+		if err != nil {
+			return
+		}
+		next := maps.Clone(parts)
+		maps.DeleteFunc(parts, func(id, html string) bool { return sent[id] == html })
+		text, err := json.Marshal(update{s.Time, stamp(s.Time), title(s), icon(s.Healthy), parts})
+		if err != nil {
+			return
+		}
+		_ = control.SetWriteDeadline(time.Now().Add(slowest)) // not every writer can
+		if _, err := fmt.Fprintf(w, "event: status\ndata: %s\n\n", text); err != nil || control.Flush() != nil {
+			return
+		}
+		sent = next
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		case <-p.closing:
+			return
+		case <-end:
+			return
+		}
+	}
+}

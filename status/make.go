@@ -1,0 +1,234 @@
+package status
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/ownership"
+)
+
+// recent is how long an incomplete gap counts as something wrong.
+const recent = 24 * time.Hour
+
+// Options is what a Status is made with.
+type Options struct {
+	Cluster string
+	Now     time.Time
+	// StaleAfter is how long ago a stream may have been confirmed.
+	StaleAfter time.Duration
+	// LeasesElsewhere says that the checkpoint does not know which leases run.
+	LeasesElsewhere bool
+}
+
+// StaleAfter returns how long a stream may be unconfirmed, given the interval between watermarks.
+func StaleAfter(watermarks time.Duration) time.Duration { return 4*time.Minute + watermarks }
+
+// Stored is what the checkpoint knows.
+type Stored struct {
+	Positions []change.Position
+	Owners    []checkpoint.SlotOwner
+	Controls  []change.Control
+	Signals   []checkpoint.Signal // open ones
+}
+
+// Read reads it.
+func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
+	var s Stored
+	var err error
+	if s.Positions, err = c.Streams(ctx); err != nil {
+		return nil, err
+	}
+	if s.Owners, err = c.SlotOwners(ctx); err != nil {
+		return nil, err
+	}
+	if s.Controls, err = c.LastControls(ctx); err != nil {
+		return nil, err
+	}
+	s.Signals, err = c.Signals(ctx, true)
+	return &s, err
+}
+
+// Make makes a Status of what the checkpoint and the process know; either may be nil.
+func Make(o Options, stored *Stored, live *Live) *Status {
+	m := &maker{Options: o, streams: map[change.StreamID]*Stream{}, owned: map[change.StreamID]bool{}}
+	m.status = &Status{Cluster: o.Cluster, Time: o.Now.UTC(), Problems: []Problem{}, Slots: []Slot{}, Streams: []Stream{}}
+	if stored != nil {
+		m.addStored(stored)
+	}
+	if live != nil {
+		m.addLive(live)
+	}
+	m.judge()
+	return m.status
+}
+
+type maker struct {
+	Options
+	status  *Status
+	streams map[change.StreamID]*Stream
+	owned   map[change.StreamID]bool // the process told of it
+}
+
+func (m *maker) stream(id change.StreamID) *Stream {
+	s := m.streams[id]
+	if s == nil {
+		of := change.ParseStream(id)
+		s = &Stream{id: id, Resource: of.Resource.ID(), Namespace: of.Namespace, Selectors: of.LabelSelector+of.FieldSelector != "",
+			State: stateListing}
+		m.streams[id] = s
+	}
+	return s
+}
+
+func (m *maker) addStored(stored *Stored) {
+	for _, p := range stored.Positions {
+		if p.Stream.IsSnapshot() {
+			continue
+		}
+		s := m.stream(p.Stream)
+		m.confirm(s, p)
+		switch {
+		case p.Ended != "":
+			s.State = stateDeselected
+		case p.ResourceVersion != "":
+			s.State = stateFollowed
+		}
+	}
+	for i := range stored.Controls {
+		if s := m.streams[stored.Controls[i].Stream]; s != nil {
+			s.show(&stored.Controls[i])
+		}
+	}
+	for _, g := range stored.Signals {
+		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
+			s.State, s.StateSince = statePaused, g.Answered
+			m.blame(s, fmt.Sprintf("paused by signal %d", g.ID), g.Answered)
+		}
+	}
+	for _, o := range stored.Owners {
+		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held, Epoch: o.Epoch, Batch: o.Seq,
+			Checkpoint: o.Time})
+	}
+}
+
+func (m *maker) confirm(s *Stream, p change.Position) {
+	if p.ResourceVersion == "" || p.Time.Before(s.Confirmed) {
+		return
+	}
+	s.Position, s.Confirmed = p.ResourceVersion, p.Time.UTC()
+}
+
+func (m *maker) addLive(live *Live) {
+	m.status.Process, m.status.Servers = &live.Process, live.Servers
+	for _, l := range live.Streams {
+		s := m.stream(l.ID)
+		m.confirm(s, l.Position)
+		s.State, s.StateSince, s.Rate, m.owned[l.ID] = l.State, l.Since, &l.Rate, true
+		s.Problem, s.Since = "", time.Time{} // what the process says of the stream is newer
+		for i := range l.Controls {
+			s.show(&l.Controls[i])
+		}
+	}
+	for _, p := range live.Problems {
+		p.Text = HideNames(p.Text)
+		if p.Stream != "" {
+			s := m.stream(p.Stream)
+			s.Problem, s.Since = p.Text, p.Since
+			continue
+		}
+		m.status.Problems = append(m.status.Problems, p)
+	}
+	for n := len(m.status.Slots); n < live.Slots; n++ {
+		m.status.Slots = append(m.status.Slots, Slot{Number: n})
+	}
+	for i := range m.status.Slots {
+		s := &m.status.Slots[i]
+		if owner, ok := live.Owners[s.Number]; ok {
+			s.Owner, s.Held = owner, true
+		}
+		if slices.Contains(live.Held, s.Number) {
+			s.Held, s.Mine = true, true
+		}
+	}
+}
+
+// judge decides what is wrong.
+func (m *maker) judge() {
+	told := map[string]bool{}
+	for _, p := range m.status.Problems {
+		told[p.Component] = true
+	}
+	for i := range m.status.Slots {
+		s := &m.status.Slots[i]
+		if p := m.slotProblem(s); p != nil && !told[p.Component] {
+			m.status.Problems = append(m.status.Problems, *p)
+		}
+	}
+	for _, s := range m.streams {
+		m.judgeStream(s)
+		m.status.Streams = append(m.status.Streams, *s)
+	}
+	slices.SortFunc(m.status.Streams, func(a, b Stream) int {
+		return cmp.Or(order(a.Problem == "", b.Problem == ""), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.id, b.id))
+	})
+	for i := range m.status.Streams {
+		if s := &m.status.Streams[i]; s.Problem != "" {
+			p := Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id}
+			m.status.Problems = append(m.status.Problems, p)
+		}
+	}
+	m.status.Healthy = len(m.status.Problems) == 0
+}
+
+func order(a, b bool) int {
+	if a == b {
+		return 0
+	}
+	if a {
+		return 1
+	}
+	return -1
+}
+
+func (m *maker) slotProblem(s *Slot) *Problem {
+	if s.Held || m.LeasesElsewhere && s.Owner != "" {
+		return nil
+	}
+	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: "nobody owns it, so its streams are not read"}
+	if s.Owner != "" {
+		p.Text += ": the lease of " + s.Owner + " has ended"
+	}
+	return p
+}
+
+func (m *maker) judgeStream(s *Stream) {
+	if n := len(m.status.Slots); n > 0 {
+		s.Slot = ownership.SlotOf(s.id, n)
+		m.status.Slots[s.Slot].Streams++
+	}
+	if !s.Confirmed.IsZero() {
+		lag := max(m.Now.Sub(s.Confirmed).Seconds(), 0)
+		s.LagSeconds = &lag
+	}
+	switch gap := s.Gap; {
+	case s.Problem != "" || s.State == stateDeselected:
+	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
+		m.blame(s, fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
+			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), s.Proof.Time)
+	case s.Position == "" && !m.owned[s.id]:
+		m.blame(s, "its first list is not complete", time.Time{})
+	case s.Position != "" && m.Now.Sub(s.Confirmed) > m.StaleAfter:
+		m.blame(s, "not confirmed to be complete beyond resourceVersion "+string(s.Position), s.Confirmed)
+	case gap != nil && !gap.Complete && m.Now.Sub(gap.Time) < recent:
+		m.blame(s, fmt.Sprintf("changes may be missing between resourceVersions %s and %s: %s", gap.From, gap.To, gap.Reason), gap.Time)
+	}
+}
+
+func (m *maker) blame(s *Stream, text string, since time.Time) {
+	s.Problem, s.Since = text, since.UTC()
+}

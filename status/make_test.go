@@ -1,0 +1,119 @@
+package status
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+var now = time.Date(2026, 11, 22, 14, 0, 0, 0, time.UTC)
+
+var options = Options{Cluster: "prod", Now: now, StaleAfter: 5 * time.Minute}
+
+func confirmed(stream change.StreamID, ago time.Duration) change.Position {
+	return change.Position{Stream: stream, ResourceVersion: "77", Time: now.Add(-ago)}
+}
+
+func gapAt(stream change.StreamID, ago time.Duration, complete bool) change.Control {
+	return change.Control{Type: change.ControlGap, Stream: stream, TimeMs: now.Add(-ago).UnixMilli(),
+		Gap: &change.Gap{From: "5", To: "9", Complete: complete, Reason: "etcd was compacted"}}
+}
+
+func proofAt(stream change.StreamID, ago time.Duration, result change.ProofResult) change.Control {
+	p := &change.Proof{Result: result, Objects: 3}
+	if result == change.ProofDifferent {
+		change.AddTo(&p.Missing, "shop/a-secret-name")
+	}
+	return change.Control{Type: change.ControlProof, Stream: stream, ResourceVersion: "9", TimeMs: now.Add(-ago).UnixMilli(), Proof: p}
+}
+
+// problems returns a line for each problem.
+func problems(s *Status) string {
+	var lines []string
+	for _, p := range s.Problems {
+		lines = append(lines, p.Component+": "+p.Text)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func TestWhatIsWrong(t *testing.T) {
+	held := checkpoint.SlotOwner{Owner: "a", Held: true}
+	for _, c := range []struct {
+		name   string
+		stored Stored
+		live   *Live
+		want   string // problems; empty: all is well
+	}{
+		{"all streams were confirmed", Stored{Positions: []change.Position{confirmed("pods", time.Minute)}}, nil, ""},
+		{"a stream was not confirmed", Stored{Positions: []change.Position{confirmed("pods", 6*time.Minute)}}, nil,
+			"stream pods: not confirmed to be complete beyond resourceVersion 77"},
+		{"a deselected stream need not be", Stored{Positions: []change.Position{
+			{Stream: "pods", ResourceVersion: "7", Time: now.Add(-time.Hour), Ended: change.EndedDeselected}}}, nil, ""},
+		{"a first list is not complete", Stored{Positions: []change.Position{{Stream: "pods@shop"}}}, nil,
+			"stream pods in shop: its first list is not complete"},
+		{"a snapshot on demand is no stream", Stored{Positions: []change.Position{{Stream: "snapshot/pods"}}}, nil, ""},
+		{"a gap is not complete", Stored{Positions: []change.Position{confirmed("pods", 0)}, Controls: []change.Control{gapAt("pods", time.Hour, false)}},
+			nil, "stream pods: changes may be missing between resourceVersions 5 and 9: etcd was compacted"},
+		{"that was two days ago", Stored{Positions: []change.Position{confirmed("pods", 0)},
+			Controls: []change.Control{gapAt("pods", 48*time.Hour, false)}}, nil, ""},
+		{"a proof differs", Stored{Positions: []change.Position{confirmed("pods", 0)},
+			Controls: []change.Control{proofAt("pods", time.Minute, change.ProofDifferent)}}, nil,
+			"stream pods: 1 of its objects in the log differ from the API server's at resourceVersion 9 (exporter verify names them)"},
+		{"a newer proof does not", Stored{Positions: []change.Position{confirmed("pods", 0)},
+			Controls: []change.Control{proofAt("pods", time.Minute, change.ProofDifferent), proofAt("pods", 0, change.ProofEqual)}}, nil, ""},
+		{"a stream is paused", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}, Signals: []checkpoint.Signal{
+			{ID: 7, Kind: change.SignalPause, Stream: "pods", SignalAnswer: checkpoint.SignalAnswer{State: change.SignalPaused}}}}, nil,
+			"stream pods: paused by signal 7"},
+		{"the process says what is wrong with its stream", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}},
+			&Live{Streams: []LiveStream{{ID: "pods", State: "waiting"}}, Problems: []Problem{{Component: "stream pods", Text: "403", Stream: "pods"}}},
+			"stream pods: 403"},
+		{"the process has confirmed it since", Stored{Positions: []change.Position{confirmed("pods", time.Hour)}},
+			&Live{Streams: []LiveStream{{ID: "pods", State: "watching", Position: confirmed("pods", 0)}}}, ""},
+		{"the sink is down", Stored{}, &Live{Problems: []Problem{{Component: "sink", Text: "no answer"}}}, "sink: no answer"},
+		{"a request names an object", Stored{}, &Live{Problems: []Problem{{Component: "start", Text: `Get "https://k/x?fieldSelector=metadata.name%3Dhunter2&limit=1": EOF`}}},
+			`start: Get "https://k/x?fieldSelector=metadata.name%3D…&limit=1": EOF`},
+	} {
+		c.stored.Owners = append(c.stored.Owners, held)
+		s := Make(options, &c.stored, c.live)
+		if got := problems(s); got != c.want || s.Healthy != (c.want == "") {
+			t.Errorf("%s: healthy %v, wrong is %q, not %q", c.name, s.Healthy, got, c.want)
+		}
+	}
+}
+
+func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Slot: 0, Owner: "a", Held: true}, {Slot: 1}, {Slot: 2, Owner: "b"}}}
+	want := "slot 1: nobody owns it, so its streams are not read\n" +
+		"slot 2: nobody owns it, so its streams are not read: the lease of b has ended"
+	if got := problems(Make(options, stored, nil)); got != want {
+		t.Errorf("got %q", got)
+	}
+	elsewhere := options
+	elsewhere.LeasesElsewhere = true // so who holds a slot that had an owner is not known
+	if got := problems(Make(elsewhere, stored, nil)); got != "slot 1: nobody owns it, so its streams are not read" {
+		t.Errorf("with leases elsewhere: %q", got)
+	}
+	live := &Live{Slots: 3, Held: []int{2}, Owners: map[int]string{1: "c", 2: "b"}}
+	s := Make(elsewhere, stored, live)
+	if got := problems(s); got != "" || s.Slots[1].Owner != "c" || !s.Slots[2].Mine || s.Slots[1].Mine {
+		t.Errorf("the process knows the owners: %q, %+v", got, s.Slots)
+	}
+}
+
+func TestStreamsWithAProblemComeFirst(t *testing.T) {
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true}}}
+	for _, id := range []change.StreamID{"a", "b", "d"} {
+		stored.Positions = append(stored.Positions, confirmed(id, 0))
+	}
+	stored.Positions = append(stored.Positions, confirmed("c", time.Hour))
+	var got []string
+	for _, s := range Make(options, stored, nil).Streams {
+		got = append(got, s.Resource)
+	}
+	if strings.Join(got, "") != "cabd" {
+		t.Errorf("the order is %v", got)
+	}
+}

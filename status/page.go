@@ -1,0 +1,149 @@
+package status
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"strings"
+
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+)
+
+// The page is built by functions and not by html/template: a program that can execute templates is 10 MB larger, since the linker
+// must keep every exported method.
+
+//go:embed page.css
+var css string
+
+//go:embed page.js
+var script string
+
+// contentPolicy lets the page load nothing but itself.
+var contentPolicy = "default-src 'none'; style-src '" + hash(css) + "'; script-src '" + hash(script) +
+	"'; connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// icon is a dot in the colour of the state, since browsers ask for an icon anyhow.
+func icon(healthy bool) string {
+	fill := "%23b3261e"
+	if healthy {
+		fill = "%23157347"
+	}
+	return "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16'><circle cx='8' cy='8' r='7' fill='" +
+		fill + "'/></svg>"
+}
+
+// refreshSeconds is how often a browser without JavaScript loads the page again.
+const refreshSeconds = "10"
+
+// writePage writes the whole page. It shows the streams that the filter selects.
+func writePage(w io.Writer, s *Status, f filter) error {
+	v := view{Status: s, ago: true}
+	return h.Doctype(h.HTML(h.Lang("en"),
+		h.Head(
+			h.Meta(h.Charset("utf-8")), h.TitleEl(g.Text(title(s))),
+			h.Meta(h.Name("viewport"), h.Content("width=device-width, initial-scale=1")),
+			h.Meta(h.Name("color-scheme"), h.Content("light dark")),
+			h.Link(h.Rel("icon"), h.Href(icon(s.Healthy))),
+			h.NoScript(h.Meta(g.Attr("http-equiv", "refresh"), h.Content(refreshSeconds))),
+			h.StyleEl(g.Raw(css)),
+		),
+		h.Body(
+			h.A(h.Class("skip"), h.Href("#streams"), g.Text("Skip to the streams")),
+			h.Header(
+				h.P(h.Class("name"), h.Strong(g.Text("kubecdc")), g.Text(" exporter "), h.Span(h.Class("cluster"), g.Text(s.Cluster))),
+				h.Div(h.ID("headline"), h.Role("status"), h.Aria("live", "polite"), v.headline()),
+				h.P(h.Class("quiet"), g.Text("As of "), h.Span(h.ID("asof"), v.clock(s.Time)),
+					h.Span(h.ID("live"), h.Aria("live", "polite"))),
+			),
+			h.Main(
+				h.Div(h.ID("problems"), v.problems()),
+				h.Div(h.ID("facts"), v.facts()),
+				streamsSection(v, f),
+				h.Section(h.Aria("labelledby", "slots-title"), h.H2(h.ID("slots-title"), g.Text("Slots and their owners")),
+					h.Div(h.ID("slots"), v.slots())),
+				h.Div(h.ID("notes"), v.notes()),
+			),
+			h.Footer(h.Nav(h.Aria("label", "Other pages"), links())),
+			h.Script(g.Raw(script)),
+		),
+	)).Render(w)
+}
+
+func title(s *Status) string {
+	if s.Healthy {
+		return "✓ kubecdc " + s.Cluster
+	}
+	return fmt.Sprintf("✕ %d wrong: kubecdc %s", len(s.Problems), s.Cluster)
+}
+
+func links() g.Node {
+	var all []g.Node
+	for _, path := range []string{"/status.json", "/metrics", "/readyz", "/healthz"} {
+		all = append(all, h.A(h.Href(path), g.Text(path)), g.Text(" "))
+	}
+	return g.Group(all)
+}
+
+// streamsSection has the filter, which stays while the table is replaced.
+func streamsSection(v view, f filter) g.Node {
+	return h.Section(h.Aria("labelledby", "streams"), h.H2(h.ID("streams"), h.TabIndex("-1"), g.Text("Streams")),
+		h.Form(h.ID("filter"), h.Role("search"), h.Method("get"), h.Action("/"),
+			h.Label(h.For("q"), g.Text("Filter by resource, namespace or state")),
+			h.Input(h.ID("q"), h.Name("q"), h.Type("search"), h.Value(f.text), h.AutoComplete("off"), g.Attr("spellcheck", "false")),
+			h.Label(h.Class("check"), g.Text("only with a problem"),
+				h.Input(h.ID("wrong"), h.Name("wrong"), h.Type("checkbox"), h.Value("1"), g.If(f.wrong, h.Checked()))),
+			h.Button(h.Type("submit"), g.Text("Filter")),
+			h.Span(h.ID("shown"), h.Class("quiet"), h.Role("status"), g.Text(f.count(v.Streams))),
+		),
+		h.Div(h.ID("table"), v.streamTable(f)),
+	)
+}
+
+// filter selects streams.
+type filter struct {
+	text  string
+	wrong bool
+}
+
+func (f filter) shows(s *Stream) bool {
+	return (!f.wrong || s.Problem != "") && strings.Contains(s.searched(), strings.ToLower(strings.TrimSpace(f.text)))
+}
+
+func (f filter) count(all []Stream) string {
+	n := 0
+	for i := range all {
+		if f.shows(&all[i]) {
+			n++
+		}
+	}
+	return fmt.Sprintf("%d of %d shown", n, len(all))
+}
+
+// searched is what the filter looks in.
+func (s *Stream) searched() string {
+	return strings.ToLower(s.Resource + " " + s.Namespace + " " + s.State)
+}
+
+// fragments are the parts of the page that a live update replaces, by id. They have no age of anything, which the browser adds:
+// so a part differs only if something happened.
+func fragments(s *Status) (map[string]string, error) {
+	v := view{Status: s}
+	all := map[string]string{}
+	for id, node := range map[string]g.Node{"headline": v.headline(), "problems": v.problems(), "facts": v.facts(),
+		"table": v.streamTable(filter{}), "slots": v.slots(), "notes": v.notes()} {
+		var b strings.Builder
+		if err := node.Render(&b); err != nil {
+			return nil, err
+		}
+		all[id] = b.String()
+	}
+	return all, nil
+}

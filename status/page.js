@@ -1,0 +1,52 @@
+// Without this script the page loads itself again every few seconds. With it, the parts that have changed are replaced.
+(() => {
+  "use strict";
+  const get = (id) => document.getElementById(id);
+  document.documentElement.classList.add("js");
+
+  const age = (seconds) => {
+    const s = Math.max(0, Math.floor(seconds)), m = Math.floor(s / 60), h = Math.floor(m / 60);
+    const units = (n, unit, rest, smaller) => `${n} ${unit}` + (rest ? ` ${rest} ${smaller}` : "");
+    if (s < 60) return `${s} s`;
+    if (m < 60) return `${m} min`;
+    return h < 24 ? units(h, "h", m % 60, "min") : units(Math.floor(h / 24), "d", h % 24, "h");
+  };
+  let ahead = 0; // of this clock, in milliseconds
+  const ages = () => {
+    for (const t of document.querySelectorAll("time[data-suffix]")) {
+      const text = age((Date.now() - ahead - Date.parse(t.dateTime)) / 1000) + t.dataset.suffix;
+      if (t.textContent !== text) t.textContent = text;
+    }
+  };
+
+  const filter = () => {
+    const q = get("q").value.trim().toLowerCase(), wrong = get("wrong").checked;
+    const rows = document.querySelectorAll("#table tbody tr");
+    let shown = 0;
+    for (const row of rows) {
+      row.hidden = !row.dataset.search.includes(q) || (wrong && !("wrong" in row.dataset));
+      shown += row.hidden ? 0 : 1;
+    }
+    const text = `${shown} of ${rows.length} shown`;
+    if (get("shown").textContent !== text) get("shown").textContent = text;
+  };
+  get("filter").addEventListener("input", filter);
+  get("filter").addEventListener("submit", (e) => e.preventDefault());
+
+  const events = new EventSource("/status/events");
+  events.addEventListener("status", (e) => {
+    const update = JSON.parse(e.data);
+    ahead = Date.now() - Date.parse(update.time);
+    document.title = update.title;
+    document.querySelector("link[rel=icon]").href = update.icon;
+    get("asof").textContent = update.asOf;
+    get("live").textContent = ", live";
+    for (const [id, html] of Object.entries(update.parts)) get(id).innerHTML = html;
+    ages();
+    if ("table" in update.parts) filter();
+  });
+  events.addEventListener("error", () => {
+    get("live").textContent = ". The exporter does not answer: what you see may be old.";
+  });
+  setInterval(ages, 1000);
+})();

@@ -1,0 +1,161 @@
+package status
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+)
+
+// manyStreams has as many streams as a large cluster, one of them with a problem, and what must not be shown.
+func manyStreams() *Status {
+	stored := &Stored{Owners: []checkpoint.SlotOwner{{Owner: "<b>kubecdc-0</b>", Held: true, Epoch: 3, Seq: 1234, Time: now}}}
+	for i := range 199 {
+		stored.Positions = append(stored.Positions, confirmed(change.StreamID(fmt.Sprintf("kind%d.example.com@ns-%d", i, i%3)), time.Second))
+	}
+	stored.Positions = append(stored.Positions, confirmed("secrets@shop?labels=app=hunter2&fields=metadata.name=hunter2", time.Hour))
+	stored.Controls = []change.Control{gapAt("kind1.example.com@ns-1", time.Hour, true), proofAt("kind1.example.com@ns-1", time.Minute, change.ProofEqual),
+		proofAt("kind2.example.com@ns-2", time.Minute, change.ProofDifferent)}
+	return Make(options, stored, &Live{Process: Process{Version: "v1", Started: now, Ready: true},
+		Servers:  []Server{{Name: "sink", Up: true, Since: now}, {Name: "checkpoint", Since: now}},
+		Problems: []Problem{{Component: "checkpoint", Text: `dial <script>alert("x")</script>`, Since: now}}})
+}
+
+func serve(t *testing.T, now func() *Status) *httptest.Server {
+	t.Helper()
+	closing := make(chan struct{})
+	s := httptest.NewServer(Handler(func(context.Context) *Status { return now() }, closing))
+	t.Cleanup(func() { close(closing); s.Close() })
+	return s
+}
+
+func get(t *testing.T, url string) (http.Header, string) {
+	t.Helper()
+	r, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", url, r.Status, err)
+	}
+	return r.Header, string(text)
+}
+
+var tags = regexp.MustCompile(`(?s)<(script|style)>.*?</(script|style)>|<[^>]+>`)
+
+// text is what a reader of the page sees.
+func text(page string) string {
+	return strings.Join(strings.Fields(tags.ReplaceAllString(page, " ")), " ")
+}
+
+func TestThePageSaysAllWithoutAScript(t *testing.T) {
+	s := serve(t, manyStreams)
+	_, page := get(t, s.URL+"/")
+	seen := text(page)
+	for _, want := range []string{"✕ 3 things are wrong", "stream secrets in shop (by selectors) : not confirmed to be complete", "Streams in order 198 of 200",
+		"Slots with an owner 1 of 1", "Sink ✓ up for 0 s", "Checkpoint ✕ down for 0 s", "complete, 1 h ago", "✓ equal, 1 min ago 3 objects",
+		"✕ 1 differ, 1 min ago", "200 of 200 shown", "&lt;b&gt;kubecdc-0"} {
+		if !strings.Contains(seen, want) {
+			t.Errorf("the page lacks %q:\n%s", want, seen[:min(len(seen), 3000)])
+		}
+	}
+	if !strings.Contains(page, `<noscript><meta http-equiv="refresh"`) {
+		t.Error("without a script the page stays as it is")
+	}
+	if first, other := strings.Index(page, ">secrets<"), strings.Index(page, ">kind0.<wbr>example.<wbr>com<"); first > other {
+		t.Error("streams with a problem do not come first")
+	}
+	_, page = get(t, s.URL+"/?q=KIND19&wrong=")
+	if rows := strings.Count(page, `role="rowheader"`); rows != 11 || !strings.Contains(page, "10 of 200 shown") { // kind19, kind190 to kind198, and the slot
+		t.Errorf("the filter shows %d rows", rows)
+	}
+	if _, page = get(t, s.URL+"/?wrong=1"); !strings.Contains(page, "2 of 200 shown") {
+		t.Error("the filter does not select the streams with a problem")
+	}
+}
+
+func TestThePageHidesNamesAndLoadsNothing(t *testing.T) {
+	s := serve(t, manyStreams)
+	header, page := get(t, s.URL+"/")
+	_, asJSON := get(t, s.URL+"/status.json")
+	for place, text := range map[string]string{"page": page, "JSON": asJSON} {
+		for _, hidden := range []string{"hunter2", "a-secret-name", "<script>alert", "<b>"} {
+			if place+hidden != "JSON<b>" && strings.Contains(text, hidden) {
+				t.Errorf("the %s has %q", place, hidden)
+			}
+		}
+	}
+	for _, outside := range regexp.MustCompile(`(?:src|href|action)="([^"]*)"`).FindAllStringSubmatch(page, -1) {
+		if to := outside[1]; !strings.HasPrefix(to, "/") && !strings.HasPrefix(to, "#") && !strings.HasPrefix(to, "data:") {
+			t.Errorf("the page links to %s", to)
+		}
+	}
+	policy := header.Get("Content-Security-Policy")
+	for _, part := range []string{"default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "frame-ancestors 'none'"} {
+		if !strings.Contains(policy, part) || strings.Contains(policy, "unsafe") {
+			t.Errorf("the policy is %q", policy)
+		}
+	}
+	if inline := regexp.MustCompile(` (?:style|on[a-z]+)="`).FindString(page); inline != "" {
+		t.Errorf("the policy forbids what the page has: %q", inline)
+	}
+}
+
+func TestTheJSONIsTheStatus(t *testing.T) {
+	_, text := get(t, serve(t, manyStreams).URL+"/status.json")
+	var s Status
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		t.Fatal(err)
+	}
+	if want := manyStreams(); s.Healthy || problems(&s) != problems(want) || len(s.Streams) != len(want.Streams) || *s.Streams[1].LagSeconds != 3600 {
+		t.Errorf("it is %s", text[:2000])
+	}
+}
+
+// An open page gets all parts once, and then those in which something has happened: the age of what stays is the browser's work.
+func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
+	t.Parallel() // it waits for updates
+	states := make(chan *Status, 3)
+	first, second, third := manyStreams(), manyStreams(), manyStreams()
+	second.Time, third.Time = now.Add(time.Minute), now.Add(2*time.Minute)
+	third.Slots[0].Owner = "another"
+	states <- first
+	states <- second
+	states <- third
+	s := serve(t, func() *Status { return <-states })
+	r, err := http.Get(s.URL + "/status/events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var got []string
+	lines := bufio.NewScanner(r.Body)
+	lines.Buffer(nil, 1<<20)
+	for len(got) < 3 && lines.Scan() {
+		data, ok := strings.CutPrefix(lines.Text(), "data: ")
+		if !ok {
+			continue
+		}
+		var u update
+		if err := json.Unmarshal([]byte(data), &u); err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(len(u.Parts), strings.Contains(u.Parts["slots"], "another"), " ", u.AsOf))
+	}
+	want := "5 false 2026-11-22 14:00:00 UTC|0 false 2026-11-22 14:01:00 UTC|1 true 2026-11-22 14:02:00 UTC"
+	if strings.Join(got, "|") != want {
+		t.Errorf("got %s", strings.Join(got, "|"))
+	}
+}

@@ -1,0 +1,292 @@
+package status
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
+	"kubecdc/change"
+)
+
+// view renders the parts of a page.
+type view struct {
+	*Status
+	ago bool // times are how long ago; else absolute, and the browser makes ages of them
+}
+
+// since shows when something happened, by its age.
+func (v view) since(t time.Time, suffix string) g.Node {
+	if t.IsZero() {
+		return none("none yet")
+	}
+	text := clock(t)
+	if v.ago {
+		text = Age(v.Time.Sub(t)) + suffix
+	}
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), h.Data("suffix", suffix), h.Title(stamp(t)), g.Text(text))
+}
+
+// clock shows a moment as it is.
+func (v view) clock(t time.Time) g.Node {
+	return h.Time(h.DateTime(t.UTC().Format(time.RFC3339)), g.Text(stamp(t)))
+}
+
+func clock(t time.Time) string { return t.UTC().Format("15:04:05") }
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// Age is a duration in at most two units: 42 s, 3 min, 2 h 5 min, 4 d.
+func Age(d time.Duration) string {
+	s := int(max(d, 0).Seconds())
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%d s", s)
+	case s < 3600:
+		return fmt.Sprintf("%d min", s/60)
+	case s < 86400:
+		return units(s/3600, "h", s/60%60, "min")
+	}
+	return units(s/86400, "d", s/3600%24, "h")
+}
+
+func units(n int, unit string, rest int, smaller string) string {
+	if rest == 0 {
+		return fmt.Sprintf("%d %s", n, unit)
+	}
+	return fmt.Sprintf("%d %s %d %s", n, unit, rest, smaller)
+}
+
+func none(text string) g.Node { return h.Span(h.Class("none"), g.Text(text)) }
+
+// mark is a sign and a word for what colour alone would say.
+func mark(good bool, text string) g.Node {
+	sign, class := "✕", "bad"
+	if good {
+		sign, class = "✓", "good"
+	}
+	return h.Span(h.Class(class), h.Span(h.Aria("hidden", "true"), g.Text(sign+" ")), g.Text(text))
+}
+
+func (v view) headline() g.Node {
+	if v.Healthy {
+		return h.H1(h.Class("good"), h.Span(h.Aria("hidden", "true"), g.Text("✓ ")), g.Text("All is well"))
+	}
+	text := "1 thing is wrong"
+	if n := len(v.Problems); n != 1 {
+		text = fmt.Sprintf("%d things are wrong", n)
+	}
+	return h.H1(h.Class("bad"), h.Span(h.Aria("hidden", "true"), g.Text("✕ ")), g.Text(text))
+}
+
+// mostProblems is how many problems the page lists above the table, which has those of all streams.
+const mostProblems = 20
+
+func (v view) problems() g.Node {
+	if v.Healthy {
+		return g.Group(nil)
+	}
+	var items []g.Node
+	for i := range v.Problems[:min(len(v.Problems), mostProblems)] {
+		p := &v.Problems[i]
+		items = append(items, h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text), g.Iff(!p.Since.IsZero(), func() g.Node {
+			return h.Span(h.Class("quiet"), g.Text(" – for "), v.since(p.Since, ""))
+		})))
+	}
+	if more := len(v.Problems) - mostProblems; more > 0 {
+		items = append(items, h.Li(g.Textf("and %d more: the table shows streams with a problem first", more)))
+	}
+	return h.Section(h.Class("wrong"), h.Aria("labelledby", "wrong-title"), h.H2(h.ID("wrong-title"), g.Text("What is wrong")),
+		h.Ul(items...))
+}
+
+// facts are the few numbers that say most.
+func (v view) facts() g.Node {
+	fact := func(name string, value ...g.Node) g.Node { return h.Div(h.Dt(g.Text(name)), h.Dd(value...)) }
+	all := []g.Node{fact("Streams in order", g.Textf("%d of %d", v.inOrder(), len(v.Streams)))}
+	if rate, known := v.rate(); known {
+		all = append(all, fact("Changes", g.Text(perSecond(rate))))
+	}
+	held := 0
+	for _, s := range v.Slots {
+		if s.Held {
+			held++
+		}
+	}
+	all = append(all, fact("Slots with an owner", g.Textf("%d of %d", held, len(v.Slots))))
+	for _, s := range v.Servers {
+		state := mark(s.Up, "up for ")
+		if !s.Up {
+			state = mark(false, "down for ")
+		}
+		all = append(all, fact(upperFirst(s.Name), state, v.since(s.Since, ""), g.If(s.Address != "", h.Small(g.Text(s.Address)))))
+	}
+	if p := v.Process; p != nil {
+		ready := mark(p.Ready, "ready")
+		if !p.Ready {
+			ready = mark(false, "not ready")
+		}
+		all = append(all, fact("This process", ready, g.Text(", up for "), v.since(p.Started, ""),
+			h.Small(g.Text(p.Version), g.If(p.Replicas > 1, g.Textf(", one of %d replicas", p.Replicas)))))
+	}
+	return h.Dl(all...)
+}
+
+func upperFirst(text string) string { return string(text[0]-'a'+'A') + text[1:] }
+
+func (v view) inOrder() (n int) {
+	for i := range v.Streams {
+		if v.Streams[i].Problem == "" {
+			n++
+		}
+	}
+	return n
+}
+
+func (v view) rate() (sum float64, known bool) {
+	for _, s := range v.Streams {
+		if s.Rate != nil {
+			sum, known = sum+*s.Rate, true
+		}
+	}
+	return sum, known
+}
+
+func perSecond(rate float64) string {
+	switch {
+	case rate < 0.01:
+		return "0/s"
+	case rate < 10:
+		return strconv.FormatFloat(rate, 'g', 2, 64) + "/s"
+	}
+	return humanize.Comma(int64(math.Round(rate))) + "/s"
+}
+
+// table has roles of its own, since style sheets for narrow screens take those of the elements away.
+func table(caption string, columns []string, rows []g.Node) g.Node {
+	var heads []g.Node
+	for _, c := range columns {
+		heads = append(heads, h.Th(h.Scope("col"), h.Role("columnheader"), g.Text(c)))
+	}
+	return h.Table(h.Role("table"), h.Caption(h.Class("hidden"), g.Text(caption)),
+		h.THead(h.Role("rowgroup"), h.Tr(h.Role("row"), g.Group(heads))), h.TBody(h.Role("rowgroup"), g.Group(rows)))
+}
+
+func cell(label string, content ...g.Node) g.Node {
+	return h.Td(h.Role("cell"), h.Data("label", label), h.Div(content...))
+}
+
+func (v view) streamTable(f filter) g.Node {
+	columns := []string{"Stream", "State", "Complete up to", "Lag", "Changes", "Last gap", "Last proof", "Slot"}
+	var rows []g.Node
+	for i := range v.Streams {
+		if s := &v.Streams[i]; f.shows(s) {
+			rows = append(rows, v.streamRow(s, columns))
+		}
+	}
+	if len(v.Streams) == 0 {
+		return h.P(none("There is no stream yet."))
+	}
+	return table("Streams, those with a problem first", columns, rows)
+}
+
+func (v view) streamRow(s *Stream, columns []string) g.Node {
+	class := ""
+	if s.Problem != "" {
+		class = "wrong"
+	}
+	where := "all namespaces"
+	if s.Namespace != "" {
+		where = s.Namespace
+	}
+	if s.Selectors {
+		where += ", by selectors"
+	}
+	rate := none("not known")
+	if s.Rate != nil {
+		rate = g.Text(perSecond(*s.Rate))
+	}
+	position := none("nothing yet")
+	if s.Position != "" {
+		position = h.Code(g.Text(string(s.Position)))
+	}
+	return h.Tr(h.Role("row"), h.Class(class), h.Data("search", s.searched()), g.If(s.Problem != "", h.Data("wrong", "")),
+		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(breakable(s.Resource)), h.Small(g.Text(where))),
+		cell(columns[1], mark(s.Problem == "", s.State), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
+		cell(columns[2], position),
+		cell(columns[3], v.since(s.Confirmed, "")),
+		cell(columns[4], rate),
+		cell(columns[5], v.gap(s.Gap)),
+		cell(columns[6], v.proof(s.Proof)),
+		cell(columns[7], g.Text(strconv.Itoa(s.Slot))),
+	)
+}
+
+// breakable lets a long name be broken after a dot.
+func breakable(name string) g.Node {
+	parts := strings.SplitAfter(name, ".")
+	return g.Group{g.Text(parts[0]), g.Map(parts[1:], func(part string) g.Node { return g.Group{h.Wbr(), g.Text(part)} })}
+}
+
+func (v view) gap(gap *Gap) g.Node {
+	switch {
+	case gap == nil:
+		return none("none")
+	case gap.Complete:
+		return g.Group{mark(true, "complete, "), v.since(gap.Time, " ago"), h.Small(g.Text(recovered(gap)))}
+	}
+	return g.Group{mark(false, "incomplete, "), v.since(gap.Time, " ago"), h.Small(g.Text(gap.Reason))}
+}
+
+func recovered(gap *Gap) string {
+	switch gap.Recovered {
+	case 0:
+		return "nothing had changed"
+	case 1:
+		return "1 change recovered"
+	}
+	return humanize.Comma(int64(gap.Recovered)) + " changes recovered"
+}
+
+func (v view) proof(p *Proof) g.Node {
+	switch {
+	case p == nil:
+		return none("none yet")
+	case p.Result == change.ProofUnsupported:
+		return g.Group{none("not possible, "), v.since(p.Time, " ago")}
+	case p.Result == change.ProofEqual:
+		return g.Group{mark(true, "equal, "), v.since(p.Time, " ago"), h.Small(g.Textf("%s objects", humanize.Comma(int64(p.Objects))))}
+	}
+	return g.Group{mark(false, fmt.Sprintf("%d differ, ", p.Differences)), v.since(p.Time, " ago")}
+}
+
+func (v view) slots() g.Node {
+	columns := []string{"Slot", "Owner", "Streams", "Epoch", "Last batch", "Last checkpoint"}
+	var rows []g.Node
+	for i := range v.Slots {
+		s := &v.Slots[i]
+		owner := mark(s.Held, s.Owner)
+		switch {
+		case !s.Held && s.Owner == "":
+			owner = mark(false, "nobody")
+		case !s.Held:
+			owner = mark(false, "nobody; the last one was "+s.Owner)
+		}
+		rows = append(rows, h.Tr(h.Role("row"), h.Th(h.Role("rowheader"), h.Scope("row"), g.Text(strconv.Itoa(s.Number))),
+			cell(columns[1], owner, g.If(s.Mine, h.Small(g.Text("this process")))), cell(columns[2], g.Text(strconv.Itoa(s.Streams))),
+			cell(columns[3], g.Textf("%d", s.Epoch)), cell(columns[4], g.Textf("%d", s.Batch)),
+			cell(columns[5], v.since(s.Checkpoint, " ago"))))
+	}
+	if len(rows) == 0 {
+		return h.P(none("No slot is known yet."))
+	}
+	return table("Slots and their owners", columns, rows)
+}
+
+func (v view) notes() g.Node {
+	return g.Map(v.Notes, func(text string) g.Node { return h.P(h.Class("quiet"), g.Text(text)) })
+}

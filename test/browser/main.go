@@ -1,0 +1,243 @@
+// Command browser opens the status page of a running exporter in a headless Chromium, as its readers do, and checks it. It has a
+// module of its own, since nothing else needs a browser's protocol.
+//
+//	browser -url http://127.0.0.1:8080/ -axe axe.min.js -shots docs/images -await "paused by"
+//
+// When the page is open it prints "open", and then waits for a text that only a live update can bring.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+func main() {
+	var c check
+	flag.StringVar(&c.url, "url", "", "the page")
+	flag.StringVar(&c.axe, "axe", "", "file of axe-core, which judges accessibility")
+	flag.StringVar(&c.shots, "shots", "", "folder to write pictures to; empty: none")
+	flag.StringVar(&c.await, "await", "", "text that an update brings")
+	flag.Parse()
+	if err := c.run(); err != nil {
+		fmt.Fprintln(os.Stderr, "browser:", err)
+		os.Exit(1)
+	}
+}
+
+type check struct {
+	url, axe, shots, await string
+	complaints             []string // of the browser: errors of the script, and what the page's policy forbids
+}
+
+func (c *check) run() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	defer cancel()
+	// Tests may run as root, who has no sandbox; the browser sees one page, of this project.
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox)
+	ctx, cancel = chromedp.NewExecAllocator(ctx, options...)
+	defer cancel()
+	ctx, cancel = chromedp.NewContext(ctx)
+	defer cancel()
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *log.EventEntryAdded:
+			c.complaints = append(c.complaints, e.Entry.Text+" "+e.Entry.URL)
+		case *runtime.EventExceptionThrown:
+			c.complaints = append(c.complaints, e.ExceptionDetails.Error())
+		}
+	})
+	if err := chromedp.Run(ctx, log.Enable()); err != nil {
+		return fmt.Errorf("start chromium (make page installs it): %w", err)
+	}
+	steps := []struct {
+		name string
+		do   func(context.Context) error
+	}{{"pictures", c.pictures}, {"phone", c.phone}, {"dark", c.dark}, {"keyboard", c.keyboard}, {"filter", c.filter},
+		{"accessible", c.accessible}, {"live", c.live}, {"without a script", c.noScript}}
+	for _, step := range steps {
+		if err := step.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", step.name, err)
+		}
+		fmt.Println("ok:", step.name)
+	}
+	if len(c.complaints) > 0 {
+		return errors.New("the browser complains: " + strings.Join(c.complaints, "; "))
+	}
+	return nil
+}
+
+// open opens the page in a window, and waits until it is live.
+func (c *check) open(ctx context.Context, width, height int64) error {
+	return chromedp.Run(ctx, chromedp.EmulateViewport(width, height), chromedp.Navigate(c.url), awaitText("#live", "live"))
+}
+
+func awaitText(selector, text string) chromedp.Action {
+	return chromedp.Poll(fmt.Sprintf("document.querySelector(%q).innerText.includes(%q)", selector, text), nil,
+		chromedp.WithPollingInterval(100*time.Millisecond), chromedp.WithPollingTimeout(30*time.Second))
+}
+
+// is evaluates a condition in the page.
+func is(ctx context.Context, condition, otherwise string) error {
+	var holds bool
+	if err := chromedp.Run(ctx, chromedp.Evaluate(condition, &holds)); err != nil {
+		return err
+	}
+	if !holds {
+		return errors.New(otherwise + ": " + condition)
+	}
+	return nil
+}
+
+func (c *check) pictures(ctx context.Context) error {
+	if c.shots == "" {
+		return nil
+	}
+	for _, p := range []struct {
+		name          string
+		width, height int64
+	}{{"status-desktop.png", 1200, 800}, {"status-phone.png", 390, 844}} {
+		var picture []byte
+		if err := c.open(ctx, p.width, p.height); err != nil {
+			return err
+		}
+		if err := chromedp.Run(ctx, chromedp.CaptureScreenshot(&picture)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(c.shots, p.name), picture, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const noOverflow = "document.documentElement.scrollWidth <= innerWidth"
+
+func (c *check) phone(ctx context.Context) error {
+	for _, width := range []int64{320, 390, 768, 1280} {
+		if err := c.open(ctx, width, 844); err != nil {
+			return err
+		}
+		if err := is(ctx, noOverflow, fmt.Sprintf("at a width of %d the page scrolls sideways", width)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+const brightness = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + +b, 0) / 3"
+
+func (c *check) dark(ctx context.Context) error {
+	for scheme, condition := range map[string]string{"light": brightness + " > 200", "dark": brightness + " < 60"} {
+		prefer := emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}})
+		if err := chromedp.Run(ctx, prefer); err != nil {
+			return err
+		}
+		if err := c.open(ctx, 1280, 900); err != nil {
+			return err
+		}
+		if err := is(ctx, condition, "the colours are not for "+scheme); err != nil {
+			return err
+		}
+		if err := c.accessible(ctx); err != nil {
+			return fmt.Errorf("%s: %w", scheme, err)
+		}
+	}
+	return nil
+}
+
+// keyboard visits all that can have the focus, in the order of the page.
+func (c *check) keyboard(ctx context.Context) error {
+	if err := c.open(ctx, 1280, 900); err != nil {
+		return err
+	}
+	for _, want := range []string{"skip", "q", "wrong", "/status.json", "/metrics", "/readyz", "/healthz"} {
+		var got string
+		const focus = `(e => e.id || e.className || e.getAttribute("href"))(document.activeElement)`
+		err := chromedp.Run(ctx, chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(focus, &got))
+		if err != nil {
+			return err
+		}
+		if got != want {
+			return fmt.Errorf("the tab key goes to %q, not to %q", got, want)
+		}
+	}
+	return nil
+}
+
+func (c *check) filter(ctx context.Context) error {
+	const rows = `document.querySelectorAll("#table tbody tr:not([hidden])").length`
+	var all, some, none int
+	err := chromedp.Run(ctx, chromedp.Evaluate(rows, &all), chromedp.SendKeys("#q", "SECRETS"), chromedp.Evaluate(rows, &some),
+		chromedp.SendKeys("#q", "x"), chromedp.Evaluate(rows, &none), chromedp.Evaluate(`document.querySelector("#q").value = ""`, nil))
+	if err == nil && (all < 2 || some != 1 || none != 0) {
+		err = fmt.Errorf("of %d streams the filter shows %d, and %d with a text that none has", all, some, none)
+	}
+	return err
+}
+
+// accessible lets axe-core judge the page by WCAG 2.2 AA.
+func (c *check) accessible(ctx context.Context) error {
+	axe, err := os.ReadFile(c.axe)
+	if err != nil {
+		return err
+	}
+	const judge = `axe.run({runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}).then(r =>
+		r.violations.map(v => v.id + ": " + v.help + " (" + v.nodes.map(n => n.html).slice(0, 3).join(", ") + ")").join("\n"))`
+	var found string
+	err = chromedp.Run(ctx, chromedp.Evaluate(string(axe)+";0", nil), chromedp.Evaluate(judge, &found,
+		func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
+	if err == nil && found != "" {
+		err = errors.New(found)
+	}
+	return err
+}
+
+// live waits for an update. The page must not have been loaded again, and must keep what the reader has typed.
+func (c *check) live(ctx context.Context) error {
+	if err := c.open(ctx, 1280, 900); err != nil {
+		return err
+	}
+	if err := chromedp.Run(ctx, chromedp.Evaluate("window.same = true", nil), chromedp.SendKeys("#q", "o")); err != nil {
+		return err
+	}
+	fmt.Println("open")
+	if err := chromedp.Run(ctx, awaitText("#problems", c.await)); err != nil {
+		return fmt.Errorf("no update brings %q: %w", c.await, err)
+	}
+	const same = `window.same && document.querySelector("#q").value == "o" && document.activeElement.id == "q"`
+	if err := is(ctx, same, "the page was loaded again"); err != nil {
+		return err
+	}
+	const headline = `document.querySelector("h1").innerText.includes("wrong") && document.title.startsWith("✕")`
+	return is(ctx, headline, "the headline is the old one")
+}
+
+func (c *check) noScript(ctx context.Context) error {
+	err := chromedp.Run(ctx, emulation.SetScriptExecutionDisabled(true), chromedp.Navigate(c.url),
+		chromedp.WaitVisible("#filter button"))
+	if err != nil {
+		return err
+	}
+	var text string
+	if err := chromedp.Run(ctx, chromedp.Text("body", &text)); err != nil {
+		return err
+	}
+	for _, want := range []string{c.await, "Last gap", " ago", "secrets"} {
+		if !strings.Contains(text, want) {
+			return fmt.Errorf("the page lacks %q: %s", want, text)
+		}
+	}
+	return nil
+}
