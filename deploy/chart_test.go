@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -177,6 +178,17 @@ func upToDate(t *testing.T, file, want string) {
 	}
 	if got, err := os.ReadFile(file); err != nil || string(got) != want {
 		t.Errorf("deploy/%s is not what the chart and the settings make (%v): run make docs", file, err)
+	}
+}
+
+// An exporter with a certificate is probed by HTTPS.
+func TestProbesUseTheExportersCertificate(t *testing.T) {
+	objects := chartFor(t, map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_HTTP_TLS_CERT": "/etc/tls/tls.crt", "KUBECDC_HTTP_TLS_KEY": "/etc/tls/tls.key"})
+	container := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
+	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
+		if probe.HTTPGet.Scheme != corev1.URISchemeHTTPS || probe.HTTPGet.Path == "" {
+			t.Errorf("the probe is %v", probe)
+		}
 	}
 }
 

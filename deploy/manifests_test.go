@@ -201,6 +201,7 @@ func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
 			"KUBECDC_NAMESPACES": "blog,shop"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "nodes", "KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "ops"},
 			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_HTTP_ACCESS": "kubernetes"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop"},
 			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
 	} {

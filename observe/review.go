@@ -9,6 +9,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 	authentication "k8s.io/api/authentication/v1"
 	authorization "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/internal/kubeapi"
@@ -20,6 +21,12 @@ type Reviews struct {
 	tokens, access rest.Interface
 	now            func() time.Time
 	answers        *lru.Cache[reviewed, answer]
+}
+
+// ReviewRights are what reviews need. The ClusterRole system:auth-delegator has the same.
+var ReviewRights = []rbacv1.PolicyRule{
+	{APIGroups: []string{authentication.GroupName}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
+	{APIGroups: []string{authorization.GroupName}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
 }
 
 // reviewed is a question that has an answer. It has no token, which should be in memory only as long as its request.

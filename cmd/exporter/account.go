@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint/kubelease"
+	"kubecdc/observe"
 	"kubecdc/source/discovery"
 )
 
@@ -16,6 +17,7 @@ type account struct {
 	name, namespace string
 	aggregate       bool
 	leases          string // namespace of the Lease objects; empty: there are none
+	reviews         bool   // the API server decides who may read the status page
 }
 
 // object is a Kubernetes object.
@@ -28,7 +30,11 @@ const aggregateLabel = "kubecdc/aggregate-to-exporter"
 func (a *account) objects(streams []*change.Stream) []object {
 	exported := exportedRules(streams)
 	objects := []object{newObject("v1", "ServiceAccount", a.name, a.namespace, nil)}
-	objects = append(objects, a.grant(a.name, "", append(exported[""], discovery.Rights...))...)
+	rules := append(exported[""], discovery.Rights...)
+	if a.reviews {
+		rules = append(rules, observe.ReviewRights...)
+	}
+	objects = append(objects, a.grant(a.name, "", rules)...)
 	delete(exported, "")
 	namespaces := slices.Sorted(maps.Keys(exported))
 	for _, ns := range namespaces {

@@ -67,6 +67,7 @@ func printRBAC(c *cobra.Command, a account, format string) error {
 			a.leases = a.namespace
 		}
 	}
+	a.reviews = settings.HTTP.Access == "kubernetes"
 	return writeObjects(c.OutOrStdout(), format, a.objects(streams))
 }
 

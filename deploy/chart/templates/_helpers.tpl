@@ -69,6 +69,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- regexFind "[0-9]+$" (default ":8080" (include "kubecdc.config" . | fromYaml).KUBECDC_LISTEN) }}
 {{- end }}
 
+{{- /* A probe as text; with HTTPS if the exporter serves that, unless the probe says otherwise. */}}
+{{- define "kubecdc.probe" -}}
+{{- $probe := deepCopy (default dict (index . 1)) }}
+{{- if and (index . 0).KUBECDC_HTTP_TLS_CERT $probe.httpGet }}
+{{- $_ := merge $probe (dict "httpGet" (dict "scheme" "HTTPS")) }}
+{{- end }}
+{{- with $probe }}
+{{- toYaml . }}
+{{- end }}
+{{- end }}
+
 {{- define "kubecdc.secret" -}}
 {{- default (ternary (include "kubecdc.fullname" .) "" (not (empty .Values.secret))) .Values.existingSecret }}
 {{- end }}
