@@ -34,11 +34,11 @@ func page(all []*result) []byte {
 	row(&b, all, "failed", func(r *result) string { return cmp.Or(r.failed(), "none") })
 	row(&b, all, "skipped", func(r *result) string { return cmp.Or(r.of(func(o *outcome) []string { return o.Skipped }), "none") })
 	row(&b, all, "run on", func(r *result) string { return r.Date })
-	b.WriteString("\nWhat the servers have of the features that the exporter uses, or could, as their metric `kubernetes_feature_enabled` says:\n\n")
+	b.WriteString("\nWhat the servers have of the features that the exporter uses, or could, as their metric `kubernetes_feature_enabled` says\n(–: the server has no such gate. It comes in a later version, or the feature can't be switched off any more):\n\n")
 	row(&b, all, "feature", func(r *result) string { return r.Version })
 	b.WriteString("|---" + strings.Repeat("|---", len(all)) + "|\n")
 	for _, gate := range gates {
-		row(&b, all, "`"+gate+"`", func(r *result) string { return cmp.Or(r.Gates[gate], "not known") })
+		row(&b, all, "`"+gate+"`", func(r *result) string { return cmp.Or(r.Gates[gate], "–") })
 	}
 	return b.Bytes()
 }

@@ -116,7 +116,8 @@ func (o *outcome) note(action, pkg, test string) {
 }
 
 // gates are the features of an API server that the exporter uses, or could.
-var gates = []string{"WatchList", "ConsistentListFromCache", "ListFromCacheSnapshot", "ShardedListAndWatch", "CBORServingAndStorage"}
+var gates = []string{"WatchList", "WatchListCompression", "ConsistentListFromCache", "ListFromCacheSnapshot", "EtcdRangeStream",
+	"ShardedListAndWatch", "CBORServingAndStorage"}
 
 var gateMetric = regexp.MustCompile(`^kubernetes_feature_enabled\{name="([^"]+)",stage="([^"]*)"\} ([01])`)
 
