@@ -129,11 +129,11 @@ func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) 
 	if errors.As(err, &newer) {
 		return nil
 	}
-	return withoutContext(err)
+	return cmp.Or(otherLog(err), err)
 }
 
-// withoutContext unwraps an OtherClusterError or an OtherEncodingError, which say everything themselves.
-func withoutContext(err error) error {
+// otherLog returns the OtherClusterError or the OtherEncodingError of an error, which say everything themselves; nil: it is neither.
+func otherLog(err error) error {
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
 	switch {
@@ -142,5 +142,5 @@ func withoutContext(err error) error {
 	case errors.As(err, &encoded):
 		return encoded
 	}
-	return err
+	return nil
 }

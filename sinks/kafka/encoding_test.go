@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"kubecdc/change"
 	"kubecdc/replay"
 	"kubecdc/sinks"
@@ -91,6 +93,31 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	}
 	cfg.Encoding = "object"
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
+}
+
+// A record of an encoding that a newer release may have is an error, and not left out.
+func TestAnUnknownEncodingIsAnError(t *testing.T) {
+	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
+	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...))
+	mustDo(t, err)
+	t.Cleanup(client.Close)
+	newer := &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{
+		{Key: "op", Value: []byte("u")}, {Key: "stream", Value: []byte("pods")}, {Key: "encoding", Value: []byte("newer")}}}
+	mustDo(t, client.ProduceSync(t.Context(), newer).FirstErr())
+	err = openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { return nil })
+	if err == nil || !strings.Contains(err.Error(), `the encoding "newer"`) {
+		t.Errorf("the reader ends with %v", err)
+	}
+	opened, err := newSink(t, cfg).Open(t.Context(), 0, 2, sinks.Durable{New: true})
+	mustDo(t, err)
+	state, err := opened.Log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+	mustDo(t, err)
+	_, err = state.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
+	if err == nil || !strings.Contains(err.Error(), `the encoding "newer"`) {
+		t.Errorf("the rebuild ends with %v", err)
+	}
 }
 
 // In each encoding a record that is too large has a stub in its place, which is what the log has of the object. The dead letter

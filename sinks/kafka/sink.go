@@ -84,8 +84,8 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		l.broken = err
 		l.abandon()
 	}
-	if bare := withoutContext(err); bare != err {
-		return nil, bare
+	if other := otherLog(err); other != nil {
+		return nil, other
 	}
 	return nil, fmt.Errorf("open slot %d: %w", slot, asInvalidWriter(err))
 }

@@ -18,7 +18,7 @@ const Debezium = "debezium"
 type Encoding interface {
 	// Name is the value of KUBECDC_ENCODING and of the header "encoding".
 	Name() string
-	// Keys names the form of the keys. A topic has keys of one form only, since compaction compares their bytes.
+	// Keys names the form of the keys. A cluster's log has keys of one form only, since compaction compares their bytes.
 	Keys() string
 	// NewEncoder returns what makes the records of one slot.
 	NewEncoder(e change.Envelope) Encoder
