@@ -34,7 +34,7 @@ var hints = map[kafka.Error]string{
 	kafka.ClusterAuthorizationFailed:         "grant IdempotentWrite on the cluster, and Create unless all topics exist",
 	kafka.GroupAuthorizationFailed:           "grant access to the coordinator",
 	kafka.TransactionalIDAuthorizationFailed: "grant Write on the transactional ids PREFIX-CLUSTER-*",
-	kafka.SASLAuthenticationFailed:           "check the SASL user and password",
+	kafka.SASLAuthenticationFailed:           "check the SASL user and password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
 	kafka.UnsupportedSASLMechanism:           "check the SASL mechanism: the broker's listener has not enabled it",
 	kafka.IllegalSASLState:                   "check that the listener wants SASL",
 	kafka.InvalidReplicationFactor:           "set a replication factor no larger than the number of brokers",
@@ -65,7 +65,10 @@ func hintFor(err error) string {
 		return hints[code]
 	}
 	var file *fileError
+	var token *tokenError
 	switch {
+	case errors.As(err, &token):
+		return "check the address, and the credentials that are sent there"
 	case errors.As(err, &file):
 		return "put it in order: it is read again for each connection"
 	case errors.Is(err, cluster.ErrCertificate):
