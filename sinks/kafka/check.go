@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -69,16 +68,6 @@ type existingTopic struct {
 	name     string
 	replicas int // of the partition that has the fewest
 }
-
-// right is an operation of an ACL.
-type right string
-
-const (
-	toDescribe right = "Describe" // which the others imply: if it is missing, all are
-	toCreate   right = "Create"
-	toRead     right = "Read"
-	toWrite    right = "Write"
-)
 
 // The rights in TopicAuthorizedOperations (KIP-430), which brokers send for topics that do not exist too.
 const (
@@ -185,7 +174,7 @@ func (c *checking) write(ctx context.Context) error {
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
 			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",
-				c.sink.transactionalPrefix(), c.grant("--transactional-id", c.sink.transactionalPrefix(), toWrite)))
+				c.sink.transactionalPrefix(), c.sink.cfg.grant("--transactional-id", c.sink.transactionalPrefix(), toWrite)))
 			return nil
 		case !errors.As(err, &denied):
 			return err
@@ -256,25 +245,10 @@ func (c *checking) missingRights() (errs []error) {
 	} {
 		if topics := c.denied[r.need[0]]; len(topics) > 0 {
 			errs = append(errs, fmt.Errorf("%s %s: not allowed: grant %s on topics %s.*:\n%s", r.op, list(topics), join(r.need, ", "),
-				c.sink.cfg.TopicPrefix, c.grant("--topic", c.sink.cfg.TopicPrefix+".", r.need...)))
+				c.sink.cfg.TopicPrefix, c.sink.cfg.grant("--topic", c.sink.cfg.TopicPrefix+".", r.need...)))
 		}
 	}
 	return errs
-}
-
-// grant is the command that grants rights.
-func (c *checking) grant(kind, prefix string, need ...right) string {
-	user := cmp.Or(c.sink.cfg.SASL.Username, "NAME")
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal 'User:%s' --operation %s %s '%s' --resource-pattern-type prefixed",
-		c.sink.cfg.Brokers[0], user, join(need, " --operation "), kind, prefix)
-}
-
-func join(rights []right, between string) string {
-	var texts []string
-	for _, r := range rights {
-		texts = append(texts, string(r))
-	}
-	return strings.Join(texts, between)
 }
 
 // list names the first few, and says how many more there are.

@@ -107,7 +107,7 @@ func TestFinalErrors(t *testing.T) {
 		key  kmsg.Key
 		want string
 	}{
-		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Describe, Read and Write"},
+		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Read, Write, Create"},
 		{kerr.TransactionalIDAuthorizationFailed, kmsg.AddPartitionsToTxn, "transactional ids"},
 		{kerr.OutOfOrderSequenceNumber, kmsg.Produce, "Out Of Order"},
 		{kerr.InvalidTxnState, kmsg.EndTxn, "has forgotten the producer"},

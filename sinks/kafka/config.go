@@ -56,6 +56,8 @@ type Config struct {
 	TLS  func() (*tls.Config, error) // called for each connection, so that files may be renewed; nil: plaintext
 	SASL SASL
 
+	readOnly bool // nothing is written: Read is all that is needed
+
 	Logger   *slog.Logger   // default slog.Default()
 	Observer sinks.Observer // default: nobody
 }

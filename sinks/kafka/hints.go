@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,6 @@ const (
 
 // hints has what the user can do about a broker's error.
 var hints = map[kafka.Error]string{
-	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create unless all topics exist; exporter check names what is missing",
-	kafka.ClusterAuthorizationFailed:         "grant IdempotentWrite on the cluster, and Create unless all topics exist",
-	kafka.GroupAuthorizationFailed:           "grant access to the coordinator",
-	kafka.TransactionalIDAuthorizationFailed: "grant Write on the transactional ids PREFIX-CLUSTER-*",
 	kafka.SASLAuthenticationFailed:           "check the SASL user and password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
 	kafka.UnsupportedSASLMechanism:           "check the SASL mechanism: the broker's listener has not enabled it",
 	kafka.IllegalSASLState:                   "check that the listener wants SASL",
@@ -59,10 +56,10 @@ var hints = map[kafka.Error]string{
 }
 
 // hintFor is what the user can do about an error.
-func hintFor(err error) string {
+func (c *Config) hintFor(err error) string {
 	var code kafka.Error
 	if errors.As(err, &code) {
-		return hints[code]
+		return cmp.Or(c.missing(code), hints[code])
 	}
 	var file *fileError
 	var token *tokenError
