@@ -64,6 +64,7 @@ var wrong = []struct {
 	{[]string{"KUBECDC_SINK=kafak"}, "KUBECDC_SINK", "use kafka"},
 	{[]string{"KUBECDC_SINK=postgres"}, "KUBECDC_SINK_POSTGRES", "postgres://USER@HOST/DB"},
 	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=localhost/db"}, "KUBECDC_SINK_POSTGRES", "postgres://"},
+	{[]string{"KUBECDC_CHECKPOINT=postgres://h/db?sslmode=verify-full&sslrootcert=/nowhere"}, "KUBECDC_CHECKPOINT", "sslrootcert"},
 	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://h/db?sslmode=maybe"}, "KUBECDC_SINK_POSTGRES", "sslmode"},
 	{[]string{"KUBECDC_CHECKPOINT=postgres://u:p@ss/w0rd@h/db"}, "KUBECDC_CHECKPOINT", "%40 %3A %2F"},
 	{[]string{"KUBECDC_CHECKPOINT=postgres://u:12?w0rd@h/db"}, "KUBECDC_CHECKPOINT", "%40 %3A %2F"},

@@ -2,6 +2,7 @@ package pgdb
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -73,8 +74,32 @@ func hint(err error) string {
 		}
 		return hints[pg.Code[:min(2, len(pg.Code))]]
 	}
+	if text := tlsHint(err); text != "" {
+		return text
+	}
 	if !errors.Is(err, context.Canceled) && unreachable(err) {
 		return "is the database running, and can it be reached from here?"
+	}
+	return ""
+}
+
+// tlsHint is for a handshake that failed.
+func tlsHint(err error) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert *net.OpError
+	switch {
+	case errors.As(err, &authority):
+		return "the file that sslrootcert in the URL names must hold the authority of the server's certificate"
+	case errors.As(err, &name):
+		return "the server's certificate is for other names: put one of them into the URL as the host, or renew the certificate"
+	case errors.As(err, &invalid):
+		return "renew the server's certificate, or check the clocks"
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return "the server refuses the client certificate: renew the files that sslcert and sslkey in the URL name; they are read at each connect"
+	case err != nil && strings.Contains(err.Error(), "server refused TLS connection"):
+		return "the server speaks no TLS (ssl = off), which sslmode in the URL demands"
 	}
 	return ""
 }
