@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 
 	"kubecdc/change"
@@ -30,6 +33,7 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 		names = append(names, change.Topic(s.cfg.TopicPrefix, r))
 	}
 	for _, step := range []func(context.Context) error{
+		c.version,
 		func(ctx context.Context) error { return c.describe(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
@@ -85,6 +89,20 @@ func (c *checking) note(r right, topic, op string, err error) {
 	default:
 		c.wrong = append(c.wrong, c.sink.client.NewError(op+" topic "+topic, err))
 	}
+}
+
+// version finds out whether the brokers are too old: the transactions that the sink makes need AddPartitionsToTxn in version 3.
+func (c *checking) version(ctx context.Context) error {
+	m, err := c.sink.client.RoundTrip(ctx, &apiversions.Request{})
+	if err != nil {
+		return c.sink.client.NewError("ask a broker for its versions", err)
+	}
+	for _, key := range m.(*apiversions.Response).ApiKeys {
+		if key.ApiKey == int16(protocol.AddPartitionsToTxn) && key.MaxVersion < 3 {
+			return errors.New("the brokers are older than Kafka 2.8, which is needed: upgrade them")
+		}
+	}
+	return nil
 }
 
 // describe finds out which topics exist.
@@ -184,6 +202,8 @@ func (c *checking) write(ctx context.Context) error {
 	}
 }
 
+const compressionType = "compression.type"
+
 // leastBatch is more than the stub of an object with the longest names takes.
 const leastBatch = 4 << 10
 
@@ -196,7 +216,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	for i, t := range c.existing {
 		names[i] = t.name
 	}
-	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
+	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy, compressionType)
 	if err != nil {
 		return c.sink.client.NewError("read the settings of topics", err)
 	}
@@ -214,6 +234,9 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 
 // suits compares the settings of a topic with what is written to it.
 func (c *checking) suits(t existingTopic, settings map[string]string, resources int) {
+	mend := func(setting string) string {
+		return ":\n" + (&difference{topic: t.name, add: setting}).command(c.sink.cfg.Brokers)
+	}
 	wrong := func(format string, args ...any) {
 		c.wrong = append(c.wrong, fmt.Errorf("topic %s: "+format, append([]any{t.name}, args...)...))
 	}
@@ -223,14 +246,20 @@ func (c *checking) suits(t existingTopic, settings map[string]string, resources 
 		least += resources << 10 // a batch record has the positions of all streams, and the offsets of its records
 	}
 	if limit, err := strconv.Atoi(settings[maxMessageBytes]); err == nil && limit < least {
-		wrong("max.message.bytes is %d, and a record may need %d: raise it", limit, least)
+		wrong("max.message.bytes is %d, and a record may need %d: raise it%s", limit, least, mend(fmt.Sprintf("%s=%d", maxMessageBytes, defaultLimit)))
 	}
 	if insync, err := strconv.Atoi(settings["min.insync.replicas"]); err == nil && insync > t.replicas {
-		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: lower it, or add replicas", insync, t.replicas)
+		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: add replicas, or lower it%s", insync, t.replicas,
+			mend(fmt.Sprintf("min.insync.replicas=%d", t.replicas)))
 	}
 	compacted := strings.Contains(settings[cleanupPolicy], "compact")
 	if compacted && (control || t.name == change.DeadLetterTopic(c.sink.cfg.TopicPrefix)) {
-		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete", settings[cleanupPolicy])
+		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete%s", settings[cleanupPolicy], mend("cleanup.policy=delete"))
+	}
+	used := strings.Replace(cmp.Or(c.sink.cfg.Compression, "snappy"), "none", "uncompressed", 1)
+	if was := settings[compressionType]; was != "" && was != "producer" && was != used {
+		c.warnings = append(c.warnings, fmt.Sprintf("topic %s: compression.type is %s, and KUBECDC_KAFKA_COMPRESSION is %s, so the broker compresses "+
+			"each batch again%s", t.name, was, cmp.Or(c.sink.cfg.Compression, "snappy"), mend("compression.type=producer")))
 	}
 }
 
