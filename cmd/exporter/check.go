@@ -307,9 +307,9 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(forbidden) > 0 {
-		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them: " + howToGrant)
+		err = errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them: " + howToGrant)
 	}
-	if err := r.checkOtherRights(ctx); err != nil {
+	if err := errors.Join(err, r.checkOtherRights(ctx)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil

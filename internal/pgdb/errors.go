@@ -20,7 +20,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Transient: transient(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: strings.NewReplacer("DATABASE", db.database, "USER", db.user).Replace(hint(err)), Gone: gone(err), Transient: transient(err)}
 }
 
 // hints are by error code: https://www.postgresql.org/docs/current/errcodes-appendix.html. Two digits stand for all codes that
@@ -34,7 +34,7 @@ var hints = map[string]string{
 	"58030": "the database server has trouble with its disk: see its log",
 	"28":    "check user and password, in the URL or in the file of the password, and pg_hba.conf",
 	"3D000": "create the database, or correct its name in the URL",
-	"42501": "the user needs the right to create a schema in the database, or to own the schema and its tables",
+	"42501": "the user needs the right to create a schema: grant create on database DATABASE to USER; or, if the schema exists, to own it and its tables",
 	"23514": "a partition of the log is missing for this server's time: it is made when the slot is opened anew",
 	"23503": "a row is missing that was there: were the tables emptied?",
 	"55P03": "another session has the table for long: see pg_stat_activity for an old transaction",
