@@ -52,27 +52,31 @@ func (b *bearer) Next(_ context.Context, challenge []byte) (done bool, response 
 	return false, []byte{1}, nil
 }
 
-// fetch reads the token's file, or asks the token endpoint. It reads files each time, since they may be renewed.
-func (o OAuth) fetch(ctx context.Context) (string, time.Time, error) {
+// tokens reads the token's file, or asks the token endpoint. Files are read each time, since they may be renewed.
+func (o OAuth) tokens() *tokens {
 	if o.TokenFile != "" {
-		token, err := readSecret(o.TokenFile, "KUBECDC_KAFKA_OAUTH_TOKEN_FILE")
-		return token, time.Time{}, err
+		return &tokens{fetch: func(context.Context) (string, time.Time, error) {
+			token, err := readSecret(o.TokenFile, "KUBECDC_KAFKA_OAUTH_TOKEN_FILE")
+			return token, time.Time{}, err
+		}}
 	}
-	secret, err := readSecret(o.SecretFile, "KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE")
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	client, err := o.client()
-	if err != nil {
-		return "", time.Time{}, err
-	}
-	defer client.CloseIdleConnections()
-	grant := clientcredentials.Config{ClientID: o.ClientID, ClientSecret: secret, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope)}
-	token, err := grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
-	if err != nil {
-		return "", time.Time{}, &tokenError{fmt.Errorf("fetch a token from %s (KUBECDC_KAFKA_OAUTH_TOKEN_URL) as client %s: %w", o.TokenURL, o.ClientID, err)}
-	}
-	return token.AccessToken, token.Expiry, nil
+	// It remembers how the endpoint takes id and secret: to try both ways each time could lock the client out.
+	grant := &clientcredentials.Config{ClientID: o.ClientID, TokenURL: o.TokenURL, Scopes: strings.Fields(o.Scope)}
+	return &tokens{fetch: func(ctx context.Context) (string, time.Time, error) {
+		client, err := o.client()
+		if err == nil {
+			grant.ClientSecret, err = readSecret(o.SecretFile, "KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE")
+		}
+		if err != nil {
+			return "", time.Time{}, err
+		}
+		defer client.CloseIdleConnections()
+		token, err := grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+		if err != nil {
+			return "", time.Time{}, &tokenError{fmt.Errorf("fetch a token from %s (KUBECDC_KAFKA_OAUTH_TOKEN_URL) as client %s: %w", o.TokenURL, o.ClientID, err)}
+		}
+		return token.AccessToken, token.Expiry, nil
+	}}
 }
 
 func (o OAuth) client() (*http.Client, error) {

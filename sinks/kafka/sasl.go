@@ -15,7 +15,7 @@ import (
 func (s SASL) mechanism() (sasl.Mechanism, error) {
 	switch s.Mechanism {
 	case "OAUTHBEARER":
-		return &bearer{tokens: &tokens{fetch: s.OAuth.fetch}, extensions: s.OAuth.Extensions}, nil
+		return &bearer{tokens: s.OAuth.tokens(), extensions: s.OAuth.Extensions}, nil
 	case "AWS_MSK_IAM":
 		return &bearer{tokens: mskTokens(s.AWSRegion)}, nil
 	}
