@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -54,7 +55,11 @@ func (l *loader) checkPostgres(name string, d DSN) {
 		l.add(name, "not the URL of a Postgres database",
 			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F %23 %25")
 	default:
-		if _, err := pgconn.ParseConfig(d.Reveal()); err != nil {
+		_, err := pgconn.ParseConfig(d.Reveal())
+		var file *fs.PathError
+		if errors.As(err, &file) {
+			l.add(name, file.Error(), "name files that this user can read in sslrootcert, sslcert and sslkey")
+		} else if err != nil {
 			l.add(name, "the Postgres driver can't read its options",
 				"write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
 		}

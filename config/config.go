@@ -70,10 +70,19 @@ type Kafka struct {
 	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Host name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
 	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
 
-	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"SASL mechanism to log in with. Default: no login." example:"SCRAM-SHA-512"`
+	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"SASL mechanism to log in with. OAUTHBEARER: with a token, from a file or from a token endpoint. AWS_MSK_IAM: with a token that AWS credentials sign, found as AWS' SDK finds them (environment, IRSA, EKS Pod Identity, profile, instance). Default: no login." example:"SCRAM-SHA-512"`
 	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"SASL user name." example:"kubecdc"`
 	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"SASL password. Other users of the machine can see flags, so prefer the environment or a file."`
 	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD. It is read at each login, so the password can be rotated without a restart." example:"/etc/kafka/password"`
+
+	OAuthTokenFile  string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_FILE" help:"File with the token for OAUTHBEARER, such as a projected ServiceAccount token. It is read at each login." example:"/var/run/secrets/kafka/token"`
+	OAuthTokenURL   string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_URL" help:"Token endpoint for OAUTHBEARER, from which a token is fetched with the client credentials grant (RFC 6749, 4.4). It is fetched again before it expires." example:"https://login.example.com/oauth2/token"`
+	OAuthClientID   string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_ID" help:"Client id at the token endpoint." example:"kubecdc"`
+	OAuthSecretFile string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE" help:"File with the client secret. It is read each time that a token is fetched." example:"/etc/kafka/client-secret"`
+	OAuthScope      string `env:"KUBECDC_KAFKA_OAUTH_SCOPE" help:"Scope to ask the token endpoint for; several with blanks between. Default: none." example:"kafka"`
+	OAuthCA         string `env:"KUBECDC_KAFKA_OAUTH_CA" help:"PEM file of the certificate authorities to trust for the token endpoint. Default: the system's authorities." example:"/etc/kafka/oauth-ca.crt"`
+	OAuthExtensions List   `env:"KUBECDC_KAFKA_OAUTH_EXTENSIONS" help:"SASL extensions to send with the token, as NAME=VALUE. Confluent Cloud needs logicalCluster and identityPoolId." example:"logicalCluster=lkc-1,identityPoolId=pool-1"`
+	AWSRegion       string `env:"KUBECDC_KAFKA_AWS_REGION" help:"AWS region of the MSK cluster, for AWS_MSK_IAM. Default: AWS_REGION, which EKS sets in Pods." example:"eu-west-1"`
 }
 
 // Registry configures the schema registry of the encoding avro.

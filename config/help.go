@@ -14,7 +14,11 @@ func Usage(width int) string {
 			group = s.Group
 			fmt.Fprintf(&b, "\n%s:\n", group)
 		}
-		b.WriteString(beside("  --"+s.Flag+" "+s.Kind(), s.Env, width))
+		left := "  --" + s.Flag + " " + s.Kind()
+		if len(left) > width {
+			left = "  --" + s.Flag + "\n      " + s.Kind()
+		}
+		b.WriteString(beside(left, s.Env, width))
 		for _, line := range wrap(s.Help+s.defaultText(), width-6) {
 			b.WriteString("      " + line + "\n")
 		}

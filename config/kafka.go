@@ -58,41 +58,6 @@ func (l *loader) checkTLS(k *Kafka) {
 	}
 }
 
-func (l *loader) checkSASL(k *Kafka) {
-	if k.SASLPasswordFile != "" {
-		l.checkSASLPasswordFile(k)
-	}
-	if k.SASLMechanism == "" {
-		for _, name := range []string{"KUBECDC_KAFKA_SASL_USERNAME", "KUBECDC_KAFKA_SASL_PASSWORD", "KUBECDC_KAFKA_SASL_PASSWORD_FILE"} {
-			if l.set(name) {
-				l.add("KUBECDC_KAFKA_SASL_MECHANISM", "not set, but "+name+" is", "set it to PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")
-			}
-		}
-		return
-	}
-	if l.bad["KUBECDC_KAFKA_SASL_MECHANISM"] {
-		return
-	}
-	if k.SASLUsername == "" {
-		l.add("KUBECDC_KAFKA_SASL_USERNAME", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it to the user to log in as")
-	}
-	if k.SASLPassword == "" && k.SASLPasswordFile == "" {
-		l.add("KUBECDC_KAFKA_SASL_PASSWORD", "not set, but KUBECDC_KAFKA_SASL_MECHANISM is", "set it, or name a file in KUBECDC_KAFKA_SASL_PASSWORD_FILE")
-	}
-	if k.SASLMechanism == "PLAIN" && !bool(k.TLS) {
-		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is PLAIN without KUBECDC_KAFKA_TLS: the password crosses the network in clear text")
-	}
-}
-
-func (l *loader) checkSASLPasswordFile(k *Kafka) {
-	const name = "KUBECDC_KAFKA_SASL_PASSWORD_FILE"
-	if k.SASLPassword != "" {
-		l.add(name, "set together with KUBECDC_KAFKA_SASL_PASSWORD", "leave one of the two out")
-		return
-	}
-	l.checkPasswordFile(name, k.SASLPasswordFile)
-}
-
 // TLSConfig returns the TLS configuration to dial with, or nil if TLS is off. Call it for each connection: it reads the
 // certificate files, which may have been rotated.
 func (k *Kafka) TLSConfig() (*tls.Config, error) {

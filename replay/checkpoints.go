@@ -46,8 +46,11 @@ func ParseName(name string) (slot int, batch uint64, ok bool) {
 	return slot, batch, cut && err == nil && err2 == nil && slot >= 0 && batch > 0
 }
 
-// ParseTime reads a time of RFC 3339, or how long ago it is, such as 90m.
+// ParseTime reads a time of RFC 3339, how long ago it is, such as 90m, or "now".
 func ParseTime(text string, now time.Time) (time.Time, error) {
+	if text == "now" {
+		return now, nil
+	}
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
 	}

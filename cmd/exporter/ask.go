@@ -76,27 +76,27 @@ func (a *asking) streams(ctx context.Context) (known []change.Position, err erro
 	}
 }
 
-// mustKnow returns an error for the first stream that the checkpoint does not have, or that has ended.
-func (a *asking) mustKnow(ctx context.Context, streams []string) error {
+// named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods).
+func (a *asking) named(ctx context.Context, names []string) (found []change.Position, err error) {
 	known, err := a.streams(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, stream := range streams {
-		i := slices.IndexFunc(known, func(p change.Position) bool { return string(p.Stream) == stream })
-		switch {
-		case i < 0:
-			var names []string
-			for _, p := range known {
-				names = append(names, string(p.Stream))
+	for _, name := range names {
+		before := len(found)
+		var streams []string
+		for _, p := range known {
+			streams = append(streams, string(p.Stream))
+			if string(p.Stream) == name || change.ResourceOf(p.Stream).ID() == name {
+				found = append(found, p)
 			}
-			return &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", stream, suggest.DidYouMean(stream, names),
-				cmp.Or(strings.Join(names, ", "), "none yet"))}
-		case known[i].Ended != "":
-			return &usageError{fmt.Sprintf("stream %q has ended, since it is not selected any more: select it again first", stream)}
+		}
+		if len(found) == before {
+			return nil, &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", name, suggest.DidYouMean(name, streams),
+				cmp.Or(strings.Join(streams, ", "), "none yet"))}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // ask stores a signal for each stream and, if wait is set, waits until all of them are answered.

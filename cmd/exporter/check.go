@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -28,22 +27,26 @@ Nothing is exported. The checkpoint's file or tables are created if they do not
 exist. With Kafka the check tries everything that a start and a restart need:
 to see, read and write each topic, to create missing ones, and a transaction.
 Unlike run it does not wait for a server that can't be reached: each check is
-made once, and takes at most KUBECDC_START_TIMEOUT, or 20s if that is 0s.`
+made once, and takes at most KUBECDC_START_TIMEOUT, or 20s if that is 0s.
+The exit code is 1 if anything would stop an export; warnings would not. Each
+finding has the command or the setting that mends it.`
 
 // checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
 const checkTimeout = 20 * time.Second
 
 func newCheck() *cobra.Command {
-	return withSettings(&cobra.Command{
+	var out output
+	c := withOutput(&cobra.Command{
 		Use:   "check [flags]",
 		Short: "Check the settings, and that the servers they name can be used",
 		Long:  checkHelp,
 		Args:  cobra.NoArgs,
-		RunE:  func(c *cobra.Command, _ []string) error { return check(c.Context(), c) },
-	})
+	}, &out)
+	c.RunE = func(c *cobra.Command, _ []string) error { return check(c.Context(), c, &out) }
+	return withSettings(c)
 }
 
-func check(ctx context.Context, c *cobra.Command) error {
+func check(ctx context.Context, c *cobra.Command, out *output) error {
 	settings, cluster, warnings, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
 		return err
@@ -51,37 +54,48 @@ func check(ctx context.Context, c *cobra.Command) error {
 	r := &report{ctx: ctx, settings: settings, cluster: newTarget(cluster)}
 	r.line("settings", "ok", fmt.Sprintf("%d read and checked", len(config.Settings())))
 	for _, w := range warnings {
-		r.line("", "warning", w)
+		r.warn("settings", w)
 	}
 	r.checkCluster()
 	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, r.checkCheckpoint)
 	_ = r.step(startup.Step{For: "sink", At: sinkAddress(settings)}, r.checkSink)
+	r.checkDatabases()
 	if ctx.Err() != nil {
 		return errStopped
 	}
-	return r.print(c.OutOrStdout())
+	return r.print(out, c.OutOrStdout())
 }
 
-// report is the table that exporter check prints.
+// report is what exporter check prints.
 type report struct {
 	ctx      context.Context
 	settings *config.Config
 	cluster  *target
 	selected []change.Resource // the resources to export, as far as they are known
-	lines    [][3]string
-	failed   int
+	findings []finding
+}
+
+// The states of a finding.
+const (
+	stateOK      = "ok"
+	stateWarning = "warning" // the export works, with less than it could
+	stateFailed  = "FAILED"  // an export would stop, or not start
+)
+
+// finding is the outcome of a check. What mends it is part of the message.
+type finding struct {
+	Check   string `json:"check"`
+	State   string `json:"state"`
+	Message string `json:"message"`
 }
 
 var errStopped = errors.New("stopped before all checks were made")
 
 func (r *report) line(what, state, text string) {
-	for i, part := range strings.Split(strings.TrimSpace(text), "\n") {
-		if i > 0 {
-			what, state = "", ""
-		}
-		r.lines = append(r.lines, [3]string{what, state, strings.TrimSpace(part)})
-	}
+	r.findings = append(r.findings, finding{what, state, strings.TrimSpace(text)})
 }
+
+func (r *report) warn(what, text string) { r.line(what, stateWarning, text) }
 
 // step runs one check and reports its text or its error. A check that exceeds its limit is abandoned.
 func (r *report) step(step startup.Step, run func(context.Context) (string, error)) error {
@@ -94,24 +108,33 @@ func (r *report) step(step startup.Step, run func(context.Context) (string, erro
 		return err
 	})
 	if err != nil {
-		r.failed++
-		r.line(step.For, "FAILED", config.Redact(err.Error()))
+		r.line(step.For, stateFailed, config.Redact(err.Error()))
 		return err
 	}
-	r.line(step.For, "ok", text)
+	r.line(step.For, stateOK, text)
 	return nil
 }
 
-func (r *report) print(w io.Writer) error {
-	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	for _, l := range r.lines {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", l[0], l[1], l[2])
+// print prints the findings in the order of the checks.
+func (r *report) print(out *output, w io.Writer) error {
+	failed := 0
+	for _, f := range r.findings {
+		if f.State == stateFailed {
+			failed++
+		}
 	}
-	if err := t.Flush(); err != nil {
+	if err := out.print(w, r.findings, func(w io.Writer) {
+		for _, f := range r.findings {
+			for _, line := range strings.Split(f.Message, "\n") {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.State, strings.TrimSpace(line))
+				f.Check, f.State = "", ""
+			}
+		}
+	}); err != nil {
 		return err
 	}
-	if r.failed > 0 {
-		return fmt.Errorf("%d of the checks failed", r.failed)
+	if failed > 0 {
+		return fmt.Errorf("%d of the checks failed", failed)
 	}
 	return nil
 }
@@ -124,9 +147,14 @@ func (r *report) checkCluster() {
 	err := r.step(step, func(ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if errors.As(err, &silent) {
 		r.cluster = newTarget(cluster.Connection)
-		r.line("resources", "FAILED", "not checked: the API server does not answer")
-		r.failed++
+		r.line("resources", stateFailed, "not checked: the API server does not answer")
 		return
+	}
+	if err == nil {
+		r.checkServerInfo()
+	}
+	if id := cluster.identity; err == nil && id.UID == "" {
+		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
 	}
 	step.For = "resources"
 	_ = r.step(step, func(ctx context.Context) (string, error) { return r.checkResources(cluster.reach.trace(ctx)) })
@@ -136,12 +164,7 @@ func checkServer(ctx context.Context, cluster *target) (string, error) {
 	if err := cluster.identify(ctx, nil); err != nil {
 		return "", err
 	}
-	id := cluster.identity
-	text := fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, id)
-	if id.UID == "" {
-		text += "\nthe cluster is known by its CA alone: grant get on namespace kube-system (" + id.Hidden + ")"
-	}
-	return text, nil
+	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.identity), nil
 }
 
 // errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
@@ -190,7 +213,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	}
 	found, err := sink.Check(ctx, r.selected)
 	for _, w := range found.Warnings {
-		r.line("", "warning", w)
+		r.warn("sink", w)
 	}
 	if err != nil {
 		return "", err
@@ -198,7 +221,10 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	if bound != nil {
 		return "", bound
 	}
-	return strings.Join(append([]string{describeSink(r.settings)}, found.Retention...), "\n"), nil
+	for _, difference := range found.Retention {
+		r.warn("sink", difference)
+	}
+	return describeSink(r.settings), nil
 }
 
 // bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
@@ -269,7 +295,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 		return "", err
 	}
 	for _, doubt := range plan.Warnings(served) {
-		r.line("", "warning", doubt)
+		r.warn("resources", doubt)
 	}
 	selected, unknown := discovery.Select(plan.Resources, served)
 	if len(unknown) > 0 {
@@ -282,17 +308,12 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if len(forbidden) > 0 {
-		return "", errors.New("not allowed: " + strings.Join(forbidden, ", ") +
-			"\ngrant list and watch on them (deploy/ has a ClusterRole to start from)")
+		err = errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them: " + howToGrant)
 	}
-	missing, err := r.missingRemovalRights(ctx)
-	if err != nil {
+	if err := errors.Join(err, r.checkOtherRights(ctx)); err != nil {
 		return "", err
 	}
-	text := fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected))
-	if len(missing) > 0 {
-		text += "\nnot allowed: " + strings.Join(missing, ", ") +
-			": if a resource is removed, its objects would not be recorded as deleted"
-	}
-	return text, nil
+	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
 }
+
+const howToGrant = "exporter rbac prints the ClusterRole; kubectl apply -f - applies it"

@@ -239,7 +239,7 @@ func onPast(c *cobra.Command, work func(ctx context.Context, p *pastCheckpoints,
 }
 
 func withOutput(c *cobra.Command, o *output) *cobra.Command {
-	c.Flags().StringVarP(&o.format, "output", "o", "table", "table, json or yaml")
+	c.Flags().StringVarP(&o.format, "output", "o", "table", outputHelp("table", "json", "yaml"))
 	c.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"text/tabwriter"
 	"time"
 
@@ -54,8 +55,13 @@ func newForget() *cobra.Command {
 // forget forgets streams. It asks the exporters to do that which hold their slots.
 func (a *asking) forget(ctx context.Context, streams []string, wait bool) error {
 	owner := export.Config{Slots: a.settings.Slots.Count, Owner: owner(), LeaseDuration: a.settings.Slots.LeaseDuration}
+	found, err := a.named(ctx, streams)
+	if err != nil {
+		return err
+	}
 	var requests []checkpoint.Signal
-	for _, stream := range streams {
+	for _, p := range found {
+		stream := string(p.Stream)
 		var not *checkpoint.NotEndedError
 		var held *checkpoint.HeldError
 		err := export.Forget(ctx, owner, a.store, a.leases, change.StreamID(stream))
@@ -80,6 +86,13 @@ func (a *asking) forget(ctx context.Context, streams []string, wait bool) error 
 func boundStore(ctx context.Context, settings *config.Config, cluster *target) (checkpoint.Store, error) {
 	if err := cluster.identify(ctx, nil); err != nil {
 		return nil, err
+	}
+	path, err := settings.SQLitePath(cluster.Cluster)
+	if err == nil && path != "" {
+		_, err = os.Stat(path) // to open it would create it
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
 	}
 	store, where, err := openStore(ctx, nil, settings, cluster)
 	if err != nil {

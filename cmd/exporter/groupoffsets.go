@@ -45,7 +45,7 @@ func newCheckpointsOffsets() *cobra.Command {
 		Long:  offsetsHelp,
 		Args:  exactly(1, "one checkpoint or time"),
 	}, &out)
-	c.Flags().Lookup("output").Usage = "table, json, yaml or csv"
+	c.Flags().Lookup("output").Usage = outputHelp("table", "json", "yaml", "csv")
 	c.Flags().StringVar(&g.group, "group", "", "the consumer group")
 	c.Flags().StringSliceVar(&g.topics, "topic", nil, "only these topics")
 	c.Flags().BoolVar(&g.execute, "execute", false, "commit the offsets, instead of only printing the plan")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
 
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -48,7 +49,7 @@ func newHistory() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with the changes that come")
 	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
-	return p.flags(c, true, false, "diff", "json")
+	return p.flags(c, true, false, "diff", "json", "yaml")
 }
 
 func (p *past) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {
@@ -86,7 +87,20 @@ func (p *past) history(ctx context.Context, c *cobra.Command, args []string, fol
 // printer prints changes one by one.
 func (p *past) printer(out io.Writer, all bool) func(*sinks.Logged) error {
 	teller := &query.Teller{Remember: true}
-	if p.output == "json" {
+	switch p.output {
+	case "yaml":
+		return func(l *sinks.Logged) error {
+			event, err := teller.Event(l)
+			if err != nil {
+				return err
+			}
+			text, err := yaml.Marshal(event)
+			if err == nil {
+				_, err = io.WriteString(out, "---\n"+string(text))
+			}
+			return err
+		}
+	case "json":
 		e := json.NewEncoder(out)
 		e.SetEscapeHTML(false)
 		return func(l *sinks.Logged) error {

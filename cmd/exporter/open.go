@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -51,12 +52,14 @@ func openLeases(c *config.Config, cluster *target, store checkpoint.Store) (chec
 	if c.Slots.Leases != "kubernetes" {
 		return store, nil
 	}
+	return kubelease.New(cluster.REST, leaseNamespace(c), cluster.Cluster, store)
+}
+
+// leaseNamespace is where the Lease objects are.
+func leaseNamespace(c *config.Config) string {
 	namespace := c.Slots.Namespace
 	if own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); namespace == "" && err == nil {
 		namespace = strings.TrimSpace(string(own))
 	}
-	if namespace == "" {
-		namespace = "default"
-	}
-	return kubelease.New(cluster.REST, namespace, cluster.Cluster, store)
+	return cmp.Or(namespace, "default")
 }

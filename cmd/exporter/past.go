@@ -14,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"kubecdc/internal/suggest"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -62,7 +61,7 @@ func (p *past) flags(c *cobra.Command, namespace, moment bool, outputs ...string
 		f.StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
 		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
 	}
-	f.StringVarP(&p.output, "output", "o", outputs[0], "output: "+strings.Join(outputs, ", "))
+	f.StringVarP(&p.output, "output", "o", outputs[0], outputHelp(outputs...))
 	return withSettings(c)
 }
 
@@ -88,23 +87,10 @@ func (p *past) target(flag, text string) (query.Target, error) {
 // resourceID finds the id of a resource that the log has.
 func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error) {
 	all, err := r.Resources(ctx)
-	if err != nil || slices.Contains(all, name) {
-		return name, err
+	if err != nil {
+		return "", err
 	}
-	var like []string
-	for _, id := range all {
-		if plural, _, _ := strings.Cut(id, "."); plural == name {
-			like = append(like, id)
-		}
-	}
-	switch len(like) {
-	case 1:
-		return like[0], nil
-	case 0:
-		return "", &usageError{fmt.Sprintf("the log has no changes of %q: %sit has %s", name, suggest.DidYouMean(name, all),
-			cmp.Or(strings.Join(all, ", "), "none"))}
-	}
-	return "", &usageError{fmt.Sprintf("%q may be %s: name one of them", name, strings.Join(like, " or "))}
+	return resourceNamed(name, all, "the log has no changes of")
 }
 
 // object finds the namespace of one object: as with kubectl it is "default" if none is given and the resource has namespaces.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
@@ -9,9 +11,10 @@ import (
 
 const pauseHelp = `Pause streams: stop reading them, and keep their positions.
 
-A stream is one resource, or one resource in one namespace (pods, pods@shop). A
-paused stream stays paused over restarts, until "exporter resume". The control topic
-has a stream-paused record, and /readyz lists the stream.
+A stream is one resource, or one resource in one namespace (pods, pods@shop); the
+resource alone stands for its streams in all exported namespaces. A paused stream
+stays paused over restarts, until "exporter resume". The control topic has a
+stream-paused record, and /readyz lists the stream.
 
 Resume soon: what happens meanwhile is read back afterwards, as after any stop, and
 the API server keeps its history for five minutes by default. After a longer pause
@@ -47,12 +50,18 @@ func newStreamSignal(name, short, help, kind string) *cobra.Command {
 			return err
 		}
 		defer a.close()
-		if err := a.mustKnow(c.Context(), streams); err != nil {
+		found, err := a.named(c.Context(), streams)
+		if err != nil {
 			return err
 		}
 		var requests []checkpoint.Signal
-		for _, stream := range streams {
-			requests = append(requests, checkpoint.Signal{Kind: kind, Stream: change.StreamID(stream)})
+		for _, p := range found {
+			if p.Ended == "" {
+				requests = append(requests, checkpoint.Signal{Kind: kind, Stream: p.Stream})
+			}
+		}
+		if len(requests) == 0 {
+			return &usageError{fmt.Sprintf("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)}
 		}
 		return a.ask(c.Context(), requests, !*noWait)
 	}

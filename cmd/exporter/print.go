@@ -25,6 +25,12 @@ func (o *output) check() error {
 	return &usageError{fmt.Sprintf("-o %s: the output is one of %s", o.format, strings.Join(formats, ", "))}
 }
 
+// outputHelp explains the flag -o.
+func outputHelp(formats ...string) string {
+	last := len(formats) - 1
+	return "output format: " + strings.Join(formats[:last], ", ") + " or " + formats[last]
+}
+
 // print writes a value as JSON or YAML, or a table of it.
 func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
 	switch o.format {

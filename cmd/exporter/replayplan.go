@@ -6,15 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
-	"kubecdc/internal/suggest"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 )
@@ -69,13 +66,8 @@ func (r *replaying) chooseResources(ctx context.Context, p *replay.Plan) error {
 	if len(p.Filter.Resources) == 0 {
 		p.Filter.Resources = known
 	}
-	for _, id := range p.Filter.Resources {
-		if !slices.Contains(known, id) {
-			return &usageError{fmt.Sprintf("--resource %s: the log has no such resource\n%sit has %s", id,
-				suggest.DidYouMean(id, known), strings.Join(known, ", "))}
-		}
-	}
-	return nil
+	p.Filter.Resources, err = resourcesNamed(p.Filter.Resources, known, "--resource: the log has no changes of")
+	return err
 }
 
 // bound finds a bound of the replay.
@@ -107,6 +99,9 @@ func (r *replaying) bound(ctx context.Context, p *replay.Plan, flag, text string
 	at, err := replay.ParseTime(text, time.Now())
 	if err != nil {
 		return wrong(fmt.Errorf("neither a checkpoint (0/1234), a resourceVersion, start nor end: %w", err))
+	}
+	if at.After(time.Now()) {
+		return wrong(errors.New("that is in the future"))
 	}
 	b.Clock, b.Time = "logged", at
 	cut, err := r.log.At(ctx, at)

@@ -97,8 +97,11 @@ func kafkaConfig(c *config.Config, cluster string) kafka.Config {
 		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
 		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
-			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},
+			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile, AWSRegion: k.AWSRegion,
+			OAuth: kafka.OAuth{TokenFile: k.OAuthTokenFile, TokenURL: k.OAuthTokenURL, ClientID: k.OAuthClientID, SecretFile: k.OAuthSecretFile,
+				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
 	}
+	settings.SASL.OAuth.Extensions, _ = k.Extensions() // which config has checked
 	if k.TLS {
 		settings.TLS = k.TLSConfig
 	}

@@ -1,12 +1,10 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
@@ -14,7 +12,6 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
-	"kubecdc/internal/suggest"
 )
 
 const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
@@ -80,6 +77,10 @@ func (a *asking) snapshotsOf(ctx context.Context, resources []string, p export.S
 	for _, k := range known {
 		names = append(names, change.ResourceOf(k.Stream).ID())
 	}
+	slices.Sort(names)
+	if resources, err = resourcesNamed(resources, slices.Compact(names), "the checkpoint has no stream of"); err != nil {
+		return nil, err
+	}
 	for _, resource := range resources {
 		found := false
 		for _, k := range known {
@@ -91,12 +92,7 @@ func (a *asking) snapshotsOf(ctx context.Context, resources []string, p export.S
 			requests = append(requests, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: k.Stream, Params: params})
 		}
 		if !found {
-			hint := ""
-			if !slices.Contains(names, resource) {
-				hint = suggest.DidYouMean(resource, names)
-			}
-			return nil, &usageError{fmt.Sprintf("no stream of %q is exported, or none in this namespace\n%sthe checkpoint has: %s", resource,
-				hint, cmp.Or(strings.Join(slices.Compact(names), ", "), "none yet"))}
+			return nil, &usageError{fmt.Sprintf("no stream of %q is exported, or none in this namespace", resource)}
 		}
 	}
 	return requests, nil

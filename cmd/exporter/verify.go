@@ -16,7 +16,6 @@ import (
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/internal/startup"
-	"kubecdc/internal/suggest"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 	"kubecdc/verify"
@@ -52,7 +51,7 @@ again.
 
 func newVerify() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster", Long: verifyHelp})
-	format := c.Flags().StringP("output", "o", "table", "Format: table, json or yaml.")
+	format := c.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
 	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
@@ -81,17 +80,21 @@ func verifyProofs(c *cobra.Command, format string, resources []string) error {
 		return err
 	}
 	defer reader.Close()
-	all, err := verify.Proofs(c.Context(), reader, func(id string) bool { return len(resources) == 0 || slices.Contains(resources, id) })
-	if err == nil {
-		err = printProven(c.OutOrStdout(), format, all)
-	}
+	var known []string
+	all, err := verify.Proofs(c.Context(), reader, func(id string) bool {
+		known = append(known, id)
+		plural, _, _ := strings.Cut(id, ".")
+		return len(resources) == 0 || slices.Contains(resources, id) || slices.Contains(resources, plural)
+	})
 	if err != nil {
 		return err
 	}
-	for _, id := range resources {
-		if !slices.ContainsFunc(all, func(p verify.Proven) bool { return change.ResourceOf(p.Stream).ID() == id }) {
-			return fmt.Errorf("the log has no proof records of %q", id)
-		}
+	slices.Sort(known)
+	if _, err := resourcesNamed(resources, slices.Compact(known), "the log has no proof records of"); err != nil {
+		return err
+	}
+	if err := printProven(c.OutOrStdout(), format, all); err != nil {
+		return err
 	}
 	if len(all) == 0 {
 		return errors.New("nothing was compared: KUBECDC_PROOF_INTERVAL says how often proofs are made")
@@ -193,10 +196,8 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 	for _, r := range selected {
 		ids = append(ids, r.ID())
 	}
-	for _, id := range resources {
-		if !slices.Contains(ids, id) {
-			return &usageError{fmt.Sprintf("%q is not exported\n%sexported are: %s", id, suggest.DidYouMean(id, ids), strings.Join(ids, ", "))}
-		}
+	if resources, err = resourcesNamed(resources, ids, "the export has no"); err != nil {
+		return err
 	}
 	for _, r := range selected {
 		if len(resources) > 0 && !slices.Contains(resources, r.ID()) {

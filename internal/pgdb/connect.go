@@ -17,7 +17,11 @@ import (
 // would be looked for, and made, in public. Statements name the schema.
 func parse(o Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
-	if err != nil {
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &file):
+		return nil, o.unreadable(err)
+	case err != nil:
 		return nil, &urlError{setting: o.Setting, err: err}
 	}
 	if config.ConnConfig.ConnectTimeout == 0 || config.ConnConfig.ConnectTimeout > connectTimeout {

@@ -21,7 +21,8 @@ const connectTimeout = 10 * time.Second
 // DB is a pool of connections. Statements name the schema: it is in no connection's search_path.
 type DB struct {
 	*pgxpool.Pool
-	where string
+	where          string
+	database, user string // as identifiers
 }
 
 // Options say which database, and which schema in it.
@@ -41,7 +42,8 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	db := &DB{where: where(config.ConnConfig, o.Schema)}
+	db := &DB{where: where(config.ConnConfig, o.Schema), database: pgx.Identifier{config.ConnConfig.Database}.Sanitize(),
+		user: pgx.Identifier{config.ConnConfig.User}.Sanitize()}
 	if err := db.prepare(ctx, config.ConnConfig, o); err != nil {
 		return nil, db.Fail(o.step(), err)
 	}

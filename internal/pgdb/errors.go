@@ -2,6 +2,7 @@ package pgdb
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -19,7 +20,7 @@ func (db *DB) Fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: hint(err), Gone: gone(err), Transient: transient(err)}
+	return &dberror.Error{Op: op, Where: db.where, Err: furthest(err), Hint: strings.NewReplacer("DATABASE", db.database, "USER", db.user).Replace(hint(err)), Gone: gone(err), Transient: transient(err)}
 }
 
 // hints are by error code: https://www.postgresql.org/docs/current/errcodes-appendix.html. Two digits stand for all codes that
@@ -33,7 +34,7 @@ var hints = map[string]string{
 	"58030": "the database server has trouble with its disk: see its log",
 	"28":    "check user and password, in the URL or in the file of the password, and pg_hba.conf",
 	"3D000": "create the database, or correct its name in the URL",
-	"42501": "the user needs the right to create a schema in the database, or to own the schema and its tables",
+	"42501": "the user needs the right to create a schema: grant create on database DATABASE to USER; or, if the schema exists, to own it and its tables",
 	"23514": "a partition of the log is missing for this server's time: it is made when the slot is opened anew",
 	"23503": "a row is missing that was there: were the tables emptied?",
 	"55P03": "another session has the table for long: see pg_stat_activity for an old transaction",
@@ -73,8 +74,32 @@ func hint(err error) string {
 		}
 		return hints[pg.Code[:min(2, len(pg.Code))]]
 	}
+	if text := tlsHint(err); text != "" {
+		return text
+	}
 	if !errors.Is(err, context.Canceled) && unreachable(err) {
 		return "is the database running, and can it be reached from here?"
+	}
+	return ""
+}
+
+// tlsHint is for a handshake that failed.
+func tlsHint(err error) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	var alert *net.OpError
+	switch {
+	case errors.As(err, &authority):
+		return "the file that sslrootcert in the URL names must hold the authority of the server's certificate"
+	case errors.As(err, &name):
+		return "the server's certificate is for other names: put one of them into the URL as the host, or renew the certificate"
+	case errors.As(err, &invalid):
+		return "renew the server's certificate, or check the clocks"
+	case errors.As(err, &alert) && alert.Op == "remote error":
+		return "the server refuses the client certificate: renew the files that sslcert and sslkey in the URL name; they are read at each connect"
+	case err != nil && strings.Contains(err.Error(), "server refused TLS connection"):
+		return "the server speaks no TLS (ssl = off), which sslmode in the URL demands"
 	}
 	return ""
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 
 	"kubecdc/change"
@@ -32,6 +34,7 @@ func (s *Sink) Check(ctx context.Context, resources []change.Resource) (r sinks.
 		names = append(names, change.Topic(s.cfg.TopicPrefix, r))
 	}
 	for _, step := range []func(context.Context) error{
+		c.version,
 		func(ctx context.Context) error { return c.describe(ctx, names) },
 		c.make, c.read, c.write,
 		func(ctx context.Context) error { return c.limits(ctx, len(resources)) },
@@ -79,16 +82,6 @@ type existingTopic struct {
 	replicas int // of the partition that has the fewest
 }
 
-// right is an operation of an ACL.
-type right string
-
-const (
-	toDescribe right = "Describe" // which the others imply: if it is missing, all are
-	toCreate   right = "Create"
-	toRead     right = "Read"
-	toWrite    right = "Write"
-)
-
 // The rights in TopicAuthorizedOperations (KIP-430), which brokers send for topics that do not exist too.
 const (
 	notSent  = math.MinInt32
@@ -105,6 +98,20 @@ func (c *checking) note(r right, topic, op string, err error) {
 	default:
 		c.wrong = append(c.wrong, c.sink.client.NewError(op+" topic "+topic, err))
 	}
+}
+
+// version finds out whether the brokers are too old: the transactions that the sink makes need AddPartitionsToTxn in version 3.
+func (c *checking) version(ctx context.Context) error {
+	m, err := c.sink.client.RoundTrip(ctx, &apiversions.Request{})
+	if err != nil {
+		return c.sink.client.NewError("ask a broker for its versions", err)
+	}
+	for _, key := range m.(*apiversions.Response).ApiKeys {
+		if key.ApiKey == int16(protocol.AddPartitionsToTxn) && key.MaxVersion < 3 {
+			return errors.New("the brokers are older than Kafka 2.8, which is needed: upgrade them")
+		}
+	}
+	return nil
 }
 
 // describe finds out which topics exist.
@@ -194,7 +201,7 @@ func (c *checking) write(ctx context.Context) error {
 		switch {
 		case errors.Is(err, kafka.TransactionalIDAuthorizationFailed):
 			c.wrong = append(c.wrong, fmt.Errorf("write in a transaction: not allowed with the transactional ids %s*: grant Write on them:\n%s",
-				c.sink.transactionalPrefix(), c.grant("--transactional-id", c.sink.transactionalPrefix(), toWrite)))
+				c.sink.transactionalPrefix(), c.sink.cfg.grant("--transactional-id", c.sink.transactionalPrefix(), toWrite)))
 			return nil
 		case !errors.As(err, &denied):
 			return err
@@ -203,6 +210,8 @@ func (c *checking) write(ctx context.Context) error {
 		left = slices.DeleteFunc(left, func(t existingTopic) bool { return slices.Contains(denied, t.name) })
 	}
 }
+
+const compressionType = "compression.type"
 
 // leastBatch is more than the stub of an object with the longest names takes.
 const leastBatch = 4 << 10
@@ -216,7 +225,7 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 	for i, t := range c.existing {
 		names[i] = t.name
 	}
-	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy)
+	configs, unread, err := c.sink.client.TopicConfigs(ctx, names, maxMessageBytes, "min.insync.replicas", cleanupPolicy, compressionType)
 	if err != nil {
 		return c.sink.client.NewError("read the settings of topics", err)
 	}
@@ -234,6 +243,9 @@ func (c *checking) limits(ctx context.Context, resources int) error {
 
 // suits compares the settings of a topic with what is written to it.
 func (c *checking) suits(t existingTopic, settings map[string]string, resources int) {
+	mend := func(setting string) string {
+		return ":\n" + (&difference{topic: t.name, add: setting}).command(c.sink.cfg.Brokers)
+	}
 	wrong := func(format string, args ...any) {
 		c.wrong = append(c.wrong, fmt.Errorf("topic %s: "+format, append([]any{t.name}, args...)...))
 	}
@@ -243,14 +255,20 @@ func (c *checking) suits(t existingTopic, settings map[string]string, resources 
 		least += resources << 10 // a batch record has the positions of all streams, and the offsets of its records
 	}
 	if limit, err := strconv.Atoi(settings[maxMessageBytes]); err == nil && limit < least {
-		wrong("max.message.bytes is %d, and a record may need %d: raise it", limit, least)
+		wrong("max.message.bytes is %d, and a record may need %d: raise it%s", limit, least, mend(fmt.Sprintf("%s=%d", maxMessageBytes, defaultLimit)))
 	}
 	if insync, err := strconv.Atoi(settings["min.insync.replicas"]); err == nil && insync > t.replicas {
-		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: lower it, or add replicas", insync, t.replicas)
+		wrong("min.insync.replicas is %d, and it has %d replicas, so it takes no record: add replicas, or lower it%s", insync, t.replicas,
+			mend(fmt.Sprintf("min.insync.replicas=%d", t.replicas)))
 	}
 	compacted := strings.Contains(settings[cleanupPolicy], "compact")
 	if compacted && (control || t.name == change.DeadLetterTopic(c.sink.cfg.TopicPrefix)) {
-		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete", settings[cleanupPolicy])
+		wrong("cleanup.policy is %s, which would remove records that are needed: set it to delete%s", settings[cleanupPolicy], mend("cleanup.policy=delete"))
+	}
+	used := strings.Replace(cmp.Or(c.sink.cfg.Compression, "snappy"), "none", "uncompressed", 1)
+	if was := settings[compressionType]; was != "" && was != "producer" && was != used {
+		c.warnings = append(c.warnings, fmt.Sprintf("topic %s: compression.type is %s, and KUBECDC_KAFKA_COMPRESSION is %s, so the broker compresses "+
+			"each batch again%s", t.name, was, cmp.Or(c.sink.cfg.Compression, "snappy"), mend("compression.type=producer")))
 	}
 }
 
@@ -265,25 +283,10 @@ func (c *checking) missingRights() (errs []error) {
 	} {
 		if topics := c.denied[r.need[0]]; len(topics) > 0 {
 			errs = append(errs, fmt.Errorf("%s %s: not allowed: grant %s on topics %s.*:\n%s", r.op, list(topics), join(r.need, ", "),
-				c.sink.cfg.TopicPrefix, c.grant("--topic", c.sink.cfg.TopicPrefix+".", r.need...)))
+				c.sink.cfg.TopicPrefix, c.sink.cfg.grant("--topic", c.sink.cfg.TopicPrefix+".", r.need...)))
 		}
 	}
 	return errs
-}
-
-// grant is the command that grants rights.
-func (c *checking) grant(kind, prefix string, need ...right) string {
-	user := cmp.Or(c.sink.cfg.SASL.Username, "NAME")
-	return fmt.Sprintf("kafka-acls.sh --bootstrap-server %s --add --allow-principal 'User:%s' --operation %s %s '%s' --resource-pattern-type prefixed",
-		c.sink.cfg.Brokers[0], user, join(need, " --operation "), kind, prefix)
-}
-
-func join(rights []right, between string) string {
-	var texts []string
-	for _, r := range rights {
-		texts = append(texts, string(r))
-	}
-	return strings.Join(texts, between)
 }
 
 // list names the first few, and says how many more there are.

@@ -10,6 +10,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
@@ -107,7 +108,7 @@ func TestFinalErrors(t *testing.T) {
 		key  kmsg.Key
 		want string
 	}{
-		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Describe, Read and Write"},
+		{kerr.TopicAuthorizationFailed, kmsg.Produce, "grant Read, Write, Create"},
 		{kerr.TransactionalIDAuthorizationFailed, kmsg.AddPartitionsToTxn, "transactional ids"},
 		{kerr.OutOfOrderSequenceNumber, kmsg.Produce, "Out Of Order"},
 		{kerr.InvalidTxnState, kmsg.EndTxn, "has forgotten the producer"},
@@ -192,5 +193,15 @@ func TestTopicsMayNotBeCreated(t *testing.T) {
 	var e *kafka.Error
 	if !errors.As(err, &e) {
 		t.Errorf("%T is not a *kafka.Error", err)
+	}
+}
+
+func TestCheckRefusesOldBrokers(t *testing.T) {
+	old, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.MaxVersions(kversion.V2_7_0()))
+	mustDo(t, err)
+	t.Cleanup(old.Close)
+	_, err = newSink(t, newConfig(t, old.ListenAddrs())).Check(t.Context(), nil)
+	if err == nil || !strings.Contains(err.Error(), "older than Kafka 2.8") {
+		t.Errorf("Check = %v", err)
 	}
 }

@@ -64,6 +64,8 @@ type Config struct {
 	Registry registry.Options
 	Schemas  encoding.Schemas
 
+	readOnly bool // nothing is written: Read is all that is needed
+
 	Logger   *slog.Logger   // default slog.Default()
 	Observer sinks.Observer // default: nobody
 }
@@ -74,15 +76,27 @@ type Pin func(ctx context.Context, topic string, found int, created bool) (use i
 
 // SASL is how to log in. Without a Mechanism there is no login.
 type SASL struct {
-	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
+	Mechanism string // PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM
 	Username  string
 	Password  string
 
 	PasswordFile string // replaces Password; read at each login, so that it may be renewed
+
+	OAuth     OAuth  // of OAUTHBEARER
+	AWSRegion string // of AWS_MSK_IAM
+}
+
+// OAuth says where tokens come from: a file, or the token endpoint at TokenURL.
+type OAuth struct {
+	TokenFile                      string // read at each login
+	TokenURL, ClientID, SecretFile string
+	Scope                          string
+	CAFile                         string // whom to trust for TokenURL; empty: the system's authorities
+	Extensions                     map[string]string
 }
 
 // String keeps the password out of logs.
-func (s SASL) String() string { return s.Mechanism + " as " + s.Username }
+func (s SASL) String() string { return strings.TrimSuffix(s.Mechanism+" as "+s.Username, " as ") }
 
 // GoString keeps the password out of %#v.
 func (s SASL) GoString() string { return s.String() }

@@ -53,3 +53,13 @@ func Decode(records []consumer.Record) ([]change.Change, error) {
 	}
 	return d.changes, nil
 }
+
+// FirstMessage is what a login begins with.
+func FirstMessage(ctx context.Context, login SASL) ([]byte, error) {
+	m, err := login.mechanism()
+	if err != nil {
+		return nil, err
+	}
+	_, message, err := m.Start(ctx)
+	return message, err
+}

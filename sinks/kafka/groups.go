@@ -23,7 +23,16 @@ func (s *Sink) Group(ctx context.Context, name string) (g Group, err error) {
 	if g.Members, err = s.client.GroupMembers(ctx, name); err == nil {
 		g.Offsets, err = s.client.GroupOffsets(ctx, name)
 	}
-	return g, err
+	return g, s.denied(name, err)
+}
+
+// denied adds the command that grants access to a group.
+func (s *Sink) denied(group string, err error) error {
+	var e *Error
+	if errors.As(err, &e) && errors.Is(err, kafka.GroupAuthorizationFailed) {
+		return &Error{Op: e.Op, Err: e.Err, Hint: "grant Read on it: " + s.cfg.grantOn("--group", group, toRead)}
+	}
+	return err
 }
 
 // Bounds gives the first offset of every partition of the topics, and the one after the last. A topic that does not exist is left
@@ -65,7 +74,7 @@ func (e *GroupBusyError) Error() string {
 func (s *Sink) CommitGroup(ctx context.Context, name string, offsets change.Offsets) error {
 	members, err := s.client.GroupMembers(ctx, name)
 	if err != nil {
-		return err
+		return s.denied(name, err)
 	}
 	if len(members) > 0 {
 		return &GroupBusyError{name, members}
@@ -74,5 +83,5 @@ func (s *Sink) CommitGroup(ctx context.Context, name string, offsets change.Offs
 	if errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.RebalanceInProgress) || errors.Is(err, kafka.IllegalGeneration) {
 		return &GroupBusyError{Group: name}
 	}
-	return err
+	return s.denied(name, err)
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,42 +31,41 @@ const (
 
 // hints has what the user can do about a broker's error.
 var hints = map[kafka.Error]string{
-	kafka.TopicAuthorizationFailed:           "grant Describe, Read and Write on the topics PREFIX.*, and Create unless all topics exist; exporter check names what is missing",
-	kafka.ClusterAuthorizationFailed:         "grant IdempotentWrite on the cluster, and Create unless all topics exist",
-	kafka.GroupAuthorizationFailed:           "grant access to the coordinator",
-	kafka.TransactionalIDAuthorizationFailed: "grant Write on the transactional ids PREFIX-CLUSTER-*",
-	kafka.SASLAuthenticationFailed:           "check the SASL user and password",
-	kafka.UnsupportedSASLMechanism:           "check the SASL mechanism: the broker's listener has not enabled it",
-	kafka.IllegalSASLState:                   "check that the listener wants SASL",
-	kafka.InvalidReplicationFactor:           "set a replication factor no larger than the number of brokers",
-	kafka.InvalidPartitionNumber:             "set a number of partitions above 0",
-	kafka.PolicyViolation:                    "the broker's policy refuses the topic: create it by hand",
-	kafka.InvalidTransactionTimeout:          "the broker's transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT: lower that, or raise the broker's",
-	kafka.ProducerFenced:                     lateHint,
-	kafka.InvalidProducerEpoch:               lateHint,
-	kafka.InvalidTransactionState:            expiredHint,
-	kafka.InvalidProducerIDMapping:           expiredHint,
-	kafka.UnknownProducerId:                  expiredHint,
-	kafka.UnsupportedVersion:                 "Kafka 2.0 or newer is needed",
-	kafka.UnsupportedCompressionType:         "choose another compression: zstd needs Kafka 2.1",
-	kafka.NotEnoughReplicas:                  "start the brokers that hold the replicas, or lower min.insync.replicas",
-	kafka.NotEnoughReplicasAfterAppend:       "start the brokers that hold the replicas, or lower min.insync.replicas",
-	kafka.ConcurrentTransactions:             "the previous transaction can't be completed: start the brokers that hold the replicas of its partitions, or lower min.insync.replicas",
-	kafka.GroupCoordinatorNotAvailable:       "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the number of brokers",
-	kafka.UnknownTopicOrPartition:            "the topic does not exist, or may not be described: create it, or grant Create or Describe",
-	kafka.OffsetNotAvailable:                 "start the brokers that hold the replicas",
-	kafka.LeaderNotAvailable:                 "start the broker that leads the partition",
-	kafka.MessageSizeTooLarge:                "raise max.message.bytes of the topic",
+	kafka.SASLAuthenticationFailed:     "check the SASL user and password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
+	kafka.UnsupportedSASLMechanism:     "check the SASL mechanism: the broker's listener has not enabled it",
+	kafka.IllegalSASLState:             "check that the listener wants SASL",
+	kafka.InvalidReplicationFactor:     "set a replication factor no larger than the number of brokers",
+	kafka.InvalidPartitionNumber:       "set a number of partitions above 0",
+	kafka.PolicyViolation:              "the broker's policy refuses the topic: create it by hand",
+	kafka.InvalidTransactionTimeout:    "the broker's transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT: lower that, or raise the broker's",
+	kafka.ProducerFenced:               lateHint,
+	kafka.InvalidProducerEpoch:         lateHint,
+	kafka.InvalidTransactionState:      expiredHint,
+	kafka.InvalidProducerIDMapping:     expiredHint,
+	kafka.UnknownProducerId:            expiredHint,
+	kafka.UnsupportedVersion:           "Kafka 2.8 or newer is needed",
+	kafka.UnsupportedCompressionType:   "choose another compression: zstd needs Kafka 2.1",
+	kafka.NotEnoughReplicas:            "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.NotEnoughReplicasAfterAppend: "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.ConcurrentTransactions:       "the previous transaction can't be completed: start the brokers that hold the replicas of its partitions, or lower min.insync.replicas",
+	kafka.GroupCoordinatorNotAvailable: "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the number of brokers",
+	kafka.UnknownTopicOrPartition:      "the topic does not exist, or may not be described: create it, or grant Create or Describe",
+	kafka.OffsetNotAvailable:           "start the brokers that hold the replicas",
+	kafka.LeaderNotAvailable:           "start the broker that leads the partition",
+	kafka.MessageSizeTooLarge:          "raise max.message.bytes of the topic",
 }
 
 // hintFor is what the user can do about an error.
-func hintFor(err error) string {
+func (c *Config) hintFor(err error) string {
 	var code kafka.Error
 	if errors.As(err, &code) {
-		return hints[code]
+		return cmp.Or(c.missing(code), hints[code])
 	}
 	var file *fileError
+	var token *tokenError
 	switch {
+	case errors.As(err, &token):
+		return "check the address, and the credentials that are sent there"
 	case errors.As(err, &file):
 		return "put it in order: it is read again for each connection"
 	case errors.Is(err, cluster.ErrCertificate):

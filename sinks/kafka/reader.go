@@ -30,6 +30,7 @@ var _ sinks.Reader = (*Reader)(nil)
 
 // OpenReader returns a reader of the topics that a sink of this configuration writes. ClusterUID may be empty.
 func OpenReader(ctx context.Context, cfg Config) (*Reader, error) {
+	cfg.readOnly = true
 	s, err := New(cfg)
 	if err != nil {
 		return nil, err

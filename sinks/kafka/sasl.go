@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -14,6 +13,12 @@ import (
 
 // mechanism is how connections log in; nil: without a login.
 func (s SASL) mechanism() (sasl.Mechanism, error) {
+	switch s.Mechanism {
+	case "OAUTHBEARER":
+		return &bearer{tokens: s.OAuth.tokens(), extensions: s.OAuth.Extensions}, nil
+	case "AWS_MSK_IAM":
+		return &bearer{tokens: mskTokens(s.AWSRegion)}, nil
+	}
 	m, err := s.with(s.Password)
 	if err != nil || m == nil || s.PasswordFile == "" {
 		return m, err
@@ -32,7 +37,7 @@ func (s SASL) with(password string) (sasl.Mechanism, error) {
 	case "SCRAM-SHA-512":
 		return scram.Mechanism(scram.SHA512, s.Username, password)
 	}
-	return nil, fmt.Errorf("mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", s.Mechanism)
+	return nil, fmt.Errorf("mechanism %q is not one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER, AWS_MSK_IAM", s.Mechanism)
 }
 
 // passwordFile is a mechanism that reads the password at each login.
@@ -43,17 +48,26 @@ type passwordFile struct {
 
 // Start begins a login.
 func (p passwordFile) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	text, err := os.ReadFile(p.login.PasswordFile)
+	password, err := readSecret(p.login.PasswordFile, "KUBECDC_KAFKA_SASL_PASSWORD_FILE")
 	if err != nil {
-		return nil, nil, &fileError{fmt.Errorf("read KUBECDC_KAFKA_SASL_PASSWORD_FILE: %w", err)}
-	}
-	password := strings.TrimRight(string(text), "\r\n")
-	if password == "" {
-		return nil, nil, &fileError{errors.New("read KUBECDC_KAFKA_SASL_PASSWORD_FILE: the file is empty")}
+		return nil, nil, err
 	}
 	m, err := p.login.with(password)
 	if err != nil {
 		return nil, nil, &fileError{fmt.Errorf("use the password in KUBECDC_KAFKA_SASL_PASSWORD_FILE: %w", err)}
 	}
 	return m.Start(ctx)
+}
+
+// readSecret reads the file that a setting names, without line ends.
+func readSecret(file, setting string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", &fileError{fmt.Errorf("read %s: %w", setting, err)}
+	}
+	secret := strings.TrimRight(string(text), "\r\n")
+	if secret == "" {
+		return "", &fileError{fmt.Errorf("read %s: the file is empty", setting)}
+	}
+	return secret, nil
 }

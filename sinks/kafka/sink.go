@@ -53,7 +53,7 @@ func New(cfg Config) (*Sink, error) {
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	s.client = cluster.New(cluster.Options{
 		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
-		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck, Hint: hintFor,
+		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck, Hint: cfg.hintFor,
 	})
 	s.topics = &topics{cfg: &s.cfg, client: s.client, known: map[string]*topicInfo{}, warned: map[string]string{}}
 	return s, nil

@@ -43,6 +43,10 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 			t.Errorf("the stream goes on: %+v", resumed)
 		}
 	})
+	// The name of a resource stands for its streams that have not ended.
+	if out := must0(t, one, "pause", "configmaps", "--no-wait"); !strings.Contains(out, "pause configmaps@default") || strings.Contains(out, "pause configmaps\n") {
+		t.Errorf("paused is %s", out)
+	}
 }
 
 func namespaceRecords(log *Log, prefix string) (found []Record) {

@@ -86,6 +86,9 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 	if code, out := command(t, w.Env, "pause", "configmap"); code != 2 || !strings.Contains(out, "did you mean configmaps?") {
 		t.Errorf("an unknown stream is paused: %d, %s", code, out)
 	}
+	if code, out := command(t, w.Env, "forget", "nope"); code != 2 || !strings.Contains(out, `the checkpoint has no stream "nope"`) {
+		t.Errorf("an unknown stream is forgotten: %d, %s", code, out)
+	}
 	e.Signal(syscall.SIGTERM)
 	if code := e.Wait(t, 25*time.Second); code != 0 {
 		t.Errorf("after SIGTERM the exit code is %d", code)

@@ -88,6 +88,8 @@ func formatKafka(ctx context.Context, home string) error {
 // (of another version, or after the folder was moved) does without.
 func classArchive(home string) string { return filepath.Join(home, "classes.jsa") }
 
+const archiveFlag = "-XX:ArchiveClassesAtExit="
+
 // archiveClasses has a broker write down, at its exit, which classes it used.
 func archiveClasses(ctx context.Context, archive string) error {
 	k, err := newKafka(KafkaOptions{})
@@ -95,6 +97,6 @@ func archiveClasses(ctx context.Context, archive string) error {
 		return err
 	}
 	register(k)
-	k.javaFlags = []string{"-XX:ArchiveClassesAtExit=" + archive}
+	k.javaFlags = []string{archiveFlag + archive}
 	return errors.Join(k.Start(ctx), k.Stop())
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ type KafkaOptions struct {
 	MessageMaxBytes int               // of a record batch; 0 is the broker's default of 1 MiB
 	Properties      map[string]string // more server.properties; they win
 	SASL            bool              // adds a SASL_PLAINTEXT listener: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512
+	OAuth           bool              // lets tokens of Issuer in there, by OAUTHBEARER
 	TLS             bool              // adds an SSL listener
 	ACLs            bool              // KafkaUser may do what ACLs allow; who comes without a login may do all
 	Guarded         bool              // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
@@ -42,8 +44,9 @@ type Kafka struct {
 	CACertFile     string   // of the TLS listener
 	ClientCertFile string   // for a client that wants to show one
 	ClientKeyFile  string
-	Proxy          *Proxy // between ProxiedBrokers and the broker
-	Dir            string // of this instance: data and log
+	Issuer         *Issuer // with KafkaOptions.OAuth
+	Proxy          *Proxy  // between ProxiedBrokers and the broker
+	Dir            string  // of this instance: data and log
 
 	opts     KafkaOptions
 	home     string
@@ -96,6 +99,11 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	if err := errors.Join(k.listen(), k.certify()); err != nil {
 		return nil, err
 	}
+	if opts.OAuth {
+		if k.Issuer, err = newIssuer(i.path("jwks.json")); err != nil {
+			return nil, err
+		}
+	}
 	if err := os.CopyFS(i.path("data"), os.DirFS(filepath.Join(home, "template"))); err != nil {
 		return nil, fmt.Errorf("prepare Kafka's data folder: %w", err)
 	}
@@ -125,7 +133,8 @@ func (k *Kafka) listen() error {
 // Start starts the broker after a kill or stop, with the data it had.
 func (k *Kafka) Start(ctx context.Context) error {
 	var err error
-	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), k.javaFlags,
+	flags := append(k.Issuer.javaFlags(), k.javaFlags...)
+	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), flags,
 		"kafka.Kafka", k.instance.path("server.properties"))
 	if err != nil {
 		return err
@@ -180,8 +189,9 @@ func startJava(home, name, log string, flags []string, args ...string) (*process
 	if err != nil || len(jars) == 0 {
 		return nil, fmt.Errorf("start %s: no jars in %s (%v)", name, filepath.Join(home, "libs"), err)
 	}
-	if archive := classArchive(home); len(flags) == 0 && exists(archive) {
-		flags = []string{"-XX:SharedArchiveFile=" + archive}
+	archives := slices.ContainsFunc(flags, func(f string) bool { return strings.HasPrefix(f, archiveFlag) })
+	if archive := classArchive(home); !archives && exists(archive) {
+		flags = append(flags, "-XX:SharedArchiveFile="+archive)
 	}
 	all := append([]string{"-Xmx512m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC",
 		"-XX:-UsePerfData", "-Djava.io.tmpdir=" + filepath.Dir(log)}, flags...) // nothing in the machine's /tmp

@@ -10,10 +10,11 @@ import (
 )
 
 // KafkaRule is an ACL of KafkaUser (KafkaOptions.ACLs), for each of the
-// operations, on a topic or a transactional id, or on all that begin so.
+// operations, on a topic, a transactional id or a group, or on all that begin so.
 type KafkaRule struct {
 	Topic         string
 	Transactional string // in place of Topic
+	Group         string // in place of Topic
 	Prefixed      bool
 	Deny          bool // wins over any that allow
 	Operations    []kadm.ACLOperation
@@ -24,9 +25,12 @@ func (r KafkaRule) builder() *kadm.ACLBuilder {
 	if r.Prefixed {
 		b.ResourcePatternType(kadm.ACLPatternPrefixed)
 	}
-	if r.Topic != "" {
+	switch {
+	case r.Topic != "":
 		b.Topics(r.Topic)
-	} else {
+	case r.Group != "":
+		b.Groups(r.Group)
+	default:
 		b.TransactionalIDs(r.Transactional)
 	}
 	if user := "User:" + KafkaUser; r.Deny {

@@ -18,6 +18,9 @@ func (k *Kafka) properties() map[string]string {
 	if k.opts.SASL {
 		addSASL(all, "sasl")
 	}
+	if k.opts.OAuth {
+		k.addOAuth(all, "sasl")
+	}
 	if k.opts.TLS {
 		k.addTLS(all, "tls", "requested")
 	}
@@ -96,6 +99,17 @@ func addSASL(all map[string]string, listener string) {
 		// Its users are in the formatted data folder: see formatKafka.
 		all[prefix+"."+mechanism+".sasl.jaas.config"] = jaas + "scram.ScramLoginModule required;"
 	}
+}
+
+func (k *Kafka) addOAuth(all map[string]string, listener string) {
+	prefix := "listener.name." + listener
+	all[prefix+".sasl.enabled.mechanisms"] += ",OAUTHBEARER"
+	all[prefix+".oauthbearer.sasl.jaas.config"] = jaas + "oauthbearer.OAuthBearerLoginModule required;"
+	all[prefix+".oauthbearer.sasl.server.callback.handler.class"] = jaas + "oauthbearer.OAuthBearerValidatorCallbackHandler"
+	// The default of Kafka 4.1 checks neither signature nor audience.
+	all["sasl.oauthbearer.jwt.validator.class"] = jaas + "oauthbearer.BrokerJwtValidator"
+	all["sasl.oauthbearer.jwks.endpoint.url"] = k.Issuer.jwksURL()
+	all["sasl.oauthbearer.expected.audience"] = "kafka"
 }
 
 func (k *Kafka) addTLS(all map[string]string, listener, clients string) {

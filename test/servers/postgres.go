@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 type PostgresOptions struct {
 	NoFsync  bool              // faster; a kill -9 still loses nothing, only a crash of the machine would
 	Settings map[string]string // more settings, as in postgresql.conf
+	TLS      bool              // speaks TLS too; the role client logs in by its certificate
 	Keep     bool              // keep the folder after Stop
 }
 
@@ -36,7 +38,10 @@ type Postgres struct {
 	Address string // 127.0.0.1:port, a Proxy's target
 	Dir     string // of this instance: data and log
 
+	CACertFile, ClientCertFile, ClientKeyFile string // with PostgresOptions.TLS
+
 	opts     PostgresOptions
+	ca       *authority
 	binaries string
 	user     *owner
 	instance *instance
@@ -83,7 +88,10 @@ func newPostgres(opts PostgresOptions) (*Postgres, error) {
 	}
 	p := &Postgres{Dir: i.dir, Address: loopback(port), opts: opts, binaries: found.binaries, user: found.user, instance: i}
 	p.URL = p.URLAt(p.Address, postgresDatabase)
-	return p, p.copyTemplate(found.template)
+	if err := p.copyTemplate(found.template); err != nil {
+		return nil, err
+	}
+	return p, p.certify()
 }
 
 func (p *Postgres) copyTemplate(template string) error {
@@ -121,9 +129,8 @@ func (p *Postgres) args() []string {
 	if p.opts.NoFsync {
 		settings["fsync"], settings["full_page_writes"] = "off", "off"
 	}
-	for name, value := range p.opts.Settings {
-		settings[name] = value
-	}
+	maps.Copy(settings, p.tlsSettings())
+	maps.Copy(settings, p.opts.Settings)
 	args := []string{"-D", p.instance.path("data")}
 	for name, value := range settings {
 		args = append(args, "-c", name+"="+value)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"syscall"
 
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
@@ -11,10 +13,16 @@ import (
 
 // PingAll asks every broker that the cluster names for its API versions. That needs no right, and a broker answers it from
 // memory. A broker that is down is no longer named once its session with the controller has ended.
+//
+// A broker closes a connection at the first request after its session (connections.max.reauth.ms, KIP-368) or after it was idle for
+// long. That says nothing about the broker, so a closed connection is replaced once.
 func (c *Client) PingAll(ctx context.Context) error {
 	_, err := c.RoundTrip(ctx, &pingAll{})
 	if err != nil {
 		c.refresh()
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		_, err = c.RoundTrip(ctx, &pingAll{})
 	}
 	return err
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	kubeversion "k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/client-go/rest"
+
+	"kubecdc/config"
+	"kubecdc/internal/pgdb"
+	"kubecdc/internal/startup"
+)
+
+// The oldest versions that have what an export needs, and a skew of clocks that readers of the log notice.
+const (
+	oldestKubernetes = "1.24" // OpenAPI v3; exact lists are older
+	oldestPostgres   = 13     // the oldest that Postgres' makers supported when the tables were designed
+	noticedSkew      = 5 * time.Second
+)
+
+// checkServerInfo compares the version and the clock of the API server.
+func (r *report) checkServerInfo() {
+	step := startup.Step{For: "API server", At: r.cluster.REST.Host}
+	err := startup.Once(r.ctx, startup.Step{For: step.For, At: step.At, Limit: checkTimeout}, func(ctx context.Context) error {
+		client, err := rest.HTTPClientFor(r.cluster.REST)
+		if err != nil {
+			return err
+		}
+		base, _, err := rest.DefaultServerUrlFor(r.cluster.REST)
+		if err != nil {
+			return err
+		}
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("/version").String(), nil)
+		if err != nil {
+			return err
+		}
+		asked := time.Now()
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		r.checkClock("API server", answer.Header.Get("Date"), asked)
+		var found struct {
+			GitVersion string `json:"gitVersion"`
+		}
+		if err := json.NewDecoder(answer.Body).Decode(&found); err != nil {
+			return err
+		}
+		if v, err := kubeversion.ParseGeneric(found.GitVersion); err == nil && v.LessThan(kubeversion.MustParseGeneric(oldestKubernetes)) {
+			r.warn("API server", fmt.Sprintf("it is version %s, and Kubernetes before %s is not supported: upgrade it", found.GitVersion, oldestKubernetes))
+		}
+		return nil
+	})
+	if err != nil {
+		r.warn("API server", "its version and its clock can't be read: "+config.Redact(err.Error()))
+	}
+}
+
+// checkClock compares the time in a Date header, which has no fractions, with that of this machine.
+func (r *report) checkClock(whose, date string, asked time.Time) {
+	if at, err := http.ParseTime(date); err == nil {
+		r.compareClocks(whose, at, asked.Add(-time.Second))
+	}
+}
+
+// compareClocks warns of a clock that is wrong by more than the time since it was asked.
+func (r *report) compareClocks(whose string, at, asked time.Time) {
+	now := time.Now()
+	skew := max(asked.Sub(at), at.Sub(now))
+	if skew < noticedSkew {
+		return
+	}
+	than := "behind"
+	if at.After(now) {
+		than = "ahead of"
+	}
+	r.warn(whose, fmt.Sprintf("its clock is %s %s this machine's: the times in records contradict each other, and tokens and certificates may be "+
+		"refused; set both by NTP (chronyc tracking, or timedatectl, shows who is wrong)", skew.Round(time.Second), than))
+}
+
+// checkDatabases compares the versions and clocks of the Postgres databases. One that can't be reached was reported before.
+func (r *report) checkDatabases() {
+	if url := r.settings.Checkpoint.Location.Reveal(); strings.HasPrefix(url, "postgres") {
+		r.checkDatabase("checkpoint", pgdb.Options{URL: url, PasswordFile: r.settings.Checkpoint.PasswordFile, Setting: "KUBECDC_CHECKPOINT"})
+	}
+	if r.settings.Sink.Kind == "postgres" {
+		r.checkDatabase("sink", pgdb.Options{URL: r.settings.Sink.Postgres.Reveal(), PasswordFile: r.settings.Sink.PasswordFile,
+			Setting: "KUBECDC_SINK_POSTGRES"})
+	}
+}
+
+func (r *report) checkDatabase(what string, options pgdb.Options) {
+	ctx, cancel := context.WithTimeout(r.ctx, checkTimeout)
+	defer cancel()
+	db, err := pgdb.Open(ctx, options)
+	if err != nil {
+		return
+	}
+	defer db.Close()
+	asked := time.Now()
+	var at time.Time
+	var number string
+	if err := db.QueryRow(ctx, "select clock_timestamp(), current_setting('server_version_num')").Scan(&at, &number); err != nil {
+		return
+	}
+	r.compareClocks(what, at, asked)
+	if n, err := strconv.Atoi(number); err == nil && n/10000 < oldestPostgres {
+		r.warn(what, fmt.Sprintf("Postgres before %d is not supported, and this is %d: upgrade it", oldestPostgres, n/10000))
+	}
+}

@@ -1,0 +1,172 @@
+package kafka_test
+
+import (
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/test/servers"
+)
+
+// A broker that demands a token, and ends each session after a second (connections.max.reauth.ms).
+func TestTokens(t *testing.T) {
+	broker := startKafka(t, servers.KafkaOptions{SASL: true, OAuth: true, Properties: map[string]string{"connections.max.reauth.ms": "1000"}})
+	t.Run("renewed", func(t *testing.T) { renewedTokens(t, broker) })
+	t.Run("refused", func(t *testing.T) { refusedTokens(t, broker) })
+}
+
+func withTokens(t *testing.T, broker *servers.Kafka, from kafka.OAuth) kafka.Config {
+	t.Helper()
+	cfg := newConfig(t, broker.SASLBrokers)
+	cfg.SASL = kafka.SASL{Mechanism: "OAUTHBEARER", OAuth: from}
+	return cfg
+}
+
+// endpoint serves the issuer over TLS, and returns where tokens come from.
+func endpoint(t *testing.T, i *servers.Issuer) kafka.OAuth {
+	t.Helper()
+	server := httptest.NewTLSServer(i)
+	t.Cleanup(server.Close)
+	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	return kafka.OAuth{TokenURL: server.URL, ClientID: i.ClientID, SecretFile: file(t, i.ClientSecret+"\n"), Scope: "kafka",
+		CAFile: file(t, string(ca)), Extensions: map[string]string{"logicalCluster": "lkc-1"}}
+}
+
+func file(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "file")
+	mustDo(t, os.WriteFile(name, []byte(text), 0o600))
+	return name
+}
+
+// renewedTokens: a sink goes on while the broker ends its sessions and the tokens expire: each login has a token that is good, from the endpoint
+// or from a file that is renewed. Nothing is lost or repeated, and no probe fails.
+func renewedTokens(t *testing.T, broker *servers.Kafka) {
+	issuer := broker.Issuer
+	issuer.Life = 2 * time.Second
+	r := newReader(t, broker.Brokers)
+	t.Run("from the endpoint", func(t *testing.T) {
+		cfg := withTokens(t, broker, endpoint(t, issuer))
+		writeWhile(t, r, broker.Brokers, cfg, func() bool { return issuer.Granted.Load() < 5 })
+	})
+	t.Run("from a file", func(t *testing.T) {
+		cfg := withTokens(t, broker, kafka.OAuth{TokenFile: rotated(t, issuer)})
+		end := time.Now().Add(4 * time.Second)
+		writeWhile(t, r, broker.Brokers, cfg, func() bool { return time.Now().Before(end) })
+	})
+	t.Run("passwords have sessions too", func(t *testing.T) {
+		cfg := newConfig(t, broker.SASLBrokers)
+		cfg.SASL = kafka.SASL{Mechanism: "SCRAM-SHA-512", Username: servers.KafkaUser, Password: servers.KafkaPassword}
+		end := time.Now().Add(3 * time.Second)
+		writeWhile(t, r, broker.Brokers, cfg, func() bool { return time.Now().Before(end) })
+	})
+}
+
+// rotated is a file whose token lasts two seconds, and is replaced twice a second, as kubelet replaces projected tokens.
+func rotated(t *testing.T, issuer *servers.Issuer) string {
+	t.Helper()
+	name := file(t, "")
+	renew := func() error {
+		token, err := issuer.Token("kafka", 2*time.Second)
+		return errors.Join(err, os.WriteFile(name+".new", []byte(token+"\n"), 0o600), os.Rename(name+".new", name))
+	}
+	mustDo(t, renew())
+	ctx, tick := t.Context(), time.Tick(500*time.Millisecond)
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick:
+				_ = renew() // fails when the test's folder goes
+			}
+		}
+	}()
+	return name
+}
+
+// writeWhile writes batches, each of which must be in the topic once.
+func writeWhile(t *testing.T, r *reader, brokers []string, cfg kafka.Config, more func() bool) {
+	t.Helper()
+	s := newSink(t, cfg)
+	defer s.Close()
+	log, _ := openLog(t, s, 0, 1, sinks.Durable{})
+	var written []*change.Batch
+	for seq := uint64(1); more(); seq++ {
+		b := lives(seq, 5, 2)
+		mustWrite(t, log, b)
+		written = append(written, b)
+		mustDo(t, s.Probe(t.Context()))
+	}
+	wantOnce(t, r.committed(t, brokers, cfg.TopicPrefix+".pods"), written...)
+}
+
+// refusedTokens: a refusal says whose it is, and what to do, and shows neither a token nor the secret.
+func refusedTokens(t *testing.T, broker *servers.Kafka) {
+	other, err := broker.Issuer.Token("another audience", time.Hour)
+	mustDo(t, err)
+	past, err := broker.Issuer.Token("kafka", -time.Hour)
+	mustDo(t, err)
+	for name, tc := range map[string]struct {
+		change func(*kafka.OAuth)
+		want   []string
+	}{
+		"wrong secret": {func(o *kafka.OAuth) { o.SecretFile = file(t, "wrong-pw") },
+			[]string{"fetch a token from https://", "(KUBECDC_KAFKA_OAUTH_TOKEN_URL) as client kubecdc", "invalid_client", "check the address, and the credentials"}},
+		"no endpoint": {func(o *kafka.OAuth) { o.TokenURL = "https://127.0.0.1:1/token" },
+			[]string{"fetch a token from https://127.0.0.1:1/token", "connection refused"}},
+		"unknown authority": {func(o *kafka.OAuth) { o.CAFile = "" }, []string{"fetch a token from", "certificate"}},
+		"no secret file":    {func(o *kafka.OAuth) { o.SecretFile += "-gone" }, []string{"read KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE", "put it in order"}},
+		"wrong audience":    {func(o *kafka.OAuth) { *o = kafka.OAuth{TokenFile: file(t, other)} }, []string{"SASL Authentication Failed", "issuer, audience, scope"}},
+		"expired token":     {func(o *kafka.OAuth) { *o = kafka.OAuth{TokenFile: file(t, past)} }, []string{"SASL Authentication Failed", "not expired"}},
+		"empty token file":  {func(o *kafka.OAuth) { *o = kafka.OAuth{TokenFile: file(t, "\n")} }, []string{"read KUBECDC_KAFKA_OAUTH_TOKEN_FILE", "empty"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := withTokens(t, broker, endpoint(t, broker.Issuer))
+			tc.change(&cfg.SASL.OAuth)
+			err := newSink(t, cfg).Ping(t.Context())
+			for _, want := range tc.want {
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Errorf("Ping = %v, want %q", err, want)
+				}
+			}
+			for _, secret := range []string{other, past, "wrong-pw", broker.Issuer.ClientSecret} {
+				if err != nil && strings.Contains(err.Error(), secret) {
+					t.Errorf("the error has a secret: %v", err)
+				}
+			}
+		})
+	}
+}
+
+// Brokers of MSK take a URL that is signed with AWS credentials (SigV4) as a token. There is no MSK to try it on: what is tested
+// is that the credentials in the environment sign for the right service, region and action.
+func TestTokensOfMSK(t *testing.T) {
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "AKIDEXAMPLE", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "session"} {
+		t.Setenv(name, value)
+	}
+	message, err := kafka.FirstMessage(t.Context(), kafka.SASL{Mechanism: "AWS_MSK_IAM", AWSRegion: "eu-west-1"})
+	mustDo(t, err)
+	token, ok := strings.CutPrefix(strings.TrimRight(string(message), "\x01"), "n,,\x01auth=Bearer ")
+	signed, err := base64.RawURLEncoding.DecodeString(token)
+	mustDo(t, err)
+	u, err := url.Parse(string(signed))
+	mustDo(t, err)
+	q := u.Query()
+	scope := regexp.MustCompile(`^AKIDEXAMPLE/\d{8}/eu-west-1/kafka-cluster/aws4_request$`)
+	if !ok || u.Host != "kafka.eu-west-1.amazonaws.com" || q.Get("Action") != "kafka-cluster:Connect" || q.Get("X-Amz-Security-Token") != "session" ||
+		!scope.MatchString(q.Get("X-Amz-Credential")) || len(q.Get("X-Amz-Signature")) != 64 {
+		t.Errorf("the token is %s", signed)
+	}
+}

@@ -1,0 +1,49 @@
+package postgres_test
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/postgres"
+	"kubecdc/test/servers"
+)
+
+// The rights that docs/security.md grants to a reader are enough to read the log.
+func TestAReaderNeedsNoMoreThanSelect(t *testing.T) {
+	database := servers.Database(t)
+	sink := open(t, database, "prod")
+	defer sink.Close()
+	log := openLog(t, sink, 1)
+	defer log.Close()
+	write(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{event(pods, change.Create, "a", "u1", "1")}})
+
+	u, err := url.Parse(database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := pgx.Identifier{"reader-of-" + strings.TrimPrefix(u.Path, "/")}.Sanitize()
+	admin, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close(t.Context())
+	if _, err := admin.Exec(t.Context(), "create role "+role+" login password 'pw'; grant usage on schema kubecdc_log to "+role+
+		"; grant select on all tables in schema kubecdc_log to "+role); err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(strings.Trim(role, `"`), "pw")
+	reader, err := postgres.OpenReader(t.Context(), postgres.Config{URL: u.String(), Cluster: "prod"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reader.Close()
+	found := 0
+	if err := reader.Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { found++; return nil }); err != nil || found != 1 {
+		t.Errorf("%d changes, %v", found, err)
+	}
+}

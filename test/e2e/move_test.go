@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"context"
+	"syscall"
+	"testing"
+	"time"
+
+	"kubecdc/test/servers"
+)
+
+// A log is moved as docs/operations.md says: a second exporter writes the new one from a checkpoint of its own, and the first is
+// stopped later. Neither disturbs the other, and the new log has the state of the cluster.
+func TestALogIsMoved(t *testing.T) {
+	t.Parallel()
+	kinds := []Kind{ConfigMaps}
+	w := NewWorld(t, servers.KafkaOptions{})
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
+	database, err := w.Postgres.CreateDatabase(context.Background(), "moved")
+	must(t, err)
+	moved := *w
+	moved.Prefix = "moved"
+	moved.Env = w.With("KUBECDC_KAFKA_TOPIC_PREFIX", moved.Prefix, "KUBECDC_CHECKPOINT", database)
+
+	writer := w.Writer(t, kinds)
+	writer.Run(40)
+	first := StartExporter(t, "the first", w.Env)
+	first.AwaitReady(t)
+	second := StartExporter(t, "the second", moved.Env)
+	second.AwaitReady(t)
+	writer.Run(40)
+	Judge(t, w.Kube, w.AwaitComplete(t, writer, kinds), w.Prefix, kinds).Demand(t, 0)
+	first.Signal(syscall.SIGTERM)
+	if code := first.Wait(t, 25*time.Second); code != 0 {
+		t.Errorf("the first ends with %d", code)
+	}
+	writer.Run(40)
+	v := &Verdict{}
+	v.finalState(t, w.Kube, ConfigMaps, moved.AwaitComplete(t, writer, kinds).ByKey(moved.Prefix, ConfigMaps))
+	v.Demand(t, 0)
+}
