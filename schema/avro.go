@@ -15,11 +15,11 @@ func avro(t Table) (string, error) { return indented(avroEnvelope(t.topic(), t.O
 func Avro(topic string, object *Type) string { return avroText(avroEnvelope(topic, object)) }
 
 func avroEnvelope(topic string, object *Type) *avroRecord {
-	w := avroWriter{names: map[string]bool{}}
-	root := w.record("Envelope", record(fieldOf("before", String), fieldOf("after", String), field("source", avroSource),
+	w := avroWriter{map[string]bool{}, map[string]string{}}
+	root := w.definition("Envelope", record(fieldOf("before", String), fieldOf("after", String), field("source", avroSource),
 		fieldOf("op", String), fieldOf("ts_ms", Integer), fieldOf("ts_us", Integer), fieldOf("ts_ns", Integer)))
 	root.Namespace = avroNamespace(topic)
-	value := w.record("Value", object)
+	value := w.definition("Value", object)
 	root.Fields[0].Type, root.Fields[1].Type = []any{"null", value}, []any{"null", value.Name}
 	return root
 }
@@ -67,9 +67,25 @@ var (
 // maxAvroName is the length of a name; Avro itself has no limit.
 const maxAvroName = 1000
 
-type avroWriter struct{ names map[string]bool } // of records
+type avroWriter struct {
+	names map[string]bool   // of records
+	known map[string]string // the name of a record, by its fields
+}
 
-func (w avroWriter) record(name string, t *Type) *avroRecord {
+// record describes a record, or returns the name of one that has the same fields: an API has many of those, and a registry may
+// not take a schema of a megabyte.
+func (w avroWriter) record(name string, t *Type) any {
+	r := w.definition(name, t)
+	fields, _ := json.Marshal(r.Fields) // of strings and booleans, which JSON always has
+	if known := w.known[string(fields)]; known != "" {
+		delete(w.names, r.Name)
+		return known
+	}
+	w.known[string(fields)] = r.Name
+	return r
+}
+
+func (w avroWriter) definition(name string, t *Type) *avroRecord {
 	r := &avroRecord{Type: "record", Name: unique(w.names, avroName(name), maxAvroName)}
 	fields := map[string]bool{}
 	for _, f := range t.Fields {

@@ -3,6 +3,7 @@ package avro
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/twmb/avro"
 )
@@ -25,11 +26,11 @@ func Grow(known, wanted string) (schema string, grown bool, err error) {
 	if _, err := Parse(known); err != nil {
 		return "", false, err
 	}
-	old, now := into.Root(), from.Root()
+	old, now := into.Root(), from.Root().ExpandReferences()
 	if old.Type != "record" || old.Name != now.Name || old.Namespace != now.Namespace {
 		return "", false, fmt.Errorf("it is of %s %s.%s, and not of record %s.%s", old.Type, old.Namespace, old.Name, now.Namespace, now.Name)
 	}
-	g := grower{names: map[string]bool{}}
+	g := grower{names: map[string]bool{}, known: map[string]*avro.SchemaNode{}}
 	g.see(old)
 	g.record(old, now)
 	if !g.grown {
@@ -43,14 +44,15 @@ func Grow(known, wanted string) (schema string, grown bool, err error) {
 }
 
 type grower struct {
-	names map[string]bool // of the records
+	names map[string]bool // of all records
+	known map[string]*avro.SchemaNode
 	grown bool
 }
 
-// see remembers the names of all records.
+// see remembers the records of the known schema.
 func (g *grower) see(n *avro.SchemaNode) {
 	if n.Type == "record" {
-		g.names[n.Name] = true
+		g.names[n.Name], g.known[n.Name] = true, n
 	}
 	each(n, g.see)
 }
@@ -107,8 +109,11 @@ func (g *grower) extra(into *avro.SchemaNode, f *avro.SchemaField) {
 	}
 }
 
-// merge merges types of the same name.
+// merge merges types of the same name. A record that several fields share grows for all of them.
 func (g *grower) merge(into, from *avro.SchemaNode) {
+	if known := g.known[into.Type[strings.LastIndexByte(into.Type, '.')+1:]]; known != nil {
+		into = known
+	}
 	switch into.Type {
 	case "union":
 		g.merge(&into.Branches[1], &from.Branches[1])
@@ -170,5 +175,8 @@ func typeName(n *avro.SchemaNode) string {
 	case intOrString:
 		return "int_or_string"
 	}
-	return n.Type
+	if _, scalar := scalars[n.Type]; scalar {
+		return n.Type
+	}
+	return "record" // or the name of one
 }

@@ -38,6 +38,8 @@ const (
 	partsText      = `"parts": {"type": "array", "items": {"type": "string"}}`
 	partsMap       = `"parts": {"additionalProperties": {"type": "number"}}`
 	partsObject    = `"parts": {"type": "object", "properties": {"name": {"type": "string"}}}`
+	twins          = `"left": {"type": "object", "properties": {"name": {"type": "string"}}}, "right": {"type": "object", "properties": {"name": {"type": "string"}}}`
+	twinsMore      = `"left": {"type": "object", "properties": {"name": {"type": "string"}}}, "right": {"type": "object", "properties": {"name": {"type": "integer"}, "inner": {"type": "object", "properties": {"name": {"type": "string"}}}}}`
 	free           = `"replicas": {"x-kubernetes-preserve-unknown-fields": true}`
 	either         = `"replicas": {"x-kubernetes-int-or-string": true}`
 )
@@ -46,9 +48,9 @@ const (
 // the schema they were written with and by all later ones. All schemas are compatible in both directions.
 func TestGrow(t *testing.T) {
 	versions := []string{replicasNumber, replicasNumber + "," + colour, replicasText + "," + parts, either + "," + partsMore, partsText,
-		partsMap + "," + free, partsObject + "," + replicasNumber, ""}
+		partsMap + "," + free, partsObject + "," + replicasNumber, twins, twinsMore, ""}
 	objects := []string{`{"replicas":3}`, `{"replicas":"3","colour":null}`, `{"colour":"red","parts":[{"name":"a"},{"name":1,"count":2}]}`,
-		`{"parts":["a"],"replicas":{"a":1}}`, `{"parts":{"a":0.5}}`, `{"parts":{"name":"a"}}`, `{"parts":[]}`, `{"other":[1]}`}
+		`{"parts":["a"],"replicas":{"a":1}}`, `{"parts":{"a":0.5}}`, `{"parts":{"name":"a"}}`, `{"parts":[]}`, `{"left":{"name":"a"},"right":{"name":1,"inner":{"name":"b"}}}`, `{"other":[1]}`}
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 5 {
 		random.Shuffle(len(versions), func(i, j int) { versions[i], versions[j] = versions[j], versions[i] })

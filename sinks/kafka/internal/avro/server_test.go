@@ -35,7 +35,7 @@ func TestObjectsOfARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	resources, _ := discovery.Select(patterns, served)
-	objects := 0
+	objects, largest := 0, 0
 	for _, r := range resources {
 		document, err := api.OpenAPI(t.Context(), r)
 		if err != nil {
@@ -46,6 +46,9 @@ func TestObjectsOfARealAPIServer(t *testing.T) {
 			t.Fatal(err)
 		}
 		s := parse(t, schema.Avro("kubecdc."+r.ID(), object))
+		if largest = max(largest, len(s.Text)); len(s.Text) > 256<<10 {
+			t.Errorf("%s: the schema has %d bytes; Confluent's registry takes less than 1 MB", r.ID(), len(s.Text))
+		}
 		all, err := client.Resource(runtimeschema.GroupVersionResource{Group: r.Group, Version: r.Version, Resource: r.Plural}).
 			List(t.Context(), metav1.ListOptions{})
 		if err != nil {
@@ -63,6 +66,7 @@ func TestObjectsOfARealAPIServer(t *testing.T) {
 			}
 		}
 	}
+	t.Logf("%d objects, schemas of up to %d bytes", objects, largest)
 	if objects < 100 {
 		t.Errorf("%d objects", objects)
 	}
