@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"kubecdc/test/servers"
+)
+
+// The logs. Each is written by an exporter of its own, for the same cluster.
+var (
+	plain      = topics{prefix: "kubecdc", codec: "snappy", state: "as written"}
+	compacted  = topics{prefix: "kubecdc", codec: "snappy", state: "compacted, with tombstones"}
+	forgetful  = topics{prefix: "lean", codec: "snappy", state: "compacted, without tombstones"}
+	codecLogs  = []topics{{prefix: "none"}, {prefix: "gzip"}, {prefix: "snappy"}, {prefix: "lz4"}, {prefix: "zstd"}}
+	resumption = topics{prefix: "kubecdc", codec: "snappy", state: "resumed after the compaction"}
+)
+
+// topics are a log as consumers find it.
+type topics struct{ prefix, codec, state string }
+
+// reading is one consumer's reading of one log.
+type reading struct {
+	consumer *consumer
+	log      topics
+	shipped  bool   // without the packages that the client needs for some codecs
+	dir      string // where the consumer may keep what it needs
+	resumed  bool   // dir has what an earlier reading left
+	want     digest
+	t        *trial
+}
+
+// outcome is what came of a reading.
+type outcome struct {
+	reading
+	got  digest
+	took time.Duration
+	err  error
+}
+
+func (o outcome) right() bool { return o.err == nil && o.got == o.want }
+
+// trial is one run of all consumers over the same logs.
+type trial struct {
+	*stack
+	consumers []consumer
+	versions  map[string]string
+	outcomes  []outcome
+	poison    int // aborted records in the logs
+	began     time.Time
+}
+
+func newTrial(ctx context.Context, chosen []consumer) (*trial, error) {
+	t := &trial{consumers: chosen, versions: map[string]string{}, began: time.Now()}
+	dir, err := servers.Dir()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chosen {
+		say("install %s", c.title)
+		if t.versions[c.name], err = c.install(ctx, filepath.Join(dir, "compat")); err != nil {
+			return nil, fmt.Errorf("install %s: %w", c.title, err)
+		}
+	}
+	t.stack, err = startStack(ctx)
+	return t, err
+}
+
+// run writes, has all consumers read, writes and compacts, and has them read again.
+func (t *trial) run(ctx context.Context) error {
+	if err := t.firstPart(ctx); err != nil {
+		return err
+	}
+	t.readAll(ctx, plain)
+	for _, log := range codecLogs {
+		t.readAll(ctx, log)
+	}
+	t.stopExporters(codecLogs)
+	t.resume(ctx, plain)
+	if err := t.secondPart(ctx); err != nil {
+		return err
+	}
+	t.readAll(ctx, compacted)
+	t.readAll(ctx, forgetful)
+	t.resume(ctx, resumption)
+	return ctx.Err()
+}
+
+// firstPart leaves logs with every change, and one for each codec.
+func (t *trial) firstPart(ctx context.Context) error {
+	if err := t.seed(ctx); err != nil {
+		return err
+	}
+	for _, log := range []topics{plain, forgetful} {
+		if err := t.export(ctx, log); err != nil {
+			return err
+		}
+	}
+	if err := t.churn(ctx, 1); err != nil {
+		return err
+	}
+	for _, log := range codecLogs {
+		log.codec = log.prefix
+		if err := t.export(ctx, log); err != nil {
+			return err
+		}
+	}
+	return t.complete(ctx, append(codecLogs, plain, forgetful)...)
+}
+
+// secondPart changes much of what the logs have, and compacts them.
+func (t *trial) secondPart(ctx context.Context) error {
+	if err := t.churn(ctx, 3); err != nil {
+		return err
+	}
+	if err := t.complete(ctx, plain, forgetful); err != nil {
+		return err
+	}
+	if err := t.compact(ctx, compacted, 24*time.Hour); err != nil {
+		return err
+	}
+	if err := t.compact(ctx, forgetful, 0); err != nil {
+		return err
+	}
+	return t.complete(ctx, compacted, forgetful)
+}
+
+// churn works, with aborted transactions in between.
+func (t *trial) churn(ctx context.Context, part int) error {
+	if err := t.work(ctx, part); err != nil {
+		return err
+	}
+	if err := t.abort(ctx); err != nil {
+		return err
+	}
+	return t.work(ctx, part+1)
+}
+
+// readAll has each consumer read a log from its start.
+func (t *trial) readAll(ctx context.Context, log topics) {
+	for i := range t.consumers {
+		c := &t.consumers[i]
+		t.read(ctx, reading{consumer: c, log: log, shipped: log.codec == "", dir: filepath.Join(t.dir, c.name+"-"+log.prefix+log.state)})
+	}
+}
+
+// resume has those consumers read that keep a state: once to begin it, and once to go on from it.
+func (t *trial) resume(ctx context.Context, log topics) {
+	for i := range t.consumers {
+		if c := &t.consumers[i]; c.resumes {
+			t.read(ctx, reading{consumer: c, log: log, dir: filepath.Join(t.dir, c.name), resumed: true})
+		}
+	}
+}
+
+func (t *trial) read(ctx context.Context, r reading) {
+	r.t, r.want = t, digestOf(r.consumer.expect(t.live))
+	began := time.Now()
+	err := os.MkdirAll(r.dir, 0o755)
+	var rows []row
+	if err == nil {
+		limited, cancel := context.WithTimeout(ctx, 90*time.Second)
+		rows, err = r.consumer.read(limited, r)
+		cancel()
+	}
+	o := outcome{reading: r, got: digestOf(rows), took: time.Since(began), err: err}
+	t.outcomes = append(t.outcomes, o)
+	say("%-28s %-10s %-30s %s", r.consumer.title, r.log.prefix, r.log.state, o)
+}
+
+func (o outcome) String() string {
+	switch {
+	case o.err != nil:
+		return "failed: " + firstLine(o.err.Error())
+	case o.got != o.want:
+		return fmt.Sprintf("WRONG: %s, the cluster has %s", o.got, o.want)
+	}
+	return fmt.Sprintf("%s in %.1f s", o.got, o.took.Seconds())
+}
+
+// of returns a consumer's outcomes.
+func (t *trial) of(c consumer, fits func(outcome) bool) []outcome {
+	return slices.DeleteFunc(slices.Clone(t.outcomes), func(o outcome) bool { return o.consumer.name != c.name || !fits(o) })
+}
+
+// verdict fails if a consumer has read anything wrong; that it can't read a codec as shipped is no failure.
+func (t *trial) verdict() (err error) {
+	for _, o := range t.outcomes {
+		if !o.right() && !(o.shipped && o.err != nil) {
+			err = errors.Join(err, fmt.Errorf("%s, topics %s.*, %s: %s", o.consumer.title, o.log.prefix, o.log.state, o))
+		}
+	}
+	return err
+}
+
+func say(format string, args ...any) { fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...) }
