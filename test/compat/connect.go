@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -14,7 +15,7 @@ import (
 const jdbcColumns = "metadata.uid,metadata.resourceVersion,spec.nodeName,status.phase"
 
 var connectConsumers = []consumer{
-	{name: "jdbc", title: "Kafka Connect, Debezium's JDBC sink", needs: "`schema.content`, see [recipes.md](recipes.md)", resumes: true,
+	{name: "jdbc", codecs: true, title: "Kafka Connect, Debezium's JDBC sink", needs: "`schema.content`, see [recipes.md](recipes.md)", resumes: true,
 		install: installConnect, expect: flatPods, read: jdbc},
 }
 
@@ -52,8 +53,15 @@ func jdbc(ctx context.Context, r reading) ([]row, error) {
 	if err != nil {
 		return nil, err
 	}
-	worker := strings.NewReplacer("/opt/connect-plugins", debeziumLibs, "/var/lib/connect/offsets", filepath.Join(r.dir, "offsets")).
-		Replace(read("connect/worker.properties")) + "listeners=http://" + listen + "\nplugin.discovery=only_scan\n"
+	plugins := filepath.Join(r.dir, "plugins")
+	if err := os.MkdirAll(plugins, 0o755); err != nil {
+		return nil, err
+	}
+	if err := os.Symlink(debeziumLibs, filepath.Join(plugins, "debezium-jdbc")); err != nil && !os.IsExist(err) {
+		return nil, err
+	}
+	worker := strings.NewReplacer("/opt/connect-plugins", plugins, "/var/lib/connect/offsets", filepath.Join(r.dir, "offsets")).
+		Replace(read("connect/worker.properties")) + "listeners=http://" + listen + "\n"
 	connector := strings.NewReplacer("jdbc:postgresql://db.example.com/warehouse", "jdbc:postgresql://"+r.t.sql.Address+"/kubecdc",
 		"connection.username=warehouse", "connection.username=kubecdc", "connection.password=secret", "connection.password=secret-pw",
 		"name=pods", "name="+table, "format=pods", "format="+table).Replace(read("connect/jdbc.properties"))

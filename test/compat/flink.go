@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 
 	"kubecdc/test/child"
@@ -19,7 +21,7 @@ const (
 
 // The statements are those of `exporter schema`; the README shows them.
 var flinkConsumers = []consumer{
-	{name: "flink", title: flinkTitle + ", `debezium-json`", needs: "before-images", resumes: true,
+	{name: "flink", codecs: true, title: flinkTitle + ", `debezium-json`", needs: "before-images", resumes: true,
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", "", "SELECT * FROM pods")},
 	{name: "flink-upsert", title: flinkTitle + ", `upsert-kafka`", resumes: true,
 		install: installFlink, expect: podColumns, read: flink("flink-upsert", "pods_log", "", "SELECT * FROM pods")},
@@ -63,10 +65,21 @@ func runningPods(live objects) (rows []row) {
 	return rows
 }
 
-var flinkLibs string
+var flinkLibs, flinkProgram string
 
+// installFlink also compiles the program: Flink loads the classes of a job by name, which those that java compiles do not have.
 func installFlink(ctx context.Context, base string) (version string, err error) {
-	flinkLibs, err = jars(ctx, base, "flink")
+	if flinkLibs, err = jars(ctx, base, "flink"); err != nil {
+		return "", err
+	}
+	flinkProgram, err = installed(base, "flink-program", read("java/Flink.java"), func(dir string) error {
+		path := filepath.Join(dir, "Flink.java")
+		if err := os.WriteFile(path, []byte(read("java/Flink.java")), 0o644); err != nil {
+			return err
+		}
+		_, err := output(ctx, dir, nil, "javac", "-d", dir, "-cp", flinkLibs+"/*", path)
+		return err
+	})
 	return pinned("flink", "flink-clients") + ", connector " + pinned("flink", "flink-sql-connector-kafka"), err
 }
 
@@ -86,14 +99,11 @@ func flink(dialect, table, more, query string) func(context.Context, reading) ([
 		if err != nil {
 			return nil, err
 		}
-		program, err := r.place("Flink.java", read("java/Flink.java"))
-		if err != nil {
-			return nil, err
-		}
+		libs := []string{flinkLibs, flinkProgram}
 		if r.resumed {
-			return r.untilRight(ctx, exec.Command("java", javaArgs(r, []string{flinkLibs}, program, path, r.dir)...))
+			return r.untilRight(ctx, exec.Command("java", javaArgs(r, libs, "Flink", path, r.dir)...))
 		}
-		out, err := java(ctx, r, []string{flinkLibs}, program, path)
+		out, err := java(ctx, r, libs, "Flink", path)
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func read(name string) string {
 
 // localized is a file that names the broker and the topics of this trial in place of the README's.
 func (r reading) localized(text string) string {
-	return strings.NewReplacer("kafka-1:9092", r.t.brokers(), "kubecdc.", r.log.prefix+".").Replace(text)
+	return strings.NewReplacer("kafka-1:9092", r.t.brokers(), "kubecdc.", r.log.Prefix+".").Replace(text)
 }
 
 // place writes a localized file into the reading's folder, and returns its path.

@@ -48,7 +48,7 @@ func run(ctx context.Context, only string) error {
 		return err
 	}
 	if only == "" {
-		if err := t.writePage("docs/compatibility.md"); err != nil {
+		if err := t.writePage(ctx, "docs/compatibility.md"); err != nil {
 			return err
 		}
 	}

@@ -81,11 +81,11 @@ func (s *stack) settings(log topics) []string {
 		"KUBECDC_RESOURCES=pods,configmaps",
 		"KUBECDC_SINK=kafka",
 		"KUBECDC_KAFKA_BROKERS=" + s.brokers(),
-		"KUBECDC_KAFKA_TOPIC_PREFIX=" + log.prefix,
-		"KUBECDC_CHECKPOINT=sqlite:" + filepath.Join(s.dir, log.prefix+".db"),
+		"KUBECDC_KAFKA_TOPIC_PREFIX=" + log.Prefix,
+		"KUBECDC_CHECKPOINT=sqlite:" + filepath.Join(s.dir, log.Prefix+".db"),
 	}
-	if log.codec != "" {
-		settings = append(settings, "KUBECDC_KAFKA_COMPRESSION="+log.codec)
+	if log.Codec != "" {
+		settings = append(settings, "KUBECDC_KAFKA_COMPRESSION="+log.Codec)
 	}
 	return settings
 }
@@ -96,7 +96,7 @@ func (s *stack) export(ctx context.Context, log topics) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(s.dir, log.prefix+".log")
+	path := filepath.Join(s.dir, log.Prefix+".log")
 	out, err := os.Create(path)
 	if err != nil {
 		return err
@@ -109,8 +109,8 @@ func (s *stack) export(ctx context.Context, log topics) error {
 	if err != nil {
 		return fmt.Errorf("start the exporter: %w", err)
 	}
-	s.running[log.prefix] = process
-	return await(ctx, "the exporter of "+log.prefix+" to be ready, see "+path, func() (bool, error) {
+	s.running[log.Prefix] = process
+	return await(ctx, "the exporter of "+log.Prefix+" to be ready, see "+path, func() (bool, error) {
 		response, err := http.Get("http://" + listen + "/readyz")
 		if err != nil {
 			return false, nil
@@ -122,7 +122,7 @@ func (s *stack) export(ctx context.Context, log topics) error {
 
 func (s *stack) stopExporters(logs []topics) {
 	for _, log := range logs {
-		s.running[log.prefix].Kill()
+		s.running[log.Prefix].Kill()
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 // resources are what the logs have, a topic each.
 var resources = []string{pods.Resource, configmaps.Resource}
 
-func (l topics) topic(resource string) string { return l.prefix + "." + resource }
+func (l topics) topic(resource string) string { return l.Prefix + "." + resource }
 
 // complete lists the cluster, and returns once the logs have just that.
 func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
@@ -23,7 +23,7 @@ func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
 	want := digestOf(wholeObjects(resources...)(t.live))
 	for _, log := range logs {
 		var got digest
-		err := await(ctx, "the topics "+log.prefix+".* to have what the cluster has", func() (bool, error) {
+		err := await(ctx, "the topics "+log.Prefix+".* to have what the cluster has", func() (bool, error) {
 			records, err := t.records(ctx, log, kgo.ReadCommitted())
 			if err != nil {
 				return false, err
@@ -74,7 +74,7 @@ func (t *trial) records(ctx context.Context, log topics, level kgo.IsolationLeve
 	defer client.Close()
 	ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, log.topic("pods"), log.topic("configmaps"))
 	if err != nil {
-		return nil, fmt.Errorf("ask where the topics %s.* end: %w", log.prefix, err)
+		return nil, fmt.Errorf("ask where the topics %s.* end: %w", log.Prefix, err)
 	}
 	unread := map[string]int64{}
 	place := func(topic string, partition int32) string { return fmt.Sprintf("%s/%d", topic, partition) }
@@ -86,7 +86,7 @@ func (t *trial) records(ctx context.Context, log topics, level kgo.IsolationLeve
 	for len(unread) > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read the topics %s.*: %w", log.prefix, err)
+			return nil, fmt.Errorf("read the topics %s.*: %w", log.Prefix, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
 			if !r.Attrs.IsControl() {
@@ -122,7 +122,6 @@ func (t *trial) abort(ctx context.Context) error {
 	if err := client.ProduceSync(ctx, poison...).FirstErr(); err != nil {
 		return fmt.Errorf("write records to be aborted: %w", err)
 	}
-	t.poison += len(poison)
 	return client.EndTransaction(ctx, kgo.TryAbort)
 }
 
@@ -175,7 +174,7 @@ func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duratio
 		return err
 	}
 	say("compact %v", names)
-	return await(ctx, "the compaction of "+log.prefix, func() (bool, error) {
+	return await(ctx, "the compaction of "+log.Prefix, func() (bool, error) {
 		if err := t.abort(ctx); err != nil { // a new segment begins with the next record
 			return false, err
 		}

@@ -36,11 +36,11 @@ type row = any
 
 // digest is what two tables are compared by.
 type digest struct {
-	count int
-	hash  string
+	Count int
+	Hash  string
 }
 
-func (d digest) String() string { return fmt.Sprintf("%d rows, hash %s", d.count, d.hash) }
+func (d digest) String() string { return fmt.Sprintf("%d rows, hash %s", d.Count, d.Hash) }
 
 // digestOf is the number of rows, and a hash of their sorted JSON texts. Members that are null, or empty, count as absent.
 func digestOf(rows []row) digest {
@@ -60,7 +60,7 @@ func digestOf(rows []row) digest {
 	}
 	slices.Sort(texts)
 	sum := sha256.Sum256([]byte(strings.Join(texts, "\n")))
-	return digest{count: len(rows), hash: fmt.Sprintf("%x", sum[:4])}
+	return digest{Count: len(rows), Hash: fmt.Sprintf("%x", sum[:4])}
 }
 
 // decode keeps numbers as they are written.

@@ -1,9 +1,9 @@
 // The objects as they are: of each key the last record counts.
-const { CompressionCodecs, CompressionTypes, Kafka } = require('kafkajs')
+const { CompressionCodecs, CompressionTypes, Kafka, logLevel } = require('kafkajs')
 CompressionCodecs[CompressionTypes.Snappy] = require('kafkajs-snappy')
 
 const topics = ['kubecdc.pods', 'kubecdc.configmaps']
-const kafka = new Kafka({ brokers: ['kafka-1:9092'] })
+const kafka = new Kafka({ brokers: ['kafka-1:9092'], logLevel: logLevel.WARN })
 const consumer = kafka.consumer({ groupId: 'inventory' }) // reads what is committed, unless readUncommitted is set
 
 const objects = new Map()
@@ -20,7 +20,7 @@ async function main() {
   consumer.on(consumer.events.END_BATCH_PROCESS, ({ payload: { topic, partition, lastOffset } }) => {
     const place = `${topic}/${partition}`
     if (BigInt(lastOffset) >= unread.get(place)) unread.delete(place)
-    if (unread.size === 0) print()
+    if (unread.size === 0) consumer.disconnect().then(print)
   })
   consumer.on(consumer.events.CRASH, ({ payload: { error } }) => {
     console.error(error.message)
@@ -40,7 +40,6 @@ async function main() {
 
 function print() {
   for (const row of objects.values()) console.log(JSON.stringify(row))
-  process.exit(0)
 }
 
 main()
