@@ -16,14 +16,14 @@ type row struct {
 }
 
 // rowsOf gives the rows in the order in which they are measured; with those of peers that need more than Go, or take long
-// to build; and, if rows are asked for by name, with those that take minutes.
+// to build; and, if rows are asked for by name, with those that take minutes, and those of the encodings.
 func rowsOf(p plan) []row {
 	rows := slices.Concat(floorRows, codecRows())
 	if p.peers {
 		rows = append(rows, peerRows...)
 	}
 	if rows = append(rows, otherRows...); p.only.String() != "" {
-		rows = append(rows, collectionRows()...)
+		rows = append(append(rows, collectionRows()...), encodingRows()...)
 	}
 	return rows
 }

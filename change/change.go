@@ -80,6 +80,9 @@ func SplitKey(key string) (namespace, name string) {
 	return "", key
 }
 
+// ID identifies the change among all of the cluster. It stays the same when the change is written again.
+func (c *Change) ID() string { return c.UID + "/" + string(c.ResourceVersion) + "/" + c.Op.String() }
+
 // Size is the approximate size of the change in memory, in bytes.
 func (c *Change) Size() int {
 	return len(c.Before) + len(c.After) + len(c.Namespace) + len(c.Name) + len(c.UID) + 200

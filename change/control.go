@@ -44,6 +44,9 @@ type Control struct {
 	Batch      uint64 `json:"batch"`
 	TimeMs     int64  `json:"ts_ms"`
 
+	// open, batch
+	Encoding string `json:"encoding,omitempty"` // of the owner's records; empty: Debezium's JSON
+
 	// batch
 	Changes   int        `json:"changes,omitempty"`
 	Bytes     int64      `json:"bytes,omitempty"`     // approximate size of the changes, for reading the batch back

@@ -33,11 +33,11 @@ type DeadLetter struct {
 // AppendKey appends the key of the change's record to dst.
 func (e *Envelope) AppendKey(dst []byte, c *Change) []byte {
 	dst = append(dst, `{"cluster":`...)
-	dst = appendString(dst, e.Cluster)
+	dst = AppendString(dst, e.Cluster)
 	dst = append(dst, `,"namespace":`...)
-	dst = appendString(dst, c.Namespace)
+	dst = AppendString(dst, c.Namespace)
 	dst = append(dst, `,"name":`...)
-	dst = appendString(dst, c.Name)
+	dst = AppendString(dst, c.Name)
 	return append(dst, '}')
 }
 
@@ -55,6 +55,9 @@ func (e *Envelope) AppendValue(dst []byte, c *Change) []byte {
 func (e *Envelope) Value(scratch []byte, c *Change, dead *DeadLetter) Value {
 	return Value{valueBefore, orNull(c.Before), valueAfter, orNull(c.After), e.appendTail(scratch, c, dead)}
 }
+
+// About are the members after the images: op, the times and source.
+func (v *Value) About() []byte { return v[len(v)-1] }
 
 // Len is the length of the value in bytes.
 func (v *Value) Len() int {
@@ -87,7 +90,7 @@ func (e *Envelope) appendTail(dst []byte, c *Change, dead *DeadLetter) []byte {
 	dst = append(dst, byte(c.Op), '"')
 	dst = appendTimes(dst, c.Time)
 	dst = append(dst, `,"source":{"version":`...)
-	dst = appendString(dst, e.Version)
+	dst = AppendString(dst, e.Version)
 	dst = append(dst, `,"connector":"kubernetes"`...)
 	dst = appendField(dst, "name", e.Prefix)
 	dst = appendTimes(dst, happened)
@@ -156,5 +159,5 @@ func appendField[T string | []byte](dst []byte, name string, value T) []byte {
 	dst = append(dst, ',', '"')
 	dst = append(dst, name...)
 	dst = append(dst, '"', ':')
-	return appendString(dst, value)
+	return AppendString(dst, value)
 }

@@ -2,7 +2,6 @@ package change
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"kubecdc/internal/rawjson"
@@ -10,41 +9,52 @@ import (
 
 // DecodeKey parses a key that AppendKey has written.
 func DecodeKey(key []byte) (cluster, namespace, name string, err error) {
-	var k struct{ Cluster, Namespace, Name string }
-	if err := json.Unmarshal(key, &k); err != nil {
-		return "", "", "", fmt.Errorf("decode record key %.80q: %w", key, err)
+	s := rawjson.New(key)
+	for member, more := s.First(); more; member, more = s.Next() {
+		text, ok := rawjson.Text(s.Skip())
+		if !ok {
+			s.Fail()
+		}
+		switch string(member) {
+		case "cluster":
+			cluster = text
+		case "namespace":
+			namespace = text
+		case "name":
+			name = text
+		}
 	}
-	return k.Cluster, k.Namespace, k.Name, nil
+	if !s.OK() {
+		return "", "", "", fmt.Errorf("decode record key %.80q: not a key of kubecdc's", key)
+	}
+	return cluster, namespace, name, nil
 }
 
-// DecodeAfter returns the after-image of a value that AppendValue has written, byte for byte; nil for null.
-func DecodeAfter(value []byte) ([]byte, error) {
-	var v struct {
-		After json.RawMessage `json:"after"`
-	}
-	if err := json.Unmarshal(value, &v); err != nil {
-		return nil, fmt.Errorf("decode record value %.80q: %w", value, err)
-	}
-	if v.After == nil || bytes.Equal(v.After, null) {
-		return nil, nil
-	}
-	return v.After, nil
+// Decoded is what a value that AppendValue has written holds, byte for byte and without a copy. An image is nil for null.
+type Decoded struct {
+	Before, After []byte
+	Source        []byte // nil: none
 }
 
-// DecodeImages returns the images of a value that AppendValue has written, byte for byte and without a copy; nil for null.
-func DecodeImages(value []byte) (before, after []byte, err error) {
-	s := rawjson.New(value)
+// Decode parses a value that AppendValue has written.
+func Decode(value []byte) (d Decoded, err error) {
+	s, found := rawjson.New(value), false
 	for name, more := s.First(); more; name, more = s.Next() {
-		image := s.Skip()
-		if bytes.Equal(image, null) {
-			image = nil
+		member := s.Skip()
+		if bytes.Equal(member, null) {
+			member = nil
 		}
 		switch string(name) {
 		case "before":
-			before = image
+			d.Before = member
 		case "after":
-			return before, image, nil
+			d.After, found = member, true
+		case "source":
+			d.Source = member
 		}
 	}
-	return nil, nil, fmt.Errorf("decode record value %.80q: it has no after", value)
+	if !s.OK() || !found {
+		return d, fmt.Errorf("decode record value %.80q: it has no after", value)
+	}
+	return d, nil
 }

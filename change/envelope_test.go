@@ -107,9 +107,9 @@ func checkValue(t *testing.T, e Envelope, c *Change) {
 	if !bytes.Contains(got, append([]byte(`,"after":`), orNull(c.After)...)) {
 		t.Errorf("the after image is not the server's own bytes: %s", got)
 	}
-	after, err := DecodeAfter(got)
-	if err != nil || !bytes.Equal(after, bytes.TrimSpace(nilIfNull(c.After))) {
-		t.Errorf("DecodeAfter = %q, %v; want %q", after, err, c.After)
+	d, err := Decode(got)
+	if err != nil || !bytes.Equal(d.Before, bytes.TrimSpace(nilIfNull(c.Before))) || !bytes.Equal(d.After, bytes.TrimSpace(nilIfNull(c.After))) {
+		t.Errorf("Decode = %q %q, %v; want %q %q", d.Before, d.After, err, c.Before, c.After)
 	}
 	dead := &DeadLetter{ID: c.UID, Error: c.Name}
 	v := e.Value(nil, c, dead)

@@ -13,6 +13,9 @@ const (
 	HeaderGap             = "gap"         // only of a change that was found in a gap
 	HeaderDeadLetter      = "dead-letter" // id; of a record with stubs, and of every part of the original record
 
+	HeaderEncoding    = "encoding" // of key and value; absent: Debezium's JSON
+	HeaderContentType = "content-type"
+
 	HeaderReplay = "replay" // id; only of a record that was written by a replay
 
 	// Control records have slot, epoch, batch and:

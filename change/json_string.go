@@ -12,12 +12,12 @@ var plain = func() (plain [256]bool) {
 	return plain
 }()
 
-// appendString appends s as a JSON string. Nearly all strings are plain ASCII and need no escape.
-func appendString[T string | []byte](dst []byte, s T) []byte {
+// AppendString appends s as a JSON string. What is not UTF-8 becomes U+FFFD, since JSON can't represent it.
+func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	for i := 0; i < len(s); i++ {
 		if !plain[s[i]] {
-			dst = appendEscapedString(append(dst, s[:i]...), string(s[i:]))
+			dst = appendEscapedString(append(dst, s[:i]...), []byte(s[i:]))
 			return append(dst, '"')
 		}
 	}
@@ -26,7 +26,7 @@ func appendString[T string | []byte](dst []byte, s T) []byte {
 }
 
 // appendEscapedString appends the contents of a string that needs escapes.
-func appendEscapedString(dst []byte, s string) []byte {
+func appendEscapedString(dst, s []byte) []byte {
 	start := 0
 	for i := 0; i < len(s); {
 		if c := s[i]; c < utf8.RuneSelf {
@@ -38,8 +38,8 @@ func appendEscapedString(dst []byte, s string) []byte {
 			i++
 			continue
 		}
-		r, n := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && n == 1 { // not UTF-8, which JSON can't represent
+		r, n := utf8.DecodeRune(s[i:])
+		if r == utf8.RuneError && n == 1 {
 			dst = append(dst, s[start:i]...)
 			dst = append(dst, `\ufffd`...)
 			start = i + n

@@ -51,6 +51,7 @@ type Stream struct {
 	FieldSelector string
 	id            StreamID
 	fields        []byte // the resource's members of an envelope's source
+	of            *Resource
 }
 
 // NewStream makes a stream and its id.
@@ -87,13 +88,22 @@ func StreamFromID(id StreamID) *Stream {
 
 func (s *Stream) ID() StreamID { return s.id }
 
+// Objects returns the resource of the stream's objects. Of SnapshotOf's streams Resource is another one, which has the topic.
+func (s *Stream) Objects() *Resource {
+	if s.of != nil {
+		return s.of
+	}
+	return &s.Resource
+}
+
 // snapshotPrefix begins the ids of streams that SnapshotOf returns. No resource has a slash in its name.
 const snapshotPrefix = "snapshot/"
 
 // SnapshotOf returns a stream for reading all objects of another one again, on demand. Its records are as those of the other
 // stream, in the topic PREFIX.snapshot.RESOURCE. It has neither a position nor an inventory.
 func SnapshotOf(s *Stream) *Stream {
-	return &Stream{Resource: snapshotResource(s.Resource), id: snapshotPrefix + s.id, fields: s.fields}
+	return &Stream{Resource: snapshotResource(s.Resource), id: snapshotPrefix + s.id, fields: s.fields,
+		of: &s.Resource}
 }
 
 func snapshotResource(of Resource) Resource { return Resource{Plural: "snapshot", Group: of.ID()} }

@@ -84,6 +84,7 @@ type Checkpoint struct {
 
 // Records configures what records contain.
 type Records struct {
+	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON, without schema. debezium-schema: the same with the schema in each record and the object as text, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone, null for a delete; there is no before. An existing log can't change to or from debezium-schema, since its keys differ."`
 	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't, which is faster and smaller; consumers such as Flink need full."`
 	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only the metadata is exported, named as in KUBECDC_RESOURCES. Unlike there, a pattern includes Secrets." example:"configmaps,*.example.com"`
 	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value, which shows that a value changed but not what it is. metadata: no values. plain: everything. At the next start the checkpoint is rewritten to match."`

@@ -67,6 +67,7 @@ func (l *loader) checkContent() {
 	if named(l.c.Source.Resources, "secrets") && r.Secrets == "plain" {
 		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
 	}
+	l.checkEncoding()
 	l.checkHashKey()
 	const redactExample = `configmaps:data.password or secrets:metadata.annotations.example\.com/token`
 	l.checkFields("KUBECDC_REDACT", r.Redact, redactExample)
@@ -75,6 +76,17 @@ func (l *loader) checkContent() {
 		l.warn("KUBECDC_IGNORE_FIELDS has no effect: it compares each update with the object before it, and KUBECDC_BEFORE is none")
 	}
 	l.checkOps()
+}
+
+func (l *loader) checkEncoding() {
+	const name = "KUBECDC_ENCODING"
+	switch r := &l.c.Records; {
+	case l.c.Sink.Kind != "kafka" && l.set(name) && !l.bad["KUBECDC_SINK"]:
+		l.warn(name + " has no effect while KUBECDC_SINK is " + l.c.Sink.Kind + ": it is for Kafka's topics")
+	case r.Encoding == "object" && r.Before == "full":
+		l.warn(name + " is object: records have no before. KUBECDC_BEFORE=none spares the work of reading it, " +
+			"unless the header fieldsChanged or KUBECDC_IGNORE_FIELDS is needed")
+	}
 }
 
 // checkOps checks that all changes are exported without which the log would not know which objects exist.

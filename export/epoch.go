@@ -68,5 +68,6 @@ func (r *epochRaises) add(slot int, now time.Time) error {
 // isLogConflict reports that this process must not write to the log.
 func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
-	return errors.As(err, &other) || errors.Is(err, ErrCompetingCheckpoint)
+	var encoded *sinks.OtherEncodingError
+	return errors.As(err, &other) || errors.As(err, &encoded) || errors.Is(err, ErrCompetingCheckpoint)
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"kubecdc/change"
-	"kubecdc/internal/rawjson"
 	"kubecdc/sinks"
 )
 
@@ -96,14 +95,10 @@ func (t *Teller) remember(key string, l *sinks.Logged) {
 
 // told are the managers that the log itself names.
 func told(l *sinks.Logged) []string {
-	text := string(l.Told.Managers)
-	if l.Value != nil {
-		text, _ = rawjson.Text(rawjson.Member(rawjson.Member(l.Value, "source"), "managers"))
-	}
-	if text == "" {
+	if len(l.Told.Managers) == 0 {
 		return nil
 	}
-	return strings.Split(text, ",")
+	return strings.Split(string(l.Told.Managers), ",")
 }
 
 // ReadHistory visits the changes of one object, oldest first, and tells how far back they are complete. With follow it goes on

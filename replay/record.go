@@ -62,5 +62,6 @@ func appendLines(dst *bytes.Buffer, id string, l *sinks.Logged) error {
 			return nil
 		}
 		out.Value, out.Offset, out.Headers[change.HeaderOp] = nil, nil, change.OpTombstone
+		delete(out.Headers, change.HeaderContentType)
 	}
 }

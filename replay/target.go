@@ -31,11 +31,6 @@ func Clone(l *sinks.Logged) sinks.Logged {
 		at = append(at, b...)
 		return at[len(at)-len(b) : len(at) : len(at)]
 	}
-	c.Key, c.Value = copied(l.Key), copied(l.Value)
-	if c.Value == nil {
-		c.Before, c.After = copied(l.Before), copied(l.After)
-		return c
-	}
-	c.Before, c.After, _ = change.DecodeImages(c.Value) // as the reader has done
+	c.Key, c.Value, c.Before, c.After = copied(l.Key), copied(l.Value), copied(l.Before), copied(l.After)
 	return c
 }

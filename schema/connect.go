@@ -52,6 +52,26 @@ value.converter.schema.content=` + escapeProperty(string(valueText)) + `
 `, nil
 }
 
+// connectWithSchema writes a sink connector's properties for records that have their schema in them.
+func connectWithSchema(t Table) string {
+	return comment("#", t.title()+": properties of a sink connector, for KUBECDC_ENCODING=debezium-schema.",
+		"The columns are cluster, namespace, name, uid, api_version, kind, resource_version and object, which is the object as JSON.") +
+		`topics=` + t.topic() + `
+consumer.override.isolation.level=read_committed
+key.converter=org.apache.kafka.connect.json.JsonConverter
+key.converter.schemas.enable=true
+value.converter=org.apache.kafka.connect.json.JsonConverter
+value.converter.schemas.enable=true
+
+# For Debezium's JDBC sink: the row of each object, and no row of one that was deleted.
+#connector.class=io.debezium.connector.jdbc.JdbcSinkConnector
+#insert.mode=upsert
+#primary.key.mode=record_key
+#delete.enabled=true
+#schema.evolution=basic
+`
+}
+
 // connectSchema is a schema as JsonConverter writes it.
 type connectSchema struct {
 	Type     string           `json:"type"`

@@ -16,6 +16,7 @@ type Table struct {
 	Object   *Type  // of its objects
 	Prefix   string // of the topics
 	Brokers  string // for statements that name them
+	Encoding string // KUBECDC_ENCODING; empty: debezium
 }
 
 // dialect is a program, or a schema language, that the types are written for.
@@ -51,6 +52,14 @@ func CheckDialect(name string) error {
 func Write(name string, t Table) (string, error) {
 	if err := CheckDialect(name); err != nil {
 		return "", err
+	}
+	switch {
+	case cmp.Or(t.Encoding, "debezium") == "debezium" || name == "postgres":
+	case t.Encoding == "debezium-schema" && name == "connect":
+		return connectWithSchema(t), nil
+	default:
+		return "", &NameError{fmt.Sprintf("--as %s: it reads the records of KUBECDC_ENCODING=debezium, and the settings have %s "+
+			"(docs/encodings.md says what reads those)", name, t.Encoding)}
 	}
 	t.Brokers = cmp.Or(t.Brokers, "kafka-1:9092")
 	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == name })

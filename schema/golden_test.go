@@ -39,6 +39,23 @@ func TestDialects(t *testing.T) {
 	}
 }
 
+// Of the other encodings a program reads the records, or is refused by name. The Postgres sink has none.
+func TestEncodings(t *testing.T) {
+	object := choose(t, typeOf(t, pods), readme)
+	for _, encoding := range []string{"debezium-schema", "cloudevents", "object"} {
+		for _, dialect := range schema.Dialects() {
+			text, err := schema.Write(dialect, schema.Table{Resource: pods, Object: object, Prefix: "kubecdc", Encoding: encoding})
+			reads := dialect == "postgres" || dialect == "connect" && encoding == "debezium-schema"
+			if reads != (err == nil) || err != nil && !strings.Contains(err.Error(), encoding) {
+				t.Errorf("%s of %s: %v", dialect, encoding, err)
+			}
+			if encoding == "debezium-schema" && dialect == "connect" && (strings.Contains(text, "schema.content") || !strings.Contains(text, "topics=kubecdc.pods\n")) {
+				t.Errorf("%s", text)
+			}
+		}
+	}
+}
+
 // The README shows what the command prints.
 func TestReadme(t *testing.T) {
 	page := string(readFile(t, "../README.md"))

@@ -53,6 +53,21 @@ func (e *OtherClusterError) Error() string {
 		"to a name of its own, or %s to another place; nothing was written", e.Log, e.Cluster, e.Stored, e.Found, e.Setting)
 }
 
+// OtherEncodingError says that the log has records of an encoding whose keys differ from those of the configured one. Nothing was
+// written.
+type OtherEncodingError struct {
+	Log     string // the log's address, as the user knows it
+	Stored  string
+	Found   string // the configured one
+	Setting string // the setting that names the log
+}
+
+func (e *OtherEncodingError) Error() string {
+	return fmt.Sprintf("%s has records of the encoding %s, and KUBECDC_ENCODING is %s, which has other keys: a compacted topic would "+
+		"keep objects under their former keys for ever: set KUBECDC_ENCODING=%[2]s, or begin another log: set %[4]s to another place, "+
+		"and KUBECDC_CHECKPOINT too; nothing was written", e.Log, e.Stored, e.Found, e.Setting)
+}
+
 // RefusedError says that the log does not accept the records of some resources, and would accept those of others. As after any
 // error the log must be opened again.
 type RefusedError struct{ Refusals []Refusal }

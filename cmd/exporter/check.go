@@ -184,7 +184,8 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	}
 	bound := r.bindLog(ctx, sink)
 	var other *sinks.OtherClusterError
-	if errors.As(bound, &other) {
+	var encoded *sinks.OtherEncodingError
+	if errors.As(bound, &other) || errors.As(bound, &encoded) {
 		return "", bound // write nothing to another cluster's log
 	}
 	found, err := sink.Check(ctx, r.selected)

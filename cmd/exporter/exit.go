@@ -27,13 +27,14 @@ func exitCode(err error) int {
 	var other *checkpoint.OtherClusterError
 	var log *checkpoint.OtherLogError
 	var foreign *sinks.OtherClusterError
+	var encoded *sinks.OtherEncodingError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
 	case config.IsError(err), errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"), errors.As(err, &unknown),
-		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign):
+		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &encoded):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced

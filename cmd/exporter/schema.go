@@ -45,7 +45,8 @@ docs/schemas.md explains the types, and what was tried with which program.`
 const schemaSettings = `
 The settings of exporter run are flags here too. These count: KUBECONFIG and
 KUBECDC_CONTEXT (which cluster), KUBECDC_KAFKA_BROKERS, KUBECDC_KAFKA_TOPIC_PREFIX,
-and KUBECDC_REDACT (redacted values are strings).
+KUBECDC_ENCODING (what the records look like), and KUBECDC_REDACT (redacted
+values are strings).
 `
 
 // schemaFlags are the flags of exporter schema that are no settings.
@@ -101,7 +102,7 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 		return schemaError(err)
 	}
 	text, err := schema.Write(f.as, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
-		Brokers: strings.Join(settings.Kafka.Brokers, ",")})
+		Brokers: strings.Join(settings.Kafka.Brokers, ","), Encoding: settings.Records.Encoding})
 	if err != nil {
 		return schemaError(err)
 	}

@@ -92,7 +92,7 @@ func kafkaConfig(c *config.Config, cluster string) kafka.Config {
 	k := &c.Kafka
 	settings := kafka.Config{
 		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster, Version: versionText(),
-		Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
+		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
 		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
 		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
 			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile},

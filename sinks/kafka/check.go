@@ -229,7 +229,7 @@ func (c *checking) suits(t existingTopic, settings map[string]string, resources 
 		c.wrong = append(c.wrong, fmt.Errorf("topic %s: "+format, append([]any{t.name}, args...)...))
 	}
 	control := t.name == change.ControlTopic(c.sink.cfg.TopicPrefix)
-	least := leastBatch
+	least := leastBatch + c.sink.encodings[c.sink.cfg.Encoding].NewEncoder(change.Envelope{}).Overhead()
 	if control {
 		least += resources << 10 // a batch record has the positions of all streams, and the offsets of its records
 	}

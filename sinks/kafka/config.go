@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
@@ -32,6 +33,7 @@ type Config struct {
 	ClientID    string   // default "kubecdc"
 
 	Delivery    string // ExactlyOnce (default) or AtLeastOnce
+	Encoding    string // of data records: debezium (default), debezium-schema, cloudevents, object
 	Compression string // none, gzip, snappy, lz4, zstd; default: snappy
 	// MaxMessageBytes is the largest record batch to send. 0: each topic's max.message.bytes, or Kafka's default of 1 MiB
 	// if that may not be read.
@@ -87,6 +89,7 @@ const defaultLimit = 1048588
 
 func (c *Config) setDefaults() {
 	setDefault(&c.Delivery, ExactlyOnce)
+	setDefault(&c.Encoding, encoding.Debezium)
 	setDefault(&c.ClientID, "kubecdc")
 	setDefault(&c.Version, "dev")
 	setDefault(&c.Partitions, 6)
@@ -130,6 +133,7 @@ func (c *Config) Validate() error {
 	bad(c.Cluster != "", "Cluster: must not be empty")
 	bad(c.Delivery == "" || c.Delivery == ExactlyOnce || c.Delivery == AtLeastOnce,
 		"Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
+	bad(c.Encoding == "" || encoding.NewSet()[c.Encoding] != nil, "Encoding: %q is none", c.Encoding)
 	_, err := recordbatch.NewCodec(c.Compression)
 	bad(err == nil, "Compression: %v", err)
 	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= producer.MinLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, producer.MinLimit)

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // verify reads the control topic before anything is written to it, and tests whether it belongs to this cluster and whether the
@@ -30,13 +32,28 @@ func (l *slotLog) verify(ctx context.Context, from sinks.Durable) error {
 	if err != nil {
 		return err
 	}
-	return l.checkEpoch()
+	return cmp.Or(l.checkEncoding(), l.checkEpoch())
 }
 
 // controlSeen is what was learned from the control records read so far, committed or not.
 type controlSeen struct {
-	epoch int64 // the newest of the slot
-	own   bool  // there was a record of this cluster
+	epoch int64           // the newest of the slot
+	own   bool            // there was a record of this cluster
+	last  *change.Control // the cluster's last open or batch record, of any slot
+}
+
+// checkEncoding returns the error for a log whose last owner has written records with other keys.
+func (l *slotLog) checkEncoding() error {
+	if l.seen.last == nil {
+		return nil
+	}
+	stored := cmp.Or(l.seen.last.Encoding, encoding.Debezium)
+	was, is := l.sink.encodings[stored], l.sink.encodings[l.sink.cfg.Encoding]
+	if was != nil && was.Keys() == is.Keys() {
+		return nil
+	}
+	return &sinks.OtherEncodingError{Log: "Kafka's " + l.control.Topic.Name, Stored: stored, Found: is.Name(),
+		Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 }
 
 // checkEpoch returns the error for a slot that had an owner with this epoch or a newer one.
@@ -84,6 +101,9 @@ func (l *slotLog) decodeControl(f *consumer.Record) error {
 			Found: l.sink.cfg.ClusterUID, Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 	}
 	l.seen.own = true
+	if c.Type == change.ControlOpen || c.Type == change.ControlBatch {
+		l.seen.last = c
+	}
 	if c.Slot == l.slot {
 		l.seen.epoch = max(l.seen.epoch, c.Epoch)
 	}
@@ -112,11 +132,15 @@ func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) 
 	return withoutContext(err)
 }
 
-// withoutContext unwraps an OtherClusterError, which says everything itself.
+// withoutContext unwraps an OtherClusterError or an OtherEncodingError, which say everything themselves.
 func withoutContext(err error) error {
 	var other *sinks.OtherClusterError
-	if errors.As(err, &other) {
+	var encoded *sinks.OtherEncodingError
+	switch {
+	case errors.As(err, &other):
 		return other
+	case errors.As(err, &encoded):
+		return encoded
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // WriteWithoutEnd writes a batch without ending its transaction, and leaves the log as a killed process would.
@@ -46,7 +47,7 @@ func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 func Decode(records []consumer.Record) ([]change.Change, error) {
 	d := &decoder{}
 	for _, r := range records {
-		if err := d.addChange(r); err != nil {
+		if err := d.addChange(context.Background(), encoding.NewSet(), r); err != nil {
 			return nil, err
 		}
 	}

@@ -1,7 +1,6 @@
 package kafka
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
@@ -31,47 +31,52 @@ func (f *folder) fold(
 func (f *folder) part(
 	ctx context.Context, p foldPart, count *partitioning, visit func(*change.Change) error, progress func(sinks.Progress),
 ) error {
-	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(f.log.envelope.Cluster))
 	before := f.folded.Records
 	var reader *consumer.Reader
 	reader = consumer.New(f.log.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
 		Wanted: func(r *consumer.Record) bool {
 			f.folded.Records = before + reader.Records()
 			progress(f.folded)
-			return bytes.HasPrefix(r.Key, own) && f.wants(p.topic, r)
+			return f.wants(p.topic, r)
 		},
 		Visit: func(r consumer.Record) error {
-			count.see(r.Key, int(p.partition))
+			count.see(f.log.sink.encodings, &r, p.partition)
 			f.folded.Bytes += int64(len(r.Key) + len(r.Value))
-			return f.object(r, visit)
+			return f.object(ctx, r, visit)
 		}})
 	err := reader.ReadTo(ctx, p.next-1)
 	f.folded.Records = before + reader.Records()
 	return err
 }
 
-// wants selects the records of changes of the selected streams. A topic may belong to another prefix that begins with this one.
+// wants selects the records of the cluster's changes of the selected streams. A topic may belong to another prefix that begins with this one.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
 	_, ok := change.ParseOp(r.Headers[change.HeaderOp])
-	return ok && id != "" && f.wanted.Stream(id) &&
-		change.TopicOf(f.log.envelope.Prefix, id) == topic
+	if !ok || id == "" || !f.wanted.Stream(id) || change.TopicOf(f.log.envelope.Prefix, id) != topic {
+		return false
+	}
+	_, key, err := keyOf(f.log.sink.encodings, r)
+	return err != nil || key.Cluster == f.log.envelope.Cluster // an error is returned by object
 }
 
 // object visits the change of a record. Records without a transaction may be of a batch that was never finished, which is
 // skipped: it was written again, or will be.
-func (f *folder) object(r consumer.Record, visit func(*change.Change) error) error {
+func (f *folder) object(ctx context.Context, r consumer.Record, visit func(*change.Change) error) error {
 	if !r.Transactional && !f.finished(r.Headers) {
 		return nil
 	}
-	c, err := changeOf(r)
+	e, key, err := keyOf(f.log.sink.encodings, &r)
 	if err != nil {
 		return err
 	}
+	c := changeOf(&r, key)
 	if c.Op != change.Delete && f.wanted.Bodies {
-		if c.After, err = change.DecodeAfter(r.Value); err != nil {
+		d, err := e.Decode(ctx, r.Value, r.Headers)
+		if err != nil {
 			return err
 		}
+		c.After = d.After
 	}
 	return visit(&c)
 }
@@ -108,13 +113,14 @@ func newPartitioning(found int) *partitioning {
 	return p
 }
 
-func (p *partitioning) see(key []byte, partition int) {
+func (p *partitioning) see(s encoding.Set, r *consumer.Record, partition int32) {
 	if len(p.possible) < 2 {
 		return
 	}
+	key := plainKey(s, r)
 	left := p.possible[:0]
 	for _, n := range p.possible {
-		if producer.PartitionOf(key, n) == partition {
+		if producer.PartitionOf(key, n) == int(partition) {
 			left = append(left, n)
 		}
 	}

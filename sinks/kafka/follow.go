@@ -1,13 +1,13 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
@@ -79,10 +79,9 @@ func (s *scan) span(ctx context.Context, c *change.Control, p *scanPart) error {
 				return false
 			}
 			l.Logged = time.UnixMilli(c.TimeMs)
-			f.Data = l
 			return true
 		},
-		Visit: func(f consumer.Record) error { return s.deliver(p, f.Data.(*sinks.Logged), f.Value) },
+		Visit: func(f consumer.Record) error { return s.deliver(ctx, p, &f) },
 	})
-	return s.lost(reader.ReadTo(ctx, p.next-1))
+	return cmp.Or(s.lost(reader.ReadTo(ctx, p.next-1)), s.failed)
 }

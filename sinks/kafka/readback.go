@@ -158,7 +158,7 @@ func (r *tailReader) scan(ctx context.Context, g *group, topic string, spans map
 					if ends := b.batch.Ranges[topic][p]; f.Offset < ends[0] || f.Offset > ends[1] {
 						return nil
 					}
-					return b.addChange(f)
+					return b.addChange(ctx, r.log.sink.encodings, f)
 				}})
 			if err := reader.ReadTo(ctx, at.last); err != nil {
 				return err

@@ -1,7 +1,7 @@
 package kafka
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +14,7 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // Reader is the sinks.Reader of the topics.
@@ -124,21 +125,27 @@ func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
 	return !known || l.Batch <= last, nil
 }
 
-// logged makes a change of a record's key and headers; nil if the record is none of the cluster's changes.
+// logged makes a change of a record's key and headers, and keeps it in the record's Data; nil if the record is none of the
+// cluster's changes.
 func (s *scan) logged(topic string, partition int32, f *consumer.Record) *sinks.Logged {
 	id := change.StreamID(f.Headers[change.HeaderStream])
 	op, ok := change.ParseOp(f.Headers[change.HeaderOp])
-	if id == "" || !ok || s.key != nil && !bytes.Equal(f.Key, s.key) {
+	if id == "" || !ok {
 		return nil
 	}
 	stream := s.stream(id)
-	cluster, namespace, name, err := change.DecodeKey(f.Key)
-	if err != nil || cluster != s.reader.envelope.Cluster || change.Topic(s.reader.envelope.Prefix, stream.Resource) != topic {
+	_, key, err := keyOf(s.reader.sink.encodings, f)
+	if err != nil {
+		s.failed = cmp.Or(s.failed, fmt.Errorf("%s/%d %w", topic, partition, err))
+		return nil
+	}
+	if key.Cluster != s.reader.envelope.Cluster || change.Topic(s.reader.envelope.Prefix, stream.Resource) != topic ||
+		s.key != nil && (key.Namespace != s.Namespace || key.Name != s.Name) {
 		return nil
 	}
 	l := &sinks.Logged{Logged: f.Time, DeadLetter: f.Headers[change.HeaderDeadLetter],
 		Topic: topic, Partition: int(partition), Offset: f.Offset, Key: f.Key}
-	l.Change = change.Change{Stream: stream, Op: op, Namespace: namespace, Name: name, UID: f.Headers[change.HeaderUID],
+	l.Change = change.Change{Stream: stream, Op: op, Namespace: key.Namespace, Name: key.Name, UID: f.Headers[change.HeaderUID],
 		ResourceVersion: change.ResourceVersion(f.Headers[change.HeaderResourceVersion]), Time: f.Time,
 		Inferred: f.Headers[change.HeaderInferred] != "", Gap: f.Headers[change.HeaderGap]}
 	l.Slot, _ = strconv.Atoi(f.Headers[change.HeaderSlot])
@@ -147,6 +154,7 @@ func (s *scan) logged(topic string, partition int32, f *consumer.Record) *sinks.
 	for _, name := range f.Order {
 		l.Headers = append(l.Headers, sinks.Header{Key: name, Value: f.Headers[name]})
 	}
+	f.Data = l
 	return l
 }
 
@@ -157,14 +165,20 @@ func (s *scan) matches(l *sinks.Logged) bool {
 }
 
 // fill sets what the record's value has.
-func (s *scan) fill(l *sinks.Logged, value []byte) (err error) {
+func (s *scan) fill(ctx context.Context, l *sinks.Logged, f *consumer.Record) error {
 	if s.NoBodies {
 		return nil
 	}
-	if l.Value = value; value == nil {
+	if l.Value = f.Value; f.Value == nil {
 		return nil
 	}
-	if l.Before, l.After, err = change.DecodeImages(value); err != nil {
+	e, err := s.reader.sink.encodings.Of(f.Headers)
+	if err == nil {
+		var d encoding.Decoded
+		d, err = e.Decode(ctx, f.Value, f.Headers)
+		l.Before, l.After, l.Told.Managers = d.Before, d.After, []byte(d.Managers)
+	}
+	if err != nil {
 		err = fmt.Errorf("%s/%d offset %d: %w", l.Topic, l.Partition, l.Offset, err)
 	}
 	return err

@@ -158,24 +158,29 @@ func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 		r.active = append(r.active, p)
 	}
 	record := recordbatch.Record{Time: l.Logged.UnixMilli(), Key: l.Key, Value: [][]byte{l.Value}, Tombstone: l.Value == nil}
-	record.Headers, record.HeaderCount = r.headers(l.Headers, ""), len(l.Headers)+1
+	record.Headers, record.HeaderCount = r.headers(l.Headers, false)
 	p.QueueRecord(record)
 	if l.Op == change.Delete && !record.Tombstone {
-		record.Headers, record.Tombstone = r.headers(l.Headers, change.OpTombstone), true
+		record.Headers, record.HeaderCount = r.headers(l.Headers, true)
+		record.Tombstone = true
 		p.QueueRecord(record)
 	}
 	return nil
 }
 
-// headers encodes the headers of a record of the replay; op replaces the record's own if it is not empty.
-func (r *Replay) headers(all []sinks.Header, op string) (encoded []byte) {
+// headers encodes the headers of a record of the replay, or of the tombstone after it, which has the op tombstone and no content.
+func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded []byte, count int) {
 	for _, h := range all {
-		if h.Key == change.HeaderOp && op != "" {
-			h.Value = op
+		if tombstone && h.Key == change.HeaderContentType {
+			continue
+		}
+		if tombstone && h.Key == change.HeaderOp {
+			h.Value = change.OpTombstone
 		}
 		encoded = recordbatch.AppendHeader(encoded, h.Key, h.Value)
+		count++
 	}
-	return recordbatch.AppendHeader(encoded, change.HeaderReplay, r.id)
+	return recordbatch.AppendHeader(encoded, change.HeaderReplay, r.id), count + 1
 }
 
 func (r *Replay) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {

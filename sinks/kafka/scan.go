@@ -1,7 +1,7 @@
 package kafka
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,13 +25,14 @@ type scan struct {
 	sinks.Query
 	reader *Reader
 	to     *sinks.Cut
-	key    []byte // of the only object; nil: all
+	key    []byte // the plain one of the only object; nil: all
 	visit  func(*sinks.Logged) error
 
 	mu      sync.Mutex // held while Wanted, visit or Progress is called
 	streams map[change.StreamID]*change.Stream
 	read    int64
 	of      int64
+	failed  error // of a record that may be the cluster's
 }
 
 // scanPart is a partition with the offsets to read: from first up to next.
@@ -65,7 +66,7 @@ func (s *scan) run(ctx context.Context) error {
 	for _, p := range parts {
 		g.Go(func() error { return s.part(ctx, p) })
 	}
-	return g.Wait()
+	return cmp.Or(g.Wait(), s.failed)
 }
 
 // parts finds the partitions of a topic, and where to begin.
@@ -107,7 +108,7 @@ func (s *scan) partitionsOf(ctx context.Context, found int, parts []*scanPart) (
 	for _, p := range parts {
 		sample := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
 			NoValues: true, Wanted: func(f *consumer.Record) bool {
-				count.see(f.Key, int(p.partition))
+				count.see(s.reader.sink.encodings, f, p.partition)
 				return false
 			}})
 		if _, err := sample.Fetch(ctx, p.next-1); err != nil {
@@ -126,30 +127,22 @@ func (s *scan) partitionsOf(ctx context.Context, found int, parts []*scanPart) (
 
 // part visits the selected changes of a partition.
 func (s *scan) part(ctx context.Context, p *scanPart) error {
-	own := fmt.Appendf(nil, `{"cluster":%s,`, mustJSON(s.reader.envelope.Cluster))
 	reader := consumer.New(s.reader.sink.client, consumer.Range{Topic: p.topic, Partition: p.partition, First: p.first,
 		NoValues: s.NoBodies,
 		Wanted: func(f *consumer.Record) bool {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			if s.count(); !bytes.HasPrefix(f.Key, own) {
-				return false
-			}
+			s.count()
 			l := s.logged(p.topic, p.partition, f)
-			if l == nil || !s.to.Has(l) || s.After != nil && s.After.Has(l) || !s.matches(l) {
-				return false
-			}
-			f.Data = l
-			return true
+			return l != nil && s.to.Has(l) && (s.After == nil || !s.After.Has(l)) && s.matches(l)
 		},
 		Visit: func(f consumer.Record) error {
-			l := f.Data.(*sinks.Logged)
 			if !f.Transactional {
-				if finished, err := s.reader.finished(ctx, l); err != nil || !finished {
+				if finished, err := s.reader.finished(ctx, f.Data.(*sinks.Logged)); err != nil || !finished {
 					return err
 				}
 			}
-			return s.deliver(p, l, f.Value)
+			return s.deliver(ctx, p, &f)
 		}})
 	return s.lost(s.readSettled(ctx, reader, p))
 }
@@ -179,14 +172,15 @@ func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p *scan
 const markerPatience = time.Minute
 
 // deliver visits a change, but not the tombstone that repeats the delete before it.
-func (s *scan) deliver(p *scanPart, l *sinks.Logged, value []byte) error {
-	if value == nil && l.Offset == p.deleted+1 {
+func (s *scan) deliver(ctx context.Context, p *scanPart, f *consumer.Record) error {
+	l := f.Data.(*sinks.Logged)
+	if f.Value == nil && l.Offset == p.deleted+1 {
 		return nil
 	}
-	if l.Op == change.Delete && value != nil {
+	if l.Op == change.Delete && f.Value != nil {
 		p.deleted = l.Offset
 	}
-	if err := s.fill(l, value); err != nil {
+	if err := s.fill(ctx, l, f); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -2,13 +2,13 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
@@ -22,6 +22,7 @@ type Sink struct {
 	client                  *cluster.Client
 	topics                  *topics
 	codec                   recordbatch.Codec
+	encodings               encoding.Set
 	dataTopic, controlTopic topicPlan
 }
 
@@ -41,7 +42,7 @@ func New(cfg Config) (*Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	s := &Sink{cfg: cfg, codec: codec, encodings: encoding.NewSet(), dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	s.client = cluster.New(cluster.Options{
 		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
@@ -76,9 +77,8 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 		l.broken = err
 		l.abandon()
 	}
-	var other *sinks.OtherClusterError
-	if errors.As(err, &other) {
-		return nil, other
+	if bare := withoutContext(err); bare != err {
+		return nil, bare
 	}
 	return nil, fmt.Errorf("open slot %d: %w", slot, asInvalidWriter(err))
 }
@@ -107,10 +107,10 @@ func (s *Sink) open(
 }
 
 func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, error) {
+	envelope := change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version}
 	l := &slotLog{
-		sink: s, slot: slot, epoch: epoch,
-		envelope: change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version},
-		topics:   map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
+		sink: s, slot: slot, epoch: epoch, envelope: envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(envelope),
+		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
 	}
 	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
@@ -144,7 +144,7 @@ func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return 0, err
 	}
-	if err := l.writeControl(ctx, []change.Control{{Type: change.ControlOpen}}); err != nil {
+	if err := l.writeControl(ctx, []change.Control{{Type: change.ControlOpen, Encoding: l.encodingName()}}); err != nil {
 		return 0, err
 	}
 	return l.control.Last, l.producer.End(ctx, true)

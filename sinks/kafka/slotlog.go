@@ -12,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
@@ -29,6 +30,7 @@ type slotLog struct {
 	epoch    int64
 	producer *producer.Producer
 	envelope change.Envelope
+	encoder  encoding.Encoder
 
 	topics  map[string]*producer.Topic
 	streams map[*change.Stream]*producer.Topic
@@ -36,7 +38,7 @@ type slotLog struct {
 	dead    *producer.Topic // nil until it is needed
 
 	batch  *change.Batch
-	keys   []byte // of all changes of the batch, one after another
+	keys   []byte // the plain keys of all changes of the batch, one after another
 	keyEnd []int
 	active []*producer.Partition
 	stubs  map[int32]*stub // of changes whose records were not accepted, by index
@@ -45,7 +47,7 @@ type slotLog struct {
 	shared      []byte
 	sharedCount int
 	headers     []byte
-	tail        []byte
+	record      recordbatch.Record
 
 	seen       controlSeen // when the log was opened
 	after      *tail       // what follows the checkpoint; nil if that is new
@@ -170,7 +172,7 @@ func (l *slotLog) batchControl() change.Control {
 		bytes += l.batch.Changes[i].Size()
 	}
 	return change.Control{
-		Type: change.ControlBatch, Changes: len(l.batch.Changes), Bytes: int64(bytes), Malformed: len(l.batch.Malformed),
+		Type: change.ControlBatch, Encoding: l.encodingName(), Changes: len(l.batch.Changes), Bytes: int64(bytes), Malformed: len(l.batch.Malformed),
 		Positions: l.batch.Positions, Ranges: ranges,
 	}
 }

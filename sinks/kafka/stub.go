@@ -23,7 +23,7 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	c, topic := &l.batch.Changes[index], p.Topic.Name
 	s := l.stubs[index]
 	if s == nil {
-		s = &stub{letter: change.DeadLetter{ID: deadLetterID(c), Error: cause.Error()}}
+		s = &stub{letter: change.DeadLetter{ID: c.ID(), Error: cause.Error()}}
 		if err := l.writeWhole(ctx, topic, index, s.letter); err != nil {
 			return l.refusedLetter(topic, fmt.Errorf("write dead letter %s: %w", s.letter.ID, err))
 		}
@@ -62,11 +62,7 @@ func (l *slotLog) omitAfter(index int32) error {
 	return nil
 }
 
-func deadLetterID(c *change.Change) string {
-	return c.UID + "/" + string(c.ResourceVersion) + "/" + c.Op.String()
-}
-
-// writeWhole writes a record's whole value to the dead-letter topic, under the record's key and headers.
+// writeWhole writes a record as Debezium's JSON to the dead-letter topic, whatever the encoding of its own topic.
 func (l *slotLog) writeWhole(ctx context.Context, topic string, index int32, dead change.DeadLetter) error {
 	c := &l.batch.Changes[index]
 	v := l.envelope.Value(nil, c, nil)

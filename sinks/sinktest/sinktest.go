@@ -26,6 +26,10 @@ type Place struct {
 	DeadLetters func(t *testing.T) []change.Malformed
 	// Reader reads the log of a cluster; nil if nothing reads such a log.
 	Reader func(t *testing.T, cluster string) sinks.Reader
+	// NoBefore: the log has no objects before changes.
+	NoBefore bool
+	// Brief leaves out what takes long and looks at no record, and what measures memory: several suites can then run at once.
+	Brief bool
 }
 
 // NewPlace makes an empty destination.
@@ -33,9 +37,12 @@ type NewPlace func(t *testing.T) Place
 
 // Run runs the suite.
 func Run(t *testing.T, newPlace NewPlace) {
-	for _, tc := range append(contract, readerContract...) {
+	for _, tc := range slices.Concat(contract, readerContract, longContract) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := &world{newPlace, newPlace(t)}
+			if w.place.Brief && slices.ContainsFunc(longContract, func(long part) bool { return long.name == tc.name }) {
+				t.Skip("the suite is brief")
+			}
 			if w.place.Reader == nil && slices.ContainsFunc(readerContract, func(r part) bool { return r.name == tc.name }) {
 				t.Skip("nothing reads this log")
 			}
@@ -69,12 +76,15 @@ var contract = []part{
 	{"another cluster of the same name is refused in a slot that is new to the log", anotherClusterElsewhere},
 	{"the state of an empty log is empty", emptyState},
 	{"the state has the last change of each object, whichever slot wrote it", stateOfSlots},
-	{"the state of a stream follows its last list", stateOfLists},
 	{"the state leaves other clusters out", stateOfClusters},
 	{"an owner goes on from the state of the log", goOnFromState},
 	{"recovery can be repeated", recoverTwice},
 	{"the next owner reads on where reading the tail ended", brokenOff},
 	{"an owner that is fenced while it reads the tail reads its own tail, and writes no more", fencedInTheTail},
+}
+
+var longContract = []part{
+	{"the state of a stream follows its last list", stateOfLists},
 	{"a long tail needs the memory of one batch", longTail},
 }
 

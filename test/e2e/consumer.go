@@ -27,6 +27,7 @@ type Record struct {
 	Told      told
 	Before    json.RawMessage
 	After     json.RawMessage
+	Bare      bool // there is no Before, and no tombstone after a delete
 }
 
 // told is what an object tells of its change.
@@ -209,11 +210,22 @@ func (l *Log) ByKey(prefix string, kind Kind) map[string][]Record {
 }
 
 func parseRecord(r *kgo.Record) (Record, error) {
+	parse := encodings[header(r, change.HeaderEncoding)]
+	if parse == nil {
+		return Record{}, fmt.Errorf("encoding %q", header(r, change.HeaderEncoding))
+	}
+	out, err := parse(r)
+	out.Topic, out.Partition, out.Offset = r.Topic, r.Partition, r.Offset
+	return out, err
+}
+
+// parsePlain parses a record of the default encoding.
+func parsePlain(r *kgo.Record) (out Record, err error) {
 	key := struct{ Cluster, Namespace, Name string }{}
 	if err := json.Unmarshal(r.Key, &key); err != nil {
-		return Record{}, err
+		return out, err
 	}
-	out := Record{Topic: r.Topic, Partition: r.Partition, Offset: r.Offset, Key: change.ObjectKey(key.Namespace, key.Name)}
+	out.Key = change.ObjectKey(key.Namespace, key.Name)
 	if r.Value == nil {
 		return out, nil
 	}

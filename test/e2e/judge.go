@@ -130,7 +130,7 @@ func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[stri
 		if i > 0 && r.Partition != prior.Partition {
 			v.note(&v.Reordered, "%s %s stands in two partitions", kind.ID(), key)
 		}
-		if prior.Op == "d" && r.Op != "" {
+		if prior.Op == "d" && r.Op != "" && !prior.Bare {
 			v.note(&v.Wrong, "%s %s @%s: no tombstone follows the delete", kind.ID(), key, prior.Version)
 		}
 		if r.Op == "" {
@@ -157,7 +157,7 @@ func (v *Verdict) inOrder(kind Kind, key string, records []Record, seen map[stri
 
 // beforeFits demands that the before of an update or delete equals the object's last state in the log.
 func (v *Verdict) beforeFits(kind Kind, key string, prior, r Record) {
-	if r.Op != "u" && r.Op != "d" || prior.After == nil {
+	if r.Op != "u" && r.Op != "d" || prior.After == nil || r.Bare {
 		return
 	}
 	if string(r.Before) != string(prior.After) {

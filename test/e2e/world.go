@@ -133,10 +133,21 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 // change of each kind is made, and must come out.
 func (w *World) AwaitComplete(t testing.TB, writer *Writer, kinds []Kind) *Log {
 	t.Helper()
-	want := map[change.StreamID]change.ResourceVersion{}
+	return w.awaitMarks(t, writer.marks(kinds))
+}
+
+// marks makes a last change of each kind, and returns their versions.
+func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion {
+	made := map[change.StreamID]change.ResourceVersion{}
 	for _, kind := range kinds {
-		want[kind.Stream()] = writer.mark(kind)
+		made[kind.Stream()] = w.mark(kind)
 	}
+	return made
+}
+
+// awaitMarks waits until the log is complete up to these versions.
+func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) *Log {
+	t.Helper()
 	Await(t, 120*time.Second, "the log to be complete", func() (bool, error) {
 		at := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.controls(t) {

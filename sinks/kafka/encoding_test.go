@@ -1,0 +1,163 @@
+package kafka_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"kubecdc/change"
+	"kubecdc/replay"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/sinktest"
+)
+
+var encodings = []string{"debezium-schema", "cloudevents", "object"} // besides the default
+
+func TestContractInEachEncoding(t *testing.T) {
+	for _, encoding := range encodings {
+		for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+			t.Run(encoding+"/"+delivery, func(t *testing.T) {
+				t.Parallel()
+				c := fakeCluster(t)
+				sinktest.Run(t, func(t *testing.T) sinktest.Place {
+					cfg := newConfig(t, c.ListenAddrs())
+					cfg.Encoding, cfg.Delivery = encoding, delivery
+					p := place(cfg)
+					p.NoBefore, p.Brief = encoding == "object", true
+					return p
+				})
+			})
+		}
+	}
+}
+
+// changed is an object's next change; without a body it is a delete.
+func changed(c change.Change, version int, body string) change.Change {
+	next := c
+	next.Op, next.Before, next.After, next.ResourceVersion = change.Update, c.After, []byte(body), change.VersionOf(uint64(version))
+	if body == "" {
+		next.Op, next.After = change.Delete, nil
+	}
+	return next
+}
+
+// A log goes on in another encoding of the same keys, and is read as a whole. One of other keys is refused, with the checkpoint
+// and without, before anything is written.
+func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
+	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+	a, b, c := created("a", 10), created("b", 11), created("c", 12)
+	a2, b2 := changed(a, 20, `{"a":2}`), changed(b, 21, "")
+	for epoch, batch := range []struct {
+		encoding string
+		changes  []change.Change
+	}{{"debezium", []change.Change{a, b, c}}, {"cloudevents", []change.Change{a2, b2}},
+		{"object", []change.Change{changed(a2, 30, `{"a":3}`), changed(c, 31, "")}}} {
+		cfg.Encoding = batch.encoding
+		log, recovered := openLog(t, newSink(t, cfg), 0, int64(epoch+1), sinks.Durable{})
+		if len(recovered) != epoch {
+			t.Errorf("%s recovers %d batches, want %d", batch.encoding, len(recovered), epoch)
+		}
+		mustWrite(t, log, &change.Batch{Epoch: int64(epoch + 1), Seq: uint64(epoch + 1), Changes: batch.changes})
+	}
+	var got []string
+	mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+		got = append(got, fmt.Sprintf("%s %s@%s %d %d", l.Op, l.Name, l.ResourceVersion, len(l.Before), len(l.After)))
+		return nil
+	}))
+	slices.Sort(got)
+	n := len(a.After)
+	want := []string{fmt.Sprintf("c a@10 0 %d", n), fmt.Sprintf("c b@11 0 %d", n), fmt.Sprintf("c c@12 0 %d", n),
+		fmt.Sprintf("d b@21 %d 0", n), "d c@31 0 0", fmt.Sprintf("u a@20 %d 7", n), "u a@30 0 7"}
+	if !slices.Equal(got, want) {
+		t.Errorf("the log has %q, want %q", got, want)
+	}
+	_, objects := fold(t, cfg, 9)
+	wantVersions(t, objects, "a@30")
+
+	cfg.Encoding = "debezium-schema"
+	s := newSink(t, cfg)
+	for _, from := range []sinks.Durable{{}, {New: true}} {
+		var other *sinks.OtherEncodingError
+		if err := s.VerifyCluster(t.Context(), 0, from); !errors.As(err, &other) || other.Stored != "object" {
+			t.Errorf("a check says %v", err)
+		}
+		if _, err := s.Open(t.Context(), 0, 99, from); !errors.As(err, &other) || !strings.Contains(err.Error(), "set KUBECDC_ENCODING=object") {
+			t.Errorf("opened with %v", err)
+		}
+	}
+	cfg.Encoding = "object"
+	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
+}
+
+// In each encoding a record that is too large has a stub in its place, which is what the log has of the object. The dead letter
+// is Debezium's JSON.
+func TestTooLargeInEachEncoding(t *testing.T) {
+	for _, encoding := range encodings {
+		t.Run(encoding, func(t *testing.T) {
+			cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+			cfg.Encoding, cfg.Compression, cfg.MaxMessageBytes = encoding, "none", 50_000
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			big := huge("big", 20, 60_000)
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{big, created("small", 21)}})
+			letters := deadLetters(t, newReader(t, cfg.Brokers).committed(t, cfg.Brokers, cfg.TopicPrefix+".dead-letter"))
+			envelope := change.Envelope{Cluster: cfg.Cluster, Prefix: cfg.TopicPrefix, Version: cfg.Version}
+			if want := envelope.AppendValue(nil, &big); len(letters) != 1 || !bytes.Equal(letters[big.ID()], want) {
+				t.Errorf("%d dead letters, that of the record is %.300s\nwant %.300s", len(letters), letters[big.ID()], want)
+			}
+			stub, err := change.Stub(big.After)
+			mustDo(t, err)
+			mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{Name: "big", Namespace: "default"}, func(l *sinks.Logged) error {
+				if l.DeadLetter != big.ID() || !bytes.Equal(l.After, stub) {
+					t.Errorf("dead letter %q, object %.200s", l.DeadLetter, l.After)
+				}
+				return nil
+			}))
+			_, recovered := openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{})
+			if got := recovered[0].Batch.Changes; len(got) != 2 || !slices.ContainsFunc(got, func(c change.Change) bool { return bytes.Equal(c.After, stub) }) {
+				t.Errorf("recovered %+v", got)
+			}
+		})
+	}
+}
+
+// A replay writes records as they were, tombstones included.
+func TestAReplayKeepsTheEncoding(t *testing.T) {
+	for _, encoding := range encodings {
+		t.Run(encoding, func(t *testing.T) {
+			cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+			cfg.Encoding, cfg.Partitions = encoding, 1
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			a := created("a", 10)
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{a, changed(a, 11, `{"a":1}`), changed(a, 12, "")}})
+			var changes []sinks.Logged
+			mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
+				changes = append(changes, replay.Clone(l))
+				return nil
+			}))
+			again := cfg
+			again.TopicPrefix, again.Encoding = cfg.TopicPrefix+"-again", ""
+			to, err := kafka.NewReplay(again)
+			mustDo(t, err)
+			t.Cleanup(func() { _ = to.Close() })
+			mustDo(t, to.Open(t.Context(), "r", func(*change.Control) error { return nil }))
+			mustDo(t, to.Write(t.Context(), changes, &change.Control{Type: change.ControlReplayEnd, Replay: &change.Replay{ID: "r"}}))
+			r := newReader(t, cfg.Brokers)
+			was := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")[0]
+			is := r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")[0]
+			if len(was) != len(is) {
+				t.Fatalf("%d records of %d", len(is), len(was))
+			}
+			for i, w := range was {
+				h := headers(is[i])
+				delete(h, "replay")
+				if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
+					t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+// Package encoding has the forms of the records in data topics: how a change's key and value look on the wire, and how they are
+// read back. A record says by its header "encoding" which one it has, so a topic may hold several. Control records and dead
+// letters are always JSON, and are none of its business.
+package encoding
+
+import (
+	"context"
+	"fmt"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// Debezium is the name of the default encoding: change.Envelope's JSON. Its records have no header "encoding".
+const Debezium = "debezium"
+
+// Encoding is one form of records. It is safe for concurrent use.
+type Encoding interface {
+	// Name is the value of KUBECDC_ENCODING and of the header "encoding".
+	Name() string
+	// Keys names the form of the keys. A topic has keys of one form only, since compaction compares their bytes.
+	Keys() string
+	// NewEncoder returns what makes the records of one slot.
+	NewEncoder(e change.Envelope) Encoder
+	// DecodeKey parses the key of a record, or of a tombstone.
+	DecodeKey(key []byte) (Key, error)
+	// Decode parses the value of a record that is not null. The result may refer to the value.
+	Decode(ctx context.Context, value []byte, headers map[string]string) (Decoded, error)
+}
+
+// Encoder makes records of changes. It is used by one goroutine.
+type Encoder interface {
+	// Overhead is about how many bytes a record takes besides those of Debezium's JSON.
+	Overhead() int
+	// Encode sets the record's value, or that it is a tombstone. The record has the plain key and its headers already: Encode may
+	// replace the key, and append headers. What it sets is valid until the next call. Of dead see change.Envelope.Value.
+	Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter)
+}
+
+// PlainKeys are keys as change.Envelope writes them. They decide in every encoding on which partition an object is.
+const PlainKeys = "json"
+
+// Key says which object a record is about.
+type Key struct{ Cluster, Namespace, Name string }
+
+// Decoded is what the log is read back for. Key and headers have the rest.
+type Decoded struct {
+	Before, After []byte // JSON; nil: null, or the encoding has none
+	Managers      string // source.managers
+}
+
+// Set has the encodings that can be written and read, by name.
+type Set map[string]Encoding
+
+// NewSet returns all encodings.
+func NewSet() Set {
+	s := Set{}
+	for _, e := range []Encoding{debezium{}, debeziumSchema{}, cloudEvents{}, object{}} {
+		s[e.Name()] = e
+	}
+	return s
+}
+
+// Of returns the encoding of a record with these headers.
+func (s Set) Of(headers map[string]string) (Encoding, error) {
+	name, ok := headers[change.HeaderEncoding]
+	if !ok {
+		name = Debezium
+	}
+	if e := s[name]; e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("the record has the encoding %q, which this version of kubecdc does not know", name)
+}
+
+// addHeader appends a header to a record.
+func addHeader[T string | []byte](r *recordbatch.Record, name string, value T) {
+	r.Headers = recordbatch.AppendHeader(r.Headers, name, value)
+	r.HeaderCount++
+}

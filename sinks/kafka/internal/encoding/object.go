@@ -1,0 +1,59 @@
+package encoding
+
+import (
+	"context"
+	"strconv"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/recordbatch"
+)
+
+// object is the object alone; a delete is null. There is no before, and the headers have what source has.
+type object struct{ plainKeys }
+
+func (object) Name() string { return "object" }
+
+func (object) NewEncoder(change.Envelope) Encoder { return &objectEncoder{} }
+
+func (object) Decode(_ context.Context, value []byte, headers map[string]string) (Decoded, error) {
+	return Decoded{After: value, Managers: headers[headerManagers]}, nil
+}
+
+// The headers of an object's record, besides those of all records.
+const (
+	headerAPIVersion    = "apiVersion"
+	headerKind          = "kind"
+	headerTime          = "ts_ms" // when the change happened; the record has when the exporter saw it
+	headerTimeFrom      = "ts_from"
+	headerManagers      = "managers"
+	headerFieldsChanged = "fieldsChanged"
+	headerError         = "error"
+)
+
+type objectEncoder struct {
+	value [1][]byte
+	time  []byte
+}
+
+func (e *objectEncoder) Overhead() int { return 0 }
+
+func (e *objectEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
+	e.value[0] = c.After
+	r.Value, r.Tombstone = e.value[:], c.After == nil
+	resource := c.Stream.Objects()
+	addHeader(r, headerAPIVersion, resource.APIVersion())
+	addHeader(r, headerKind, resource.Kind)
+	happened, from := c.Happened()
+	e.time = strconv.AppendInt(e.time[:0], happened.UnixMilli(), 10)
+	addHeader(r, headerTime, e.time)
+	addHeader(r, headerTimeFrom, string(from))
+	if len(c.Told.Managers) > 0 {
+		addHeader(r, headerManagers, c.Told.Managers)
+	}
+	if len(c.Told.Fields) > 0 {
+		addHeader(r, headerFieldsChanged, c.Told.Fields)
+	}
+	if dead != nil {
+		addHeader(r, headerError, dead.Error)
+	}
+}
