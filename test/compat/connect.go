@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,15 +16,17 @@ import (
 const jdbcColumns = "metadata.uid,metadata.resourceVersion,spec.nodeName,status.phase"
 
 var connectConsumers = []consumer{
-	{name: "jdbc", codecs: true, title: "Kafka Connect, Debezium's JDBC sink", needs: "`schema.content`, see [recipes.md](recipes.md)", resumes: true,
-		install: installConnect, expect: flatPods, read: jdbc},
+	{name: "jdbc", title: "Kafka Connect, Debezium's JDBC sink", needs: "`schema.content`, transforms: [recipe](recipes.md#kafka-connect-with-a-jdbc-sink)",
+		resumes: true, install: installConnect("connect"), expect: flatPods, read: flatRows},
+	{name: "jdbc-schema", prefix: "schema", title: "the same, with an older Kafka Connect", needs: "`KUBECDC_ENCODING=debezium-schema`",
+		resumes: true, install: installConnect("connect-4.1"), expect: podRows, read: rowsOfRecords},
 }
 
-// flatPods are the rows of the table in the sink's database.
+// flatPods are the rows of the table that flat records make.
 func flatPods(live objects) (rows []row) {
 	for _, pod := range live[pods.Resource] {
 		r := keyOf(pod)
-		for _, path := range strings.Split(jdbcColumns, ",") {
+		for path := range strings.SplitSeq(jdbcColumns, ",") {
 			r[strings.ReplaceAll(path, ".", "_")] = field(pod, strings.Split(path, ".")...)
 		}
 		rows = append(rows, r)
@@ -31,23 +34,53 @@ func flatPods(live objects) (rows []row) {
 	return rows
 }
 
-var connectLibs, debeziumLibs string
-
-func installConnect(ctx context.Context, base string) (version string, err error) {
-	if connectLibs, err = jars(ctx, base, "connect"); err != nil {
-		return "", err
+// podRows are the rows of the table that records of debezium-schema make: the object is in a column.
+func podRows(live objects) (rows []row) {
+	for _, pod := range live[pods.Resource] {
+		r := keyOf(pod)
+		r["uid"], r["resource_version"] = field(pod, "metadata", "uid"), field(pod, "metadata", "resourceVersion")
+		r["api_version"], r["kind"], r["object"] = "v1", "Pod", pod
+		rows = append(rows, r)
 	}
-	debeziumLibs, err = jars(ctx, base, "debezium-jdbc")
-	return pinned("connect", "connect-runtime") + ", Debezium " + pinned("debezium-jdbc", "debezium-connector-jdbc"), err
+	return rows
 }
 
-// jdbc runs a standalone worker until the table in Postgres is right. The connector's properties are what the exporter prints, and
-// the recipe's.
-func jdbc(ctx context.Context, r reading) ([]row, error) {
+var (
+	connectLibs   = map[string]string{}
+	debeziumLibs  string
+	errSinkFailed = errors.New("the sink has failed")
+)
+
+func installConnect(name string) func(ctx context.Context, base string) (version string, err error) {
+	return func(ctx context.Context, base string) (version string, err error) {
+		if connectLibs[name], err = jars(ctx, base, name); err != nil {
+			return "", err
+		}
+		debeziumLibs, err = jars(ctx, base, "debezium-jdbc")
+		return pinned(name, "connect-runtime") + ", Debezium " + pinned("debezium-jdbc", "debezium-connector-jdbc"), err
+	}
+}
+
+// flatRows gives the connector what the exporter prints, and the recipe's properties.
+func flatRows(ctx context.Context, r reading) ([]row, error) {
 	schema, err := r.schema(ctx, "connect", jdbcColumns)
 	if err != nil {
 		return nil, err
 	}
+	return r.sink(ctx, connectLibs["connect"], schema+read("connect/jdbc.properties")+read("connect/flat.properties"))
+}
+
+// rowsOfRecords needs no transform, since the records are rows.
+func rowsOfRecords(ctx context.Context, r reading) ([]row, error) {
+	properties, err := r.schema(ctx, "connect", "")
+	if err != nil {
+		return nil, err
+	}
+	return r.sink(ctx, connectLibs["connect-4.1"], properties+read("connect/jdbc.properties"))
+}
+
+// sink runs a standalone worker with one connector until the table in Postgres is right.
+func (r reading) sink(ctx context.Context, libs, properties string) ([]row, error) {
 	table := strings.NewReplacer("-", "_", " ", "_", ",", "").Replace(filepath.Base(r.dir))
 	listen, err := servers.FreeAddress()
 	if err != nil {
@@ -64,16 +97,16 @@ func jdbc(ctx context.Context, r reading) ([]row, error) {
 		Replace(read("connect/worker.properties")) + "listeners=http://" + listen + "\n"
 	connector := strings.NewReplacer("jdbc:postgresql://db.example.com/warehouse", "jdbc:postgresql://"+r.t.sql.Address+"/kubecdc",
 		"connection.username=warehouse", "connection.username=kubecdc", "connection.password=secret", "connection.password=secret-pw",
-		"name=pods", "name="+table, "format=pods", "format="+table).Replace(read("connect/jdbc.properties"))
+		"name=pods", "name="+table, "format=pods", "format="+table).Replace(properties)
 	workerPath, err := r.place("worker.properties", worker)
 	if err != nil {
 		return nil, err
 	}
-	connectorPath, err := r.place("pods.properties", schema+connector)
+	connectorPath, err := r.place("pods.properties", connector)
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(r.dir, nil, "java", javaArgs(r, []string{connectLibs}, "org.apache.kafka.connect.cli.ConnectStandalone", workerPath, connectorPath)...)
+	p, err := start(r.dir, nil, "java", javaArgs(r, []string{libs}, "org.apache.kafka.connect.cli.ConnectStandalone", workerPath, connectorPath)...)
 	if err != nil {
 		return nil, err
 	}
@@ -85,31 +118,25 @@ func jdbc(ctx context.Context, r reading) ([]row, error) {
 	return rows, p.stop(ctx)
 }
 
-// awaitTable polls the table until it is right, or the worker reports that its task has failed.
+// awaitTable polls the table until it is right, or the sink has failed.
 func (r reading) awaitTable(ctx context.Context, p *program, table string) (rows []row, err error) {
 	db, err := pgx.Connect(ctx, r.t.sql.URL)
 	if err != nil {
 		return nil, err
 	}
 	defer db.Close(context.WithoutCancel(ctx))
+	query := `select coalesce(string_agg(row_to_json(t)::text, E'\n'), '') from ` + pgx.Identifier{table}.Sanitize() + ` t`
 	err = await(ctx, "the table "+table, func() (bool, error) {
+		if !p.Running() || strings.Contains(p.errors.String(), "Task is being killed") {
+			return false, errSinkFailed
+		}
 		var text string
-		err := db.QueryRow(ctx, `select coalesce(string_agg(row_to_json(t)::text, E'\n'), '') from `+pgx.Identifier{table}.Sanitize()+` t`).Scan(&text)
-		if err != nil {
-			return false, p.failed()
+		if db.QueryRow(ctx, query).Scan(&text) != nil {
+			return false, nil // the sink has not made the table yet
 		}
-		if rows, err = parseRows([]byte(text)); err != nil {
-			return false, err
-		}
-		return digestOf(rows) == r.want, p.failed()
+		var err error
+		rows, err = parseRows([]byte(text))
+		return digestOf(rows) == r.want, err
 	})
 	return rows, err
-}
-
-// failed is an error once the worker has ended, or has given a task up.
-func (p *program) failed() error {
-	if !p.Running() || strings.Contains(p.errors.String(), "Task is being killed") {
-		return fmt.Errorf("the sink has failed")
-	}
-	return nil
 }

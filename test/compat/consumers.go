@@ -16,6 +16,7 @@ type consumer struct {
 	title   string
 	needs   string // what must be set or added, besides the address and the topics
 	resumes bool   // it keeps a state, and goes on from there
+	prefix  string // of its topics, if they are not those of all others
 	codecs  bool   // it shows which codecs the client reads
 	failure string // why it can't read compacted topics, if it can't
 

@@ -111,9 +111,13 @@ func flink(dialect, table, more, query string) func(context.Context, reading) ([
 	}
 }
 
-// schema is what `exporter schema pods` prints for the topics of the reading.
+// schema is what `exporter schema pods` prints for the topics of the reading, with all columns if none are named.
 func (r reading) schema(ctx context.Context, dialect, columns string) (string, error) {
-	out, err := output(ctx, r.dir, r.t.settings(r.log), r.t.binary, "schema", "pods", "--as", dialect, "--columns", columns)
+	args := []string{"schema", "pods", "--as", dialect}
+	if columns != "" {
+		args = append(args, "--columns", columns)
+	}
+	out, err := output(ctx, r.dir, r.t.settings(r.log), r.t.binary, args...)
 	return string(out), err
 }
 

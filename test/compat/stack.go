@@ -87,6 +87,9 @@ func (s *stack) settings(log topics) []string {
 	if log.Codec != "" {
 		settings = append(settings, "KUBECDC_KAFKA_COMPRESSION="+log.Codec)
 	}
+	if log.Prefix == withSchema.Prefix {
+		settings = append(settings, "KUBECDC_ENCODING=debezium-schema")
+	}
 	return settings
 }
 

@@ -100,7 +100,7 @@ func (t *trial) records(ctx context.Context, log topics, level kgo.IsolationLeve
 	return all, nil
 }
 
-// abort writes to all partitions of both logs what must never be seen, in transactions that are then aborted: other contents of
+// abort writes to all partitions of the logs what must never be seen, in transactions that are then aborted: other contents of
 // objects that exist, deletes of them, and objects that do not exist.
 func (t *trial) abort(ctx context.Context) error {
 	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.TransactionalID("compat"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
@@ -112,7 +112,7 @@ func (t *trial) abort(ctx context.Context) error {
 		return err
 	}
 	var poison []*kgo.Record
-	for _, log := range []topics{plain, forgetful} {
+	for _, log := range long {
 		all, err := t.records(ctx, log, kgo.ReadCommitted())
 		if err != nil {
 			return err
