@@ -6,7 +6,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"kubecdc/test/servers"
 )
@@ -58,6 +61,7 @@ type trial struct {
 	*stack
 	consumers []consumer
 	versions  map[string]string
+	mu        sync.Mutex
 	outcomes  []outcome
 	logs      []logRow
 	began     time.Time
@@ -162,24 +166,34 @@ func (t *trial) churn(ctx context.Context, part int) error {
 // readAll has each consumer read a log from its start.
 func (t *trial) readAll(ctx context.Context, log topics) {
 	shipped := log.State == ""
-	for i := range t.consumers {
-		c := &t.consumers[i]
-		if c.prefix != "" && (shipped || log == forgetful) {
-			continue
+	t.together(func(c *consumer) {
+		if c.prefix != "" && log == forgetful || shipped && !c.codecs {
+			return
 		}
-		if c.codecs || !shipped {
-			t.read(ctx, reading{consumer: c, log: log, shipped: shipped, dir: filepath.Join(t.dir, c.name+"-"+log.Prefix+log.State)})
-		}
-	}
+		t.read(ctx, reading{consumer: c, log: log, shipped: shipped, dir: filepath.Join(t.dir, c.name+"-"+log.Prefix+log.State)})
+	})
 }
 
 // resume has those consumers read that keep a state: once to begin it, and once to go on from it.
 func (t *trial) resume(ctx context.Context, log topics) {
-	for i := range t.consumers {
-		if c := &t.consumers[i]; c.resumes {
+	t.together(func(c *consumer) {
+		if c.resumes {
 			t.read(ctx, reading{consumer: c, log: log, dir: filepath.Join(t.dir, c.name), resumed: true})
 		}
+	})
+}
+
+// together calls do for all consumers, three at a time: most of a short reading is the start of a program.
+func (t *trial) together(do func(*consumer)) {
+	var group errgroup.Group
+	group.SetLimit(3)
+	for i := range t.consumers {
+		group.Go(func() error {
+			do(&t.consumers[i])
+			return nil
+		})
 	}
+	_ = group.Wait()
 }
 
 func (t *trial) read(ctx context.Context, r reading) {
@@ -188,18 +202,20 @@ func (t *trial) read(ctx context.Context, r reading) {
 		r.log.Prefix = r.consumer.prefix
 	}
 	began := time.Now()
+	limit := patience
+	if r.consumer.failure != "" {
+		limit /= 6
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	err := os.MkdirAll(r.dir, 0o755)
 	var rows []row
 	if err == nil {
-		limit := patience
-		if r.consumer.failure != "" {
-			limit /= 6
-		}
-		limited, cancel := context.WithTimeout(ctx, limit)
-		rows, err = r.consumer.read(limited, r)
-		cancel()
+		rows, err = r.consumer.read(ctx, r)
 	}
 	o := outcome{reading: r, got: digestOf(rows), took: time.Since(began), err: err}
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.outcomes = append(t.outcomes, o)
 	say("%-28s %-10s %-30s %s", r.consumer.title, r.log.Prefix, r.log.State, o)
 }
