@@ -22,12 +22,12 @@ var connectConsumers = []consumer{
 		resumes: true, install: installConnect("connect-4.1"), expect: podRows, read: rowsOfRecords},
 }
 
-// flatPods are the rows of the table that flat records make.
+// flatPods are the rows of the table that flat records make. The sink quotes no names, so Postgres has them in lower case.
 func flatPods(live objects) (rows []row) {
 	for _, pod := range live[pods.Resource] {
 		r := keyOf(pod)
 		for path := range strings.SplitSeq(jdbcColumns, ",") {
-			r[strings.ReplaceAll(path, ".", "_")] = field(pod, strings.Split(path, ".")...)
+			r[strings.ToLower(strings.ReplaceAll(path, ".", "_"))] = field(pod, strings.Split(path, ".")...)
 		}
 		rows = append(rows, r)
 	}

@@ -92,9 +92,7 @@ func (t *trial) run(ctx context.Context) error {
 		return err
 	}
 	t.readAll(ctx, plain)
-	for _, log := range codecLogs {
-		t.readAll(ctx, log)
-	}
+	t.readAll(ctx, codecLogs...)
 	t.stopExporters(codecLogs)
 	t.resume(ctx, plain)
 	if err := t.secondPart(ctx); err != nil {
@@ -163,33 +161,41 @@ func (t *trial) churn(ctx context.Context, part int) error {
 	return t.work(ctx, part+1)
 }
 
-// readAll has each consumer read a log from its start.
-func (t *trial) readAll(ctx context.Context, log topics) {
-	shipped := log.State == ""
-	t.together(func(c *consumer) {
-		if c.prefix != "" && log == forgetful || shipped && !c.codecs {
-			return
+// readAll has each consumer read logs from their start.
+func (t *trial) readAll(ctx context.Context, logs ...topics) {
+	var readings []reading
+	for _, log := range logs {
+		shipped := log.State == ""
+		for i := range t.consumers {
+			c := &t.consumers[i]
+			if c.prefix != "" && log == forgetful || shipped && !c.codecs {
+				continue
+			}
+			dir := filepath.Join(t.dir, c.name+"-"+log.Prefix+log.State)
+			readings = append(readings, reading{consumer: c, log: log, shipped: shipped, dir: dir})
 		}
-		t.read(ctx, reading{consumer: c, log: log, shipped: shipped, dir: filepath.Join(t.dir, c.name+"-"+log.Prefix+log.State)})
-	})
+	}
+	t.readTogether(ctx, readings)
 }
 
 // resume has those consumers read that keep a state: once to begin it, and once to go on from it.
 func (t *trial) resume(ctx context.Context, log topics) {
-	t.together(func(c *consumer) {
-		if c.resumes {
-			t.read(ctx, reading{consumer: c, log: log, dir: filepath.Join(t.dir, c.name), resumed: true})
+	var readings []reading
+	for i := range t.consumers {
+		if c := &t.consumers[i]; c.resumes {
+			readings = append(readings, reading{consumer: c, log: log, dir: filepath.Join(t.dir, c.name), resumed: true})
 		}
-	})
+	}
+	t.readTogether(ctx, readings)
 }
 
-// together calls do for all consumers, three at a time: most of a short reading is the start of a program.
-func (t *trial) together(do func(*consumer)) {
+// readTogether has three programs read at a time: most of a short reading is the start of a program.
+func (t *trial) readTogether(ctx context.Context, readings []reading) {
 	var group errgroup.Group
 	group.SetLimit(3)
-	for i := range t.consumers {
+	for _, r := range readings {
 		group.Go(func() error {
-			do(&t.consumers[i])
+			t.read(ctx, r)
 			return nil
 		})
 	}
