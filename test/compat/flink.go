@@ -25,10 +25,10 @@ var flinkConsumers = []consumer{
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", "", "SELECT * FROM pods")},
 	{name: "flink-upsert", title: flinkTitle + ", `upsert-kafka`", resumes: true,
 		install: installFlink, expect: podColumns, read: flink("flink-upsert", "pods_log", "", "SELECT * FROM pods")},
-	{name: "flink-count", title: flinkTitle + ", the README's count", needs: "before-images", resumes: true,
+	{name: "flink-count", few: true, title: flinkTitle + ", the README's count", needs: "before-images", resumes: true,
 		install: installFlink, expect: runningPods, read: flink("flink", "pods", "",
 			"SELECT spec.nodeName AS node, count(*) AS pods FROM pods WHERE status.phase = 'Running' GROUP BY spec.nodeName")},
-	{name: "flink-metadata", title: flinkTitle + ", metadata columns", needs: "before-images",
+	{name: "flink-metadata", few: true, title: flinkTitle + ", metadata columns", needs: "before-images",
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", metadataColumns,
 			"SELECT cluster, namespace, name, metadata, spec, status FROM pods WHERE db = cluster AND `schema` = namespace "+
 				"AND `table` = 'pods' AND happened <= seen AND origin['kind'] = 'Pod' AND origin['uid'] = metadata.uid")},

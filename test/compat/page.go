@@ -112,19 +112,19 @@ func (t *trial) cell(c *consumer, log topics, resumed bool) string {
 	o := t.outcome(c, log, resumed)
 	switch {
 	case o == nil:
-		return ""
+		return "–"
 	case o.right():
 		return fmt.Sprintf("✓ %d, `%s`, %.0f s", o.got.Count, o.got.Hash, o.took.Seconds())
 	case o.err != nil:
 		return "**fails**"
 	}
-	return fmt.Sprintf("**wrong**: %d, `%s`", o.got.Count, o.got.Hash)
+	return fmt.Sprintf("**wrong**: %s; the cluster has %s", o.got, o.want)
 }
 
 func (t *trial) codecCell(c *consumer, log topics) string {
 	switch o := t.outcome(c, log, false); {
 	case o == nil:
-		return ""
+		return "–"
 	case o.right():
 		return "✓"
 	case o.err != nil:

@@ -168,7 +168,7 @@ func (t *trial) readAll(ctx context.Context, logs ...topics) {
 		shipped := log.State == ""
 		for i := range t.consumers {
 			c := &t.consumers[i]
-			if c.prefix != "" && log == forgetful || shipped && !c.codecs {
+			if (c.prefix != "" || c.few) && log == forgetful || shipped && !c.codecs {
 				continue
 			}
 			dir := filepath.Join(t.dir, c.name+"-"+log.Prefix+log.State)
@@ -220,6 +220,9 @@ func (t *trial) read(ctx context.Context, r reading) {
 		rows, err = r.consumer.read(ctx, r)
 	}
 	o := outcome{reading: r, got: digestOf(rows), took: time.Since(began), err: err}
+	if ctx.Err() == context.Canceled {
+		return // the user has ended the trial
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.outcomes = append(t.outcomes, o)
