@@ -16,9 +16,11 @@ import (
 const jdbcColumns = "metadata.uid,metadata.resourceVersion,spec.nodeName,status.phase"
 
 var connectConsumers = []consumer{
-	{name: "jdbc", title: "Kafka Connect, Debezium's JDBC sink", needs: "`schema.content`, transforms: [recipe](recipes.md#kafka-connect-with-a-jdbc-sink)",
+	{name: "jdbc", title: "Kafka Connect, Debezium's JDBC sink",
+		needs:   "`schema.content`, transforms: [recipe](recipes.md#kafka-connect-with-a-jdbc-sink)",
 		resumes: true, install: installConnect("connect"), expect: flatPods, read: flatRows},
-	{name: "jdbc-schema", prefix: "schema", title: "the same, with an older Kafka Connect", needs: "`KUBECDC_ENCODING=debezium-schema`",
+	{name: "jdbc-schema", prefix: "schema", title: "the same, with an older Kafka Connect",
+		needs:   "`KUBECDC_ENCODING=debezium-schema`",
 		resumes: true, install: installConnect("connect-4.1"), expect: podRows, read: rowsOfRecords},
 }
 
@@ -81,7 +83,7 @@ func rowsOfRecords(ctx context.Context, r reading) ([]row, error) {
 
 // sink runs a standalone worker with one connector until the table in Postgres is right.
 func (r reading) sink(ctx context.Context, libs, properties string) ([]row, error) {
-	table := strings.NewReplacer("-", "_", " ", "_", ",", "").Replace(filepath.Base(r.dir))
+	table := plainName.Replace(filepath.Base(r.dir))
 	listen, err := servers.FreeAddress()
 	if err != nil {
 		return nil, err
@@ -106,7 +108,8 @@ func (r reading) sink(ctx context.Context, libs, properties string) ([]row, erro
 	if err != nil {
 		return nil, err
 	}
-	p, err := start(r.dir, nil, "java", javaArgs(r, []string{libs}, "org.apache.kafka.connect.cli.ConnectStandalone", workerPath, connectorPath)...)
+	args := javaArgs(r, []string{libs}, "org.apache.kafka.connect.cli.ConnectStandalone", workerPath, connectorPath)
+	p, err := start(r.dir, nil, "java", args...)
 	if err != nil {
 		return nil, err
 	}

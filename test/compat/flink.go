@@ -35,7 +35,8 @@ var flinkConsumers = []consumer{
 }
 
 const metadataColumns = "ALTER TABLE pods ADD (seen TIMESTAMP_LTZ(3) METADATA FROM 'value.ingestion-timestamp' VIRTUAL, " +
-	"happened TIMESTAMP_LTZ(3) METADATA FROM 'value.source.timestamp' VIRTUAL, db STRING METADATA FROM 'value.source.database' VIRTUAL, " +
+	"happened TIMESTAMP_LTZ(3) METADATA FROM 'value.source.timestamp' VIRTUAL, " +
+	"db STRING METADATA FROM 'value.source.database' VIRTUAL, " +
 	"`schema` STRING METADATA FROM 'value.source.schema' VIRTUAL, `table` STRING METADATA FROM 'value.source.table' VIRTUAL, " +
 	"origin MAP<STRING, STRING> METADATA FROM 'value.source.properties' VIRTUAL);\n"
 

@@ -69,7 +69,8 @@ func jars(ctx context.Context, base, name string) (dir string, err error) {
 
 // pinned is the version of an artifact in a POM of maven/.
 func pinned(name, artifact string) string {
-	found := regexp.MustCompile(`<artifactId>` + artifact + `</artifactId>\s*<version>([^<]+)`).FindStringSubmatch(read("maven/" + name + ".xml"))
+	version := regexp.MustCompile(`<artifactId>` + artifact + `</artifactId>\s*<version>([^<]+)`)
+	found := version.FindStringSubmatch(read("maven/" + name + ".xml"))
 	if found == nil {
 		return "unknown"
 	}
@@ -80,15 +81,17 @@ func pinned(name, artifact string) string {
 func pythonPackages(ctx context.Context, base, name string) (dir string, err error) {
 	pins := read("python/" + name + ".txt")
 	return installed(base, name, pins, func(dir string) error {
-		_, err := output(ctx, dir, nil, "python3", append([]string{"-m", "pip", "install", "-q", "--target", dir}, strings.Fields(pins)...)...)
+		args := append([]string{"-m", "pip", "install", "-q", "--target", dir}, strings.Fields(pins)...)
+		_, err := output(ctx, dir, nil, "python3", args...)
 		return err
 	})
 }
 
-// nodePackages installs the packages of kafkajs/package.json, or only the first one.
-func nodePackages(ctx context.Context, base string, name string, packages ...string) (dir string, err error) {
+// nodePackages installs packages, each named with its version.
+func nodePackages(ctx context.Context, base, name string, packages ...string) (dir string, err error) {
 	return installed(base, name, strings.Join(packages, " "), func(dir string) error {
-		_, err := output(ctx, dir, nil, "npm", append([]string{"install", "--silent", "--no-audit", "--no-fund", "--prefix", dir}, packages...)...)
+		args := append([]string{"install", "--silent", "--no-audit", "--no-fund", "--prefix", dir}, packages...)
+		_, err := output(ctx, dir, nil, "npm", args...)
 		return err
 	})
 }
@@ -104,6 +107,7 @@ func debian(ctx context.Context, name string) error {
 	if _, err := output(ctx, os.TempDir(), nil, "apt-get", "update", "-qq"); err != nil {
 		return err
 	}
-	_, err := output(ctx, os.TempDir(), []string{"DEBIAN_FRONTEND=noninteractive"}, "apt-get", "install", "-qq", "-y", "--no-install-recommends", name)
+	env := []string{"DEBIAN_FRONTEND=noninteractive"}
+	_, err := output(ctx, os.TempDir(), env, "apt-get", "install", "-qq", "-y", "--no-install-recommends", name)
 	return err
 }

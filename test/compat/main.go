@@ -1,10 +1,11 @@
 // Command compat has other people's consumers read the exporter's topics, and writes docs/compatibility.md with what it saw.
 //
 //	go run ./test/compat                  all consumers; the first time installs them, which takes minutes
-//	go run ./test/compat -only flink,kcat some, and no page
+//	go run ./test/compat -only flink,kcat some; the page keeps what earlier runs say of the others
 //
-// It starts a cluster, a broker and a database, and one exporter for each log. Each consumer's table is compared with the objects
-// of the API server: their number, and a hash of all keys and contents. Start reading at trial.go; consumers.go has the consumers.
+// It starts a cluster, a broker and a database, and one exporter for each log. Each consumer's table is compared with the
+// objects of the API server: their number, and a hash of all keys and contents. If it is interrupted, the page has what was run.
+// Start reading at trial.go; consumers.go has the consumers.
 package main
 
 import (
@@ -24,7 +25,7 @@ import (
 func init() { child.EndWithParent() }
 
 func main() {
-	only := flag.String("only", "", "consumers to run, separated by commas; no page is written")
+	only := flag.String("only", "", "consumers to run, separated by commas")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *only)
@@ -44,15 +45,9 @@ func run(ctx context.Context, only string) error {
 	if err != nil {
 		return err
 	}
-	if err := t.run(ctx); err != nil {
-		return err
-	}
-	if only == "" {
-		if err := t.writePage(ctx, "docs/compatibility.md"); err != nil {
-			return err
-		}
-	}
-	return t.verdict()
+	err = t.run(ctx)
+	ctx = context.WithoutCancel(ctx)
+	return errors.Join(err, t.writePage(ctx, "docs/compatibility.md", "test/compat/results.json"), t.verdict())
 }
 
 // choose returns the consumers of that name; all, if there is no name.

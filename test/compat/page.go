@@ -1,15 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"text/template"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"k8s.io/client-go/kubernetes"
@@ -18,27 +20,25 @@ import (
 //go:embed page.md.tmpl
 var pageText string
 
-// page is what the template shows.
-type page struct {
-	Date, Kubernetes, Kafka string
-	Logs                    []logRow
-	Rows, Codecs            []clientRow
-	Failures                []failure
+// results are what came of the last run of each consumer: a run of some of them leaves the others' as they are.
+type results struct {
+	Kubernetes, Kafka string
+	Logs              []logRow
+	Clients           map[string]clientRow // by the consumer's name
 }
 
 // logRow is what a log had when it was read.
 type logRow struct {
-	Log                          topics
-	Records, Tombstones, Aborted int
-	Want                         digest
+	Log                                   topics
+	Records, Tombstones, Aborted, Objects int
 }
 
+// clientRow is a row of the tables of the page.
 type clientRow struct {
-	Title, Version, Needs string
-	Cells                 []string
+	Title, Needs, Failure string `json:"-"`
+	Date, Version         string
+	Cells, Codecs         []string
 }
-
-type failure struct{ Title, Reason string }
 
 // count adds a log's records to the page.
 func (t *trial) count(ctx context.Context, log topics) error {
@@ -50,19 +50,36 @@ func (t *trial) count(ctx context.Context, log topics) error {
 	if err != nil {
 		return err
 	}
-	counted := logRow{Log: log, Records: len(committed), Aborted: len(all) - len(committed), Want: digestOf(wholeObjects(resources...)(t.live))}
+	counted := logRow{Log: log, Records: len(committed), Aborted: len(all) - len(committed),
+		Objects: len(wholeObjects(resources...)(t.live))}
 	for _, r := range committed {
 		if r.Value == nil {
 			counted.Tombstones++
 		}
 	}
-	say("%s.*, %s: %d records, %d tombstones, %d aborted", log.Prefix, log.State, counted.Records, counted.Tombstones, counted.Aborted)
+	say("%s.*, %s: %d records, %d tombstones, %d aborted", log.Prefix, log.State,
+		counted.Records, counted.Tombstones, counted.Aborted)
 	t.logs = append(t.logs, counted)
 	return nil
 }
 
-func (t *trial) writePage(ctx context.Context, path string) error {
-	p := page{Date: t.began.Format("2 January 2006"), Kafka: kafkaVersion(t.kafka.Dir), Logs: t.logs}
+func readResults(file string) (r results, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(text, &r); err != nil {
+		return r, fmt.Errorf("read %s: %w", file, err)
+	}
+	return r, nil
+}
+
+// writePage puts this run's results in place of those of earlier runs, and writes the page.
+func (t *trial) writePage(ctx context.Context, page, file string) error {
+	r, err := readResults(file)
+	if err != nil {
+		return err
+	}
 	client, err := kubernetes.NewForConfig(t.kube.Config)
 	if err != nil {
 		return err
@@ -71,30 +88,48 @@ func (t *trial) writePage(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("ask for the API server's version: %w", err)
 	}
-	p.Kubernetes = server.GitVersion
+	r.Kubernetes, r.Kafka, r.Logs = server.GitVersion, kafkaVersion(t.kafka.Dir), t.logs
 	for i := range t.consumers {
-		c := &t.consumers[i]
-		row := clientRow{Title: c.title, Version: t.versions[c.name], Needs: c.needs}
-		codecs := clientRow{Title: c.title}
-		for _, log := range []topics{plain, compacted, forgetful, resumption} {
-			row.Cells = append(row.Cells, t.cell(c, log, log == resumption))
-		}
-		for _, log := range codecLogs {
-			codecs.Cells = append(codecs.Cells, t.codecCell(c, log))
-		}
-		p.Rows = append(p.Rows, row)
-		if c.codecs {
-			p.Codecs = append(p.Codecs, codecs)
-		}
-		if c.failure != "" {
-			p.Failures = append(p.Failures, failure{c.title, c.failure})
+		if c := &t.consumers[i]; t.outcome(c, plain, false) != nil {
+			r.Clients[c.name] = t.rowOf(c)
 		}
 	}
-	var b bytes.Buffer
-	if err := template.Must(template.New("page").Parse(pageText)).Execute(&b, p); err != nil {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, b.Bytes(), 0o644)
+	return errors.Join(os.WriteFile(file, append(text, '\n'), 0o644), os.WriteFile(page, []byte(pageOf(r)), 0o644))
+}
+
+func (t *trial) rowOf(c *consumer) clientRow {
+	row := clientRow{Date: t.began.Format(time.DateOnly), Version: t.versions[c.name]}
+	for _, log := range []topics{plain, compacted, forgetful} {
+		row.Cells = append(row.Cells, t.cell(c, log, false))
+	}
+	row.Cells = append(row.Cells, t.cell(c, resumption, true))
+	if c.codecs {
+		for _, log := range codecLogs {
+			row.Codecs = append(row.Codecs, t.codecCell(c, log))
+		}
+	}
+	return row
+}
+
+// pageOf has the consumers in the order of the list, without those that were never run.
+func pageOf(r results) string {
+	var rows []clientRow
+	for _, c := range consumers {
+		if row, ok := r.Clients[c.name]; ok {
+			row.Title, row.Needs, row.Failure = c.title, c.needs, c.failure
+			rows = append(rows, row)
+		}
+	}
+	var b strings.Builder
+	data := map[string]any{"Kubernetes": r.Kubernetes, "Kafka": r.Kafka, "Logs": r.Logs, "Rows": rows}
+	if err := template.Must(template.New("page").Parse(pageText)).Execute(&b, data); err != nil {
+		panic(err) // the template is in this package
+	}
+	return b.String()
 }
 
 // outcome returns what came of a reading; nil if there was none.
@@ -114,7 +149,7 @@ func (t *trial) cell(c *consumer, log topics, resumed bool) string {
 	case o == nil:
 		return "–"
 	case o.right():
-		return fmt.Sprintf("✓ %d, `%s`, %.0f s", o.got.Count, o.got.Hash, o.took.Seconds())
+		return fmt.Sprintf("✓ %d, %.0f s", o.got.Count, o.took.Seconds())
 	case o.err != nil:
 		return "**fails**"
 	}

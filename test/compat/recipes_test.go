@@ -32,3 +32,18 @@ func TestRecipes(t *testing.T) {
 		}
 	}
 }
+
+// The page is written from the results, and from what consumers.go says of the consumers.
+func TestPage(t *testing.T) {
+	r, err := readResults("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != pageOf(r) {
+		t.Error("docs/compatibility.md is not what results.json and page.md.tmpl say; make compat ONLY=kcat writes it")
+	}
+}

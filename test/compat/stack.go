@@ -37,7 +37,8 @@ type stack struct {
 }
 
 func startStack(ctx context.Context) (*stack, error) {
-	missing, err := servers.Install(ctx, func(line string) { say("%s", line) }, servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
+	missing, err := servers.Install(ctx, func(line string) { say("%s", line) },
+		servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
 	if err != nil {
 		return nil, err
 	}

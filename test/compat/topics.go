@@ -103,7 +103,8 @@ func (t *trial) records(ctx context.Context, log topics, level kgo.IsolationLeve
 // abort writes to all partitions of the logs what must never be seen, in transactions that are then aborted: other contents of
 // objects that exist, deletes of them, and objects that do not exist.
 func (t *trial) abort(ctx context.Context) error {
-	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.TransactionalID("compat"), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.TransactionalID("compat"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return err
 	}
@@ -160,8 +161,8 @@ func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duratio
 	names := []string{log.topic("pods"), log.topic("configmaps")}
 	set := func(name, value string) kadm.AlterConfig { return kadm.AlterConfig{Name: name, Value: &value} }
 	responses, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{
-		set("cleanup.policy", "compact"), set("min.compaction.lag.ms", "0"), set("min.cleanable.dirty.ratio", "0.001"), set("segment.ms", "1"),
-		set("delete.retention.ms", fmt.Sprint(tombstones.Milliseconds())),
+		set("cleanup.policy", "compact"), set("min.compaction.lag.ms", "0"), set("min.cleanable.dirty.ratio", "0.001"),
+		set("segment.ms", "1"), set("delete.retention.ms", fmt.Sprint(tombstones.Milliseconds())),
 	}, names...)
 	for _, r := range responses {
 		err = errors.Join(err, r.Err)

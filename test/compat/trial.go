@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -171,12 +172,15 @@ func (t *trial) readAll(ctx context.Context, logs ...topics) {
 			if (c.prefix != "" || c.few) && log == forgetful || shipped && !c.codecs {
 				continue
 			}
-			dir := filepath.Join(t.dir, c.name+"-"+log.Prefix+log.State)
+			dir := filepath.Join(t.dir, plainName.Replace(c.name+"_"+log.Prefix+"_"+log.State))
 			readings = append(readings, reading{consumer: c, log: log, shipped: shipped, dir: dir})
 		}
 	}
 	t.readTogether(ctx, readings)
 }
+
+// plainName makes a folder's name that everybody takes: in Kafka Connect's plugin.path a comma would separate two.
+var plainName = strings.NewReplacer(" ", "_", ",", "", "-", "_")
 
 // resume has those consumers read that keep a state: once to begin it, and once to go on from it.
 func (t *trial) resume(ctx context.Context, log topics) {
@@ -189,10 +193,10 @@ func (t *trial) resume(ctx context.Context, log topics) {
 	t.readTogether(ctx, readings)
 }
 
-// readTogether has three programs read at a time: most of a short reading is the start of a program.
+// readTogether has four programs read at a time: most of a short reading is the start of a program.
 func (t *trial) readTogether(ctx context.Context, readings []reading) {
 	var group errgroup.Group
-	group.SetLimit(3)
+	group.SetLimit(4)
 	for _, r := range readings {
 		group.Go(func() error {
 			t.read(ctx, r)

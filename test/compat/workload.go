@@ -34,7 +34,8 @@ func mapName(i int) string { return fmt.Sprintf("settings-%d", i) }
 
 // seed creates what exists before the exporters start, half of all.
 func (s *stack) seed(ctx context.Context) error {
-	space := &unstructured.Unstructured{Object: object{"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace}}}
+	space := &unstructured.Unstructured{Object: object{
+		"apiVersion": "v1", "kind": "Namespace", "metadata": object{"name": namespace}}}
 	namespaces := schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
 	if _, err := s.cluster.Resource(namespaces).Create(ctx, space, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create namespace %s: %w", namespace, err)
@@ -138,17 +139,19 @@ func (s *stack) createMap(ctx context.Context, i int) error {
 }
 
 func (s *stack) create(ctx context.Context, gvr schema.GroupVersionResource, body object) error {
-	_, err := s.cluster.Resource(gvr).Namespace(namespace).Create(ctx, &unstructured.Unstructured{Object: body}, metav1.CreateOptions{})
+	o := &unstructured.Unstructured{Object: body}
+	_, err := s.cluster.Resource(gvr).Namespace(namespace).Create(ctx, o, metav1.CreateOptions{})
 	return err
 }
 
 // patch is a JSON merge patch. It does nothing to an object that was deleted in an earlier part.
-func (s *stack) patch(ctx context.Context, gvr schema.GroupVersionResource, name string, fields object, subresource ...string) error {
+func (s *stack) patch(ctx context.Context, gvr schema.GroupVersionResource, name string, fields object, sub ...string) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
 		return err
 	}
-	_, err = s.cluster.Resource(gvr).Namespace(namespace).Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, subresource...)
+	in := s.cluster.Resource(gvr).Namespace(namespace)
+	_, err = in.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, sub...)
 	return ignoreMissing(err)
 }
 

@@ -39,7 +39,8 @@ public class Streams {
             while (!caughtUp(admin, args[0])) {
                 Thread.sleep(200);
             }
-            var store = streams.store(StoreQueryParameters.fromNameAndType("pods", QueryableStoreTypes.<String, String>keyValueStore()));
+            var type = QueryableStoreTypes.<String, String>keyValueStore();
+            var store = streams.store(StoreQueryParameters.fromNameAndType("pods", type));
             try (var rows = store.all()) {
                 rows.forEachRemaining(row -> System.out.println(row.key + "\t" + row.value));
             }
