@@ -14,7 +14,7 @@ ALL     := ./test/e2e ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible page screenshots browser tour
+.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible page screenshots browser tour compat
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -88,6 +88,9 @@ browser:
 
 bench: servers ## the cost of an event, beside other programs: docs/performance.md (ONLY=live for some rows, PEERS=1 for those in Rust too)
 	$(GO) run ./bench $(if $(ONLY),-only '$(ONLY)') $(if $(PEERS),-peers) $(if $(TIMES),-times $(TIMES)) $(if $(PROFILE),-profile '$(PROFILE)')
+
+compat: servers ## other people's consumers read the topics: docs/compatibility.md (ONLY=flink,kcat for some; the first time installs them)
+	$(GO) run ./test/compat $(if $(ONLY),-only '$(ONLY)')
 
 lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \

@@ -44,11 +44,16 @@ value.converter.schemas.enable=true
 value.converter.schema.content=` + escapeProperty(string(valueText)) + `
 
 # For a sink of flat rows, such as JDBC: the object alone, its members as columns. Choose scalars with --columns, since Flatten
-# leaves lists and maps as they are.
+# leaves lists and maps as they are. The predicate keeps tombstones, which unwrap drops: of a delete, compaction leaves nothing else.
 #transforms=unwrap,flatten
 #transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState
+#transforms.unwrap.delete.tombstone.handling.mode=delete-to-tombstone
+#transforms.unwrap.predicate=tombstone
+#transforms.unwrap.negate=true
 #transforms.flatten.type=org.apache.kafka.connect.transforms.Flatten$Value
 #transforms.flatten.delimiter=_
+#predicates=tombstone
+#predicates.tombstone.type=org.apache.kafka.connect.transforms.predicates.RecordIsTombstone
 `, nil
 }
 

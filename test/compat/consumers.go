@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// consumer is a program that others use to read topics.
+type consumer struct {
+	name    string // of -only
+	title   string
+	needs   string // what must be set or added, besides the address and the topics
+	resumes bool   // it keeps a state, and goes on from there
+	prefix  string // of its topics, if they are not those of all others
+	few     bool   // it reads no topics without tombstones: another consumer does that with the same program
+	codecs  bool   // it shows which codecs the client reads
+	failure string // why it can't read compacted topics, if it can't
+
+	install func(ctx context.Context, base string) (version string, err error)
+	expect  func(objects) []row
+	read    func(context.Context, reading) ([]row, error)
+}
+
+var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
+	{name: "java", codecs: true, title: "Kafka's Java consumer", needs: "`isolation.level=read_committed`", install: kafkaJars,
+		expect: wholeObjects("pods", "configmaps"), read: javaTable},
+	{name: "console", title: "Kafka's console consumer", needs: "`--isolation-level read_committed`", install: kafkaJars,
+		expect: wholeObjects("pods"), read: consoleConsumer},
+	{name: "streams", title: "Kafka Streams, KTable", needs: "`consumer.isolation.level=read_committed`", resumes: true,
+		install: kafkaJars, expect: wholeObjects("pods"), read: streamsTable},
+	{name: "kcat", codecs: true, title: "kcat", needs: "", install: installKcat, expect: wholeObjects("pods"), read: kcat},
+	{name: "confluent-kafka", codecs: true, title: "confluent-kafka (Python)", needs: "", install: python("confluent-kafka"),
+		expect: wholeObjects("pods", "configmaps"), read: pythonTable("confluent.py")},
+	{name: "kafka-python", codecs: true, title: "kafka-python", needs: "`isolation_level=\"read_committed\"`, python-snappy",
+		install: python("kafka-python"), expect: wholeObjects("pods", "configmaps"), read: pythonTable("kafka_python.py")},
+	{name: "aiokafka", codecs: true, title: "aiokafka (Python)", needs: "`isolation_level=\"read_committed\"`, cramjam",
+		install: python("aiokafka"), expect: wholeObjects("pods", "configmaps"), read: pythonTable("aio.py")},
+	{name: "kafkajs", codecs: true, title: "kafkajs (Node.js)", needs: "kafkajs-snappy",
+		failure: "compaction may leave a record batch without records. kafkajs 2.2.4 does not get past one at the end of a segment, " +
+			"and reads it again and again, without an error. So it suits topics that are not compacted yet, or never are " +
+			"(`KUBECDC_KAFKA_HISTORY=forever`). Clients on librdkafka don't have the problem.",
+		install: installKafkajs,
+		expect:  wholeObjects("pods", "configmaps"), read: kafkajs},
+})
+
+// Java's programs are single files, which java compiles by itself.
+
+var kafkaLibs string
+
+func kafkaJars(ctx context.Context, base string) (version string, err error) {
+	kafkaLibs, err = jars(ctx, base, "kafka")
+	return pinned("kafka", "kafka-streams"), err
+}
+
+// java runs a program with all jars of some folders.
+func java(ctx context.Context, r reading, dirs []string, args ...string) ([]byte, error) {
+	return output(ctx, r.dir, nil, "java", javaArgs(r, dirs, args...)...)
+}
+
+func javaArgs(r reading, dirs []string, args ...string) []string {
+	path := strings.Join(dirs, "/*:") + "/*:" + dirs[len(dirs)-1]
+	return append([]string{"-Xmx768m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Djava.io.tmpdir=" + r.dir,
+		"-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
+		"--add-opens=java.base/java.util=ALL-UNNAMED", "--add-opens=java.base/java.lang=ALL-UNNAMED", "-cp", path}, args...)
+}
+
+func javaTable(ctx context.Context, r reading) ([]row, error) {
+	path, err := r.place("Table.java", read("java/Table.java"))
+	if err != nil {
+		return nil, err
+	}
+	out, err := java(ctx, r, []string{kafkaLibs}, path)
+	return foldText(out, "\t", err)
+}
+
+func streamsTable(ctx context.Context, r reading) ([]row, error) {
+	path, err := r.place("Streams.java", read("java/Streams.java"))
+	if err != nil {
+		return nil, err
+	}
+	out, err := java(ctx, r, []string{kafkaLibs}, path, filepath.Base(r.dir), r.dir)
+	return foldText(out, "\t", err)
+}
+
+// consoleConsumer runs the class of the script, which no jar has.
+func consoleConsumer(ctx context.Context, r reading) ([]row, error) {
+	command := strings.Fields(strings.ReplaceAll(r.localized(read("console/kafka-console-consumer.sh")), "\\\n", ""))
+	args := append([]string{"org.apache.kafka.tools.consumer.ConsoleConsumer", "--timeout-ms", "4000"}, command[1:]...)
+	out, err := java(ctx, r, []string{kafkaLibs}, args...)
+	return foldText(out, "\t", err)
+}
+
+func installKcat(ctx context.Context, _ string) (version string, err error) {
+	if err := debian(ctx, "kcat"); err != nil {
+		return "", err
+	}
+	out, err := exec.CommandContext(ctx, "kcat", "-V").CombinedOutput()
+	if err != nil {
+		return "", err
+	}
+	found := regexp.MustCompile(`Version (\S+) .*(librdkafka \S+)`).FindStringSubmatch(string(out))
+	if found == nil {
+		return "", fmt.Errorf("kcat -V says no version: %s", out)
+	}
+	return found[1] + ", " + found[2], nil
+}
+
+// kcat ends at the end of the topic by -e, and shows a null value by -Z.
+func kcat(ctx context.Context, r reading) ([]row, error) {
+	command := strings.TrimSpace(r.localized(read("console/kcat.sh")))
+	out, err := output(ctx, r.dir, nil, "sh", "-c", command+" -q -e -Z")
+	return foldText([]byte(strings.ReplaceAll(string(out), "} NULL\n", "} null\n")), "} ", err)
+}
+
+// foldText makes a table of lines that have a key, a separator and a value. A brace in the separator belongs to the key.
+func foldText(text []byte, separator string, err error) ([]row, error) {
+	if err != nil {
+		return nil, err
+	}
+	var records []record
+	for line := range strings.Lines(string(text)) {
+		key, value, found := strings.Cut(line, separator)
+		if !found {
+			return nil, fmt.Errorf("a line without a key and a value: %.100q", line)
+		}
+		records = append(records, record{key + strings.TrimSpace(separator), value})
+	}
+	return fold(records)
+}
+
+// The folders of Python's packages: the clients as they are shipped, and what some need for some codecs.
+var pythonShipped, pythonCodecs string
+
+func python(name string) func(ctx context.Context, base string) (version string, err error) {
+	return func(ctx context.Context, base string) (version string, err error) {
+		if pythonShipped, err = pythonPackages(ctx, base, "shipped"); err != nil {
+			return "", err
+		}
+		if pythonCodecs, err = pythonPackages(ctx, base, "codecs"); err != nil {
+			return "", err
+		}
+		out, err := output(ctx, base, []string{"PYTHONPATH=" + pythonShipped}, "python3", "-c",
+			fmt.Sprintf("import importlib.metadata as m; print(m.version(%q))", name))
+		return strings.TrimSpace(string(out)), err
+	}
+}
+
+func pythonTable(file string) func(context.Context, reading) ([]row, error) {
+	return func(ctx context.Context, r reading) ([]row, error) {
+		path, err := r.place(file, read("python/"+file))
+		if err != nil {
+			return nil, err
+		}
+		packages := pythonShipped
+		if !r.shipped {
+			packages += ":" + pythonCodecs
+		}
+		out, err := output(ctx, r.dir, []string{"PYTHONPATH=" + packages}, "python3", path)
+		if err != nil {
+			return nil, err
+		}
+		return parseRows(out)
+	}
+}
+
+var kafkajsShipped, kafkajsCodecs string
+
+func installKafkajs(ctx context.Context, base string) (version string, err error) {
+	const client, codec = "kafkajs@2.2.4", "kafkajs-snappy@1.1.0"
+	if kafkajsShipped, err = nodePackages(ctx, base, "kafkajs", client); err != nil {
+		return "", err
+	}
+	if kafkajsCodecs, err = nodePackages(ctx, base, "kafkajs-snappy", client, codec); err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(client, "kafkajs@"), nil
+}
+
+func kafkajs(ctx context.Context, r reading) ([]row, error) {
+	program, packages := read("kafkajs/table.js"), kafkajsCodecs
+	if r.shipped {
+		program, packages = regexp.MustCompile(`(?m)^.*kafkajs-snappy.*$`).ReplaceAllString(program, ""), kafkajsShipped
+	}
+	path, err := r.place("table.js", program)
+	if err != nil {
+		return nil, err
+	}
+	env := []string{"NODE_PATH=" + filepath.Join(packages, "node_modules"), "KAFKAJS_NO_PARTITIONER_WARNING=1"}
+	out, err := output(ctx, r.dir, env, "node", path)
+	if err != nil {
+		return nil, err
+	}
+	return parseRows(out)
+}

@@ -1,0 +1,49 @@
+package main
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// What the page shows is what make compat runs.
+func TestRecipes(t *testing.T) {
+	page, err := os.ReadFile("../../docs/recipes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"python/confluent.py", "kafkajs/table.js", "console/kcat.sh", "console/kafka-console-consumer.sh",
+		"connect/jdbc.properties", "connect/flat.properties", "connect/worker.properties"} {
+		if !strings.Contains(string(page), "\n"+read(name)+"```\n") {
+			t.Errorf("docs/recipes.md does not show test/compat/%s as it is", name)
+		}
+	}
+	command := "exporter schema pods --as connect --columns " + jdbcColumns + " > pods.properties\n"
+	if !strings.Contains(string(page), command) {
+		t.Errorf("docs/recipes.md lacks the command %s", command)
+	}
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, example := range []string{read("console/kcat.sh"), "--columns " + flinkColumns + "\n"} {
+		if !strings.Contains(string(readme), example) {
+			t.Errorf("README.md lacks %q, which make compat runs", example)
+		}
+	}
+}
+
+// The page is written from the results, and from what consumers.go says of the consumers.
+func TestPage(t *testing.T) {
+	r, err := readResults("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/compatibility.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(page) != pageOf(r) {
+		t.Error("docs/compatibility.md is not what results.json and page.md.tmpl say; make compat ONLY=kcat writes it")
+	}
+}

@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/test/child"
+	"kubecdc/test/servers"
+)
+
+const (
+	clusterName = "compat"
+	patience    = 90 * time.Second
+)
+
+// stack is what the exporters run between.
+type stack struct {
+	kube    *servers.Kubernetes
+	kafka   *servers.Kafka
+	sql     *servers.Postgres
+	cluster dynamic.Interface
+	live    objects                 // what the cluster holds, as it was last listed
+	dir     string                  // for files of this run
+	binary  string                  // the exporter's
+	running map[string]*child.Child // the exporters, by the prefix of their topics
+}
+
+func startStack(ctx context.Context) (*stack, error) {
+	missing, err := servers.Install(ctx, func(line string) { say("%s", line) },
+		servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
+	if err != nil {
+		return nil, err
+	}
+	if missing.Any() {
+		return nil, fmt.Errorf("servers are missing: %s", missing)
+	}
+	say("start the servers")
+	s := &stack{running: map[string]*child.Child{}}
+	group, parallel := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		s.kube, err = servers.StartKubernetes(parallel, servers.KubernetesOptions{})
+		return err
+	})
+	group.Go(func() (err error) {
+		s.kafka, err = servers.StartKafka(parallel, servers.KafkaOptions{})
+		return err
+	})
+	group.Go(func() (err error) {
+		s.sql, err = servers.StartPostgres(parallel, servers.PostgresOptions{NoFsync: true})
+		return err
+	})
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	s.dir = filepath.Join(s.kube.Dir, "compat")
+	s.binary = filepath.Join(s.dir, "exporter")
+	if s.cluster, err = dynamic.NewForConfig(s.kube.Config); err != nil {
+		return nil, fmt.Errorf("make a client of the API server: %w", err)
+	}
+	_, err = output(ctx, s.dir, nil, "go", "build", "-o", s.binary, "kubecdc/cmd/exporter")
+	return s, err
+}
+
+func (s *stack) brokers() string { return strings.Join(s.kafka.Brokers, ",") }
+
+// settings are those of the exporter of a log.
+func (s *stack) settings(log topics) []string {
+	settings := []string{
+		"KUBECONFIG=" + s.kube.Kubeconfig,
+		"KUBECDC_CLUSTER=" + clusterName,
+		"KUBECDC_RESOURCES=pods,configmaps",
+		"KUBECDC_SINK=kafka",
+		"KUBECDC_KAFKA_BROKERS=" + s.brokers(),
+		"KUBECDC_KAFKA_TOPIC_PREFIX=" + log.Prefix,
+		"KUBECDC_CHECKPOINT=sqlite:" + filepath.Join(s.dir, log.Prefix+".db"),
+	}
+	if log.Codec != "" {
+		settings = append(settings, "KUBECDC_KAFKA_COMPRESSION="+log.Codec)
+	}
+	if log.Prefix == withSchema.Prefix {
+		settings = append(settings, "KUBECDC_ENCODING=debezium-schema")
+	}
+	return settings
+}
+
+// export starts an exporter, and returns once it has the first list.
+func (s *stack) export(ctx context.Context, log topics) error {
+	listen, err := servers.FreeAddress()
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(s.dir, log.Prefix+".log")
+	out, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	cmd := exec.Command(s.binary, "run")
+	cmd.Env = append(environment(), append(s.settings(log), "KUBECDC_LISTEN="+listen)...)
+	cmd.Stdout, cmd.Stderr = out, out
+	process, err := child.Start(cmd)
+	if err != nil {
+		return fmt.Errorf("start the exporter: %w", err)
+	}
+	s.running[log.Prefix] = process
+	return await(ctx, "the exporter of "+log.Prefix+" to be ready, see "+path, func() (bool, error) {
+		response, err := http.Get("http://" + listen + "/readyz")
+		if err != nil {
+			return false, nil
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK, nil
+	})
+}
+
+func (s *stack) stopExporters(logs []topics) {
+	for _, log := range logs {
+		s.running[log.Prefix].Kill()
+	}
+}
+
+// environment is this process's, without what the user has set for an exporter of their own.
+func environment() (rest []string) {
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "KUBECDC_") && !strings.HasPrefix(v, "KUBECONFIG=") {
+			rest = append(rest, v)
+		}
+	}
+	return rest
+}
+
+// await polls until done says so.
+func await(ctx context.Context, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(200 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for %s: %w", what, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// output runs a program to its end, and returns what it writes. An error has the last lines of what it complained about.
+func output(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
+	p, err := start(dir, env, name, args...)
+	if err != nil {
+		return nil, err
+	}
+	return p.wait(ctx)
+}
+
+// program is a running one of a consumer.
+type program struct {
+	*child.Child
+	cmd         *exec.Cmd
+	out, errors text
+}
+
+// text is what a program has written so far.
+type text struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+func start(dir string, env []string, name string, args ...string) (p *program, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	p = &program{cmd: exec.Command(name, args...)}
+	p.cmd.Env = append(environment(), env...)
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errors
+	p.Child, err = child.Start(p.cmd)
+	return p, err
+}
+
+func (p *program) wait(ctx context.Context) ([]byte, error) {
+	select {
+	case <-p.Done():
+	case <-ctx.Done():
+		p.Kill()
+	}
+	if err := p.Wait(); err != nil {
+		return nil, fmt.Errorf("%s: %w: %s", filepath.Base(p.cmd.Path), err, gist(p.errors.String()))
+	}
+	return []byte(p.out.String()), nil
+}
+
+// stop ends a program by SIGTERM.
+func (p *program) stop(ctx context.Context) error {
+	_ = p.cmd.Process.Signal(syscall.SIGTERM)
+	select {
+	case <-p.Done():
+		return nil
+	case <-ctx.Done():
+		p.Kill()
+		return fmt.Errorf("stop %s: %w", filepath.Base(p.cmd.Path), ctx.Err())
+	}
+}

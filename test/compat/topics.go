@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// resources are what the logs have, a topic each.
+var resources = []string{pods.Resource, configmaps.Resource}
+
+func (l topics) topic(resource string) string { return l.Prefix + "." + resource }
+
+// complete lists the cluster, and returns once the logs have just that.
+func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
+	if t.live, err = t.list(ctx); err != nil {
+		return err
+	}
+	want := digestOf(wholeObjects(resources...)(t.live))
+	for _, log := range logs {
+		var got digest
+		err := await(ctx, "the topics "+log.Prefix+".* to have what the cluster has", func() (bool, error) {
+			records, err := t.records(ctx, log, kgo.ReadCommitted())
+			if err != nil {
+				return false, err
+			}
+			rows, err := tableOf(records)
+			got = digestOf(rows)
+			return got == want, err
+		})
+		if err != nil {
+			return fmt.Errorf("%w: %s, the cluster has %s", err, got, want)
+		}
+	}
+	say("the cluster and the topics: %s", want)
+	return nil
+}
+
+func tableOf(all []*kgo.Record) ([]row, error) {
+	var records []record
+	tables := map[string][]record{}
+	for _, r := range all {
+		tables[r.Topic] = append(tables[r.Topic], toRecord(r))
+	}
+	var rows []row
+	for _, records = range tables {
+		table, err := fold(records)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, table...)
+	}
+	return rows, nil
+}
+
+func toRecord(r *kgo.Record) record {
+	if r.Value == nil {
+		return record{string(r.Key), "null"}
+	}
+	return record{string(r.Key), string(r.Value)}
+}
+
+// records reads a log's topics of changes from their start to their end, without the records that mark transactions.
+func (t *trial) records(ctx context.Context, log topics, level kgo.IsolationLevel) (all []*kgo.Record, err error) {
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.ConsumeTopics(log.topic("pods"), log.topic("configmaps")),
+		kgo.FetchIsolationLevel(level), kgo.FetchMaxWait(100*time.Millisecond), kgo.KeepControlRecords())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	ends, err := kadm.NewClient(client).ListCommittedOffsets(ctx, log.topic("pods"), log.topic("configmaps"))
+	if err != nil {
+		return nil, fmt.Errorf("ask where the topics %s.* end: %w", log.Prefix, err)
+	}
+	unread := map[string]int64{}
+	place := func(topic string, partition int32) string { return fmt.Sprintf("%s/%d", topic, partition) }
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Offset > 0 {
+			unread[place(o.Topic, o.Partition)] = o.Offset
+		}
+	})
+	for len(unread) > 0 {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, fmt.Errorf("read the topics %s.*: %w", log.Prefix, err)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if !r.Attrs.IsControl() {
+				all = append(all, r)
+			}
+			if p := place(r.Topic, r.Partition); r.Offset+1 >= unread[p] {
+				delete(unread, p)
+			}
+		})
+	}
+	return all, nil
+}
+
+// abort writes to all partitions of the logs what must never be seen, in transactions that are then aborted: other contents of
+// objects that exist, deletes of them, and objects that do not exist.
+func (t *trial) abort(ctx context.Context) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...), kgo.TransactionalID("compat"),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	if err := client.BeginTransaction(); err != nil {
+		return err
+	}
+	var poison []*kgo.Record
+	for _, log := range long {
+		all, err := t.records(ctx, log, kgo.ReadCommitted())
+		if err != nil {
+			return err
+		}
+		poison = append(poison, poisonOf(all)...)
+	}
+	if err := client.ProduceSync(ctx, poison...).FirstErr(); err != nil {
+		return fmt.Errorf("write records to be aborted: %w", err)
+	}
+	return client.EndTransaction(ctx, kgo.TryAbort)
+}
+
+const ghost = `{"before":null,"after":{"kind":"Ghost","metadata":{"name":"ghost"}},"op":"c","ts_ms":1,"source":{}}`
+
+// poisonOf makes three records that are wrong for each partition, and one key in ten.
+func poisonOf(all []*kgo.Record) (poison []*kgo.Record) {
+	seen := map[string]bool{}
+	for i, r := range all {
+		add := func(key, value []byte) {
+			poison = append(poison, &kgo.Record{Topic: r.Topic, Partition: r.Partition, Key: key, Value: value})
+		}
+		if place := fmt.Sprint(r.Topic, r.Partition); !seen[place] {
+			seen[place] = true
+			add([]byte(fmt.Sprintf(`{"cluster":"%s","namespace":"shop","name":"ghost-%d"}`, clusterName, i)), []byte(ghost))
+		}
+		switch i % 10 {
+		case 0:
+			add(r.Key, []byte(ghost))
+		case 5:
+			add(r.Key, nil)
+		}
+	}
+	return poison
+}
+
+// compact has the broker compact the topics of a log, and returns when it has: of each key there is one record where there were
+// several, and after the time that tombstones are kept there is none of these.
+func (t *trial) compact(ctx context.Context, log topics, tombstones time.Duration) error {
+	client, err := kgo.NewClient(kgo.SeedBrokers(t.kafka.Brokers...))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	names := []string{log.topic("pods"), log.topic("configmaps")}
+	set := func(name, value string) kadm.AlterConfig { return kadm.AlterConfig{Name: name, Value: &value} }
+	responses, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{
+		set("cleanup.policy", "compact"), set("min.compaction.lag.ms", "0"), set("min.cleanable.dirty.ratio", "0.001"),
+		set("segment.ms", "1"), set("delete.retention.ms", fmt.Sprint(tombstones.Milliseconds())),
+	}, names...)
+	for _, r := range responses {
+		err = errors.Join(err, r.Err)
+	}
+	if err != nil {
+		return fmt.Errorf("have %v compacted: %w", names, err)
+	}
+	ends, err := admin.ListCommittedOffsets(ctx, names...)
+	if err != nil {
+		return err
+	}
+	say("compact %v", names)
+	return await(ctx, "the compaction of "+log.Prefix, func() (bool, error) {
+		if err := t.abort(ctx); err != nil { // a new segment begins with the next record
+			return false, err
+		}
+		all, err := t.records(ctx, log, kgo.ReadCommitted())
+		return isCompacted(all, ends, tombstones > 0), err
+	})
+}
+
+func isCompacted(all []*kgo.Record, ends kadm.ListedOffsets, tombstones bool) bool {
+	seen := map[string]bool{}
+	for _, r := range all {
+		end, _ := ends.Lookup(r.Topic, r.Partition)
+		place := r.Topic + string(r.Key)
+		if r.Offset < end.Offset && (seen[place] || r.Value == nil && !tombstones) {
+			return false
+		}
+		seen[place] = true
+	}
+	return true
+}

@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kubecdc/test/servers"
+)
+
+// The logs. Each is written by an exporter of its own, for the same cluster.
+var (
+	plain      = topics{Prefix: "kubecdc", Codec: "snappy", State: "as written"}
+	compacted  = topics{Prefix: "kubecdc", Codec: "snappy", State: "compacted, with tombstones"}
+	forgetful  = topics{Prefix: "lean", Codec: "snappy", State: "compacted, without tombstones"}
+	codecLogs  = []topics{{Prefix: "none"}, {Prefix: "gzip"}, {Prefix: "snappy"}, {Prefix: "lz4"}, {Prefix: "zstd"}}
+	withSchema = topics{Prefix: "schema", Codec: "snappy", State: "as written"} // KUBECDC_ENCODING=debezium-schema
+	resumption = topics{Prefix: "kubecdc", Codec: "snappy", State: "resumed after the compaction"}
+)
+
+// long are the logs that are compacted.
+var long = []topics{plain, forgetful, withSchema}
+
+// topics are a log as consumers find it.
+type topics struct{ Prefix, Codec, State string }
+
+// reading is one consumer's reading of one log.
+type reading struct {
+	consumer *consumer
+	log      topics
+	shipped  bool   // without the packages that the client needs for some codecs
+	dir      string // where the consumer may keep what it needs
+	resumed  bool   // dir has what an earlier reading left
+	want     digest
+	t        *trial
+}
+
+// outcome is what came of a reading.
+type outcome struct {
+	reading
+	got  digest
+	took time.Duration
+	err  error
+}
+
+func (o outcome) right() bool { return o.err == nil && o.got == o.want }
+
+// known reports whether the consumer is known to fail there.
+func (o outcome) known() bool {
+	return o.shipped && o.err != nil || o.consumer.failure != "" && (o.log.State == compacted.State || o.log == forgetful)
+}
+
+// trial is one run of all consumers over the same logs.
+type trial struct {
+	*stack
+	consumers []consumer
+	versions  map[string]string
+	mu        sync.Mutex
+	outcomes  []outcome
+	logs      []logRow
+	began     time.Time
+}
+
+func newTrial(ctx context.Context, chosen []consumer) (*trial, error) {
+	t := &trial{consumers: chosen, versions: map[string]string{}, began: time.Now()}
+	dir, err := servers.Dir()
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range chosen {
+		say("install %s", c.title)
+		if t.versions[c.name], err = c.install(ctx, filepath.Join(dir, "compat")); err != nil {
+			return nil, fmt.Errorf("install %s: %w", c.title, err)
+		}
+	}
+	t.stack, err = startStack(ctx)
+	return t, err
+}
+
+// run writes, has all consumers read, writes and compacts, and has them read again.
+func (t *trial) run(ctx context.Context) error {
+	if err := t.firstPart(ctx); err != nil {
+		return err
+	}
+	if err := t.count(ctx, plain); err != nil {
+		return err
+	}
+	t.readAll(ctx, plain)
+	t.readAll(ctx, codecLogs...)
+	t.stopExporters(codecLogs)
+	t.resume(ctx, plain)
+	if err := t.secondPart(ctx); err != nil {
+		return err
+	}
+	for _, log := range []topics{compacted, forgetful} {
+		if err := t.count(ctx, log); err != nil {
+			return err
+		}
+		t.readAll(ctx, log)
+	}
+	t.resume(ctx, resumption)
+	return ctx.Err()
+}
+
+// firstPart leaves logs with every change, and one for each codec.
+func (t *trial) firstPart(ctx context.Context) error {
+	if err := t.seed(ctx); err != nil {
+		return err
+	}
+	for _, log := range long {
+		if err := t.export(ctx, log); err != nil {
+			return err
+		}
+	}
+	if err := t.churn(ctx, 1); err != nil {
+		return err
+	}
+	for _, log := range codecLogs {
+		log.Codec = log.Prefix
+		if err := t.export(ctx, log); err != nil {
+			return err
+		}
+	}
+	return t.complete(ctx, append(codecLogs, plain, forgetful)...)
+}
+
+// secondPart changes much of what the logs have, and compacts them.
+func (t *trial) secondPart(ctx context.Context) error {
+	if err := t.churn(ctx, 3); err != nil {
+		return err
+	}
+	if err := t.complete(ctx, plain, forgetful); err != nil {
+		return err
+	}
+	for _, log := range long {
+		tombstones := 24 * time.Hour
+		if log == forgetful {
+			tombstones = 0
+		}
+		if err := t.compact(ctx, log, tombstones); err != nil {
+			return err
+		}
+	}
+	return t.complete(ctx, compacted, forgetful)
+}
+
+// churn works, with aborted transactions in between.
+func (t *trial) churn(ctx context.Context, part int) error {
+	if err := t.work(ctx, part); err != nil {
+		return err
+	}
+	if err := t.abort(ctx); err != nil {
+		return err
+	}
+	return t.work(ctx, part+1)
+}
+
+// readAll has each consumer read logs from their start.
+func (t *trial) readAll(ctx context.Context, logs ...topics) {
+	var readings []reading
+	for _, log := range logs {
+		shipped := log.State == ""
+		for i := range t.consumers {
+			c := &t.consumers[i]
+			if (c.prefix != "" || c.few) && log == forgetful || shipped && !c.codecs {
+				continue
+			}
+			dir := filepath.Join(t.dir, plainName.Replace(c.name+"_"+log.Prefix+"_"+log.State))
+			readings = append(readings, reading{consumer: c, log: log, shipped: shipped, dir: dir})
+		}
+	}
+	t.readTogether(ctx, readings)
+}
+
+// plainName makes a folder's name that everybody takes: in Kafka Connect's plugin.path a comma would separate two.
+var plainName = strings.NewReplacer(" ", "_", ",", "", "-", "_")
+
+// resume has those consumers read that keep a state: once to begin it, and once to go on from it.
+func (t *trial) resume(ctx context.Context, log topics) {
+	var readings []reading
+	for i := range t.consumers {
+		if c := &t.consumers[i]; c.resumes {
+			readings = append(readings, reading{consumer: c, log: log, dir: filepath.Join(t.dir, c.name), resumed: true})
+		}
+	}
+	t.readTogether(ctx, readings)
+}
+
+// readTogether has four programs read at a time: most of a short reading is the start of a program.
+func (t *trial) readTogether(ctx context.Context, readings []reading) {
+	var group errgroup.Group
+	group.SetLimit(4)
+	for _, r := range readings {
+		group.Go(func() error {
+			t.read(ctx, r)
+			return nil
+		})
+	}
+	_ = group.Wait()
+}
+
+func (t *trial) read(ctx context.Context, r reading) {
+	r.t, r.want = t, digestOf(r.consumer.expect(t.live))
+	if r.consumer.prefix != "" {
+		r.log.Prefix = r.consumer.prefix
+	}
+	began := time.Now()
+	limit := patience
+	if r.consumer.failure != "" {
+		limit /= 6
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	err := os.MkdirAll(r.dir, 0o755)
+	var rows []row
+	if err == nil {
+		rows, err = r.consumer.read(ctx, r)
+	}
+	o := outcome{reading: r, got: digestOf(rows), took: time.Since(began), err: err}
+	if ctx.Err() == context.Canceled {
+		return // the user has ended the trial
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.outcomes = append(t.outcomes, o)
+	say("%-28s %-10s %-30s %s", r.consumer.title, r.log.Prefix, r.log.State, o)
+}
+
+func (o outcome) String() string {
+	switch {
+	case o.err != nil:
+		return "failed: " + firstLine(o.err.Error())
+	case o.got != o.want:
+		return fmt.Sprintf("WRONG: %s, the cluster has %s", o.got, o.want)
+	}
+	return fmt.Sprintf("%s in %.1f s", o.got, o.took.Seconds())
+}
+
+// verdict is an error if a consumer has read anything wrong, or is known to and has not; that it can't read a codec as shipped is
+// no failure.
+func (t *trial) verdict() (err error) {
+	for _, o := range t.outcomes {
+		if o.right() == o.known() {
+			err = errors.Join(err, fmt.Errorf("%s, topics %s.*, %s: %s", o.consumer.title, o.log.Prefix, o.log.State, o))
+		}
+	}
+	return err
+}
+
+func say(format string, args ...any) { fmt.Printf(time.Now().Format("15:04:05 ")+format+"\n", args...) }
