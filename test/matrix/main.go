@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -40,6 +41,9 @@ func run(ctx context.Context, w wanted) error {
 	versions, err := servers.KubeVersions()
 	if err != nil {
 		return err
+	}
+	if w.version != "" && !slices.Contains(versions, w.version) {
+		return fmt.Errorf("there is no version %s: test/kube has %s", w.version, strings.Join(versions, ", "))
 	}
 	if err := os.MkdirAll(results, 0o755); err != nil {
 		return err
