@@ -56,13 +56,12 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
-// The README shows what the command prints.
-func TestReadme(t *testing.T) {
-	page := string(readFile(t, "../README.md"))
+// The pages show what the command prints.
+func TestPages(t *testing.T) {
 	object := choose(t, typeOf(t, pods), readme)
-	for _, dialect := range []string{"flink", "flink-upsert"} {
-		if !strings.Contains(page, write(t, dialect, pods, object)) {
-			t.Errorf("README.md lacks the output of exporter schema pods --as %s --columns %s", dialect, strings.Join(readme.Only, ","))
+	for page, dialect := range map[string]string{"../README.md": "flink", "../docs/recipes.md": "flink-upsert"} {
+		if !strings.Contains(string(readFile(t, page)), write(t, dialect, pods, object)) {
+			t.Errorf("%s lacks the output of exporter schema pods --as %s --columns %s", page, dialect, strings.Join(readme.Only, ","))
 		}
 	}
 }
