@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,7 +55,7 @@ func (o outcome) right() bool { return o.err == nil && o.got == o.want }
 
 // known reports whether the consumer is known to fail there.
 func (o outcome) known() bool {
-	return o.shipped && o.err != nil || o.consumer.failure != "" && (o.log.State == compacted.State || o.log == forgetful)
+	return o.shipped && o.err != nil || slices.Contains(o.consumer.fails, o.log)
 }
 
 // trial is one run of all consumers over the same logs.
@@ -213,7 +214,7 @@ func (t *trial) read(ctx context.Context, r reading) {
 	}
 	began := time.Now()
 	limit := patience
-	if r.consumer.failure != "" {
+	if slices.Contains(r.consumer.fails, r.log) {
 		limit /= 6
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)

@@ -126,7 +126,7 @@ func (s *stack) createPod(life int) func(context.Context, int) error {
 	return func(ctx context.Context, i int) error {
 		return s.create(ctx, pods, object{"apiVersion": "v1", "kind": "Pod",
 			"metadata": object{"name": podName(i), "labels": object{"app": fmt.Sprintf("app-%d", i%7), "life": fmt.Sprint(life)}},
-			"spec": object{"nodeName": fmt.Sprintf("node-%d", (i+life)%5), "containers": []any{
+			"spec": object{"nodeName": fmt.Sprintf("node-%d", (i*i+life)%7), "containers": []any{
 				object{"name": "main", "image": "registry.example.com/app:1"}}},
 		})
 	}
