@@ -191,6 +191,9 @@ func TestTheAccountMayListAndWatchWhatIsExportedAndNoMore(t *testing.T) {
 		// every user's: what may I do, and who am I (system:basic-user)
 		"create selfsubjectaccessreviews.authorization.k8s.io", "create selfsubjectrulesreviews.authorization.k8s.io",
 		"create selfsubjectreviews.authentication.k8s.io",
+		// every service account's, since 1.37 (system:cluster-trust-bundle-discovery)
+		"get clustertrustbundles.certificates.k8s.io", "list clustertrustbundles.certificates.k8s.io",
+		"watch clustertrustbundles.certificates.k8s.io",
 	}
 	for _, env := range environment(t, objects) {
 		if resources, ok := strings.CutPrefix(env, "KUBECDC_RESOURCES="); ok {

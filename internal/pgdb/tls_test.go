@@ -3,6 +3,7 @@ package pgdb_test
 import (
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"kubecdc/internal/pgdb"
@@ -18,7 +19,8 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	open := func(host string, change ...string) (*pgdb.DB, error) {
 		url, err := server.TLSURL(t.Context(), host)
 		must(t, err)
-		return pgdb.Open(t.Context(), pgdb.Options{URL: strings.NewReplacer(change...).Replace(url), Schema: "kubecdc", Setting: "KUBECDC_CHECKPOINT"})
+		return pgdb.Open(t.Context(), pgdb.Options{URL: strings.NewReplacer(change...).Replace(url), Schema: "kubecdc",
+			Migrations: fstest.MapFS{}, Setting: "KUBECDC_CHECKPOINT"})
 	}
 	db, err := open("localhost")
 	must(t, err)
