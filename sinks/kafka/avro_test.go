@@ -44,16 +44,18 @@ func inAvro(cfg kafka.Config, url string, d *described) kafka.Config {
 type described struct {
 	mu         sync.Mutex
 	properties string
+	version    string // that was asked for last
 	err        error
 	asked      int
 }
 
 func (*described) Key(topic string) string { return schema.AvroKey(topic) }
 
-func (d *described) Value(_ context.Context, topic string, _ change.Resource) (string, error) {
+func (d *described) Value(_ context.Context, topic string, of change.Resource) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
+	d.version = of.Version
 	if d.err != nil {
 		return "", d.err
 	}

@@ -16,9 +16,9 @@ import (
 type topicSchemas struct {
 	all   *avroEncoding
 	topic string
-	of    change.Resource
 
 	mu      sync.Mutex // held while the registry and the API server are asked
+	of      change.Resource
 	current schemas
 	next    time.Time // no growth before
 	pause   time.Duration
@@ -48,13 +48,19 @@ type RegistryError struct {
 func (e *RegistryError) Error() string { return e.Err.Error() }
 func (e *RegistryError) Unwrap() error { return e.Err }
 
+// topic returns the schemas of a topic. A resource that is read in another version now is described by that one.
 func (a *avroEncoding) topic(name string, of change.Resource) *topicSchemas {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	t := a.topics[name]
 	if t == nil {
-		t = &topicSchemas{all: a, topic: name, of: of, pause: minPause}
+		t = &topicSchemas{all: a, topic: name}
 		a.topics[name] = t
+	}
+	a.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of != of {
+		t.of, t.next, t.pause = of, time.Time{}, minPause
 	}
 	return t
 }
