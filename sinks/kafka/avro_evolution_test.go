@@ -221,6 +221,11 @@ func TestCheckOfTheRegistry(t *testing.T) {
 		return err
 	}
 	mustDo(t, check())
+	r.foreign = "-key"
+	if err := check(); err == nil || !strings.Contains(err.Error(), ".pods-key") {
+		t.Errorf("a subject with somebody else's keys: %v", err)
+	}
+	r.foreign = ""
 	for status, want := range map[int]string{http.StatusConflict: "delete the subject", http.StatusUnauthorized: "KUBECDC_SCHEMA_REGISTRY_USERNAME"} {
 		r.answer(status)
 		if err := check(); err == nil || !strings.Contains(err.Error(), ".pods-value") || !strings.Contains(err.Error(), want) {

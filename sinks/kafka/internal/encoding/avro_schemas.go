@@ -68,6 +68,9 @@ func (a *avroEncoding) topic(name string, of change.Resource) *topicSchemas {
 // subject is the registry's name for the schemas of the topic's values (TopicNameStrategy).
 func (t *topicSchemas) subject() string { return t.topic + "-value" }
 
+// keySubject is that of the keys.
+func (t *topicSchemas) keySubject() string { return t.topic + "-key" }
+
 // open returns the schemas to begin with: the registry's latest, with what the API server describes besides.
 func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	t.mu.Lock()
@@ -80,7 +83,7 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	if err != nil {
 		return schemas{}, err
 	}
-	keyID, err := r.Register(ctx, t.topic+"-key", t.all.Schemas.Key(t.topic))
+	keyID, err := r.Register(ctx, t.keySubject(), t.all.Schemas.Key(t.topic))
 	if err != nil {
 		return schemas{}, t.refused(err)
 	}
@@ -175,6 +178,7 @@ func (a *avroEncoding) Check(ctx context.Context, prefix string, resources []cha
 		if err != nil {
 			return err
 		}
+		wrong = append(wrong, a.Registry.Check(ctx, t.keySubject(), a.Schemas.Key(t.topic)))
 		wanted, err := a.Schemas.Value(ctx, t.topic, r)
 		if err == nil && text != "" {
 			wanted, _, err = avro.Grow(text, wanted)
