@@ -95,6 +95,27 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
 }
 
+// The control topic has expired, as after an outage of more than a week, and a compacted data topic has not: its records tell.
+func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
+	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	known := mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
+	mustDo(t, log.Close())
+	admin := newReader(t, cfg.Brokers).admin
+	ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
+	mustDo(t, err)
+	_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
+	mustDo(t, err)
+	for _, encoding := range []string{"debezium-schema", "cloudevents"} {
+		cfg.Encoding = encoding
+		err := newSink(t, cfg).VerifyCluster(t.Context(), 0, sinks.Durable{Seq: 1, Offsets: known})
+		var other *sinks.OtherEncodingError
+		if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
+}
+
 // A record of an encoding that a newer release may have is an error, and not left out.
 func TestAnUnknownEncodingIsAnError(t *testing.T) {
 	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
