@@ -166,6 +166,12 @@ func (p *Plan) CheckKept(ctx context.Context, log sinks.Reader, incomplete bool)
 	return nil
 }
 
+// ErrNoBefore says why records can't be chosen by labels.
+var ErrNoBefore = errors.New("the log has records of KUBECDC_ENCODING=object, in which a deleted object has no labels, so its " +
+	"delete would be left out; choose by --resource, --namespace or --name")
+
+var objectAlone = sinks.Header{Key: change.HeaderEncoding, Value: "object"}
+
 // Count reads what the plan selects, and notes how much it is and where the live log goes on.
 func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Selector, progress func(read, of int64)) error {
 	q := p.Query()
@@ -183,6 +189,9 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 	}
 	topics := map[string]*TopicPlan{}
 	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
+		if !q.NoBodies && slices.Contains(l.Headers, objectAlone) {
+			return ErrNoBefore
+		}
 		if !selects(selector, l) {
 			return nil
 		}

@@ -99,10 +99,6 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	defer log.Close()
-	if f.filter.Selector != "" && settings.Sink.Kind == kafka.Kind.Name && settings.Records.Encoding == "object" {
-		return &usageError{"--selector: the log has records of KUBECDC_ENCODING=object, in which a deleted object has no labels, so its " +
-			"delete would be left out; choose by --resource, --namespace or --name"}
-	}
 	_, cluster, err := readerSettings(ctx, c)
 	if err != nil {
 		return err

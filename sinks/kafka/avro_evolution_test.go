@@ -76,6 +76,22 @@ func avroEvolves(t *testing.T, url string) {
 	}
 }
 
+// A resource that is read in another version, as after an upgrade of its CRD, is described by that version.
+func TestAvroOfAnotherVersion(t *testing.T) {
+	d := &described{properties: replicas}
+	log, _ := openLog(t, newSink(t, inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, d)), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{"replicas":3}`)}})
+	newer := avroPod(2, `{"colour":"red"}`)
+	of := newer.Stream.Resource
+	of.Version = "v2"
+	newer.Stream = newer.Stream.As(of)
+	d.say(colour, nil)
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{newer}})
+	if d.version != "v2" {
+		t.Errorf("the API server was asked for the schema of %s, and objects are of v2", d.version)
+	}
+}
+
 func avroPod(rv int, spec string) change.Change {
 	c := pod(seeded(), "a", rv)
 	c.After = fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","uid":%q,"resourceVersion":"%d"},"spec":%s}`, c.UID, rv, spec)
@@ -205,6 +221,11 @@ func TestCheckOfTheRegistry(t *testing.T) {
 		return err
 	}
 	mustDo(t, check())
+	r.foreign = "-key"
+	if err := check(); err == nil || !strings.Contains(err.Error(), ".pods-key") {
+		t.Errorf("a subject with somebody else's keys: %v", err)
+	}
+	r.foreign = ""
 	for status, want := range map[int]string{http.StatusConflict: "delete the subject", http.StatusUnauthorized: "KUBECDC_SCHEMA_REGISTRY_USERNAME"} {
 		r.answer(status)
 		if err := check(); err == nil || !strings.Contains(err.Error(), ".pods-value") || !strings.Contains(err.Error(), want) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"testing"
 
@@ -44,16 +45,18 @@ func inAvro(cfg kafka.Config, url string, d *described) kafka.Config {
 type described struct {
 	mu         sync.Mutex
 	properties string
+	version    string // that was asked for last
 	err        error
 	asked      int
 }
 
 func (*described) Key(topic string) string { return schema.AvroKey(topic) }
 
-func (d *described) Value(_ context.Context, topic string, _ change.Resource) (string, error) {
+func (d *described) Value(_ context.Context, topic string, of change.Resource) (string, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.asked++
+	d.version = of.Version
 	if d.err != nil {
 		return "", d.err
 	}
@@ -80,8 +83,9 @@ type fakeRegistry struct {
 	mu       sync.Mutex
 	texts    []string
 	subjects map[string][]int
-	status   int // of all answers; 0: it works
-	refusal  int // of new schemas; 0: it takes all
+	status   int    // of all answers; 0: it works
+	refusal  int    // of new schemas; 0: it takes all
+	foreign  string // how the subjects end that have schemas of another program
 	requests int
 }
 
@@ -117,7 +121,8 @@ func newFakeRegistry(t *testing.T) *fakeRegistry {
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": len(r.texts)})
 	})
 	mux.HandleFunc("POST /compatibility/subjects/{subject}/versions/latest", func(w http.ResponseWriter, q *http.Request) {
-		_ = json.NewEncoder(w).Encode(map[string]any{"is_compatible": true})
+		foreign := r.foreign != "" && strings.HasSuffix(q.PathValue("subject"), r.foreign)
+		_ = json.NewEncoder(w).Encode(map[string]any{"is_compatible": !foreign})
 	})
 	mux.HandleFunc("GET /subjects", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

@@ -29,6 +29,9 @@ func (l *slotLog) verify(ctx context.Context, from sinks.Durable) error {
 	} else {
 		l.after, err = l.beginTail(ctx, from, ends[int(l.control.Index)])
 	}
+	if err == nil && l.seen.last == nil {
+		err = l.sampleEncoding(ctx, from.Offsets)
+	}
 	if err != nil {
 		return err
 	}
@@ -40,6 +43,36 @@ type controlSeen struct {
 	epoch int64           // the newest of the slot
 	own   bool            // there was a record of this cluster
 	last  *change.Control // the cluster's last open or batch record, of any slot
+}
+
+// sampleEncoding learns the encoding from the last records of the checkpoint: the control topic has expired, and the data topics may
+// be kept for longer.
+func (l *slotLog) sampleEncoding(ctx context.Context, offsets change.Offsets) error {
+	for topic, partitions := range offsets {
+		if l.isShared(topic) {
+			continue
+		}
+		ends, err := l.sink.client.Ends(ctx, topic)
+		for p, next := range partitions {
+			if err != nil || l.seen.last != nil || next < 1 || next > ends[p] {
+				continue
+			}
+			last := consumer.New(l.sink.client, consumer.Range{Topic: topic, Partition: int32(p), First: next - 1, NoValues: true,
+				Wanted: func(r *consumer.Record) bool {
+					if _, key, err := keyOf(l.sink.encodings, r); err == nil && key.Cluster == l.envelope.Cluster {
+						l.seen.last = &change.Control{Encoding: r.Headers[change.HeaderEncoding]}
+					}
+					return false
+				}})
+			if _, err = last.Fetch(ctx, ends[p]-1); errors.Is(err, consumer.ErrGone) {
+				err = nil
+			}
+		}
+		if err != nil && !ofOneTopic[kafkaCode(err)] { // those refuse the topic's streams when they have something to write
+			return err
+		}
+	}
+	return nil
 }
 
 // checkEncoding returns the error for a log whose last owner has written records with other keys.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
 	"kubecdc/replay"
@@ -93,6 +94,27 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	}
 	cfg.Encoding = "object"
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
+}
+
+// The control topic has expired, as after an outage of more than a week, and a compacted data topic has not: its records tell.
+func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
+	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	known := mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
+	mustDo(t, log.Close())
+	admin := newReader(t, cfg.Brokers).admin
+	ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
+	mustDo(t, err)
+	_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
+	mustDo(t, err)
+	for _, encoding := range []string{"debezium-schema", "cloudevents"} {
+		cfg.Encoding = encoding
+		err := newSink(t, cfg).VerifyCluster(t.Context(), 0, sinks.Durable{Seq: 1, Offsets: known})
+		var other *sinks.OtherEncodingError
+		if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
 }
 
 // A record of an encoding that a newer release may have is an error, and not left out.
@@ -186,5 +208,25 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// In an object's record a delete has no labels: a replay by labels would leave it out. The records tell, whatever is configured now.
+func TestAReplayByLabelsNeedsTheObjectBefore(t *testing.T) {
+	for _, encoding := range encodings {
+		cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+		cfg.Encoding = encoding
+		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+		a := created("a", 10)
+		mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{a, changed(a, 11, "")}})
+		cfg.Encoding = ""
+		for _, text := range []string{"", "app=web"} {
+			selector, err := labels.Parse(text)
+			mustDo(t, err)
+			err = (&replay.Plan{}).Count(t.Context(), openReader(t, cfg), selector, func(int64, int64) {})
+			if refused := errors.Is(err, replay.ErrNoBefore); refused != (encoding == "object" && text != "") || err != nil && !refused {
+				t.Errorf("%s by labels %q: %v", encoding, text, err)
+			}
+		}
 	}
 }

@@ -16,9 +16,9 @@ import (
 type topicSchemas struct {
 	all   *avroEncoding
 	topic string
-	of    change.Resource
 
 	mu      sync.Mutex // held while the registry and the API server are asked
+	of      change.Resource
 	current schemas
 	next    time.Time // no growth before
 	pause   time.Duration
@@ -48,19 +48,28 @@ type RegistryError struct {
 func (e *RegistryError) Error() string { return e.Err.Error() }
 func (e *RegistryError) Unwrap() error { return e.Err }
 
+// topic returns the schemas of a topic. A resource that is read in another version now is described by that one.
 func (a *avroEncoding) topic(name string, of change.Resource) *topicSchemas {
 	a.mu.Lock()
-	defer a.mu.Unlock()
 	t := a.topics[name]
 	if t == nil {
-		t = &topicSchemas{all: a, topic: name, of: of, pause: minPause}
+		t = &topicSchemas{all: a, topic: name}
 		a.topics[name] = t
+	}
+	a.mu.Unlock()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of != of {
+		t.of, t.next, t.pause = of, time.Time{}, minPause
 	}
 	return t
 }
 
 // subject is the registry's name for the schemas of the topic's values (TopicNameStrategy).
 func (t *topicSchemas) subject() string { return t.topic + "-value" }
+
+// keySubject is that of the keys.
+func (t *topicSchemas) keySubject() string { return t.topic + "-key" }
 
 // open returns the schemas to begin with: the registry's latest, with what the API server describes besides.
 func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
@@ -74,7 +83,7 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	if err != nil {
 		return schemas{}, err
 	}
-	keyID, err := r.Register(ctx, t.topic+"-key", t.all.Schemas.Key(t.topic))
+	keyID, err := r.Register(ctx, t.keySubject(), t.all.Schemas.Key(t.topic))
 	if err != nil {
 		return schemas{}, t.refused(err)
 	}
@@ -169,6 +178,7 @@ func (a *avroEncoding) Check(ctx context.Context, prefix string, resources []cha
 		if err != nil {
 			return err
 		}
+		wrong = append(wrong, a.Registry.Check(ctx, t.keySubject(), a.Schemas.Key(t.topic)))
 		wanted, err := a.Schemas.Value(ctx, t.topic, r)
 		if err == nil && text != "" {
 			wanted, _, err = avro.Grow(text, wanted)
