@@ -177,6 +177,10 @@ func (m *maker) judge() {
 		return cmp.Or(order(a.Problem == "", b.Problem == ""), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.id, b.id))
 	})
 	for i := range m.status.Streams {
+	if len(m.status.Slots) == 0 && m.status.Process == nil {
+		m.status.Problems = append(m.status.Problems, Problem{Component: "slots", Text: "nobody has ever owned one, so nothing is " +
+			"exported: /readyz and the log of exporter run say what its start waits for"})
+	}
 		if s := &m.status.Streams[i]; s.Problem != "" {
 			p := Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id}
 			m.status.Problems = append(m.status.Problems, p)

@@ -114,6 +114,13 @@ func TestStreamsWithAProblemComeFirst(t *testing.T) {
 		got = append(got, s.Resource)
 	}
 	if strings.Join(got, "") != "cabd" {
+// The checkpoint is as a start leaves it that waits for the sink.
+func TestAnExportThatNeverBeganIsWrong(t *testing.T) {
+	if s := Make(options, &Stored{}, nil); s.Healthy || !strings.Contains(problems(s), "nobody has ever owned one") {
+		t.Errorf("healthy %v, wrong is %q", s.Healthy, problems(s))
+	}
+}
+
 		t.Errorf("the order is %v", got)
 	}
 }
