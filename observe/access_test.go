@@ -1,15 +1,20 @@
 package observe
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,6 +206,36 @@ func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	now := time.Now()
 	r.now = func() time.Time { return now }
 	return r, &now
+}
+
+// Reviews have a rate limit. Many requests with wrong tokens must not make the others wait until all of them were reviewed.
+func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
+	var reviewed atomic.Int32
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reviewed.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview"}`)
+	}))
+	defer api.Close()
+	r, err := NewReviews(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 700 {
+		all.Go(func() { _ = r.Allow(ctx, "wrong-"+strconv.Itoa(i), "/metrics") })
+	}
+	for reviewed.Load() < 100 { // the burst
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	_ = r.Allow(ctx, "another", "/metrics")
+	if took := time.Since(began); took > reviewTimeout+time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
 
 func TestACertificateIsRotated(t *testing.T) {
