@@ -5,8 +5,10 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -104,6 +106,25 @@ func TestATokenFileIsRotated(t *testing.T) {
 	writeFile(t, file, "\n")
 	wantCodes(t, s, "", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "second-token-of-some-length", codes(http.StatusServiceUnavailable))
+}
+
+// A client that asks and does not read the answers must not hold memory for ever.
+func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
+	defer func(before time.Duration) { answerWithin = before }(answerWithin)
+	answerWithin = 200 * time.Millisecond
+	s := protected(t, ServerOptions{})
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	for err == nil { // until the answers fill all buffers
+		_, err = c.Write([]byte("GET /metrics HTTP/1.1\r\nHost: exporter\r\n\r\n"))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("it is still connected")
+	}
 }
 
 // A browser has no way to send a bearer token: it asks for user and password.
