@@ -218,6 +218,10 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},
 		{[]string{kafka, postgres, "serviceMonitor.enabled=true", "service.enabled=false"}, "serviceMonitor: it needs the Service"},
+		{[]string{kafka, postgres, "extraEnv[0].name=KUBECDC_NAMESPACES,extraEnv[0].value=shop"}, "KUBECDC_NAMESPACES: set it in config"},
+		{[]string{kafka, postgres, "secret.KUBECDC_HTTP_ACCESS=kubernetes"}, "KUBECDC_HTTP_ACCESS: set it in config"},
+		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=127.0.0.1:8080"}, "kubelet's probes don't reach a loopback address"},
+		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=:0"}, "needs a fixed port"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
 		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},
 	} {
