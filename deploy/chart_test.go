@@ -181,13 +181,21 @@ func upToDate(t *testing.T, file, want string) {
 	}
 }
 
-// An exporter with a certificate is probed by HTTPS.
+// An exporter with a certificate is probed and scraped by HTTPS.
 func TestProbesUseTheExportersCertificate(t *testing.T) {
-	objects := chartFor(t, map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_HTTP_TLS_CERT": "/etc/tls/tls.crt", "KUBECDC_HTTP_TLS_KEY": "/etc/tls/tls.key"})
+	tls := map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_HTTP_TLS_CERT": "/etc/tls/tls.crt", "KUBECDC_HTTP_TLS_KEY": "/etc/tls/tls.key"}
+	objects := chartFor(t, tls, "--set=serviceMonitor.enabled=true")
 	container := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0]
 	for _, probe := range []*corev1.Probe{container.LivenessProbe, container.ReadinessProbe} {
 		if probe.HTTPGet.Scheme != corev1.URISchemeHTTPS || probe.HTTPGet.Path == "" {
 			t.Errorf("the probe is %v", probe)
+		}
+	}
+	for _, o := range objects {
+		if endpoints, found, _ := unstructured.NestedSlice(o.Object, "spec", "endpoints"); found {
+			if scheme := endpoints[0].(map[string]any)["scheme"]; scheme != "https" {
+				t.Errorf("Prometheus scrapes by %v", scheme)
+			}
 		}
 	}
 }
@@ -210,6 +218,10 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},
 		{[]string{kafka, postgres, "serviceMonitor.enabled=true", "service.enabled=false"}, "serviceMonitor: it needs the Service"},
+		{[]string{kafka, postgres, "extraEnv[0].name=KUBECDC_NAMESPACES,extraEnv[0].value=shop"}, "KUBECDC_NAMESPACES: set it in config"},
+		{[]string{kafka, postgres, "secret.KUBECDC_HTTP_ACCESS=kubernetes"}, "KUBECDC_HTTP_ACCESS: set it in config"},
+		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=127.0.0.1:8080"}, "kubelet's probes don't reach a loopback address"},
+		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=:0"}, "needs a fixed port"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
 		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},
 	} {

@@ -1,15 +1,22 @@
 package observe
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -99,6 +106,25 @@ func TestATokenFileIsRotated(t *testing.T) {
 	writeFile(t, file, "\n")
 	wantCodes(t, s, "", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "second-token-of-some-length", codes(http.StatusServiceUnavailable))
+}
+
+// A client that asks and does not read the answers must not hold memory for ever.
+func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
+	defer func(before time.Duration) { answerWithin = before }(answerWithin)
+	answerWithin = 200 * time.Millisecond
+	s := protected(t, ServerOptions{})
+	c, err := net.Dial("tcp", s.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	for err == nil { // until the answers fill all buffers
+		_, err = c.Write([]byte("GET /metrics HTTP/1.1\r\nHost: exporter\r\n\r\n"))
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("it is still connected")
+	}
 }
 
 // A browser has no way to send a bearer token: it asks for user and password.
@@ -201,6 +227,36 @@ func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	now := time.Now()
 	r.now = func() time.Time { return now }
 	return r, &now
+}
+
+// Reviews have a rate limit. Many requests with wrong tokens must not make the others wait until all of them were reviewed.
+func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
+	var reviewed atomic.Int32
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reviewed.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview"}`)
+	}))
+	defer api.Close()
+	r, err := NewReviews(&rest.Config{Host: api.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for i := range 700 {
+		all.Go(func() { _ = r.Allow(ctx, "wrong-"+strconv.Itoa(i), "/metrics") })
+	}
+	for reviewed.Load() < 100 { // the burst
+		time.Sleep(time.Millisecond)
+	}
+	began := time.Now()
+	_ = r.Allow(ctx, "another", "/metrics")
+	if took := time.Since(began); took > reviewTimeout+time.Second {
+		t.Errorf("it took %s", took)
+	}
 }
 
 func TestACertificateIsRotated(t *testing.T) {

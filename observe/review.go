@@ -89,6 +89,8 @@ const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
 // ask returns the API server's decision, or why there is none.
 func (r *Reviews) ask(ctx context.Context, token, path string) (decision, failed error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the wait until the client may send another request
+	defer cancel()
 	var who authentication.TokenReview
 	err := r.tokens.Post().Resource("tokenreviews").
 		Body(&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}).Do(ctx).Into(&who)

@@ -34,6 +34,10 @@ type ServerOptions struct {
 	Log     *slog.Logger
 }
 
+// answerWithin is how long an answer may take. Who does not read it for so long is disconnected. Updates of an open page have
+// limits of their own. A test shortens it.
+var answerWithin = 30 * time.Second
+
 // Serve starts a server. It returns a *config.Error if it can't listen at the address. For "off" it returns a nil server, whose
 // methods can be called.
 func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
@@ -45,7 +49,8 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, &config.Error{Problems: []config.Problem{listenProblem(o.Listen, err)}}
 	}
-	s.http = &http.Server{Handler: s.handler(m, page), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 64 << 10,
+	s.http = &http.Server{Handler: s.handler(m, page), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: answerWithin,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
 	s.http.RegisterOnShutdown(func() { close(s.closing) })
 	serve := s.http.Serve

@@ -19,6 +19,8 @@ type Status struct {
 	at     Place
 	stored *status.Stored
 	read   time.Time // when stored was read
+	tried  time.Time // when a read ended last, and its error
+	failed error
 	made   *status.Status
 }
 
@@ -74,10 +76,14 @@ func (s *Status) Now(context.Context) *status.Status {
 	return s.made
 }
 
-// readStored reads the checkpoint, on its own time: a browser that goes away must not break off what other pages wait for.
+// readStored reads the checkpoint, on its own time: a browser that goes away must not break off what other pages wait for. If it
+// fails it is not tried again at once: with a checkpoint that hangs each page would wait for those before it.
 func (s *Status) readStored(now time.Time) error {
-	if s.at.Store == nil || now.Sub(s.read) < storedFor {
+	if s.at.Store == nil {
 		return nil
+	}
+	if now.Sub(s.tried) < storedFor {
+		return s.failed
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), readTimeout)
 	defer cancel()
@@ -85,5 +91,6 @@ func (s *Status) readStored(now time.Time) error {
 	if err == nil {
 		s.stored, s.read = stored, now
 	}
+	s.tried, s.failed = time.Now(), err
 	return err
 }

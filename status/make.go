@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -135,7 +137,7 @@ func (m *maker) addLive(live *Live) {
 		}
 	}
 	for _, p := range live.Problems {
-		p.Text = HideNames(p.Text)
+		p.Text = m.hide(p.Text, p.Stream)
 		if p.Stream != "" {
 			s := m.stream(p.Stream)
 			s.Problem, s.Since = p.Text, p.Since
@@ -157,11 +159,27 @@ func (m *maker) addLive(live *Live) {
 	}
 }
 
+// hide hides the selectors of streams, and the names of objects, in the text of an error. It may be about one stream.
+func (m *maker) hide(text string, about change.StreamID) string {
+	text = hideSelectors(text, about)
+	if strings.Contains(text, "?labels=") || strings.Contains(text, "?fields=") {
+		longestFirst := func(a, b change.StreamID) int { return len(b) - len(a) } // one may begin as another does
+		for _, id := range slices.SortedFunc(maps.Keys(m.streams), longestFirst) {
+			text = hideSelectors(text, id)
+		}
+	}
+	return HideNames(text)
+}
+
 // judge decides what is wrong.
 func (m *maker) judge() {
 	told := map[string]bool{}
 	for _, p := range m.status.Problems {
 		told[p.Component] = true
+	}
+	if len(m.status.Slots) == 0 && m.status.Process == nil {
+		m.status.Problems = append(m.status.Problems, Problem{Component: "slots", Text: "nobody has ever owned one, so nothing is " +
+			"exported: /readyz and the log of exporter run say what its start waits for"})
 	}
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]

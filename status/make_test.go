@@ -74,7 +74,18 @@ func TestWhatIsWrong(t *testing.T) {
 			&Live{Streams: []LiveStream{{ID: "pods", State: "watching", Position: confirmed("pods", 0)}}}, ""},
 		{"the sink is down", Stored{}, &Live{Problems: []Problem{{Component: "sink", Text: "no answer"}}}, "sink: no answer"},
 		{"a request names an object", Stored{}, &Live{Problems: []Problem{{Component: "start", Text: `Get "https://k/x?fieldSelector=metadata.name%3Dhunter2&limit=1": EOF`}}},
-			`start: Get "https://k/x?fieldSelector=metadata.name%3D…&limit=1": EOF`},
+			`start: Get "https://k/x?fieldSelector=…&limit=1": EOF`},
+		{"an error has selectors", Stored{}, &Live{
+			Streams: []LiveStream{{ID: "pods?labels=app=hunter2&fields=metadata.name!=hunter2"}},
+			Problems: []Problem{{Component: "sink", Text: "write pods?labels=app=hunter2&fields=metadata.name!=hunter2: no leader"},
+				{Component: "stream", Stream: "pods?labels=app=hunter2&fields=metadata.name!=hunter2", Text: "compare " +
+					"pods?labels=app=hunter2&fields=metadata.name!=hunter2: " +
+					`Get "https://k/x?fieldSelector=metadata.name%21%3Dhunter2&labelSelector=app%3Dhunter2&limit=1": EOF`}}},
+			"sink: write pods (by selectors): no leader\nstream pods (by selectors): compare pods (by selectors): " +
+				`Get "https://k/x?fieldSelector=…&labelSelector=…&limit=1": EOF`},
+		{"an object lacks its uid", Stored{}, &Live{Problems: []Problem{{Component: "start",
+			Text: `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`}}},
+			`start: its metadata lacks name, uid or a numeric resourceVersion (name "…", uid "")`},
 	} {
 		c.stored.Owners = append(c.stored.Owners, held)
 		s := Make(options, &c.stored, c.live)
@@ -100,6 +111,13 @@ func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
 	s := Make(elsewhere, stored, live)
 	if got := problems(s); got != "" || s.Slots[1].Owner != "c" || !s.Slots[2].Mine || s.Slots[1].Mine {
 		t.Errorf("the process knows the owners: %q, %+v", got, s.Slots)
+	}
+}
+
+// The checkpoint is as a start leaves it that waits for the sink.
+func TestAnExportThatNeverBeganIsWrong(t *testing.T) {
+	if s := Make(options, &Stored{}, nil); s.Healthy || !strings.Contains(problems(s), "nobody has ever owned one") {
+		t.Errorf("healthy %v, wrong is %q", s.Healthy, problems(s))
 	}
 }
 

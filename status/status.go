@@ -137,8 +137,8 @@ func (s *Stream) show(c *change.Control) {
 	switch {
 	case c.Gap != nil && (s.Gap == nil || !at.Before(s.Gap.Time)):
 		g := c.Gap
-		s.Gap = &Gap{Time: at, From: g.From, To: g.To, Complete: g.Complete, Reason: HideNames(g.Reason), Recovered: g.Recovered,
-			Inferred: g.Inferred}
+		s.Gap = &Gap{Time: at, From: g.From, To: g.To, Complete: g.Complete, Reason: HideNames(hideSelectors(g.Reason, s.id)),
+			Recovered: g.Recovered, Inferred: g.Inferred}
 	case c.Proof != nil && (s.Proof == nil || !at.Before(s.Proof.Time)):
 		p := c.Proof
 		s.Proof = &Proof{Time: at, At: c.ResourceVersion, Result: p.Result, Objects: p.Objects, Differences: p.Differences()}
@@ -158,13 +158,16 @@ func Label(id change.StreamID) string {
 	return label
 }
 
-// objectName matches the name of an object in a field selector, as requests have it and as errors quote it.
-var objectName = regexp.MustCompile(`(metadata\.name(?:=|==|%3D))[^\s&"',)\]]+`)
-
-// HideNames hides the names of objects in the text of an error about a request.
-func HideNames(text string) string {
-	if !strings.Contains(text, "metadata.name") {
+// hideSelectors puts a stream's label in the place of its id.
+func hideSelectors(text string, id change.StreamID) string {
+	if !strings.Contains(string(id), "?") {
 		return text
 	}
-	return objectName.ReplaceAllString(text, "${1}…")
+	return strings.ReplaceAll(text, string(id), Label(id))
 }
+
+// hidden matches selectors in a request's URL, and the name of an object in a field selector or in an error about the object.
+var hidden = regexp.MustCompile(`((?:label|field)Selector=|metadata\.name!?==?|\(name ")[^\s&"',)\]]+`)
+
+// HideNames hides selectors and the names of objects in the text of an error about a request.
+func HideNames(text string) string { return hidden.ReplaceAllString(text, "${1}…") }

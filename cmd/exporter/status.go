@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -181,7 +182,10 @@ func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.S
 		return nil, fmt.Errorf("%s answers %s", at, answer.Status)
 	}
 	var s status.Status
-	if err := json.Unmarshal(text, &s); err != nil {
+	if err = json.Unmarshal(text, &s); err == nil && (s.Time.IsZero() || s.Healthy != (len(s.Problems) == 0)) {
+		err = errors.New("the JSON is of something else")
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s is no status of an exporter: %w", at, err)
 	}
 	return &s, nil

@@ -82,6 +82,8 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		page.ServeHTTP(w, r)
 	}))
 	defer server.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "{}") }))
+	defer other.Close()
 	for _, c := range []struct {
 		args []string
 		code int
@@ -89,6 +91,7 @@ func TestStatusAsksAnExporter(t *testing.T) {
 	}{
 		{[]string{"--url", server.URL + "/", "--token-file", token}, exitOK, "prod: ✓ all is well"},
 		{[]string{"--url", server.URL}, exitFailed, "--token-file names the token"},
+		{[]string{"--url", other.URL}, exitFailed, "is no status of an exporter"},
 		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
 		{[]string{"--token-file", token}, exitSettings, "are for --url"},
 		{[]string{"-o", "xml"}, exitSettings, "-o xml"},

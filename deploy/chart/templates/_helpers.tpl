@@ -136,19 +136,35 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- /* What is missing or contradicts itself, before anything is rendered. */}}
 {{- define "kubecdc.check" -}}
+{{- $elsewhere := keys (default dict .Values.secret) }}
+{{- range .Values.extraEnv }}
+{{- $elsewhere = append $elsewhere .name }}
+{{- end }}
+{{- range $name := list "KUBECDC_RESOURCES" "KUBECDC_NAMESPACES" "KUBECDC_LEASES" "KUBECDC_LEASES_NAMESPACE" "KUBECDC_LISTEN" "KUBECDC_HTTP_ACCESS" "KUBECDC_HTTP_TLS_CERT" "KUBECONFIG" }}
+{{- if has $name $elsewhere }}
+{{- fail (printf "%s: set it in config: roles, ports and probes depend on it, and would be those of another value" $name) }}
+{{- end }}
+{{- end }}
+{{- $listen := default "" (include "kubecdc.config" . | fromYaml).KUBECDC_LISTEN }}
+{{- if eq "0" (include "kubecdc.port" .) }}
+{{- fail "config.KUBECDC_LISTEN: the Pod needs a fixed port: write it in place of 0" }}
+{{- end }}
+{{- if and (regexMatch "^(localhost|127\\.|\\[::1\\])" $listen) (or (dig "httpGet" "" (default dict .Values.livenessProbe)) (dig "httpGet" "" (default dict .Values.readinessProbe))) }}
+{{- fail "config.KUBECDC_LISTEN: kubelet's probes don't reach a loopback address, so the Pod would be restarted again and again: set livenessProbe and readinessProbe to null, or use KUBECDC_HTTP_ACCESS" }}
+{{- end }}
 {{- $given := merge (include "kubecdc.config" . | fromYaml) (default dict .Values.secret) }}
 {{- range .Values.extraEnv }}
 {{- $_ := set $given .name (default "elsewhere" .value) }}
 {{- end }}
-{{- $elsewhere := or .Values.existingSecret .Values.extraEnvFrom }}
+{{- $unseen := or .Values.existingSecret .Values.extraEnvFrom }}
 {{- $sink := default "stdout" $given.KUBECDC_SINK }}
 {{- if and (eq $sink "kafka") (not $given.KUBECDC_KAFKA_BROKERS) (not .Values.extraEnvFrom) }}
 {{- fail "no brokers: set config.KUBECDC_KAFKA_BROKERS to host:port,… or config.KUBECDC_SINK to another sink" }}
 {{- end }}
-{{- if and (eq $sink "postgres") (not $given.KUBECDC_SINK_POSTGRES) (not $elsewhere) }}
+{{- if and (eq $sink "postgres") (not $given.KUBECDC_SINK_POSTGRES) (not $unseen) }}
 {{- fail "no database to write to: set secret.KUBECDC_SINK_POSTGRES to postgres://USER:PASSWORD@HOST/DB, or existingSecret to a Secret that has it" }}
 {{- end }}
-{{- if and (not $given.KUBECDC_CHECKPOINT) (not $elsewhere) }}
+{{- if and (not $given.KUBECDC_CHECKPOINT) (not $unseen) }}
 {{- fail "no checkpoint: set secret.KUBECDC_CHECKPOINT to postgres://USER:PASSWORD@HOST/DB, existingSecret to a Secret that has it, or persistence.enabled to true for an SQLite file on a volume" }}
 {{- end }}
 {{- if and (gt (int .Values.replicas) 1) (hasPrefix "sqlite:" (default "" $given.KUBECDC_CHECKPOINT)) }}
