@@ -4,16 +4,16 @@ import "strings"
 
 var sparkTypes = nested{record: "STRUCT", colon: ": "}
 
-// spark parses the records with from_json, in Python.
+// spark parses the records with from_json, in Python. Spark takes a colon after a member's name only within STRUCT<>.
 func spark(t Table) (string, error) {
 	value := record(append([]Field{field("before", t.Object), field("after", t.Object)}, about...)...)
 	head := append([]string{t.title()}, hidden(t.Object)...)
 	return comment("#", head...) + `from pyspark.sql.functions import col, from_json
 
 key = "` + sparkKey() + `"
-value = r"""
+value = r"""STRUCT<
 ` + strings.ReplaceAll(sparkTypes.members(value, "  "), `"""`, `""" '"""' r"""`) + `
-"""
+>"""
 
 ` + pythonName(t.name()) + ` = (
     spark.readStream.format("kafka")

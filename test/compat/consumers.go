@@ -31,6 +31,7 @@ type consumer struct {
 }
 
 var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
+	sparkConsumer,
 	{name: "java", codecs: true, title: "Kafka's Java consumer", needs: "`isolation.level=read_committed`", install: kafkaJars,
 		expect: wholeObjects("pods", "configmaps"), read: javaTable},
 	{name: "console", title: "Kafka's console consumer", needs: "`--isolation-level read_committed`", install: kafkaJars,
@@ -40,6 +41,8 @@ var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
 	{name: "kcat", codecs: true, title: "kcat", needs: "", install: installKcat, expect: wholeObjects("pods"), read: kcat},
 	{name: "confluent-kafka", codecs: true, title: "confluent-kafka (Python)", needs: "", install: python("confluent-kafka"),
 		expect: wholeObjects("pods", "configmaps"), read: pythonTable("confluent.py")},
+	{name: "confluent-avro", prefix: inAvro.Prefix, title: "confluent-kafka (Python), AvroDeserializer",
+		needs: "`KUBECDC_ENCODING=avro`", install: installAvroDeserializer, expect: podColumns, read: avroTable},
 	{name: "kafka-python", codecs: true, title: "kafka-python", needs: "`isolation_level=\"read_committed\"`, python-snappy",
 		install: python("kafka-python"), expect: wholeObjects("pods", "configmaps"), read: pythonTable("kafka_python.py")},
 	{name: "aiokafka", codecs: true, title: "aiokafka (Python)", needs: "`isolation_level=\"read_committed\"`, cramjam",
@@ -183,6 +186,27 @@ func pythonTable(file string) func(context.Context, reading) ([]row, error) {
 	}
 }
 
+var pythonAvro string
+
+func installAvroDeserializer(ctx context.Context, base string) (version string, err error) {
+	pythonAvro, err = pythonPackages(ctx, base, "avro")
+	_, rest, _ := strings.Cut(read("python/avro.txt"), "confluent-kafka==")
+	version, _, _ = strings.Cut(rest, "\n")
+	return version, err
+}
+
+func avroTable(ctx context.Context, r reading) ([]row, error) {
+	path, err := r.place("confluent_avro.py", read("python/confluent_avro.py"))
+	if err != nil {
+		return nil, err
+	}
+	out, err := output(ctx, r.dir, []string{"PYTHONPATH=" + pythonAvro}, "python3", path)
+	if err != nil {
+		return nil, err
+	}
+	return parseRows(out)
+}
+
 var kafkajsShipped, kafkajsCodecs string
 
 func installKafkajs(ctx context.Context, base string) (version string, err error) {
@@ -201,7 +225,8 @@ func kafkajs(ctx context.Context, r reading) ([]row, error) {
 	if r.shipped {
 		program, packages = regexp.MustCompile(`(?m)^.*kafkajs-snappy.*$`).ReplaceAllString(program, ""), kafkajsShipped
 	}
-	path, err := r.place("table.js", program)
+	// Readings at the same time would share the partitions of one group.
+	path, err := r.place("table.js", strings.ReplaceAll(program, "'inventory'", "'"+filepath.Base(r.dir)+"'"))
 	if err != nil {
 		return nil, err
 	}

@@ -34,7 +34,15 @@ var flinkConsumers = []consumer{
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", metadataColumns,
 			"SELECT cluster, namespace, name, metadata, spec, status FROM pods WHERE db = cluster AND `schema` = namespace "+
 				"AND `table` = 'pods' AND happened <= seen AND origin['kind'] = 'Pod' AND origin['uid'] = metadata.uid")},
+	{name: "flink-avro", prefix: inAvro.Prefix, title: flinkTitle + ", `debezium-avro-confluent`",
+		needs:   "before-images, " + needsAvro,
+		install: installFlinkAvro, expect: podColumns, read: flinkAvro("avro.sql", "pods")},
+	{name: "flink-avro-upsert", prefix: inAvro.Prefix, title: flinkTitle + ", `upsert-kafka` with `avro-confluent`",
+		needs: needsAvro, resumes: true,
+		install: installFlinkAvro, expect: podColumns, read: flinkAvro("avro-upsert.sql", "pods_log")},
 }
+
+const needsAvro = "`KUBECDC_ENCODING=avro`: [statement](avro.md#consumers)"
 
 const awayTooLong = "`debezium-json` skips tombstones. A job that resumes from a savepoint after the topic was compacted gets nothing else " +
 	"of what was deleted meanwhile, and keeps those rows. So a job that was stopped for longer than `KUBECDC_KAFKA_HISTORY` begins " +
@@ -72,7 +80,7 @@ func runningPods(live objects) (rows []row) {
 	return rows
 }
 
-var flinkLibs, flinkProgram string
+var flinkLibs, flinkProgram, flinkAvroLibs string
 
 // installFlink also compiles the program: Flink loads the classes of a job by name, which those that java compiles do not have.
 func installFlink(ctx context.Context, base string) (version string, err error) {
@@ -90,32 +98,49 @@ func installFlink(ctx context.Context, base string) (version string, err error) 
 	return pinned("flink", "flink-clients") + ", connector " + pinned("flink", "flink-sql-connector-kafka"), err
 }
 
-// flink runs the statements that the exporter prints, and a query. A reading that keeps a state is a job that is stopped with a
-// savepoint; any other ends at the end of the topic.
+func installFlinkAvro(ctx context.Context, base string) (version string, err error) {
+	if flinkAvroLibs, err = jars(ctx, base, "flink-avro"); err != nil {
+		return "", err
+	}
+	return installFlink(ctx, base)
+}
+
+// flink runs the statements that the exporter prints, and a query.
 func flink(dialect, table, more, query string) func(context.Context, reading) ([]row, error) {
 	return func(ctx context.Context, r reading) ([]row, error) {
 		statements, err := r.schema(ctx, dialect, flinkColumns)
 		if err != nil {
 			return nil, err
 		}
-		more := more
-		if !r.resumed {
-			more += fmt.Sprintf("ALTER TABLE %s SET ('scan.bounded.mode' = 'latest-offset');\n", table)
-		}
-		path, err := r.place("statements.sql", statements+";\n"+more+query+";\n")
-		if err != nil {
-			return nil, err
-		}
-		libs := []string{flinkLibs, flinkProgram}
-		if r.resumed {
-			return r.untilRight(ctx, exec.Command("java", javaArgs(r, libs, "Flink", path, r.dir)...))
-		}
-		out, err := java(ctx, r, libs, "Flink", path)
-		if err != nil {
-			return nil, err
-		}
-		return parseRows([]byte(strings.TrimSpace(string(out))))
+		return r.flink(ctx, statements+";\n"+more, table, query, flinkLibs, flinkProgram)
 	}
+}
+
+// flinkAvro runs the statements of a file.
+func flinkAvro(file, table string) func(context.Context, reading) ([]row, error) {
+	return func(ctx context.Context, r reading) ([]row, error) {
+		return r.flink(ctx, read("flink/"+file), table, "SELECT * FROM pods", flinkLibs, flinkAvroLibs, flinkProgram)
+	}
+}
+
+// flink runs statements and a query with all jars of some folders. A reading that keeps a state is a job that is stopped with a
+// savepoint; any other ends at the end of the topic.
+func (r reading) flink(ctx context.Context, statements, table, query string, libs ...string) ([]row, error) {
+	if !r.resumed {
+		statements += fmt.Sprintf("ALTER TABLE %s SET ('scan.bounded.mode' = 'latest-offset');\n", table)
+	}
+	path, err := r.place("statements.sql", statements+query+";\n")
+	if err != nil {
+		return nil, err
+	}
+	if r.resumed {
+		return r.untilRight(ctx, exec.Command("java", javaArgs(r, libs, "Flink", path, r.dir)...))
+	}
+	out, err := java(ctx, r, libs, "Flink", path)
+	if err != nil {
+		return nil, err
+	}
+	return parseRows([]byte(strings.TrimSpace(string(out))))
 }
 
 // schema is what `exporter schema pods` prints for the topics of the reading, with all columns if none are named.

@@ -15,7 +15,7 @@ import (
 
 // files are what consumers run: programs, statements and properties, with the versions of their packages.
 //
-//go:embed python kafkajs console java connect maven
+//go:embed python kafkajs console java connect flink maven
 var files embed.FS
 
 func read(name string) string {
@@ -26,9 +26,10 @@ func read(name string) string {
 	return string(text)
 }
 
-// localized is a file that names the broker and the topics of this trial in place of the README's.
+// localized is a file that names the broker, the registry and the topics of this trial in place of the pages'.
 func (r reading) localized(text string) string {
-	return strings.NewReplacer("kafka-1:9092", r.t.brokers(), "kubecdc.", r.log.Prefix+".").Replace(text)
+	return strings.NewReplacer("kafka-1:9092", r.t.brokers(), "https://registry.example.com:8081", r.t.registry.URL,
+		"kubecdc.", r.log.Prefix+".").Replace(text)
 }
 
 // place writes a localized file into the reading's folder, and returns its path.

@@ -25,6 +25,15 @@ func TestRecipes(t *testing.T) {
 	if !strings.Contains(string(page), command) {
 		t.Errorf("docs/recipes.md lacks the command %s", command)
 	}
+	avro, err := os.ReadFile("../../docs/avro.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"flink/avro.sql", "flink/avro-upsert.sql", "python/confluent_avro.py"} {
+		if !strings.Contains(string(avro), "\n"+read(name)+"```\n") {
+			t.Errorf("docs/avro.md does not show test/compat/%s as it is", name)
+		}
+	}
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)

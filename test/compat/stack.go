@@ -26,19 +26,20 @@ const (
 
 // stack is what the exporters run between.
 type stack struct {
-	kube    *servers.Kubernetes
-	kafka   *servers.Kafka
-	sql     *servers.Postgres
-	cluster dynamic.Interface
-	live    objects                 // what the cluster holds, as it was last listed
-	dir     string                  // for files of this run
-	binary  string                  // the exporter's
-	running map[string]*child.Child // the exporters, by the prefix of their topics
+	kube     *servers.Kubernetes
+	kafka    *servers.Kafka
+	sql      *servers.Postgres
+	registry *servers.Registry
+	cluster  dynamic.Interface
+	live     objects                 // what the cluster holds, as it was last listed
+	dir      string                  // for files of this run
+	binary   string                  // the exporter's
+	running  map[string]*child.Child // the exporters, by the prefix of their topics
 }
 
 func startStack(ctx context.Context) (*stack, error) {
 	missing, err := servers.Install(ctx, func(line string) { say("%s", line) },
-		servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart)
+		servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart, servers.RegistryPart)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,10 @@ func startStack(ctx context.Context) (*stack, error) {
 	})
 	group.Go(func() (err error) {
 		s.sql, err = servers.StartPostgres(parallel, servers.PostgresOptions{NoFsync: true})
+		return err
+	})
+	group.Go(func() (err error) {
+		s.registry, err = servers.StartRegistry(parallel)
 		return err
 	})
 	if err := group.Wait(); err != nil {
@@ -88,8 +93,11 @@ func (s *stack) settings(log topics) []string {
 	if log.Codec != "" {
 		settings = append(settings, "KUBECDC_KAFKA_COMPRESSION="+log.Codec)
 	}
-	if log.Prefix == withSchema.Prefix {
+	switch log.Prefix {
+	case withSchema.Prefix:
 		settings = append(settings, "KUBECDC_ENCODING=debezium-schema")
+	case inAvro.Prefix:
+		settings = append(settings, "KUBECDC_ENCODING=avro", "KUBECDC_SCHEMA_REGISTRY_URL="+s.registry.URL)
 	}
 	return settings
 }

@@ -40,6 +40,18 @@ func (t *trial) complete(ctx context.Context, logs ...topics) (err error) {
 	return nil
 }
 
+// even returns once a log that this program can't parse has as many records as one that is complete.
+func (t *trial) even(ctx context.Context, log topics) error {
+	return await(ctx, fmt.Sprintf("the topics %s.* to have as many records as %s.*", log.Prefix, plain.Prefix), func() (bool, error) {
+		complete, err := t.records(ctx, plain, kgo.ReadCommitted())
+		if err != nil {
+			return false, err
+		}
+		all, err := t.records(ctx, log, kgo.ReadCommitted())
+		return len(all) == len(complete), err
+	})
+}
+
 func tableOf(all []*kgo.Record) ([]row, error) {
 	var records []record
 	tables := map[string][]record{}

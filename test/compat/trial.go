@@ -23,11 +23,12 @@ var (
 	forgetful  = topics{Prefix: "lean", Codec: "snappy", State: "compacted, without tombstones"}
 	codecLogs  = []topics{{Prefix: "none"}, {Prefix: "gzip"}, {Prefix: "snappy"}, {Prefix: "lz4"}, {Prefix: "zstd"}}
 	withSchema = topics{Prefix: "schema", Codec: "snappy", State: "as written"} // KUBECDC_ENCODING=debezium-schema
+	inAvro     = topics{Prefix: "avro", Codec: "snappy", State: "as written"}   // KUBECDC_ENCODING=avro
 	resumption = topics{Prefix: "kubecdc", Codec: "snappy", State: "resumed after the compaction"}
 )
 
 // long are the logs that are compacted.
-var long = []topics{plain, forgetful, withSchema}
+var long = []topics{plain, forgetful, withSchema, inAvro}
 
 // topics are a log as consumers find it.
 type topics struct{ Prefix, Codec, State string }
@@ -129,7 +130,10 @@ func (t *trial) firstPart(ctx context.Context) error {
 			return err
 		}
 	}
-	return t.complete(ctx, append(codecLogs, plain, forgetful)...)
+	if err := t.complete(ctx, append(codecLogs, plain, forgetful)...); err != nil {
+		return err
+	}
+	return t.even(ctx, inAvro)
 }
 
 // secondPart changes much of what the logs have, and compacts them.
@@ -138,6 +142,9 @@ func (t *trial) secondPart(ctx context.Context) error {
 		return err
 	}
 	if err := t.complete(ctx, plain, forgetful); err != nil {
+		return err
+	}
+	if err := t.even(ctx, inAvro); err != nil {
 		return err
 	}
 	for _, log := range long {
@@ -213,11 +220,7 @@ func (t *trial) read(ctx context.Context, r reading) {
 		r.log.Prefix = r.consumer.prefix
 	}
 	began := time.Now()
-	limit := patience
-	if slices.Contains(r.consumer.fails, r.log) {
-		limit /= 6
-	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := os.MkdirAll(r.dir, 0o755)
 	var rows []row
