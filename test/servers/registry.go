@@ -16,10 +16,11 @@ type Registry struct {
 	URL   string // of Confluent's API, through Proxy
 	Proxy *Proxy
 
-	port     int
-	home     string
-	instance *instance
-	proc     *process
+	port       int
+	management int // of its health checks and metrics: they can't be turned off
+	home       string
+	instance   *instance
+	proc       *process
 }
 
 // StartRegistry starts a registry on a free loopback port. It is ready when it
@@ -51,11 +52,11 @@ func newRegistry() (*Registry, error) {
 	if !exists(r.home) {
 		return nil, fmt.Errorf("no Apicurio at %s: %s", r.home, howToInstallRegistry)
 	}
-	ports, err := freePorts(1)
+	ports, err := freePorts(2)
 	if err != nil {
 		return nil, err
 	}
-	r.port = ports[0]
+	r.port, r.management = ports[0], ports[1]
 	if r.Proxy, err = NewProxy(loopback(r.port)); err != nil {
 		return nil, err
 	}
@@ -71,7 +72,8 @@ func (r *Registry) start(ctx context.Context) (err error) {
 	r.proc, err = startProcess(command{name: "apicurio", path: registryJava(r.home), dir: r.home, log: r.instance.path("registry.log"),
 		args: []string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-XX:-UsePerfData",
 			"-Djava.io.tmpdir=" + r.instance.dir, "-Dquarkus.http.host=127.0.0.1", "-Dquarkus.http.port=" + strconv.Itoa(r.port),
-			"-Dquarkus.management.enabled=false", "-Dquarkus.http.access-log.enabled=false",
+			"-Dquarkus.management.host=127.0.0.1", "-Dquarkus.management.port=" + strconv.Itoa(r.management),
+			"-Dquarkus.http.access-log.enabled=false",
 			"-jar", filepath.Join(r.home, "quarkus-run.jar")}})
 	if err != nil {
 		return err
