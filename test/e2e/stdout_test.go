@@ -112,6 +112,15 @@ type gateway struct {
 	sent       atomic.Int64
 }
 
+// unpacking lets the transport ask for compressed answers, which it then unpacks: since 1.37 streamed lists are compressed too.
+type unpacking struct{ http.RoundTripper }
+
+func (u unpacking) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	r.Header.Del("Accept-Encoding")
+	return u.RoundTripper.RoundTrip(r)
+}
+
 func newGateway(t *testing.T, k *servers.Kubernetes, line string) *gateway {
 	return newGatewayOf(t, k, "configmaps", line)
 }
@@ -124,12 +133,7 @@ func newGatewayOf(t *testing.T, k *servers.Kubernetes, resource, line string) *g
 	target, err := url.Parse("https://" + k.Address)
 	must(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
-	proxy.Transport, proxy.FlushInterval = transport, -1
-	direct := proxy.Director
-	proxy.Director = func(r *http.Request) {
-		direct(r)
-		r.Header.Del("Accept-Encoding") // since 1.37 streamed lists are compressed too; the transport unpacks what it asks for itself
-	}
+	proxy.Transport, proxy.FlushInterval = unpacking{transport}, -1
 	proxy.ModifyResponse = func(r *http.Response) error {
 		if r.Request.URL.Query().Has("watch") && strings.HasSuffix(r.Request.URL.Path, "/"+resource) && r.StatusCode == http.StatusOK {
 			g.sent.Add(1)
