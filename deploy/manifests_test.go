@@ -154,7 +154,8 @@ func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 		t.Fatal(err)
 	}
 	var crds []*unstructured.Unstructured
-	for _, kind := range []string{"servicemonitors", "podmonitors"} {
+	kinds := []string{"servicemonitors", "podmonitors"}
+	for _, kind := range kinds {
 		text, err := os.ReadFile(filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -162,10 +163,13 @@ func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 		crds = append(crds, decode(t, string(text))...)
 	}
 	apply(t, kube.Config, crds)
-	e2e.Await(t, 30*time.Second, "the monitors to be served", func() (bool, error) {
-		lists, err := clientset(t, kube.Config).Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
-		return err == nil && len(lists.APIResources) == len(crds), nil
-	})
+	client := clientset(t, kube.Config).Discovery().RESTClient()
+	for _, kind := range kinds {
+		e2e.Await(t, time.Minute, "the "+kind+" to be served", func() (bool, error) {
+			_, err := client.Get().AbsPath("/apis/monitoring.coreos.com/v1", kind).DoRaw(t.Context())
+			return err == nil, nil
+		})
+	}
 }
 
 // chartFor renders the chart with the settings of a kustomization, or of a test.
