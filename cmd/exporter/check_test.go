@@ -24,7 +24,7 @@ func TestCheckComparesVersionAndClock(t *testing.T) {
 	s := start(t, "check", kubeconfig(t, server.URL, "", ""))
 	exit(t, s.Cmd)
 	for _, want := range []string{"version v1.20.3+k3s1, and Kubernetes before 1.24 is not supported", "ahead of this machine's"} {
-		if !strings.Contains(s.output(), want) {
+		if !strings.Contains(s.text.String(), want) {
 			t.Errorf("check does not say %q", want)
 		}
 	}

@@ -11,11 +11,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
@@ -24,21 +24,7 @@ import (
 type started struct {
 	*exec.Cmd
 	listen string
-	mu     sync.Mutex
-	text   bytes.Buffer
-}
-
-func (s *started) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.Write(b)
-}
-
-// output returns everything that the process wrote, its log included.
-func (s *started) output() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.text.String()
+	text   child.Output // everything that the process wrote, its log included
 }
 
 func start(t *testing.T, command, kubeconfig string, settings ...string) *started {
@@ -51,7 +37,7 @@ func start(t *testing.T, command, kubeconfig string, settings ...string) *starte
 	s.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kubeconfig, "KUBECDC_CLUSTER=start", "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"), "KUBECDC_LOG_FORMAT=text")
 	s.Env = append(s.Env, settings...)
-	s.Stdout, s.Stderr = s, s
+	s.Stdout, s.Stderr = &s.text, &s.text
 	s.WaitDelay = time.Second // a credential plugin may outlive it
 	if err := s.Start(); err != nil {
 		t.Fatal(err)
@@ -59,7 +45,7 @@ func start(t *testing.T, command, kubeconfig string, settings ...string) *starte
 	t.Cleanup(func() {
 		_ = s.Process.Kill()
 		if t.Failed() {
-			t.Log(s.output())
+			t.Log(s.text.String())
 		}
 	})
 	return s
@@ -85,7 +71,7 @@ func (s *started) wantWaiting(t *testing.T, says ...string) {
 	e2e.Await(t, 10*time.Second, fmt.Sprintf("the log and /readyz to say %q", says), func() (bool, error) {
 		code, ready := s.get("/readyz")
 		for _, text := range says {
-			if !strings.Contains(s.output(), text) || !strings.Contains(ready, text) {
+			if !strings.Contains(s.text.String(), text) || !strings.Contains(ready, text) {
 				return false, nil
 			}
 		}
@@ -118,8 +104,8 @@ func (s *started) wantEnd(t *testing.T, code int) {
 // wantFailure demands that the process ends soon, with exit code 1 and these words in its output.
 func (s *started) wantFailure(t *testing.T, says string) {
 	t.Helper()
-	if code, took := exit(t, s.Cmd); code != exitFailed || took > 10*time.Second || !strings.Contains(s.output(), says) {
-		t.Errorf("exit code %d after %s, want one that says %q:\n%s", code, took, says, s.output())
+	if code, took := exit(t, s.Cmd); code != exitFailed || took > 10*time.Second || !strings.Contains(s.text.String(), says) {
+		t.Errorf("exit code %d after %s, want one that says %q:\n%s", code, took, says, s.text.String())
 	}
 }
 
@@ -298,7 +284,7 @@ func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
 		s := start(t, "run", c.kubeconfig)
 		all[name] = func(t *testing.T) {
 			s.wantWaiting(t, c.says, "502")
-			if strings.Contains(s.output(), "secret") {
+			if strings.Contains(s.text.String(), "secret") {
 				t.Error("the proxy's password is in the log")
 			}
 			s.wantEnd(t, exitOK)

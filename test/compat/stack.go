@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -179,25 +178,7 @@ func output(ctx context.Context, dir string, env []string, name string, args ...
 type program struct {
 	*child.Child
 	cmd         *exec.Cmd
-	out, errors text
-}
-
-// text is what a program has written so far.
-type text struct {
-	mu sync.Mutex
-	b  strings.Builder
-}
-
-func (t *text) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(p)
-}
-
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
+	out, errors child.Output
 }
 
 func start(dir string, env []string, name string, args ...string) (p *program, err error) {

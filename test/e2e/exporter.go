@@ -2,7 +2,6 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -49,8 +48,8 @@ var (
 type Exporter struct {
 	*child.Child
 	cmd    *exec.Cmd
-	log    *lockedBuffer
-	out    *lockedBuffer // stdout: where KUBECDC_SINK=stdout writes
+	log    *child.Output
+	out    *child.Output // stdout: where KUBECDC_SINK=stdout writes
 	listen string
 	name   string
 }
@@ -79,7 +78,7 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 	t.Helper()
 	listen, err := servers.FreeAddress()
 	must(t, err)
-	e := &Exporter{log: &lockedBuffer{}, out: &lockedBuffer{}, listen: listen, name: name}
+	e := &Exporter{log: &child.Output{}, out: &child.Output{}, listen: listen, name: name}
 	e.cmd = exec.Command(binary, "run")
 	e.cmd.Env = append(os.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text")
 	for k, v := range env {
@@ -173,21 +172,4 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) Bytes() []byte {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]byte(nil), l.b.Bytes()...)
 }

@@ -332,7 +332,7 @@ func (p *pastTest) tail(log *Log) {
 	for k, v := range p.Env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
-	shown := &lockedBuffer{}
+	shown := &child.Output{}
 	cmd.Stdout, cmd.Stderr = shown, shown
 	running, err := child.Start(cmd)
 	must(p.t, err)

@@ -191,7 +191,7 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 	for k, v := range l.env {
 		c.Env = append(c.Env, k+"="+v)
 	}
-	log := &lockedBuffer{}
+	log := &child.Output{}
 	c.Stdout, c.Stderr = log, log
 	p, err := child.Start(c)
 	must(t, err)

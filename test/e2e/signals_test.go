@@ -145,7 +145,7 @@ func aSnapshotIsAborted(t *testing.T, w *World) {
 // aborted.
 func nobodyAnswers(t *testing.T, w *World) {
 	t.Helper()
-	var out lockedBuffer
+	var out child.Output
 	c := exec.Command(Binary(t), "pause", ConfigMaps.ID())
 	c.Env, c.Stderr = os.Environ(), &out
 	for k, v := range w.Env {
