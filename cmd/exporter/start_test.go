@@ -163,14 +163,8 @@ func silent(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// The kernel completes connections that nobody accepts. One that is accepted and then unreachable is closed by the garbage collector.
 	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			if _, err := l.Accept(); err != nil {
-				return
-			}
-		}
-	}()
 	return l.Addr().String()
 }
 
