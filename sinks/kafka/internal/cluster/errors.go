@@ -30,6 +30,7 @@ var verdicts = map[kafka.Error]Verdict{
 	kafka.KafkaStorageError:            Refresh, // a disk failed: another replica takes over
 	kafka.ThrottlingQuotaExceeded:      Retry,   // topic creation above the quota
 	kafka.InvalidMessage:               Retry,   // damaged on the way (CRC)
+	kafka.Unknown:                      Refresh, // a broker that is stopping; one with a fault of its own answers it for good
 
 	// The leader moved, or is being elected, or our view of the cluster is old.
 	kafka.UnknownTopicOrPartition: Refresh,

@@ -20,7 +20,7 @@ func TestJudge(t *testing.T) {
 		Retry: {kafka.RequestTimedOut, kafka.NotEnoughReplicas, kafka.NotEnoughReplicasAfterAppend, kafka.GroupLoadInProgress,
 			kafka.ConcurrentTransactions, kafka.OffsetNotAvailable},
 		Refresh: {kafka.NotLeaderForPartition, kafka.LeaderNotAvailable, kafka.UnknownTopicOrPartition, kafka.NotController,
-			kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.FencedLeaderEpoch,
+			kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.FencedLeaderEpoch, kafka.Unknown,
 			protocol.ErrNoTopic, protocol.ErrNoPartition, protocol.ErrNoLeader,
 			io.EOF, syscall.ECONNREFUSED, syscall.ECONNRESET, context.DeadlineExceeded, ErrUnknownYet("t")},
 		Fenced:   {kafka.ProducerFenced, kafka.InvalidProducerEpoch, client.NewError("write", kafka.ProducerFenced)},
@@ -48,6 +48,20 @@ func TestAFinalErrorIsWorseThanOneThatIsRetried(t *testing.T) {
 		if Worse(nil, retried) != retried || Worse(retried, nil) != retried {
 			t.Errorf("no error is worse than %v", retried)
 		}
+	}
+}
+
+// A broker that is stopping answers so once or twice. One that goes on with it has a fault, which the caller is told.
+func TestAnUnknownErrorIsRetriedForSomeSeconds(t *testing.T) {
+	client := New(Options{Logger: slog.New(slog.DiscardHandler), Hint: func(error) string { return "" }})
+	a := client.Attempts("find the end of t")
+	defer a.Done()
+	if err := a.Pause(t.Context(), kafka.Unknown); err != nil {
+		t.Error("not retried:", err)
+	}
+	a.Since = a.Since.Add(-patience)
+	if err := a.Pause(t.Context(), kafka.Unknown); !errors.Is(err, kafka.Unknown) {
+		t.Error("still retried after", patience)
 	}
 }
 

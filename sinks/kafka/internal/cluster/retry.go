@@ -2,19 +2,21 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
+	"github.com/segmentio/kafka-go"
 )
 
 const (
 	stuckAfter  = 2 * time.Second // from then on a warning is logged
 	reportEvery = 5 * time.Second // as often
 	maxBackoff  = time.Second
-	// topicPatience: a topic that is being created is not known to every broker at once. One that is missing for
-	// longer was deleted: the caller gets the error.
-	topicPatience = 3 * time.Second
+	// patience is for errors that either pass soon or stay. A topic that is being created is not known to every broker at
+	// once; one that is missing for longer was deleted. An unknown error comes from a broker that is stopping, or has a fault.
+	patience = 3 * time.Second
 )
 
 // Attempts spaces the attempts at one operation, and logs that they go on for long.
@@ -56,7 +58,7 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	v := Judge(err)
 	switch {
 	case v == Retry:
-	case v == Refresh && !(NoTopic(err) && time.Since(a.Since) > topicPatience):
+	case v == Refresh && !((NoTopic(err) || errors.Is(err, kafka.Unknown)) && time.Since(a.Since) > patience):
 		a.client.refresh()
 	default:
 		if connectionRefused(err) {
