@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,6 @@ type difference struct {
 
 func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) error {
 	w := bufio.NewWriter(out)
-	defer w.Flush()
 	var ignore []string
 	if p.output != "json" && !all {
 		ignore = query.Bookkeeping
@@ -132,7 +132,7 @@ func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) 
 		count++
 		return p.printDifference(w, colours, &d)
 	})
-	if err == nil && count > 0 {
+	if err = cmp.Or(err, w.Flush()); err == nil && count > 0 {
 		err = &differsError{count}
 	}
 	return err

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -97,7 +98,11 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 
 func (p *past) printState(out io.Writer, state *query.State, full, one bool) error {
 	w := bufio.NewWriter(out)
-	defer w.Flush()
+	err := p.writeState(w, state, full, one)
+	return cmp.Or(err, w.Flush())
+}
+
+func (p *past) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
 	switch p.output {
 	case "table":
 		return stateTable(w, state)
