@@ -303,14 +303,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
 	r.selected = selected
-	forbidden, err := r.forbidden(ctx, plan, selected)
-	if err != nil {
-		return "", err
-	}
-	if len(forbidden) > 0 {
-		err = errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them: " + howToGrant)
-	}
-	if err := errors.Join(err, r.checkOtherRights(ctx)); err != nil {
+	if err := r.checkRights(ctx, plan, selected); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
