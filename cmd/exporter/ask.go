@@ -39,23 +39,34 @@ func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
 	}
 	a := &asking{settings: settings, cluster: newTarget(connection), out: c.OutOrStdout(), report: c.ErrOrStderr()}
 	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Progress: a.cluster.reach.progress}
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		a.store, err = boundStore(ctx, settings, a.cluster)
-		return err
+	err = startup.Once(ctx, step, func(ctx context.Context) error {
+		if err := a.cluster.identify(ctx, nil); err != nil {
+			return err
+		}
+		return a.open(ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	path, err := settings.SQLitePath(a.cluster.Cluster)
-	if err == nil {
-		a.shared = path == ""
-		a.leases, err = openLeases(settings, a.cluster, a.store)
-	}
-	if err != nil {
-		a.store.Close()
-		return nil, err
-	}
 	return a, nil
+}
+
+// open opens the checkpoint and the leases.
+func (a *asking) open(ctx context.Context) error {
+	path, err := a.settings.SQLitePath(a.cluster.Cluster)
+	if err != nil {
+		return err
+	}
+	store, err := boundStore(ctx, a.settings, a.cluster)
+	if err != nil {
+		return err
+	}
+	if a.leases, err = openLeases(a.settings, a.cluster, store); err != nil {
+		store.Close()
+		return err
+	}
+	a.store, a.shared = store, path == ""
+	return nil
 }
 
 func (a *asking) close() { a.store.Close() }

@@ -69,7 +69,7 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 	if err != nil {
 		return err
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}

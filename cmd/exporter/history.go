@@ -56,7 +56,7 @@ func (p *past) history(ctx context.Context, c *cobra.Command, args []string, fol
 	if err := p.check(); err != nil {
 		return err
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}

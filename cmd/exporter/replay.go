@@ -94,15 +94,15 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	log, settings, err := openReader(ctx, c)
+	settings, cluster, err := readerSettings(ctx, c)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(ctx, c, settings, cluster)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	_, cluster, err := readerSettings(ctx, c)
-	if err != nil {
-		return err
-	}
 	r := &replaying{replayFlags: f, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
 	if f.target.stdout {
 		r.out = r.notes

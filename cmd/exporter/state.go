@@ -67,7 +67,7 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 	if err != nil {
 		return err
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -76,7 +76,7 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 			return &usageError{"--where: " + err.Error()}
 		}
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}
