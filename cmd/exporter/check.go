@@ -163,7 +163,9 @@ func (r *report) checkCluster() {
 		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
 	}
 	step.For = "resources"
-	_ = r.step(step, func(r *report, ctx context.Context) (string, error) { return r.checkResources(cluster.reach.trace(ctx)) })
+	_ = r.step(step, func(r *report, ctx context.Context) (string, error) {
+		return r.checkResources(cluster.reach.trace(ctx))
+	})
 }
 
 func checkServer(ctx context.Context, cluster *target) (string, error) {
