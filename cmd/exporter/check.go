@@ -40,7 +40,7 @@ func newCheck() *cobra.Command {
 		Use:   "check [flags]",
 		Short: "Check the settings, and that the servers they name can be used",
 		Long:  checkHelp,
-		Args:  cobra.NoArgs,
+		Args:  argCount(0, 0),
 	}, &out)
 	c.RunE = func(c *cobra.Command, _ []string) error { return check(c.Context(), c, &out) }
 	return withSettings(c)

@@ -43,7 +43,7 @@ func newDiff() *cobra.Command {
 		Use:   "diff --from TIME --to TIME [RESOURCE] [flags]",
 		Short: "Show what differs between two moments",
 		Long:  diffHelp,
-		Args:  argCount("diff", "--from TIME --to TIME [RESOURCE]", 0, 1),
+		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if from == "" {
 				return &usageError{"diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint"}

@@ -42,7 +42,7 @@ func newHistory() *cobra.Command {
 		Use:   "history RESOURCE NAME [flags]",
 		Short: "Show every change of one object",
 		Long:  historyHelp,
-		Args:  argCount("history", "RESOURCE NAME", 2, 2),
+		Args:  argCount(2, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.history(c.Context(), c, args, follow, all)
 		},

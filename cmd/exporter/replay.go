@@ -69,7 +69,7 @@ func newReplay() *cobra.Command {
 		Use:   "replay --from BOUND --to-PLACE [flags]",
 		Short: "Write a part of the log again, to another place",
 		Long:  replayHelp,
-		Args:  exactly(0, "no arguments"),
+		Args:  argCount(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c) },
 	}, &f.format)
 	s := c.Flags()

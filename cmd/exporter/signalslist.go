@@ -29,8 +29,8 @@ func newSignals() *cobra.Command {
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var out output
 	list := withSettings(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp,
-		Args: cobra.NoArgs, RunE: func(c *cobra.Command, _ []string) error { return listSignals(c, &out) }}, &out))
-	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: cobra.ExactArgs(1),
+		Args: argCount(0, 0), RunE: func(c *cobra.Command, _ []string) error { return listSignals(c, &out) }}, &out))
+	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: argCount(1, 1),
 		RunE: abortSignal})
 	parent.AddCommand(list, abort)
 	return parent

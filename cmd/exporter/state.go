@@ -35,7 +35,7 @@ func newState() *cobra.Command {
 		Use:   "state --at TIME RESOURCE [NAME] [flags]",
 		Short: "Show what objects were at a moment",
 		Long:  stateHelp,
-		Args:  argCount("state", "--at TIME RESOURCE [NAME]", 1, 2),
+		Args:  argCount(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if at == "" {
 				return &usageError{"state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now"}
@@ -46,16 +46,6 @@ func newState() *cobra.Command {
 	c.Flags().StringVar(&at, "at", "", "the moment")
 	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
 	return p.flags(c, true, true, "table", "yaml", "json")
-}
-
-// argCount gives the error for a wrong number of arguments.
-func argCount(name, use string, least, most int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
-			return &usageError{fmt.Sprintf("%d arguments; use: exporter %s %s\nexporter %s --help explains all", len(args), name, use, name)}
-		}
-		return nil
-	}
 }
 
 func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
