@@ -54,7 +54,7 @@ func newDiff() *cobra.Command {
 	c.Flags().StringVar(&from, "from", "", "the first moment")
 	c.Flags().StringVar(&to, "to", "now", "the second moment")
 	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
-	return p.flags(c, true, true, "diff", "json")
+	return p.flags(c, true, "diff", "json")
 }
 
 func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {

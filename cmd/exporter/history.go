@@ -49,7 +49,7 @@ func newHistory() *cobra.Command {
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with the changes that come")
 	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
-	return p.flags(c, true, false, "diff", "json", "yaml")
+	return p.flags(c, false, "diff", "json", "yaml")
 }
 
 func (p *past) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {

@@ -45,7 +45,7 @@ func newState() *cobra.Command {
 	}
 	c.Flags().StringVar(&at, "at", "", "the moment")
 	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
-	return p.flags(c, true, true, "table", "yaml", "json")
+	return p.flags(c, true, "table", "yaml", "json")
 }
 
 func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
