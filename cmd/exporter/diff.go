@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -154,9 +153,11 @@ func (d *difference) name(before, after *query.Object) {
 
 func (p *past) printDifference(w io.Writer, colours *colours, d *difference) error {
 	if p.output == "json" {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(d)
+		text, err := document(p.output, d)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		return err
 	}
 	paint, sign, versions := colours.changed, "~", d.From+" → "+d.To
 	switch d.Op {

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"kubecdc/change"
 	"kubecdc/query"
@@ -192,16 +190,7 @@ func (t *tailing) text(l *sinks.Logged, teller *query.Teller, colours *colours) 
 	if t.output == "diff" {
 		return colours.event(event, resource+" "+object+"  "), nil
 	}
-	w := &whole{event, orNull(l.Before), orNull(l.After)}
-	if t.output == "yaml" {
-		text, err := yaml.Marshal(w)
-		return "---\n" + string(text), err
-	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err = e.Encode(w)
-	return b.String(), err
+	return document(t.output, &whole{event, orNull(l.Before), orNull(l.After)})
 }
 
 func orNull(image []byte) json.RawMessage {
