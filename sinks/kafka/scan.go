@@ -66,7 +66,8 @@ func (s *scan) run(ctx context.Context) error {
 	for _, p := range parts {
 		g.Go(func() error { return s.part(ctx, p) })
 	}
-	return cmp.Or(g.Wait(), s.failed)
+	err = g.Wait() // only then is failed complete
+	return cmp.Or(err, s.failed)
 }
 
 // parts finds the partitions of a topic, and where to begin.
