@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -67,13 +68,8 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Part
 		l.dead = t
 	}
 	q := l.dead.Partition(key)
-	if q.InTransaction {
+	if slices.Contains(l.active, q) {
 		return q, nil
-	}
-	for _, p := range l.active {
-		if p == q {
-			return q, nil
-		}
 	}
 	l.active = append(l.active, q)
 	return q, l.producer.Add(ctx, q)
