@@ -61,7 +61,7 @@ func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *lett
 // deadPartition returns the partition for a letter.
 func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Partition, error) {
 	if l.dead == nil {
-		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
+		t, err := l.sink.topic(ctx, l.topics, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
 		if err != nil {
 			return nil, err
 		}
