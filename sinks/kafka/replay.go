@@ -54,11 +54,7 @@ func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control
 	}); err != nil {
 		return err
 	}
-	ends, err := r.sink.client.Ends(ctx, name)
-	if err != nil {
-		return err
-	}
-	starts, err := r.sink.client.Starts(ctx, name)
+	starts, ends, err := r.sink.client.Bounds(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -72,12 +72,7 @@ func (s *scan) run(ctx context.Context) error {
 
 // parts finds the partitions of a topic, and where to begin.
 func (s *scan) parts(ctx context.Context, topic string) (parts []*scanPart, err error) {
-	c := s.reader.sink.client
-	ends, err := c.Ends(ctx, topic)
-	if err != nil || len(ends) == 0 {
-		return nil, err
-	}
-	starts, err := existing(c.Starts(ctx, topic))
+	starts, ends, err := s.reader.sink.client.Bounds(ctx, topic)
 	if err != nil {
 		return nil, err
 	}
