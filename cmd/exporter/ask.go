@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -51,17 +52,26 @@ func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
 	return a, nil
 }
 
-// open opens the checkpoint and the leases.
+// open opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
 func (a *asking) open(ctx context.Context) error {
 	path, err := a.settings.SQLitePath(a.cluster.Cluster)
-	if err != nil {
-		return err
+	if err == nil && path != "" {
+		_, err = os.Stat(path) // to open it would create it
 	}
-	store, err := boundStore(ctx, a.settings, a.cluster)
 	if err != nil {
-		return err
+		return fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
 	}
-	if a.leases, err = openLeases(a.settings, a.cluster, store); err != nil {
+	store, where, err := openStore(ctx, nil, a.settings, a.cluster)
+	if err != nil {
+		return fmt.Errorf("open the checkpoint: %w", err)
+	}
+	if err = store.Find(ctx, a.cluster.Cluster); err == nil {
+		err = a.cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
+	}
+	if err == nil {
+		a.leases, err = openLeases(a.settings, a.cluster, store)
+	}
+	if err != nil {
 		store.Close()
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/config"
 	"kubecdc/export"
 )
 
@@ -79,29 +76,6 @@ func (a *asking) forget(ctx context.Context, streams []string, wait bool) error 
 		return nil
 	}
 	return a.ask(ctx, requests, wait)
-}
-
-// boundStore opens the checkpoint of an identified cluster that it knows: only exporter run makes one of another cluster.
-func boundStore(ctx context.Context, settings *config.Config, cluster *target) (checkpoint.Store, error) {
-	path, err := settings.SQLitePath(cluster.Cluster)
-	if err == nil && path != "" {
-		_, err = os.Stat(path) // to open it would create it
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
-	}
-	store, where, err := openStore(ctx, nil, settings, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("open the checkpoint: %w", err)
-	}
-	if err = store.Find(ctx, cluster.Cluster); err == nil {
-		err = cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
-	}
-	if err != nil {
-		store.Close()
-		return nil, err
-	}
-	return store, nil
 }
 
 func listEnded(ctx context.Context, store checkpoint.Reader, out io.Writer) error {
