@@ -1,12 +1,10 @@
 package config
 
 import (
-	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
 	"strings"
-	"time"
 )
 
 // leastToken is the length of the shortest token that may protect the status page.
@@ -22,19 +20,7 @@ func (l *loader) checkHTTP() {
 		}
 	}
 	l.checkHTTPToken(h)
-	switch {
-	case h.TLSCert != "" && h.TLSKey == "":
-		l.add("KUBECDC_HTTP_TLS_KEY", "not set, but there is a certificate", "name the PEM file of its key")
-	case h.TLSCert == "" && h.TLSKey != "":
-		l.add("KUBECDC_HTTP_TLS_CERT", "not set, but there is a key", "name the PEM file of its certificate")
-	case h.TLSCert != "":
-		if pair, err := tls.LoadX509KeyPair(h.TLSCert, h.TLSKey); err != nil {
-			l.add("KUBECDC_HTTP_TLS_CERT", err.Error(), "name PEM files of a certificate and its key that this user can read")
-		} else if until := pair.Leaf.NotAfter; until.Before(time.Now()) {
-			l.warn("KUBECDC_HTTP_TLS_CERT: the certificate expired at " + until.UTC().Format(time.RFC3339) +
-				"; put a new one in its place: it is read at the next connection")
-		}
-	}
+	l.checkCertificate("KUBECDC_HTTP_TLS_CERT", h.TLSCert, "KUBECDC_HTTP_TLS_KEY", h.TLSKey)
 	protected := h.Access != "open" && !l.bad["KUBECDC_HTTP_ACCESS"]
 	if protected && h.TLSCert == "" && !loopback(l.c.Process.Listen) && l.c.Process.Listen != "off" {
 		l.warn("KUBECDC_HTTP_ACCESS is " + h.Access + " without KUBECDC_HTTP_TLS_CERT: tokens cross the network in clear text")

@@ -40,21 +40,26 @@ func (l *loader) checkTLS(k *Kafka) {
 	if _, err := authorities(k.TLSCA); err != nil {
 		l.add("KUBECDC_KAFKA_TLS_CA", fileError(err), "name a PEM file that this user can read")
 	}
-	switch {
-	case k.TLSCert != "" && k.TLSKey == "":
-		l.add("KUBECDC_KAFKA_TLS_KEY", "not set, but there is a client certificate", "name the PEM file of its key")
-	case k.TLSCert == "" && k.TLSKey != "":
-		l.add("KUBECDC_KAFKA_TLS_CERT", "not set, but there is a key", "name the PEM file of its certificate")
-	case k.TLSCert != "":
-		if pair, err := tls.LoadX509KeyPair(k.TLSCert, k.TLSKey); err != nil {
-			l.add("KUBECDC_KAFKA_TLS_CERT", err.Error(), "name PEM files of a certificate and its key that this user can read")
-		} else if until := pair.Leaf.NotAfter; until.Before(time.Now()) {
-			l.warn("KUBECDC_KAFKA_TLS_CERT: the certificate expired at " + until.UTC().Format(time.RFC3339) +
-				"; put a new one in its place: it is read at the next connection")
-		}
-	}
+	l.checkCertificate("KUBECDC_KAFKA_TLS_CERT", k.TLSCert, "KUBECDC_KAFKA_TLS_KEY", k.TLSKey)
 	if k.TLSInsecure {
 		l.warn("KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on: anyone on the network path can pose as a broker")
+	}
+}
+
+// checkCertificate checks the files of a certificate and its key, which are read again at each connection.
+func (l *loader) checkCertificate(name, cert, keyName, key string) {
+	switch {
+	case cert != "" && key == "":
+		l.add(keyName, "not set, but there is a certificate", "name the PEM file of its key")
+	case cert == "" && key != "":
+		l.add(name, "not set, but there is a key", "name the PEM file of its certificate")
+	case cert != "":
+		if pair, err := tls.LoadX509KeyPair(cert, key); err != nil {
+			l.add(name, err.Error(), "name PEM files of a certificate and its key that this user can read")
+		} else if until := pair.Leaf.NotAfter; until.Before(time.Now()) {
+			l.warn(name + ": the certificate expired at " + until.UTC().Format(time.RFC3339) +
+				"; put a new one in its place: it is read at the next connection")
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,93 +15,78 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// forbidden returns which of the resources this user may not list or watch, from SelfSubjectAccessReviews.
-func (r *report) forbidden(ctx context.Context, plan export.Config, resources []change.Resource) (refused []string, err error) {
+var listAndWatch = []string{"list", "watch"}
+
+// checkRights reviews the rights of this user, by SelfSubjectAccessReviews: those without which nothing is exported, and others.
+func (r *report) checkRights(ctx context.Context, plan export.Config, selected []change.Resource) error {
 	config := rest.CopyConfig(r.cluster.REST)
 	config.QPS, config.Burst = 200, 200 // two short requests per resource
 	client, err := kubeapi.Group(config, authorization.SchemeGroupVersion, authorization.AddToScheme)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, resource := range resources {
+	var missing []string
+	for _, resource := range selected {
 		for _, stream := range plan.StreamsOf(resource) {
-			for _, verb := range []string{"list", "watch"} {
-				ok, err := allowed(ctx, client, resource, stream.Namespace, verb)
-				if err != nil {
-					return nil, fmt.Errorf("review the rights of this user: %w", err)
-				}
-				if !ok {
-					refused = append(refused, verb+" "+string(change.NewStream(resource, stream.Namespace, "", "").ID()))
-				}
+			name := change.NewStream(resource, stream.Namespace, "", "").ID()
+			some, err := refused(ctx, client, resource, stream.Namespace, string(name), listAndWatch...)
+			if err != nil {
+				return err
 			}
+			missing = append(missing, some...)
 		}
 	}
-	return refused, nil
-}
-
-// access is a right, and what goes wrong without it.
-type access struct {
-	resource  change.Resource
-	namespace string
-	verbs     []string
-	without   string
-}
-
-// otherRights are those that an export needs besides list and watch on what it exports. All but those on leases can be missed.
-func (r *report) otherRights() []access {
-	var rights []access
-	for _, right := range discovery.RemovalRights {
-		rights = append(rights, access{right.Resource, "", []string{right.Verb}, "if a resource is removed, its objects would not be recorded as deleted"})
+	if len(missing) > 0 {
+		err = errors.New("not allowed: " + strings.Join(missing, ", ") + "\ngrant list and watch on them: " + howToGrant)
 	}
-	for _, right := range discovery.RemovalRights {
-		rights = append(rights, access{right.Resource, "", []string{"list", "watch"}, "a resource that is installed or removed is seen up to a minute later"})
-	}
-	return rights
+	return errors.Join(err, r.checkOtherRights(ctx, client))
 }
 
 // checkOtherRights warns of missing rights. Those on leases are needed if KUBECDC_LEASES is kubernetes.
-func (r *report) checkOtherRights(ctx context.Context) error {
-	client, err := kubeapi.Group(rest.CopyConfig(r.cluster.REST), authorization.SchemeGroupVersion, authorization.AddToScheme)
-	if err != nil {
-		return err
-	}
-	missing := map[string][]string{} // by what goes wrong
-	var order []string
-	for _, a := range r.otherRights() {
-		refused, err := a.refused(ctx, client)
+func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) error {
+	var removed, triggered []string
+	for _, right := range discovery.RemovalRights {
+		one, err := refused(ctx, client, right.Resource, "", right.Resource.ID(), right.Verb)
 		if err != nil {
 			return err
 		}
-		if len(refused) > 0 && missing[a.without] == nil {
-			order = append(order, a.without)
+		both, err := refused(ctx, client, right.Resource, "", right.Resource.ID(), listAndWatch...)
+		if err != nil {
+			return err
 		}
-		missing[a.without] = append(missing[a.without], refused...)
+		removed, triggered = append(removed, one...), append(triggered, both...)
 	}
-	for _, without := range order {
-		r.warn("resources", "not allowed: "+strings.Join(missing[without], ", ")+": "+without+"\n"+howToGrant)
-	}
+	r.warnMissing(removed, "if a resource is removed, its objects would not be recorded as deleted")
+	r.warnMissing(triggered, "a resource that is installed or removed is seen up to a minute later")
 	if r.settings.Slots.Leases != "kubernetes" {
 		return nil
 	}
-	leases := access{change.Resource{Group: "coordination.k8s.io", Plural: "leases"}, leaseNamespace(r.settings),
-		[]string{"get", "list", "create", "update", "delete"}, ""}
-	refused, err := leases.refused(ctx, client)
-	if len(refused) > 0 {
-		err = fmt.Errorf("not allowed in namespace %s: %s\ngrant it, since KUBECDC_LEASES is kubernetes: %s", leases.namespace,
-			strings.Join(refused, ", "), howToGrant)
+	leases, namespace := change.Resource{Group: "coordination.k8s.io", Plural: "leases"}, leaseNamespace(r.settings)
+	missing, err := refused(ctx, client, leases, namespace, leases.ID(), "get", "list", "create", "update", "delete")
+	if len(missing) > 0 {
+		err = fmt.Errorf("not allowed in namespace %s: %s\ngrant it, since KUBECDC_LEASES is kubernetes: %s", namespace,
+			strings.Join(missing, ", "), howToGrant)
 	}
 	return err
 }
 
-// refused returns the verbs that this user may not use, each with its resource.
-func (a access) refused(ctx context.Context, client rest.Interface) (refused []string, err error) {
-	for _, verb := range a.verbs {
-		ok, err := allowed(ctx, client, a.resource, a.namespace, verb)
+func (r *report) warnMissing(rights []string, without string) {
+	if len(rights) > 0 {
+		r.warn("resources", "not allowed: "+strings.Join(rights, ", ")+": "+without+"\n"+howToGrant)
+	}
+}
+
+// refused returns the verbs that this user may not use on a resource, each with its name.
+func refused(
+	ctx context.Context, client rest.Interface, resource change.Resource, namespace, name string, verbs ...string,
+) (refused []string, err error) {
+	for _, verb := range verbs {
+		ok, err := allowed(ctx, client, resource, namespace, verb)
 		if err != nil {
 			return nil, fmt.Errorf("review the rights of this user: %w", err)
 		}
 		if !ok {
-			refused = append(refused, verb+" "+a.resource.ID())
+			refused = append(refused, verb+" "+name)
 		}
 	}
 	return refused, nil

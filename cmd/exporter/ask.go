@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -39,23 +40,43 @@ func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
 	}
 	a := &asking{settings: settings, cluster: newTarget(connection), out: c.OutOrStdout(), report: c.ErrOrStderr()}
 	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Progress: a.cluster.reach.progress}
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		a.store, err = boundStore(ctx, settings, a.cluster)
-		return err
+	err = startup.Once(ctx, step, func(ctx context.Context) error {
+		if err := a.cluster.identify(ctx, nil); err != nil {
+			return err
+		}
+		return a.open(ctx)
 	})
 	if err != nil {
 		return nil, err
 	}
-	path, err := settings.SQLitePath(a.cluster.Cluster)
-	if err == nil {
-		a.shared = path == ""
-		a.leases, err = openLeases(settings, a.cluster, a.store)
+	return a, nil
+}
+
+// open opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
+func (a *asking) open(ctx context.Context) error {
+	path, err := a.settings.SQLitePath(a.cluster.Cluster)
+	if err == nil && path != "" {
+		_, err = os.Stat(path) // to open it would create it
 	}
 	if err != nil {
-		a.store.Close()
-		return nil, err
+		return fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
 	}
-	return a, nil
+	store, where, err := openStore(ctx, nil, a.settings, a.cluster)
+	if err != nil {
+		return fmt.Errorf("open the checkpoint: %w", err)
+	}
+	if err = store.Find(ctx, a.cluster.Cluster); err == nil {
+		err = a.cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
+	}
+	if err == nil {
+		a.leases, err = openLeases(a.settings, a.cluster, store)
+	}
+	if err != nil {
+		store.Close()
+		return err
+	}
+	a.store, a.shared = store, path == ""
+	return nil
 }
 
 func (a *asking) close() { a.store.Close() }

@@ -40,7 +40,7 @@ func newCheck() *cobra.Command {
 		Use:   "check [flags]",
 		Short: "Check the settings, and that the servers they name can be used",
 		Long:  checkHelp,
-		Args:  cobra.NoArgs,
+		Args:  argCount(0, 0),
 	}, &out)
 	c.RunE = func(c *cobra.Command, _ []string) error { return check(c.Context(), c, &out) }
 	return withSettings(c)
@@ -57,8 +57,8 @@ func check(ctx context.Context, c *cobra.Command, out *output) error {
 		r.warn("settings", w)
 	}
 	r.checkCluster()
-	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, r.checkCheckpoint)
-	_ = r.step(startup.Step{For: "sink", At: sinkAddress(settings)}, r.checkSink)
+	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
+	_ = r.step(startup.Step{For: "sink", At: sinkAddress(settings)}, (*report).checkSink)
 	r.checkDatabases()
 	if ctx.Err() != nil {
 		return errStopped
@@ -97,16 +97,22 @@ func (r *report) line(what, state, text string) {
 
 func (r *report) warn(what, text string) { r.line(what, stateWarning, text) }
 
-// step runs one check and reports its text or its error. A check that exceeds its limit is abandoned.
-func (r *report) step(step startup.Step, run func(context.Context) (string, error)) error {
+// step runs one check and reports its text or its error. A check that exceeds its limit is abandoned, with what it finds later.
+func (r *report) step(step startup.Step, run func(*report, context.Context) (string, error)) error {
 	if step.Limit = r.settings.Process.StartTimeout; step.Limit == 0 {
 		step.Limit = checkTimeout
 	}
 	var text string
+	part := *r
+	part.findings = nil
 	err := startup.Once(r.ctx, step, func(ctx context.Context) (err error) {
-		text, err = run(ctx)
+		text, err = run(&part, ctx)
 		return err
 	})
+	var silent *startup.SilentError
+	if !errors.As(err, &silent) && r.ctx.Err() == nil {
+		r.findings, r.selected = append(r.findings, part.findings...), part.selected
+	}
 	if err != nil {
 		r.line(step.For, stateFailed, config.Redact(err.Error()))
 		return err
@@ -144,7 +150,7 @@ func (r *report) checkCluster() {
 	cluster := r.cluster
 	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.reach.progress}
 	var silent *startup.SilentError
-	err := r.step(step, func(ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
+	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if errors.As(err, &silent) {
 		r.cluster = newTarget(cluster.Connection)
 		r.line("resources", stateFailed, "not checked: the API server does not answer")
@@ -157,7 +163,9 @@ func (r *report) checkCluster() {
 		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
 	}
 	step.For = "resources"
-	_ = r.step(step, func(ctx context.Context) (string, error) { return r.checkResources(cluster.reach.trace(ctx)) })
+	_ = r.step(step, func(r *report, ctx context.Context) (string, error) {
+		return r.checkResources(cluster.reach.trace(ctx))
+	})
 }
 
 func checkServer(ctx context.Context, cluster *target) (string, error) {
@@ -303,14 +311,7 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
 	r.selected = selected
-	forbidden, err := r.forbidden(ctx, plan, selected)
-	if err != nil {
-		return "", err
-	}
-	if len(forbidden) > 0 {
-		err = errors.New("not allowed: " + strings.Join(forbidden, ", ") + "\ngrant list and watch on them: " + howToGrant)
-	}
-	if err := errors.Join(err, r.checkOtherRights(ctx)); err != nil {
+	if err := r.checkRights(ctx, plan, selected); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil

@@ -1,13 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +42,7 @@ func newCheckpoints() *cobra.Command {
 		Use:   "checkpoints",
 		Short: "List and compare earlier checkpoints; move a consumer group to one",
 		Long:  checkpointsHelp,
-		Args:  cobra.NoArgs,
+		Args:  unknownCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(newCheckpointsList(), newCheckpointsShow(), newCheckpointsDiff(), newCheckpointsOffsets())
@@ -56,7 +56,7 @@ func newCheckpointsList() *cobra.Command {
 	c := withOutput(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List checkpoints, newest first",
-		Args:  cobra.NoArgs,
+		Args:  argCount(0, 0),
 	}, &out)
 	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
 	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
@@ -121,7 +121,7 @@ func newCheckpointsShow() *cobra.Command {
 	c := withOutput(&cobra.Command{
 		Use:   "show CHECKPOINT|TIME [flags]",
 		Short: "Show a checkpoint: each stream's position, and the offsets after it",
-		Args:  exactly(1, "one checkpoint or time"),
+		Args:  argCount(1, 1),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		found, err := p.find(ctx, args[0])
@@ -157,7 +157,7 @@ func newCheckpointsDiff() *cobra.Command {
 	c := withOutput(&cobra.Command{
 		Use:   "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
 		Short: "Show what moved from one checkpoint to another",
-		Args:  exactly(2, "two checkpoints or times"),
+		Args:  argCount(2, 2),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		from, err := p.find(ctx, args[0])
@@ -181,7 +181,7 @@ func showDiff(t io.Writer, d *replay.Diff, from, to *replay.Checkpoint) {
 	}
 	fmt.Fprintln(t, "\nSTREAM\tFROM\tTO\tENDED")
 	for _, s := range d.Streams {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Stream, orDash(string(s.From)), s.To, s.Ended)
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Stream, cmp.Or(string(s.From), "-"), s.To, s.Ended)
 	}
 	if len(d.Offsets) == 0 {
 		return
@@ -190,13 +190,6 @@ func showDiff(t io.Writer, d *replay.Diff, from, to *replay.Checkpoint) {
 	for _, m := range d.Offsets {
 		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%+d\n", m.Topic, m.Partition, m.From, m.To, m.To-m.From)
 	}
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
 }
 
 // stamp is a time with the microseconds that the store has.
@@ -242,16 +235,6 @@ func withOutput(c *cobra.Command, o *output) *cobra.Command {
 	c.Flags().StringVarP(&o.format, "output", "o", "table", outputHelp("table", "json", "yaml"))
 	c.PreRunE = func(*cobra.Command, []string) error { return o.check() }
 	return c
-}
-
-func exactly(n int, what string) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		if len(args) != n {
-			return &usageError{fmt.Sprintf("%s takes %s, not %s\n%s --help explains all", c.CommandPath(), what,
-				strconv.Itoa(len(args)), c.CommandPath())}
-		}
-		return nil
-	}
 }
 
 // openPast opens the cluster's checkpoint for reading.

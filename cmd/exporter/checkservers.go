@@ -26,8 +26,8 @@ const (
 
 // checkServerInfo compares the version and the clock of the API server.
 func (r *report) checkServerInfo() {
-	step := startup.Step{For: "API server", At: r.cluster.REST.Host}
-	err := startup.Once(r.ctx, startup.Step{For: step.For, At: step.At, Limit: checkTimeout}, func(ctx context.Context) error {
+	step := startup.Step{For: "API server", At: r.cluster.REST.Host, Limit: checkTimeout}
+	err := startup.Once(r.ctx, step, func(ctx context.Context) error {
 		client, err := rest.HTTPClientFor(r.cluster.REST)
 		if err != nil {
 			return err

@@ -2,8 +2,8 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 
@@ -42,7 +42,7 @@ func newDiff() *cobra.Command {
 		Use:   "diff --from TIME --to TIME [RESOURCE] [flags]",
 		Short: "Show what differs between two moments",
 		Long:  diffHelp,
-		Args:  argCount("diff", "--from TIME --to TIME [RESOURCE]", 0, 1),
+		Args:  argCount(0, 1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if from == "" {
 				return &usageError{"diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint"}
@@ -53,7 +53,7 @@ func newDiff() *cobra.Command {
 	c.Flags().StringVar(&from, "from", "", "the first moment")
 	c.Flags().StringVar(&to, "to", "now", "the second moment")
 	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
-	return p.flags(c, true, true, "diff", "json")
+	return p.flags(c, true, "diff", "json")
 }
 
 func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
@@ -68,7 +68,7 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 	if err != nil {
 		return err
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -106,7 +106,6 @@ type difference struct {
 
 func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) error {
 	w := bufio.NewWriter(out)
-	defer w.Flush()
 	var ignore []string
 	if p.output != "json" && !all {
 		ignore = query.Bookkeeping
@@ -132,7 +131,7 @@ func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) 
 		count++
 		return p.printDifference(w, colours, &d)
 	})
-	if err == nil && count > 0 {
+	if err = cmp.Or(err, w.Flush()); err == nil && count > 0 {
 		err = &differsError{count}
 	}
 	return err
@@ -154,9 +153,11 @@ func (d *difference) name(before, after *query.Object) {
 
 func (p *past) printDifference(w io.Writer, colours *colours, d *difference) error {
 	if p.output == "json" {
-		e := json.NewEncoder(w)
-		e.SetEscapeHTML(false)
-		return e.Encode(d)
+		text, err := document(p.output, d)
+		if err == nil {
+			_, err = io.WriteString(w, text)
+		}
+		return err
 	}
 	paint, sign, versions := colours.changed, "~", d.From+" → "+d.To
 	switch d.Op {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"kubecdc/checkpoint"
 	"kubecdc/config"
@@ -33,7 +32,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
-	case config.IsError(err), errors.As(err, &usage), strings.HasPrefix(err.Error(), "unknown command"), errors.As(err, &unknown),
+	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown),
 		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &encoded):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):

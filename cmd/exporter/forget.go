@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"os"
 	"text/tabwriter"
 	"time"
 
@@ -14,7 +12,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/config"
 	"kubecdc/export"
 )
 
@@ -61,51 +58,24 @@ func (a *asking) forget(ctx context.Context, streams []string, wait bool) error 
 	}
 	var requests []checkpoint.Signal
 	for _, p := range found {
-		stream := string(p.Stream)
 		var not *checkpoint.NotEndedError
 		var held *checkpoint.HeldError
-		err := export.Forget(ctx, owner, a.store, a.leases, change.StreamID(stream))
+		err := export.Forget(ctx, owner, a.store, a.leases, p.Stream)
 		switch {
 		case errors.As(err, &not):
 			return &usageError{err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them"}
 		case errors.As(err, &held):
-			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: change.StreamID(stream)})
+			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: p.Stream})
 		case err != nil:
 			return err
 		default:
-			fmt.Fprintln(a.out, stream+": forgotten")
+			fmt.Fprintf(a.out, "%s: forgotten\n", p.Stream)
 		}
 	}
 	if len(requests) == 0 {
 		return nil
 	}
 	return a.ask(ctx, requests, wait)
-}
-
-// boundStore opens the checkpoint of a cluster that it knows: only exporter run makes one of another cluster.
-func boundStore(ctx context.Context, settings *config.Config, cluster *target) (checkpoint.Store, error) {
-	if err := cluster.identify(ctx, nil); err != nil {
-		return nil, err
-	}
-	path, err := settings.SQLitePath(cluster.Cluster)
-	if err == nil && path != "" {
-		_, err = os.Stat(path) // to open it would create it
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
-	}
-	store, where, err := openStore(ctx, nil, settings, cluster)
-	if err != nil {
-		return nil, fmt.Errorf("open the checkpoint: %w", err)
-	}
-	if err = store.Find(ctx, cluster.Cluster); err == nil {
-		err = cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
-	}
-	if err != nil {
-		store.Close()
-		return nil, err
-	}
-	return store, nil
 }
 
 func listEnded(ctx context.Context, store checkpoint.Reader, out io.Writer) error {

@@ -43,7 +43,7 @@ func newCheckpointsOffsets() *cobra.Command {
 		Use:   "offsets CHECKPOINT|TIME --group GROUP [flags]",
 		Short: "Print the offsets of a consumer group at a checkpoint, or move it there",
 		Long:  offsetsHelp,
-		Args:  exactly(1, "one checkpoint or time"),
+		Args:  argCount(1, 1),
 	}, &out)
 	c.Flags().Lookup("output").Usage = outputHelp("table", "json", "yaml", "csv")
 	c.Flags().StringVar(&g.group, "group", "", "the consumer group")

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -42,21 +40,21 @@ func newHistory() *cobra.Command {
 		Use:   "history RESOURCE NAME [flags]",
 		Short: "Show every change of one object",
 		Long:  historyHelp,
-		Args:  argCount("history", "RESOURCE NAME", 2, 2),
+		Args:  argCount(2, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			return p.history(c.Context(), c, args, follow, all)
 		},
 	}
 	c.Flags().BoolVarP(&follow, "follow", "f", false, "go on with the changes that come")
 	c.Flags().BoolVar(&all, "all-fields", false, "show managedFields, resourceVersion and generation too")
-	return p.flags(c, true, false, "diff", "json", "yaml")
+	return p.flags(c, false, "diff", "json", "yaml")
 }
 
 func (p *past) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -86,41 +84,22 @@ func (p *past) history(ctx context.Context, c *cobra.Command, args []string, fol
 
 // printer prints changes one by one.
 func (p *past) printer(out io.Writer, all bool) func(*sinks.Logged) error {
-	teller := &query.Teller{Remember: true}
-	switch p.output {
-	case "yaml":
-		return func(l *sinks.Logged) error {
-			event, err := teller.Event(l)
-			if err != nil {
-				return err
-			}
-			text, err := yaml.Marshal(event)
-			if err == nil {
-				_, err = io.WriteString(out, "---\n"+string(text))
-			}
-			return err
-		}
-	case "json":
-		e := json.NewEncoder(out)
-		e.SetEscapeHTML(false)
-		return func(l *sinks.Logged) error {
-			event, err := teller.Event(l)
-			if err != nil {
-				return err
-			}
-			return e.Encode(event)
-		}
-	}
-	if !all {
+	teller, colours := &query.Teller{Remember: true}, newColours(terminal(out))
+	if p.output == "diff" && !all {
 		teller.Ignore = query.Bookkeeping
 	}
-	colours := newColours(terminal(out))
 	return func(l *sinks.Logged) error {
 		event, err := teller.Event(l)
 		if err != nil {
 			return err
 		}
-		_, err = io.WriteString(out, colours.event(event, ""))
+		text := ""
+		if p.output == "diff" {
+			text = colours.event(event, "")
+		} else if text, err = document(p.output, event); err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, text)
 		return err
 	}
 }

@@ -100,6 +100,8 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 		{"verify", "-o", "xml"},
 		{"verify", "--topic-only", "--repair"},
 		{"rum"},
+		{"checkpoints", "lst"},
+		{"signals", "abort"},
 	} {
 		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.HasPrefix(stderr, "exporter: ") {
 			t.Errorf("%v: exit code %d\n%s", args, code, stderr)

@@ -15,30 +15,35 @@ import (
 
 // openReader opens the log that the settings name. It needs no API server if KUBECDC_CLUSTER or a kubeconfig's context names the
 // cluster.
-func openReader(ctx context.Context, c *cobra.Command) (sinks.Reader, *config.Config, error) {
-	settings, name, err := readerSettings(ctx, c)
+func openReader(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
+	settings, cluster, err := readerSettings(ctx, c)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	return openLog(ctx, c, settings, cluster)
+}
+
+// openLog opens the log of a cluster, for a command.
+func openLog(ctx context.Context, c *cobra.Command, settings *config.Config, cluster string) (sinks.Reader, error) {
 	if sinkOf(settings).read == nil {
-		return nil, nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
+		return nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
 			What: "what it writes can't be read back",
 			Fix:  "set it to the sink whose log exporter " + c.Name() + " shall read: kafka or postgres"}}}
 	}
 	var reader sinks.Reader
 	step := startup.Step{For: "the log", At: sinkAddress(settings), Limit: openLimit}
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		reader, err = sinkOf(settings).read(ctx, settings, name)
+	err := startup.Once(ctx, step, func(ctx context.Context) (err error) {
+		reader, err = sinkOf(settings).read(ctx, settings, cluster)
 		return err
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("open the log of cluster %s: %w", name, err)
+		return nil, fmt.Errorf("open the log of cluster %s: %w", cluster, err)
 	}
-	if err := mustHave(ctx, reader, settings, name); err != nil {
+	if err := mustHave(ctx, reader, settings, cluster); err != nil {
 		reader.Close()
-		return nil, nil, err
+		return nil, err
 	}
-	return reader, settings, nil
+	return reader, nil
 }
 
 // mustHave returns an error if the log has nothing of the cluster: then every answer would be that there was nothing.

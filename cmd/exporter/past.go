@@ -51,12 +51,10 @@ type past struct {
 	outputs    []string
 }
 
-func (p *past) flags(c *cobra.Command, namespace, moment bool, outputs ...string) *cobra.Command {
+func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
 	p.outputs = outputs
 	f := c.Flags()
-	if namespace {
-		f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
-	}
+	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
 	if moment {
 		f.StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
 		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")

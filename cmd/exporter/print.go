@@ -49,3 +49,16 @@ func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
 	table(t)
 	return t.Flush()
 }
+
+// document is a value as a YAML document, or as a line of JSON, in which the texts of objects stay as they are.
+func document(format string, value any) (string, error) {
+	if format == "yaml" {
+		text, err := yaml.Marshal(value)
+		return "---\n" + string(text), err
+	}
+	var b strings.Builder
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	err := e.Encode(value)
+	return b.String(), err
+}

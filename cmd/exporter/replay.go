@@ -69,7 +69,7 @@ func newReplay() *cobra.Command {
 		Use:   "replay --from BOUND --to-PLACE [flags]",
 		Short: "Write a part of the log again, to another place",
 		Long:  replayHelp,
-		Args:  exactly(0, "no arguments"),
+		Args:  argCount(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return f.run(c.Context(), c) },
 	}, &f.format)
 	s := c.Flags()
@@ -94,15 +94,15 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	log, settings, err := openReader(ctx, c)
+	settings, cluster, err := readerSettings(ctx, c)
+	if err != nil {
+		return err
+	}
+	log, err := openLog(ctx, c, settings, cluster)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	_, cluster, err := readerSettings(ctx, c)
-	if err != nil {
-		return err
-	}
 	r := &replaying{replayFlags: f, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
 	if f.target.stdout {
 		r.out = r.notes

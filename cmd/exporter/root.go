@@ -121,6 +121,16 @@ func unknownCommand(c *cobra.Command, args []string) error {
 	return &usageError{fmt.Sprintf("unknown command %q\n%sexporter --help explains all", args[0], hint)}
 }
 
+// argCount gives the error for a wrong number of arguments.
+func argCount(least, most int) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if len(args) < least || len(args) > most {
+			return &usageError{fmt.Sprintf("%d arguments; use: %s\n%s --help explains all", len(args), c.UseLine(), c.CommandPath())}
+		}
+		return nil
+	}
+}
+
 func flagError(c *cobra.Command, err error) error {
 	text, hint := err.Error(), ""
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {

@@ -25,7 +25,7 @@ func newRun() *cobra.Command {
 	return withSettings(&cobra.Command{
 		Use:   "run [flags]",
 		Short: "Export the changes of a cluster until stopped",
-		Args:  cobra.NoArgs,
+		Args:  argCount(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return run(c.Context(), c) },
 	})
 }

@@ -1,16 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"kubecdc/checkpoint"
 )
@@ -30,19 +27,16 @@ one has begun. Answers are kept as long as the history of checkpoints
 func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	list := withSettings(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp, Args: cobra.NoArgs})
-	format := list.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
-	list.RunE = func(c *cobra.Command, _ []string) error { return listSignals(c, *format) }
-	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: cobra.ExactArgs(1),
+	var out output
+	list := withSettings(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp,
+		Args: argCount(0, 0), RunE: func(c *cobra.Command, _ []string) error { return listSignals(c, &out) }}, &out))
+	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: argCount(1, 1),
 		RunE: abortSignal})
 	parent.AddCommand(list, abort)
 	return parent
 }
 
-func listSignals(c *cobra.Command, format string) error {
-	if err := checkFormat(format); err != nil {
-		return err
-	}
+func listSignals(c *cobra.Command, out *output) error {
 	a, err := openAsking(c.Context(), c)
 	if err != nil {
 		return err
@@ -52,29 +46,14 @@ func listSignals(c *cobra.Command, format string) error {
 	if err != nil {
 		return err
 	}
-	return printSignals(a.out, format, all)
-}
-
-func printSignals(out io.Writer, format string, all []checkpoint.Signal) error {
-	switch format {
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(append([]checkpoint.Signal{}, all...)) // [] if there are none
-	case "yaml":
-		text, err := yaml.Marshal(append([]checkpoint.Signal{}, all...))
-		if err == nil {
-			_, err = out.Write(text)
+	all = append([]checkpoint.Signal{}, all...) // [] if there are none
+	return out.print(a.out, all, func(t io.Writer) {
+		fmt.Fprintln(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER")
+		for _, g := range all {
+			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Kind, g.Stream, g.Requested.Format(time.RFC3339),
+				g.Answered.Format(time.RFC3339), progressOf(g))
 		}
-		return err
-	}
-	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER")
-	for _, g := range all {
-		fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Kind, g.Stream, g.Requested.Format(time.RFC3339),
-			g.Answered.Format(time.RFC3339), progressOf(g))
-	}
-	return t.Flush()
+	})
 }
 
 func abortSignal(c *cobra.Command, args []string) error {
@@ -95,12 +74,4 @@ func abortSignal(c *cobra.Command, args []string) error {
 		fmt.Fprintf(a.out, "signal %d is to be aborted\n", id)
 	}
 	return err
-}
-
-// checkFormat refuses what is no format of a table.
-func checkFormat(format string) error {
-	if format != "table" && format != "json" && format != "yaml" {
-		return &usageError{fmt.Sprintf("--output is %q: set it to table, json or yaml", format)}
-	}
-	return nil
 }

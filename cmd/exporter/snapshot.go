@@ -31,7 +31,7 @@ next owner goes on after the last object, with a new list.
   exporter snapshot --resource configmaps --selector app=web --all --no-wait`
 
 func newSnapshot() *cobra.Command {
-	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: cobra.NoArgs,
+	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: argCount(0, 0),
 		Short: "Read the objects of resources again, while the exporter goes on"})
 	var p export.SnapshotParams
 	resources := c.Flags().StringSlice("resource", nil, "Resources to read, as in the names of topics: pods, deployments.apps.")

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -34,7 +35,7 @@ func newState() *cobra.Command {
 		Use:   "state --at TIME RESOURCE [NAME] [flags]",
 		Short: "Show what objects were at a moment",
 		Long:  stateHelp,
-		Args:  argCount("state", "--at TIME RESOURCE [NAME]", 1, 2),
+		Args:  argCount(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if at == "" {
 				return &usageError{"state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now"}
@@ -44,17 +45,7 @@ func newState() *cobra.Command {
 	}
 	c.Flags().StringVar(&at, "at", "", "the moment")
 	c.Flags().BoolVar(&full, "full", false, "whole objects, with status and what the server sets")
-	return p.flags(c, true, true, "table", "yaml", "json")
-}
-
-// argCount gives the error for a wrong number of arguments.
-func argCount(name, use string, least, most int) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) < least || len(args) > most {
-			return &usageError{fmt.Sprintf("%d arguments; use: exporter %s %s\nexporter %s --help explains all", len(args), name, use, name)}
-		}
-		return nil
-	}
+	return p.flags(c, true, "table", "yaml", "json")
 }
 
 func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
@@ -66,7 +57,7 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 	if err != nil {
 		return err
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -97,7 +88,11 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 
 func (p *past) printState(out io.Writer, state *query.State, full, one bool) error {
 	w := bufio.NewWriter(out)
-	defer w.Flush()
+	err := p.writeState(w, state, full, one)
+	return cmp.Or(err, w.Flush())
+}
+
+func (p *past) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
 	switch p.output {
 	case "table":
 		return stateTable(w, state)

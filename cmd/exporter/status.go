@@ -53,7 +53,7 @@ type statusFlags struct {
 func newStatus() *cobra.Command {
 	var f statusFlags
 	c := withOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete", Long: statusHelp,
-		Args: cobra.NoArgs}, &f.output)
+		Args: argCount(0, 0)}, &f.output)
 	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
 	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"kubecdc/change"
 	"kubecdc/query"
@@ -59,7 +57,7 @@ func newTail() *cobra.Command {
 	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
 	c.Flags().BoolVarP(&t.follow, "follow", "f", true, "go on with the changes that come")
 	c.Flags().BoolVar(&t.incomplete, "incomplete", false, "answer although something may be missing")
-	return t.flags(c, true, false, "table", "diff", "json", "yaml")
+	return t.flags(c, false, "table", "diff", "json", "yaml")
 }
 
 func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string) error {
@@ -76,7 +74,7 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 			return &usageError{"--where: " + err.Error()}
 		}
 	}
-	reader, _, err := openReader(ctx, c)
+	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -107,13 +105,13 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 	if t.output == "table" {
 		fmt.Fprintf(out, tableRow, "LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT")
 	}
-	teller, past := t.teller(), []line{}
+	teller, colours, past := t.teller(), newColours(terminal(out)), []line{}
 	q.To = &end
 	err = reader.Changes(ctx, q, func(l *sinks.Logged) error {
 		if !t.selects(c.ErrOrStderr(), l) {
 			return nil
 		}
-		text, err := t.text(l, teller, terminal(out))
+		text, err := t.text(l, teller, colours)
 		past = append(past, line{l.Logged, text})
 		return err
 	})
@@ -134,7 +132,7 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 		if !t.selects(c.ErrOrStderr(), l) {
 			return nil
 		}
-		text, err := t.text(l, teller, terminal(out))
+		text, err := t.text(l, teller, colours)
 		if err == nil {
 			_, err = io.WriteString(out, text)
 		}
@@ -179,7 +177,7 @@ func (t *tailing) teller() *query.Teller {
 }
 
 // text is a change as it is printed.
-func (t *tailing) text(l *sinks.Logged, teller *query.Teller, coloured bool) (string, error) {
+func (t *tailing) text(l *sinks.Logged, teller *query.Teller, colours *colours) (string, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	if t.output == "table" {
 		return fmt.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), opNames[l.Op.String()], l.ResourceVersion,
@@ -190,18 +188,9 @@ func (t *tailing) text(l *sinks.Logged, teller *query.Teller, coloured bool) (st
 		return "", err
 	}
 	if t.output == "diff" {
-		return newColours(coloured).event(event, resource+" "+object+"  "), nil
+		return colours.event(event, resource+" "+object+"  "), nil
 	}
-	w := &whole{event, orNull(l.Before), orNull(l.After)}
-	if t.output == "yaml" {
-		text, err := yaml.Marshal(w)
-		return "---\n" + string(text), err
-	}
-	var b strings.Builder
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err = e.Encode(w)
-	return b.String(), err
+	return document(t.output, &whole{event, orNull(l.Before), orNull(l.After)})
 }
 
 func orNull(image []byte) json.RawMessage {

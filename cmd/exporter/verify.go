@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -50,32 +49,30 @@ again.
   exporter verify --repair`
 
 func newVerify() *cobra.Command {
-	c := withSettings(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster", Long: verifyHelp})
-	format := c.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
+	var out output
+	c := withSettings(withOutput(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster",
+		Long: verifyHelp}, &out))
 	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
-		if err := checkFormat(*format); err != nil {
-			return err
-		}
 		if *topicOnly && *repair {
 			return &usageError{"--topic-only compares without the cluster, so it can't be combined with --repair"}
 		}
 		if *topicOnly {
-			return verifyProofs(c, *format, resources)
+			return verifyProofs(c, &out, resources)
 		}
 		v, err := openVerification(c, resources)
 		if err != nil {
 			return err
 		}
 		defer v.close()
-		return v.run(c.Context(), c.OutOrStdout(), *format, *repair)
+		return v.run(c.Context(), &out, *repair)
 	}
 	return c
 }
 
-func verifyProofs(c *cobra.Command, format string, resources []string) error {
-	reader, _, err := openReader(c.Context(), c)
+func verifyProofs(c *cobra.Command, out *output, resources []string) error {
+	reader, err := openReader(c.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -93,7 +90,7 @@ func verifyProofs(c *cobra.Command, format string, resources []string) error {
 	if _, err := resourcesNamed(resources, slices.Compact(known), "the log has no proof records of"); err != nil {
 		return err
 	}
-	if err := printProven(c.OutOrStdout(), format, all); err != nil {
+	if err := printProven(c.OutOrStdout(), out, all); err != nil {
 		return err
 	}
 	if len(all) == 0 {
@@ -134,7 +131,7 @@ func openVerification(c *cobra.Command, resources []string) (_ *verification, er
 	if err != nil {
 		return nil, err
 	}
-	if v.reader, _, err = openReader(ctx, c); err != nil {
+	if v.reader, err = openLog(ctx, c, settings, cluster.Cluster); err != nil {
 		return nil, err
 	}
 	name := "topic"
@@ -145,27 +142,16 @@ func openVerification(c *cobra.Command, resources []string) (_ *verification, er
 	return v, v.openInventory(ctx)
 }
 
-// openInventory adds the inventory to the copies. The SQLite file of an exporter that runs is left out.
+// openInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter that runs, is left out.
 func (v *verification) openInventory(ctx context.Context) error {
-	path, err := v.settings.SQLitePath(v.cluster.Cluster)
-	if _, missing := os.Stat(path); err == nil && path != "" && missing != nil {
-		err = missing
-	}
-	if err == nil {
-		v.store, err = boundStore(ctx, v.settings, v.cluster)
-	}
-	if err == nil {
-		v.leases, err = openLeases(v.settings, v.cluster, v.store)
-	}
-	switch {
-	case err != nil && path != "":
+	if err := v.open(ctx); err != nil {
+		if strings.HasPrefix(v.settings.Checkpoint.Location.Reveal(), "postgres") {
+			v.close()
+			return err
+		}
 		fmt.Fprintf(v.report, "the inventory is left out: %s\n", config.Redact(err.Error()))
 		return nil
-	case err != nil:
-		v.close()
-		return err
 	}
-	v.shared = path == ""
 	v.copies = append(v.copies, verify.Inventory(inventoryName, v.store))
 	return nil
 }
@@ -219,7 +205,7 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 	return nil
 }
 
-func (v *verification) run(ctx context.Context, out io.Writer, format string, repair bool) error {
+func (v *verification) run(ctx context.Context, out *output, repair bool) error {
 	all, err := v.compare(ctx)
 	if err != nil {
 		return err
@@ -232,7 +218,7 @@ func (v *verification) run(ctx context.Context, out io.Writer, format string, re
 			return err
 		}
 	}
-	if err := printVerified(out, format, append(all, v.skipped...)); err != nil {
+	if err := printVerified(v.out, out, append(all, v.skipped...)); err != nil {
 		return err
 	}
 	if n := differing(all); n > 0 {
@@ -244,7 +230,8 @@ func (v *verification) run(ctx context.Context, out io.Writer, format string, re
 	return nil
 }
 
-func (v *verification) compare(ctx context.Context) (all []verify.Result, _ error) {
+func (v *verification) compare(ctx context.Context) ([]verify.Result, error) {
+	all := []verify.Result{}
 	for _, s := range v.streams {
 		for _, c := range v.copies {
 			r, err := verify.Stream(ctx, v.cluster.server.Identities, c, s)

@@ -24,11 +24,7 @@ type position struct {
 // controls visits the cluster's committed control records from some offsets on (nil: from the start), up to the end.
 func (r *Reader) controls(ctx context.Context, from map[int]int64, visit func(*change.Control, position) error) error {
 	topic := change.ControlTopic(r.envelope.Prefix)
-	ends, err := r.sink.client.Ends(ctx, topic)
-	if err != nil || len(ends) == 0 {
-		return err
-	}
-	starts, err := r.sink.client.Starts(ctx, topic)
+	starts, ends, err := r.sink.client.Bounds(ctx, topic)
 	if err != nil {
 		return err
 	}

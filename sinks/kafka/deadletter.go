@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -60,20 +61,15 @@ func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *lett
 // deadPartition returns the partition for a letter.
 func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Partition, error) {
 	if l.dead == nil {
-		t, err := l.topic(ctx, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
+		t, err := l.sink.topic(ctx, l.topics, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
 		if err != nil {
 			return nil, err
 		}
 		l.dead = t
 	}
 	q := l.dead.Partition(key)
-	if q.InTransaction {
+	if slices.Contains(l.active, q) {
 		return q, nil
-	}
-	for _, p := range l.active {
-		if p == q {
-			return q, nil
-		}
 	}
 	l.active = append(l.active, q)
 	return q, l.producer.Add(ctx, q)

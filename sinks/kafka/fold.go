@@ -85,7 +85,8 @@ func (f *folder) finished(headers map[string]string) bool {
 	slot, err1 := strconv.Atoi(headers[change.HeaderSlot])
 	epoch, err2 := strconv.ParseInt(headers[change.HeaderEpoch], 10, 64)
 	batch, err3 := strconv.ParseUint(headers[change.HeaderBatch], 10, 64)
-	return err1 != nil || err2 != nil || err3 != nil || f.history.finished(slot, epoch, batch)
+	h := f.history.slots[slot]
+	return err1 != nil || err2 != nil || err3 != nil || h == nil || h.owners.finished(epoch, batch)
 }
 
 // pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is

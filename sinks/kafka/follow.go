@@ -83,5 +83,6 @@ func (s *scan) span(ctx context.Context, c *change.Control, p *scanPart) error {
 		},
 		Visit: func(f consumer.Record) error { return s.deliver(ctx, p, &f) },
 	})
-	return cmp.Or(s.lost(reader.ReadTo(ctx, p.next-1)), s.failed)
+	err := s.lost(reader.ReadTo(ctx, p.next-1))
+	return cmp.Or(err, s.failed)
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"kubecdc/change"
-	"kubecdc/sinks/kafka/internal/cluster"
 )
 
 // Group is what is known of a consumer group.
@@ -40,18 +39,13 @@ func (s *Sink) denied(group string, err error) error {
 func (s *Sink) Bounds(ctx context.Context, topics []string) (starts, ends change.Offsets, err error) {
 	starts, ends = change.Offsets{}, change.Offsets{}
 	for _, topic := range topics {
-		end, err := s.client.Ends(ctx, topic)
+		start, end, err := s.client.Bounds(ctx, topic)
 		if err != nil {
 			return nil, nil, err
 		}
-		if end == nil {
-			continue
+		if end != nil {
+			starts[topic], ends[topic] = start, end
 		}
-		start, err := s.client.Starts(ctx, topic)
-		if err != nil && !cluster.NoTopic(err) {
-			return nil, nil, err
-		}
-		starts[topic], ends[topic] = start, end
 	}
 	return starts, ends, nil
 }

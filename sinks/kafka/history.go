@@ -33,10 +33,10 @@ type streamState struct {
 
 // slotHistory is what the topic still has of a slot.
 type slotHistory struct {
-	seq       uint64           // its last batch
-	epochs    map[int64]uint64 // the last batch of each owner; for one that wrote none, the last batch before it
-	partition int32            // of the last batch's record
-	next      int64            // the offset after that
+	seq       uint64 // its last batch
+	owners    owners
+	partition int32 // of the last batch's record
+	next      int64 // the offset after that
 }
 
 // readHistory reads all partitions of the control topic up to their ends.
@@ -83,9 +83,7 @@ func (h *history) note(c *change.Control, partition int32, offset int64) {
 	}
 	switch c.Type {
 	case change.ControlOpen:
-		if _, ok := h.slot(c.Slot).epochs[c.Epoch]; !ok {
-			h.slot(c.Slot).epochs[c.Epoch] = c.Batch
-		}
+		h.slot(c.Slot).owners.note(c)
 	case change.ControlBatch:
 		h.batch(c, partition, offset)
 	case change.ControlSnapshotBegin:
@@ -101,7 +99,7 @@ func (h *history) note(c *change.Control, partition int32, offset int64) {
 
 func (h *history) slot(n int) *slotHistory {
 	if h.slots[n] == nil {
-		h.slots[n] = &slotHistory{epochs: map[int64]uint64{}}
+		h.slots[n] = &slotHistory{owners: owners{}}
 	}
 	return h.slots[n]
 }
@@ -109,7 +107,7 @@ func (h *history) slot(n int) *slotHistory {
 func (h *history) batch(c *change.Control, partition int32, offset int64) {
 	s := h.slot(c.Slot)
 	s.seq, s.partition, s.next = c.Batch, partition, offset+1
-	s.epochs[c.Epoch] = c.Batch
+	s.owners.note(c)
 	for _, p := range c.Positions {
 		h.setPosition(p, c, partition)
 	}
@@ -129,13 +127,19 @@ func (h *history) setPosition(p change.Position, c *change.Control, partition in
 	}
 }
 
+// owners has the last batch of each owner of a slot, by its epoch; for one that wrote none, the last batch before it.
+type owners map[int64]uint64
+
+// note takes the control records of the slot in their order.
+func (o owners) note(c *change.Control) {
+	if _, known := o[c.Epoch]; !known || c.Type == change.ControlBatch {
+		o[c.Epoch] = c.Batch
+	}
+}
+
 // finished reports whether a batch has its batch record, as far as the topic still has records of its owner. It matters only for
 // records that were written without a transaction.
-func (h *history) finished(slot int, epoch int64, batch uint64) bool {
-	s := h.slots[slot]
-	if s == nil {
-		return true
-	}
-	last, known := s.epochs[epoch]
+func (o owners) finished(epoch int64, batch uint64) bool {
+	last, known := o[epoch]
 	return !known || batch <= last
 }

@@ -16,12 +16,8 @@ import (
 func (r *Reader) KeptSince(ctx context.Context, resource string) (since time.Time, err error) {
 	topic := change.TopicOf(r.envelope.Prefix, change.StreamID(resource))
 	now := time.Now()
-	ends, err := r.sink.client.Ends(ctx, topic)
+	starts, ends, err := r.sink.client.Bounds(ctx, topic)
 	if err != nil || len(ends) == 0 {
-		return time.Time{}, err
-	}
-	starts, err := r.sink.client.Starts(ctx, topic)
-	if err != nil {
 		return time.Time{}, err
 	}
 	settings, err := r.settings(ctx, topic)

@@ -23,7 +23,7 @@ type Reader struct {
 	envelope change.Envelope
 
 	mu     sync.Mutex
-	owners owners // nil until it is needed
+	owners map[int]owners // by slot; nil until they are needed
 }
 
 var _ sinks.Reader = (*Reader)(nil)
@@ -98,23 +98,17 @@ func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.L
 	return s.follow(ctx)
 }
 
-// owners has the last batch of each owner of each slot, as far as the control topic still has them.
-type owners map[int]map[int64]uint64
-
-// finished reports whether the batch of a record has its batch record. It matters only for records that were written without a
-// transaction.
+// finished reports whether the batch of a record has its batch record.
 func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.owners == nil {
-		all := owners{}
+		all := map[int]owners{}
 		err := r.controls(ctx, nil, func(c *change.Control, _ position) error {
 			if all[c.Slot] == nil {
-				all[c.Slot] = map[int64]uint64{}
+				all[c.Slot] = owners{}
 			}
-			if _, known := all[c.Slot][c.Epoch]; !known || c.Type == change.ControlBatch {
-				all[c.Slot][c.Epoch] = c.Batch
-			}
+			all[c.Slot].note(c)
 			return nil
 		})
 		if err != nil {
@@ -122,8 +116,7 @@ func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
 		}
 		r.owners = all
 	}
-	last, known := r.owners[l.Slot][l.Epoch]
-	return !known || l.Batch <= last, nil
+	return r.owners[l.Slot].finished(l.Epoch, l.Batch), nil
 }
 
 // logged makes a change of a record's key and headers, and keeps it in the record's Data; nil if the record is none of the

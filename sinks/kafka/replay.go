@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
@@ -41,16 +39,11 @@ func NewReplay(cfg Config) (*Replay, error) {
 // Identity is that of the log that an exporter with this configuration would write.
 func (r *Replay) Identity(ctx context.Context) (string, error) { return r.sink.Identity(ctx) }
 
-// Topic is where the changes of a resource are written to.
-func (r *Replay) Topic(resource change.Resource) string {
-	return change.Topic(r.sink.cfg.TopicPrefix, resource)
-}
-
 // Open fences an earlier process of the same replay, and visits the control records of all replays. A control record of an
 // exporter is an error: its consumers must not get records twice.
 func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control) error) error {
 	name := change.ControlTopic(r.sink.cfg.TopicPrefix)
-	t, err := r.topic(ctx, name, r.sink.controlTopic)
+	t, err := r.sink.topic(ctx, r.topics, name, r.sink.controlTopic)
 	if err != nil {
 		return err
 	}
@@ -61,11 +54,7 @@ func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control
 	}); err != nil {
 		return err
 	}
-	ends, err := r.sink.client.Ends(ctx, name)
-	if err != nil {
-		return err
-	}
-	starts, err := r.sink.client.Starts(ctx, name)
+	starts, ends, err := r.sink.client.Bounds(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -107,10 +96,8 @@ func (r *Replay) Used(ctx context.Context, topics []string) (string, error) {
 // Write writes changes in their order, each with the id of the replay, and last the control record.
 func (r *Replay) Write(ctx context.Context, changes []sinks.Logged, c *change.Control) error {
 	err := r.write(ctx, changes, c)
-	if err != nil && r.producer.InTransaction() && cluster.Judge(err) != cluster.Fenced {
-		r.abort()
-	}
 	if err != nil {
+		r.sink.abort(r.producer, err)
 		return fmt.Errorf("write to the topics %s.*: %w", r.sink.cfg.TopicPrefix, asInvalidWriter(err))
 	}
 	return nil
@@ -149,7 +136,7 @@ func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Co
 
 // queue queues the record of a change as it was; a delete is followed by its tombstone.
 func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
-	t, err := r.topic(ctx, r.Topic(l.Change.Stream.Resource), r.sink.dataTopic)
+	t, err := r.sink.topic(ctx, r.topics, change.Topic(r.sink.cfg.TopicPrefix, l.Change.Stream.Resource), r.sink.dataTopic)
 	if err != nil {
 		return err
 	}
@@ -181,27 +168,6 @@ func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded []byte, co
 		count++
 	}
 	return recordbatch.AppendHeader(encoded, change.HeaderReplay, r.id), count + 1
-}
-
-func (r *Replay) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {
-	if t := r.topics[name]; t != nil {
-		return t, nil
-	}
-	info, err := r.sink.topics.ensure(ctx, name, plan)
-	if err != nil {
-		return nil, err
-	}
-	r.topics[name] = producer.NewTopic(info.name, info.partitions, info.maxBatch)
-	return r.topics[name], nil
-}
-
-// abort tries for 2 s to abort the open transaction.
-func (r *Replay) abort() {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if err := r.producer.End(ctx, false); err != nil {
-		r.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout will", "replay", r.id, "error", err)
-	}
 }
 
 // Close closes the connections.

@@ -66,17 +66,13 @@ func (s *scan) run(ctx context.Context) error {
 	for _, p := range parts {
 		g.Go(func() error { return s.part(ctx, p) })
 	}
-	return cmp.Or(g.Wait(), s.failed)
+	err = g.Wait() // only then is failed complete
+	return cmp.Or(err, s.failed)
 }
 
 // parts finds the partitions of a topic, and where to begin.
 func (s *scan) parts(ctx context.Context, topic string) (parts []*scanPart, err error) {
-	c := s.reader.sink.client
-	ends, err := c.Ends(ctx, topic)
-	if err != nil || len(ends) == 0 {
-		return nil, err
-	}
-	starts, err := existing(c.Starts(ctx, topic))
+	starts, ends, err := s.reader.sink.client.Bounds(ctx, topic)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -82,7 +83,7 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	}
 	if l != nil {
 		l.broken = err
-		l.abandon()
+		s.abort(l.producer, err)
 	}
 	if other := otherLog(err); other != nil {
 		return nil, other
@@ -119,7 +120,7 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 		sink: s, slot: slot, epoch: epoch, envelope: envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(envelope),
 		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
 	}
-	t, err := l.topic(ctx, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
+	t, err := s.topic(ctx, l.topics, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
 		return nil, err
 	}
@@ -155,4 +156,18 @@ func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 		return 0, err
 	}
 	return l.control.Last, l.producer.End(ctx, true)
+}
+
+// abort tries for 2 s to abort an open transaction, so that read_committed consumers do not wait for its timeout. One whose end was
+// already requested is left to the coordinator.
+func (s *Sink) abort(p *producer.Producer, reason error) {
+	if p == nil || !p.InTransaction() || cluster.Judge(reason) == cluster.Fenced {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	if err := p.End(ctx, false); err != nil {
+		s.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will",
+			"transactional_id", p.TransactionalID, "error", err)
+	}
 }

@@ -12,7 +12,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
-	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
@@ -72,7 +71,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	}
 	if err != nil {
 		l.broken = err
-		l.abandon()
+		l.sink.abort(l.producer, l.broken)
 		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, asInvalidWriter(err))
 	}
 	return offsets, nil
@@ -226,7 +225,7 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topi
 	if s.ID().IsSnapshot() {
 		plan = snapshotTopic(l.sink.cfg.History)
 	}
-	t, err := l.topic(ctx, name, plan)
+	t, err := l.sink.topic(ctx, l.topics, name, plan)
 	if err != nil {
 		return nil, cmp.Or(l.Failed(name, err), err)
 	}
@@ -234,37 +233,11 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topi
 	return t, nil
 }
 
-func (l *slotLog) topic(ctx context.Context, name string, plan topicPlan) (*producer.Topic, error) {
-	if t := l.topics[name]; t != nil {
-		return t, nil
-	}
-	info, err := l.sink.topics.ensure(ctx, name, plan)
-	if err != nil {
-		return nil, err
-	}
-	t := producer.NewTopic(info.name, info.partitions, info.maxBatch)
-	l.topics[name] = t
-	return t, nil
-}
-
 // Close aborts an open transaction, so that read_committed consumers do not wait for its timeout.
 func (l *slotLog) Close() error {
 	if l.broken == nil {
 		l.broken = errClosed
-		l.abandon()
+		l.sink.abort(l.producer, l.broken)
 	}
 	return nil
-}
-
-// abandon tries for 2 s to abort an open transaction. One whose end was already requested is left to the coordinator.
-func (l *slotLog) abandon() {
-	if l.producer == nil || !l.producer.InTransaction() || cluster.Judge(l.broken) == cluster.Fenced {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-	defer cancel()
-	if err := l.producer.End(ctx, false); err != nil {
-		l.sink.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will",
-			"slot", l.slot, "error", err)
-	}
 }

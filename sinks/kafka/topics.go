@@ -85,6 +85,19 @@ func (t *topics) ensure(ctx context.Context, name string, plan topicPlan) (*topi
 	return info, nil
 }
 
+// topic returns a topic to write to, of those that a writer knows, or as it is now.
+func (s *Sink) topic(ctx context.Context, known map[string]*producer.Topic, name string, plan topicPlan) (*producer.Topic, error) {
+	if t := known[name]; t != nil {
+		return t, nil
+	}
+	info, err := s.topics.ensure(ctx, name, plan)
+	if err != nil {
+		return nil, err
+	}
+	known[name] = producer.NewTopic(info.name, info.partitions, info.maxBatch)
+	return known[name], nil
+}
+
 // pin returns how many of a topic's partitions are written to. It stays the same when partitions are added, since a key must
 // stay on its partition.
 func (t *topics) pin(ctx context.Context, name string, found int, created bool) (int, error) {

@@ -194,3 +194,36 @@ func wantAllOrNothing(t *testing.T, url string, sink *postgres.Sink, from, known
 	wantRows(t, url, `select min((resource_version::int) / 1000) || ' ' || count(*) from objects`, fmt.Sprint(last, " 100"))
 	return last
 }
+
+// A rebuild that loses its connection among the objects says which server it was, and what it read there.
+func TestAReadOfTheObjectsThatBreaksOffSaysWhatItWas(t *testing.T) {
+	proxy, err := servers.NewProxy(servers.SharedPostgres(t).Address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	u, err := url.Parse(servers.Database(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = proxy.Address
+	sink := open(t, u.String(), "prod")
+	defer sink.Close()
+	log := openLog(t, sink, 1)
+	b := numberedOn(pods, 1)
+	for i := range 100 {
+		c := event(pods, change.Create, fmt.Sprint("p-", i), fmt.Sprint("u-", i), "1")
+		c.After = []byte(`"` + strings.Repeat("x", 20000) + `"`)
+		b.Changes = append(b.Changes, c)
+	}
+	write(t, log, b)
+	state, err := log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }, Bodies: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy.CutAfter(1 << 20)
+	_, err = state.Fold(t.Context(), func(*change.Change) error { return nil }, func(sinks.Progress) {})
+	if err == nil || !strings.Contains(err.Error(), "read the objects in postgres://") {
+		t.Errorf("error is %v", err)
+	}
+}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -98,6 +99,7 @@ func (r *objectReader) read(
 		return done, r.log.sink.db.Fail("read the objects", err)
 	}
 	var stream change.StreamID
+	var failed error
 	c := change.Change{Op: change.Create}
 	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {
@@ -107,7 +109,8 @@ func (r *objectReader) read(
 		done.Records++
 		done.Bytes += int64(len(c.After))
 		progress(done)
-		return visit(&c)
+		failed = visit(&c)
+		return failed
 	})
-	return done, err
+	return done, cmp.Or(failed, r.log.sink.db.Fail("read the objects", err))
 }

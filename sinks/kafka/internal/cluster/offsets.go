@@ -35,6 +35,17 @@ func (c *Client) Starts(ctx context.Context, topic string) (starts map[int]int64
 	return starts, err
 }
 
+// Bounds is Starts and Ends in one; nothing where there is no such topic.
+func (c *Client) Bounds(ctx context.Context, topic string) (starts, ends map[int]int64, err error) {
+	if ends, err = c.Ends(ctx, topic); err != nil || len(ends) == 0 {
+		return nil, nil, err
+	}
+	if starts, err = c.Starts(ctx, topic); NoTopic(err) { // it was deleted meanwhile
+		return nil, nil, nil
+	}
+	return starts, ends, err
+}
+
 // StableEnds gives the last stable offset of every partition of a topic: all transactions before it have ended (KIP-98).
 func (c *Client) StableEnds(ctx context.Context, topic string) (ends map[int]int64, err error) {
 	err = c.Try(ctx, "find the stable end of "+topic, func(ctx context.Context) error {

@@ -80,8 +80,6 @@ func (t *Topic) learnRefused(size int) {
 type Partition struct {
 	Topic *Topic
 	Index int32
-	// InTransaction: the partition was added to the transaction.
-	InTransaction bool
 	// Written: something was acknowledged since Reset; First and Last are its first and last offset.
 	Written     bool
 	First, Last int64
@@ -102,7 +100,7 @@ type Partition struct {
 // Reset empties the queue, for the next transaction.
 func (p *Partition) Reset() {
 	p.Clear()
-	p.Written, p.InTransaction = false, false
+	p.Written = false
 }
 
 // Clear empties the queue within a transaction.

@@ -84,7 +84,7 @@ func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 	}
 	topics := groupByTopic(partitions)
 	p.open = true
-	err := p.client.Try(ctx, "begin a transaction of "+p.TransactionalID, func(ctx context.Context) error {
+	return p.client.Try(ctx, "begin a transaction of "+p.TransactionalID, func(ctx context.Context) error {
 		return p.askCoordinator(ctx, func() error {
 			m, err := p.client.RoundTrip(ctx, &addPartitionsRequest{
 				TransactionalID: p.TransactionalID, ProducerID: p.id, ProducerEpoch: p.epoch, Topics: topics,
@@ -96,10 +96,6 @@ func (p *Producer) Add(ctx context.Context, partitions ...*Partition) error {
 			return firstError(m.(*addpartitionstotxn.Response))
 		})
 	})
-	for _, q := range partitions {
-		q.InTransaction = err == nil
-	}
-	return err
 }
 
 func groupByTopic(partitions []*Partition) []addpartitionstotxn.RequestTopic {

@@ -1,0 +1,25 @@
+package main
+
+import (
+	"errors"
+	"testing"
+
+	"kubecdc/query"
+)
+
+var errFull = errors.New("no space left on device")
+
+// fullDisk is an output that takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
+
+// Otherwise a script would take a part of the state for all of it.
+func TestAStateThatCanNotBeWrittenIsAnError(t *testing.T) {
+	for _, output := range []string{"table", "json"} {
+		p := &past{output: output}
+		if err := p.printState(fullDisk{}, &query.State{}, false, false); !errors.Is(err, errFull) {
+			t.Errorf("-o %s: %v", output, err)
+		}
+	}
+}
