@@ -37,6 +37,9 @@ was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
 paused, lacks its first list, differs in its last proof, or had a gap that could
 not be recovered completely in the last 24 hours.
 
+--watch goes on until Ctrl-C, and then ends with exit code 0, whatever it has shown.
+What fails meanwhile is reported and tried again.
+
   exporter status
   exporter status --watch
   exporter status --url http://kubecdc:8080 --token-file token -o json`
@@ -67,26 +70,38 @@ func showStatus(c *cobra.Command, f *statusFlags) error {
 	if err != nil {
 		return err
 	}
-	for {
+	if f.watch {
+		return f.follow(c, look)
+	}
+	s, err := look(c.Context())
+	if err == nil {
+		err = f.show(c, s)
+	}
+	if err == nil && !s.Healthy {
+		err = fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
+	}
+	return err
+}
+
+// follow shows the status until the command is stopped. Only a wrong setting ends it: whatever else fails is reported and tried
+// again.
+func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*status.Status, error)) error {
+	for told := ""; ; {
 		s, err := look(c.Context())
-		if err != nil {
-			return err
-		}
-		if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
-			fmt.Fprint(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
-		}
-		if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
-			return err
-		}
-		for _, note := range s.Notes {
-			fmt.Fprintln(c.ErrOrStderr(), "# "+note)
-		}
-		switch {
-		case f.watch:
-		case s.Healthy:
-			return nil
-		default:
-			return fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
+		if err == nil {
+			told, err = "", f.show(c, s)
+			if err != nil {
+				return err
+			}
+		} else if c.Context().Err() == nil {
+			text := config.Redact(err.Error())
+			if exitCode(err) == exitSettings {
+				return err
+			}
+			if text != told {
+				fmt.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
+			}
+			told = text
 		}
 		select {
 		case <-c.Context().Done():
@@ -94,6 +109,19 @@ func showStatus(c *cobra.Command, f *statusFlags) error {
 		case <-time.After(watchInterval):
 		}
 	}
+}
+
+func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
+	if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
+		fmt.Fprint(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
+	}
+	if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
+		return err
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintln(c.ErrOrStderr(), "# "+note)
+	}
+	return nil
 }
 
 // source returns the function that makes a status: of what an exporter answers, or of the checkpoint.
@@ -105,11 +133,18 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.tokenFile != "" || f.caFile != "" {
 		return nil, &usageError{"--token-file and --ca-file are for --url"}
 	}
-	settings, cluster, err := readerSettings(c.Context(), c)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) (*status.Status, error) { return storedStatus(ctx, settings, cluster) }, nil
+	var settings *config.Config
+	var cluster string
+	return func(ctx context.Context) (*status.Status, error) {
+		if settings == nil { // the API server may have to say the cluster's name
+			read, name, err := readerSettings(ctx, c)
+			if err != nil {
+				return nil, err
+			}
+			settings, cluster = read, name
+		}
+		return storedStatus(ctx, settings, cluster)
+	}, nil
 }
 
 // storedStatus opens the checkpoint anew each time: of an SQLite file a copy is read.

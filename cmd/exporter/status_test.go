@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -95,10 +96,31 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
 		{[]string{"--token-file", token}, exitSettings, "are for --url"},
 		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
+		{[]string{"--url", "localhost:8080", "--watch"}, exitSettings, "http://HOST:PORT"},
 	} {
 		code, out, errs := exporter(t, append([]string{"status"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
 			t.Errorf("%v: %s", c.args, fmt.Sprint(code, " ", out, errs))
 		}
+	}
+}
+
+// An exporter that restarts must not end a watch of its status; the user does.
+func TestAWatchOfTheStatusOutlastsAFailedRequest(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked == 1 {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{}))
+		stop()
+	}))
+	defer server.Close()
+	var out, errs bytes.Buffer
+	code := execute(ctx, []string{"status", "--watch", "--url", server.URL}, &out, &errs)
+	if code != exitOK || asked != 2 || !strings.Contains(errs.String(), "answers 503 Service Unavailable; trying again every 2s") {
+		t.Errorf("exit code %d after %d requests: %s%s", code, asked, out.String(), errs.String())
 	}
 }
