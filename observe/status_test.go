@@ -74,6 +74,7 @@ func (s *stored) Streams(ctx context.Context) ([]change.Position, error) {
 func (s *stored) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) {
 	return []checkpoint.SlotOwner{{Owner: "me", Held: true}}, nil
 }
+func (s *stored) Clock(context.Context) (time.Time, error)                   { return time.Now(), nil }
 func (s *stored) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }
 func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { return nil, nil }
 

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -133,5 +134,56 @@ func TestStreamsWithAProblemComeFirst(t *testing.T) {
 	}
 	if strings.Join(got, "") != "cabd" {
 		t.Errorf("the order is %v", got)
+	}
+}
+
+// A laptop whose clock is two hours ahead shows how far the log is behind, and so does a replica with such a clock.
+func TestTheReadersClockMayBeWrong(t *testing.T) {
+	const skew = 2 * time.Hour
+	stored := &Stored{Ahead: skew, Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Time: now.Add(-time.Minute)}},
+		Positions: []change.Position{confirmed("nodes", time.Minute), confirmed("pods", 0)},
+		Controls:  []change.Control{gapAt("nodes", time.Hour, true)}}
+	own := confirmed("pods", 3*time.Minute)
+	own.Time = own.Time.Add(skew)
+	wrong := options
+	wrong.Now = now.Add(skew)
+	for name, c := range map[string]struct {
+		live *Live
+		pods time.Duration
+	}{"the command": {nil, 0}, "a replica": {&Live{Streams: []LiveStream{{ID: "pods", Position: own}}}, 3 * time.Minute}} {
+		s := Make(wrong, stored, c.live)
+		nodes, pods := s.Streams[0], s.Streams[1]
+		if got := *nodes.LagSeconds; got != 60 || !s.Healthy {
+			t.Errorf("%s: nodes are %v s behind, %q", name, got, problems(s))
+		}
+		if got := *pods.LagSeconds; got != c.pods.Seconds() {
+			t.Errorf("%s: pods are %v s behind", name, got)
+		}
+		if since := s.Time.Sub(nodes.Gap.Time); since != time.Hour {
+			t.Errorf("%s: the gap was %s ago", name, since)
+		}
+		if since := s.Time.Sub(s.Slots[0].Checkpoint); since != time.Minute {
+			t.Errorf("%s: the last checkpoint was %s ago", name, since)
+		}
+	}
+}
+
+// clocked is a checkpoint whose server's clock is set otherwise.
+type clocked struct {
+	checkpoint.Overview
+	behind time.Duration
+}
+
+func (c clocked) Streams(context.Context) ([]change.Position, error)         { return nil, nil }
+func (c clocked) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) { return nil, nil }
+func (c clocked) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }
+func (c clocked) Signals(context.Context, bool) ([]checkpoint.Signal, error) { return nil, nil }
+func (c clocked) Clock(context.Context) (time.Time, error)                   { return time.Now().Add(-c.behind), nil }
+
+func TestASlowAnswerIsNoWrongClock(t *testing.T) {
+	for behind, want := range map[time.Duration]time.Duration{2 * time.Second: 0, time.Hour: time.Hour, -time.Hour: -time.Hour} {
+		if s, err := Read(t.Context(), clocked{behind: behind}); err != nil || s.Ahead != want {
+			t.Errorf("a clock that is %s behind: %s, %v", behind, s.Ahead, err)
+		}
 	}
 }
