@@ -123,3 +123,11 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 		t.Errorf("it shows %+v", late)
 	}
 }
+
+func TestReadyzNamesNoObject(t *testing.T) {
+	h := NewHealth(0)
+	h.SlotProblem(0, "", errors.New(`repair "shop/hunter2": no answer`))
+	if text := h.Report().Problems[0].Text; text != `repair "…": no answer` {
+		t.Errorf("it says %q", text)
+	}
+}

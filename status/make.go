@@ -141,8 +141,8 @@ func (m *maker) addStored(stored *Stored) {
 		}
 	}
 	for _, o := range stored.Owners {
-		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held, Epoch: o.Epoch, Batch: o.Seq,
-			Checkpoint: m.at(o.Time)})
+		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held,
+			Unknown: m.LeasesElsewhere && !o.Held && o.Owner != "", Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time)})
 	}
 }
 
@@ -182,10 +182,10 @@ func (m *maker) addLive(live *Live) {
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
 		if owner, ok := live.Owners[s.Number]; ok {
-			s.Owner, s.Held = owner, true
+			s.Owner, s.Held, s.Unknown = owner, true, false
 		}
 		if slices.Contains(live.Held, s.Number) {
-			s.Held, s.Mine = true, true
+			s.Held, s.Mine, s.Unknown = true, true, false
 		}
 	}
 }
@@ -245,7 +245,7 @@ func order(a, b bool) int {
 }
 
 func (m *maker) slotProblem(s *Slot) *Problem {
-	if s.Held || m.LeasesElsewhere && s.Owner != "" {
+	if s.Held || s.Unknown {
 		return nil
 	}
 	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: "nobody owns it, so its streams are not read"}

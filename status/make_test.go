@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -87,6 +88,13 @@ func TestWhatIsWrong(t *testing.T) {
 		{"an object lacks its uid", Stored{}, &Live{Problems: []Problem{{Component: "start",
 			Text: `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`}}},
 			`start: its metadata lacks name, uid or a numeric resourceVersion (name "…", uid "")`},
+		{"an object can't be repaired", Stored{}, &Live{Problems: []Problem{{Component: "slot 0", Text: `repair "shop/hunter2": commit batch 7 to "pg-1": EOF`}}},
+			`slot 0: repair "…": commit batch 7 to "pg-1": EOF`},
+		{"a record is not the exporter's", Stored{}, &Live{Problems: []Problem{
+			{Component: "sink", Text: fmt.Sprintf("read topic %q: offset 7: decode record key %.80q: not a key of kubecdc's", "kubecdc.pods", `{"name":"hunter2"}`)},
+			{Component: "sink", Text: fmt.Sprintf("%.40q is not in the wire format of a schema registry", "\x00hunter2")}}},
+			`sink: read topic "kubecdc.pods": offset 7: decode record key "…": not a key of kubecdc's` + "\n" +
+				`sink: "…" is not in the wire format of a schema registry`},
 	} {
 		c.stored.Owners = append(c.stored.Owners, held)
 		s := Make(options, &c.stored, c.live)
@@ -105,11 +113,14 @@ func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
 	}
 	elsewhere := options
 	elsewhere.LeasesElsewhere = true // so who holds a slot that had an owner is not known
-	if got := problems(Make(elsewhere, stored, nil)); got != "slot 1: nobody owns it, so its streams are not read" {
-		t.Errorf("with leases elsewhere: %q", got)
+	s := Make(elsewhere, stored, nil)
+	var table strings.Builder
+	s.WriteTable(&table)
+	if got := problems(s); got != "slot 1: nobody owns it, so its streams are not read" || !strings.Contains(table.String(), "2\tb (may have ended)") {
+		t.Errorf("with leases elsewhere: %q\n%s", got, table.String())
 	}
 	live := &Live{Slots: 3, Held: []int{2}, Owners: map[int]string{1: "c", 2: "b"}}
-	s := Make(elsewhere, stored, live)
+	s = Make(elsewhere, stored, live)
 	if got := problems(s); got != "" || s.Slots[1].Owner != "c" || !s.Slots[2].Mine || s.Slots[1].Mine {
 		t.Errorf("the process knows the owners: %q, %+v", got, s.Slots)
 	}
