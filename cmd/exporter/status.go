@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/status"
 )
@@ -133,23 +134,27 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.tokenFile != "" || f.caFile != "" {
 		return nil, &usageError{"--token-file and --ca-file are for --url"}
 	}
-	var settings *config.Config
-	var cluster string
-	return func(ctx context.Context) (*status.Status, error) {
-		if settings == nil { // the API server may have to say the cluster's name
-			read, name, err := readerSettings(ctx, c)
-			if err != nil {
-				return nil, err
-			}
-			settings, cluster = read, name
-		}
-		return storedStatus(ctx, settings, cluster)
-	}, nil
+	at := &storedAt{command: c}
+	return at.status, nil
 }
 
-// storedStatus opens the checkpoint anew each time: of an SQLite file a copy is read.
-func storedStatus(ctx context.Context, settings *config.Config, cluster string) (*status.Status, error) {
-	store, err := openPast(ctx, settings, cluster)
+// storedAt is where a status is read that no exporter is asked for.
+type storedAt struct {
+	command  *cobra.Command
+	settings *config.Config // nil: not read yet
+	cluster  string
+}
+
+// status opens the checkpoint anew each time: of an SQLite file a copy is read.
+func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
+	if a.settings == nil { // the API server may have to say the cluster's name
+		settings, cluster, err := readerSettings(ctx, a.command)
+		if err != nil {
+			return nil, err
+		}
+		a.settings, a.cluster = settings, cluster
+	}
+	store, err := openPast(ctx, a.settings, a.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -158,14 +163,38 @@ func storedStatus(ctx context.Context, settings *config.Config, cluster string) 
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	elsewhere := settings.Slots.Leases != "store"
-	s := status.Make(status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks),
-		LeasesElsewhere: elsewhere}, stored, nil)
-	s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
-	if elsewhere {
-		s.Notes = append(s.Notes, "owners are those that took the slots last: leases are Lease objects of the cluster (KUBECDC_LEASES)")
+	o := status.Options{Cluster: a.cluster, Now: time.Now(), StaleAfter: status.StaleAfter(a.settings.Source.Watermarks)}
+	notes := []string{"read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)"}
+	if a.settings.Slots.Leases == "kubernetes" {
+		if err := a.addOwners(ctx, stored); err != nil {
+			o.LeasesElsewhere = true
+			notes = append(notes, "owners are those that took the slots last; whether they still live, their Lease objects say "+
+				"(KUBECDC_LEASES), or an exporter (--url): "+config.Redact(err.Error()))
+		}
 	}
+	s := status.Make(o, stored, nil)
+	s.Notes = append(s.Notes, notes...)
 	return s, nil
+}
+
+// leasesLimit is short, since a status without the leases is better than none.
+const leasesLimit = 5 * time.Second
+
+// addOwners adds who owns the slots, where leases are objects of the cluster.
+func (a *storedAt) addOwners(ctx context.Context, stored *status.Stored) error {
+	_, connection, _, err := config.Read(os.Environ(), a.command.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
+	defer cancel()
+	owners, err := kubelease.Owners(ctx, connection.REST, leaseNamespace(a.settings), a.cluster, time.Now().Add(-stored.Ahead))
+	for i := range stored.Owners {
+		if o := &stored.Owners[i]; owners[o.Slot] != "" {
+			o.Owner, o.Held = owners[o.Slot], true
+		}
+	}
+	return err
 }
 
 func (f *statusFlags) client() (*http.Client, error) {

@@ -16,8 +16,10 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/status"
+	"kubecdc/test/servers"
 )
 
 // The file is open in another process, as that of an exporter is: the command reads a copy, with the leases as they are.
@@ -64,6 +66,42 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	}
 	if want := "1 wrong: stream pods: changes may be missing between resourceVersions 77 and 99: etcd was compacted"; !strings.Contains(errs, want) {
 		t.Errorf("it does not say what is wrong: %s", errs)
+	}
+}
+
+// Where leases are objects of the cluster, the checkpoint does not know who holds a slot.
+func TestStatusReadsLeaseObjects(t *testing.T) {
+	kube := servers.Kube(t)
+	path, cluster := filepath.Join(t.TempDir(), "checkpoint.db"), servers.UniqueName()
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	checkpointtest.Bind(t, store, cluster, "uid-1")
+	if _, err := store.Slots(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	leases, err := kubelease.New(kube.Config, "default", cluster, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leases.Acquire(t.Context(), 0, "kubecdc-0", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kubeconfig, namespace string
+		row, note             string
+	}{
+		{kube.Kubeconfig, "default", "0      kubecdc-0 ", ""},
+		{kube.Kubeconfig, "kube-system", "kubecdc-0 (may have ended)", "there is none of cluster " + cluster + ": set KUBECDC_LEASES_NAMESPACE"},
+		{kubeconfig(t, "https://127.0.0.1:1", "", ""), "default", "kubecdc-0 (may have ended)", "connection refused"},
+	} {
+		_, out, errs := exporter(t, "status", "--cluster", cluster, "--checkpoint", "sqlite:"+path, "--leases", "kubernetes",
+			"--leases-namespace", c.namespace, "--kubeconfig", c.kubeconfig)
+		if !strings.Contains(out, c.row) || !strings.Contains(errs, c.note) || strings.Contains(errs, "Lease objects") != (c.note != "") {
+			t.Errorf("with %s in %s: %s%s", c.kubeconfig, c.namespace, out, errs)
+		}
 	}
 }
 
