@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,6 +24,9 @@ does it, and answers there and in the control topic. Another owner goes on with 
 one has begun. Answers are kept as long as the history of checkpoints
 (KUBECDC_HISTORY_RETENTION).
 
+An exporter has an SQLite checkpoint for itself: while it runs, list shows the
+signals, and nothing else can be asked for.
+
   exporter signals list
   exporter signals list -o json
   exporter signals abort 7`
@@ -30,29 +34,20 @@ one has begun. Answers are kept as long as the history of checkpoints
 func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	list := withSettings(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp, Args: cobra.NoArgs})
+	list := &cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp, Args: cobra.NoArgs}
 	format := list.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
-	list.RunE = func(c *cobra.Command, _ []string) error { return listSignals(c, *format) }
+	list.PreRunE = func(*cobra.Command, []string) error { return checkFormat(*format) }
+	onPast(list, func(ctx context.Context, p *pastCheckpoints, _ []string) error {
+		all, err := p.store.Signals(ctx, false)
+		if err != nil {
+			return err
+		}
+		return printSignals(p.out, *format, all)
+	})
 	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: cobra.ExactArgs(1),
 		RunE: abortSignal})
 	parent.AddCommand(list, abort)
 	return parent
-}
-
-func listSignals(c *cobra.Command, format string) error {
-	if err := checkFormat(format); err != nil {
-		return err
-	}
-	a, err := openAsking(c.Context(), c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	all, err := a.store.Signals(c.Context(), false)
-	if err != nil {
-		return err
-	}
-	return printSignals(a.out, format, all)
 }
 
 func printSignals(out io.Writer, format string, all []checkpoint.Signal) error {
