@@ -16,6 +16,8 @@ type Overview interface {
 	// LastControls gives the last control record of each stream and type, of those that Commit keeps; none if the tables are of a
 	// release that kept none.
 	LastControls(ctx context.Context) ([]change.Control, error)
+	// Clock gives the time at the store, whose clock may differ from the reader's.
+	Clock(ctx context.Context) (time.Time, error)
 	// Signals is Signals'.
 	Signals(ctx context.Context, open bool) ([]Signal, error)
 }

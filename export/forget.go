@@ -12,7 +12,7 @@ import (
 )
 
 // EndedStreams returns the streams that may be forgotten.
-func EndedStreams(ctx context.Context, store checkpoint.Reader) ([]change.Position, error) {
+func EndedStreams(ctx context.Context, store checkpoint.Overview) ([]change.Position, error) {
 	all, err := store.Streams(ctx)
 	return slices.DeleteFunc(all, func(p change.Position) bool { return p.Ended == "" }), err
 }

@@ -25,6 +25,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/client-go/util/flowcontrol"
 
 	"kubecdc/status"
 	"kubecdc/test/servers"
@@ -229,19 +230,55 @@ func reviewsAs(t *testing.T, config *rest.Config) (*Reviews, *time.Time) {
 	return r, &now
 }
 
-// Reviews have a rate limit. Many requests with wrong tokens must not make the others wait until all of them were reviewed.
-func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
-	var reviewed atomic.Int32
-	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		reviewed.Add(1)
+// reviewer is an API server that knows one token, "good", and allows everything to its bearer. It counts TokenReviews.
+func reviewer(t *testing.T) (config *rest.Config, good, wrong *atomic.Int32) {
+	t.Helper()
+	good, wrong = &atomic.Int32{}, &atomic.Int32{}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview"}`)
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/subjectaccessreviews"):
+			io.WriteString(w, `{"apiVersion":"authorization.k8s.io/v1","kind":"SubjectAccessReview","status":{"allowed":true}}`)
+		case strings.Contains(string(body), `"good"`):
+			good.Add(1)
+			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview","status":{"authenticated":true}}`)
+		default:
+			wrong.Add(1)
+			io.WriteString(w, `{"apiVersion":"authentication.k8s.io/v1","kind":"TokenReview"}`)
+		}
 	}))
-	defer api.Close()
-	r, err := NewReviews(&rest.Config{Host: api.URL})
-	if err != nil {
+	t.Cleanup(api.Close)
+	return &rest.Config{Host: api.URL}, good, wrong
+}
+
+func TestWrongTokensEvictNoGoodOne(t *testing.T) {
+	config, good, wrong := reviewer(t)
+	config.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter()
+	r, now := reviewsAs(t, config)
+	if err := r.Allow(t.Context(), "good", "/metrics"); err != nil {
 		t.Fatal(err)
 	}
+	const flood = 2000
+	for i := range flood {
+		if err := r.Allow(t.Context(), "wrong-"+strconv.Itoa(i), "/metrics"); !errors.Is(err, errUnknownToken) {
+			t.Fatal(err)
+		}
+	}
+	*now = now.Add(allowedFor - time.Second)
+	if err := r.Allow(t.Context(), "good", "/metrics"); err != nil || good.Load() != 1 || wrong.Load() != flood {
+		t.Errorf("%v after %d reviews of the good token and %d of wrong ones", err, good.Load(), wrong.Load())
+	}
+}
+
+// Reviews have a rate limit. Many requests with wrong tokens must not make the others wait until all of them were reviewed.
+func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
+	config, good, wrong := reviewer(t)
+	r, now := reviewsAs(t, config)
+	if err := r.Allow(t.Context(), "good", "/metrics"); err != nil {
+		t.Fatal(err)
+	}
+	*now = now.Add(allowedForOutage)
 	var all sync.WaitGroup
 	defer all.Wait()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -249,10 +286,17 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	for i := range 700 {
 		all.Go(func() { _ = r.Allow(ctx, "wrong-"+strconv.Itoa(i), "/metrics") })
 	}
-	for reviewed.Load() < 100 { // the burst
+	for wrong.Load() < 100 { // the burst
 		time.Sleep(time.Millisecond)
 	}
 	began := time.Now()
+	if err := r.Allow(ctx, "good", "/metrics"); err != nil || good.Load() != 2 {
+		t.Errorf("a token that was allowed before: %v", err)
+	}
+	if took := time.Since(began); took > reviewTimeout/2 {
+		t.Errorf("a token that was allowed before waited for %s", took)
+	}
+	began = time.Now()
 	_ = r.Allow(ctx, "another", "/metrics")
 	if took := time.Since(began); took > reviewTimeout+time.Second {
 		t.Errorf("it took %s", took)

@@ -10,6 +10,7 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/source/reflector"
+	"kubecdc/status"
 )
 
 // Health collects what the parts of the process report. Report (readiness.go) decides from it whether the process is ready.
@@ -256,7 +257,7 @@ func (h *Health) Stalled(dependency string, err error) {
 
 // update returns the problem with the error's text. A problem keeps its time while its text changes.
 func (h *Health) update(before *problem, err error) *problem {
-	p := problem{text: config.Redact(err.Error()), since: h.now()}
+	p := problem{text: status.HideNames(config.Redact(err.Error())), since: h.now()}
 	if before != nil {
 		p.since = before.since
 	}

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,7 +21,12 @@ import (
 type Reviews struct {
 	tokens, access rest.Interface
 	now            func() time.Time
-	answers        *lru.Cache[reviewed, answer]
+	// Refusals have a cache of their own, so that wrong tokens, of which anybody has many, evict no answer that allows.
+	allowed *lru.Cache[reviewed, time.Time] // when that was answered
+	refused *lru.Cache[reviewed, refusal]
+	// unknown has a place for each review of a token that was not allowed before. So such reviews wait here, and not in the
+	// clients' rate limits, where the others would have to wait behind them.
+	unknown chan struct{}
 }
 
 // ReviewRights are what reviews need. The ClusterRole system:auth-delegator has the same.
@@ -35,8 +41,8 @@ type reviewed struct {
 	path  string
 }
 
-type answer struct {
-	err error // nil: allowed
+type refusal struct {
+	err error
 	at  time.Time
 }
 
@@ -46,7 +52,8 @@ const (
 	allowedFor       = time.Minute
 	refusedFor       = 5 * time.Second
 	allowedForOutage = 15 * time.Minute
-	mostAnswers      = 1000
+	mostAnswers      = 1000 // of each kind
+	mostUnknown      = 8
 	reviewTimeout    = 5 * time.Second
 )
 
@@ -62,35 +69,53 @@ func NewReviews(config *rest.Config) (*Reviews, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prepare SubjectAccessReviews: %w", err)
 	}
-	answers, err := lru.New[reviewed, answer](mostAnswers)
-	return &Reviews{tokens: tokens, access: access, now: time.Now, answers: answers}, err
+	allowed, err1 := lru.New[reviewed, time.Time](mostAnswers)
+	refused, err2 := lru.New[reviewed, refusal](mostAnswers)
+	return &Reviews{tokens: tokens, access: access, now: time.Now, allowed: allowed, refused: refused,
+		unknown: make(chan struct{}, mostUnknown)}, errors.Join(err1, err2)
 }
 
 // Allow asks the API server, unless it has answered a short time ago.
 func (r *Reviews) Allow(ctx context.Context, token, path string) error {
 	question := reviewed{sha256.Sum256([]byte(token)), path}
-	last, known := r.answers.Get(question)
-	age := r.now().Sub(last.at)
-	if known && (last.err == nil && age < allowedFor || last.err != nil && age < refusedFor) {
-		return last.err
-	}
-	err, asked := r.ask(ctx, token, path)
-	switch {
-	case asked == nil:
-		r.answers.Add(question, answer{err, r.now()})
-		return err
-	case known && last.err == nil && age < allowedForOutage:
+	at, known := r.allowed.Get(question)
+	age := r.now().Sub(at)
+	if known && age < allowedFor {
 		return nil
 	}
-	return asked
+	if last, known := r.refused.Get(question); known && r.now().Sub(last.at) < refusedFor {
+		return last.err
+	}
+	err, failed := r.ask(ctx, token, path, known)
+	switch {
+	case failed != nil && known && age < allowedForOutage:
+		return nil
+	case failed != nil:
+		return failed
+	case err != nil:
+		r.allowed.Remove(question)
+		r.refused.Add(question, refusal{err, r.now()})
+	default:
+		r.refused.Remove(question)
+		r.allowed.Add(question, r.now())
+	}
+	return err
 }
 
 const needs = "the exporter's user needs the ClusterRole system:auth-delegator"
 
-// ask returns the API server's decision, or why there is none.
-func (r *Reviews) ask(ctx context.Context, token, path string) (decision, failed error) {
-	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the wait until the client may send another request
+// ask returns the API server's decision, or why there is none. Known says that it allowed the same before.
+func (r *Reviews) ask(ctx context.Context, token, path string, known bool) (decision, failed error) {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout) // also for the waits before a request is sent
 	defer cancel()
+	if !known {
+		select {
+		case r.unknown <- struct{}{}:
+			defer func() { <-r.unknown }()
+		case <-ctx.Done():
+			return nil, fmt.Errorf("review a token: %d others have waited for %s: %w", mostUnknown, reviewTimeout, ctx.Err())
+		}
+	}
 	var who authentication.TokenReview
 	err := r.tokens.Post().Resource("tokenreviews").
 		Body(&authentication.TokenReview{Spec: authentication.TokenReviewSpec{Token: token}}).Do(ctx).Into(&who)

@@ -74,6 +74,7 @@ func (s *stored) Streams(ctx context.Context) ([]change.Position, error) {
 func (s *stored) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) {
 	return []checkpoint.SlotOwner{{Owner: "me", Held: true}}, nil
 }
+func (s *stored) Clock(context.Context) (time.Time, error)                   { return time.Now(), nil }
 func (s *stored) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }
 func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { return nil, nil }
 
@@ -120,5 +121,13 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	}
 	if len(late.Streams) != 2 || !strings.Contains(strings.Join(late.Notes, " "), "could not be read") {
 		t.Errorf("it shows %+v", late)
+	}
+}
+
+func TestReadyzNamesNoObject(t *testing.T) {
+	h := NewHealth(0)
+	h.SlotProblem(0, "", errors.New(`repair "shop/hunter2": no answer`))
+	if text := h.Report().Problems[0].Text; text != `repair "…": no answer` {
+		t.Errorf("it says %q", text)
 	}
 }

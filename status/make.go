@@ -36,7 +36,11 @@ type Stored struct {
 	Owners    []checkpoint.SlotOwner
 	Controls  []change.Control
 	Signals   []checkpoint.Signal // open ones
+	Ahead     time.Duration       // of the reader's clock, which is set otherwise than the store's
 }
+
+// leastSkew is how far clocks must differ to be told from a slow answer.
+const leastSkew = 5 * time.Second
 
 // Read reads it.
 func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
@@ -51,15 +55,28 @@ func Read(ctx context.Context, c checkpoint.Overview) (*Stored, error) {
 	if s.Controls, err = c.LastControls(ctx); err != nil {
 		return nil, err
 	}
-	s.Signals, err = c.Signals(ctx, true)
+	if s.Signals, err = c.Signals(ctx, true); err != nil {
+		return nil, err
+	}
+	clock, err := c.Clock(ctx)
+	if ahead := time.Since(clock).Round(time.Second); ahead.Abs() >= leastSkew {
+		s.Ahead = ahead
+	}
 	return &s, err
 }
 
-// Make makes a Status of what the checkpoint and the process know; either may be nil.
+// Make makes a Status of what the checkpoint and the process know; either may be nil. It is by the process's clock or, without a
+// process, by that of the checkpoint's store: the clock of whoever asks may be wrong.
 func Make(o Options, stored *Stored, live *Live) *Status {
+	if stored != nil && live == nil {
+		o.Now = o.Now.Add(-stored.Ahead)
+	}
 	m := &maker{Options: o, streams: map[change.StreamID]*Stream{}, owned: map[change.StreamID]bool{}}
 	m.status = &Status{Cluster: o.Cluster, Time: o.Now.UTC(), Problems: []Problem{}, Slots: []Slot{}, Streams: []Stream{}}
 	if stored != nil {
+		if live != nil {
+			m.ahead = stored.Ahead
+		}
 		m.addStored(stored)
 	}
 	if live != nil {
@@ -74,6 +91,15 @@ type maker struct {
 	status  *Status
 	streams map[change.StreamID]*Stream
 	owned   map[change.StreamID]bool // the process told of it
+	ahead   time.Duration            // what is added to times that the checkpoint has
+}
+
+// at gives a time of the checkpoint by the status's clock.
+func (m *maker) at(t time.Time) time.Time {
+	if t.IsZero() {
+		return t
+	}
+	return t.Add(m.ahead)
 }
 
 func (m *maker) stream(id change.StreamID) *Stream {
@@ -93,6 +119,7 @@ func (m *maker) addStored(stored *Stored) {
 			continue
 		}
 		s := m.stream(p.Stream)
+		p.Time = m.at(p.Time)
 		m.confirm(s, p)
 		switch {
 		case p.Ended != "":
@@ -101,20 +128,21 @@ func (m *maker) addStored(stored *Stored) {
 			s.State = stateFollowed
 		}
 	}
-	for i := range stored.Controls {
-		if s := m.streams[stored.Controls[i].Stream]; s != nil {
-			s.show(&stored.Controls[i])
+	for _, c := range stored.Controls {
+		if s := m.streams[c.Stream]; s != nil {
+			c.TimeMs += m.ahead.Milliseconds()
+			s.show(&c)
 		}
 	}
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
-			s.State, s.StateSince = statePaused, g.Answered
-			m.blame(s, fmt.Sprintf("paused by signal %d", g.ID), g.Answered)
+			s.State, s.StateSince = statePaused, m.at(g.Answered)
+			m.blame(s, fmt.Sprintf("paused by signal %d", g.ID), s.StateSince)
 		}
 	}
 	for _, o := range stored.Owners {
-		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held, Epoch: o.Epoch, Batch: o.Seq,
-			Checkpoint: o.Time})
+		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held,
+			Unknown: m.LeasesElsewhere && !o.Held && o.Owner != "", Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time)})
 	}
 }
 
@@ -129,6 +157,9 @@ func (m *maker) addLive(live *Live) {
 	m.status.Process, m.status.Servers = &live.Process, live.Servers
 	for _, l := range live.Streams {
 		s := m.stream(l.ID)
+		if l.Position.ResourceVersion != "" {
+			s.Confirmed = time.Time{} // the process's own, by its clock
+		}
 		m.confirm(s, l.Position)
 		s.State, s.StateSince, s.Rate, m.owned[l.ID] = l.State, l.Since, &l.Rate, true
 		s.Problem, s.Since = "", time.Time{} // what the process says of the stream is newer
@@ -151,10 +182,10 @@ func (m *maker) addLive(live *Live) {
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
 		if owner, ok := live.Owners[s.Number]; ok {
-			s.Owner, s.Held = owner, true
+			s.Owner, s.Held, s.Unknown = owner, true, false
 		}
 		if slices.Contains(live.Held, s.Number) {
-			s.Held, s.Mine = true, true
+			s.Held, s.Mine, s.Unknown = true, true, false
 		}
 	}
 }
@@ -214,7 +245,7 @@ func order(a, b bool) int {
 }
 
 func (m *maker) slotProblem(s *Slot) *Problem {
-	if s.Held || m.LeasesElsewhere && s.Owner != "" {
+	if s.Held || s.Unknown {
 		return nil
 	}
 	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: "nobody owns it, so its streams are not read"}

@@ -1,6 +1,8 @@
 package status
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -86,6 +88,13 @@ func TestWhatIsWrong(t *testing.T) {
 		{"an object lacks its uid", Stored{}, &Live{Problems: []Problem{{Component: "start",
 			Text: `its metadata lacks name, uid or a numeric resourceVersion (name "hunter2", uid "")`}}},
 			`start: its metadata lacks name, uid or a numeric resourceVersion (name "…", uid "")`},
+		{"an object can't be repaired", Stored{}, &Live{Problems: []Problem{{Component: "slot 0", Text: `repair "shop/hunter2": commit batch 7 to "pg-1": EOF`}}},
+			`slot 0: repair "…": commit batch 7 to "pg-1": EOF`},
+		{"a record is not the exporter's", Stored{}, &Live{Problems: []Problem{
+			{Component: "sink", Text: fmt.Sprintf("read topic %q: offset 7: decode record key %.80q: not a key of kubecdc's", "kubecdc.pods", `{"name":"hunter2"}`)},
+			{Component: "sink", Text: fmt.Sprintf("%.40q is not in the wire format of a schema registry", "\x00hunter2")}}},
+			`sink: read topic "kubecdc.pods": offset 7: decode record key "…": not a key of kubecdc's` + "\n" +
+				`sink: "…" is not in the wire format of a schema registry`},
 	} {
 		c.stored.Owners = append(c.stored.Owners, held)
 		s := Make(options, &c.stored, c.live)
@@ -104,11 +113,14 @@ func TestASlotWithoutAnOwnerIsWrong(t *testing.T) {
 	}
 	elsewhere := options
 	elsewhere.LeasesElsewhere = true // so who holds a slot that had an owner is not known
-	if got := problems(Make(elsewhere, stored, nil)); got != "slot 1: nobody owns it, so its streams are not read" {
-		t.Errorf("with leases elsewhere: %q", got)
+	s := Make(elsewhere, stored, nil)
+	var table strings.Builder
+	s.WriteTable(&table)
+	if got := problems(s); got != "slot 1: nobody owns it, so its streams are not read" || !strings.Contains(table.String(), "2\tb (may have ended)") {
+		t.Errorf("with leases elsewhere: %q\n%s", got, table.String())
 	}
 	live := &Live{Slots: 3, Held: []int{2}, Owners: map[int]string{1: "c", 2: "b"}}
-	s := Make(elsewhere, stored, live)
+	s = Make(elsewhere, stored, live)
 	if got := problems(s); got != "" || s.Slots[1].Owner != "c" || !s.Slots[2].Mine || s.Slots[1].Mine {
 		t.Errorf("the process knows the owners: %q, %+v", got, s.Slots)
 	}
@@ -133,5 +145,56 @@ func TestStreamsWithAProblemComeFirst(t *testing.T) {
 	}
 	if strings.Join(got, "") != "cabd" {
 		t.Errorf("the order is %v", got)
+	}
+}
+
+// A laptop whose clock is two hours ahead shows how far the log is behind, and so does a replica with such a clock.
+func TestTheReadersClockMayBeWrong(t *testing.T) {
+	const skew = 2 * time.Hour
+	stored := &Stored{Ahead: skew, Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true, Time: now.Add(-time.Minute)}},
+		Positions: []change.Position{confirmed("nodes", time.Minute), confirmed("pods", 0)},
+		Controls:  []change.Control{gapAt("nodes", time.Hour, true)}}
+	own := confirmed("pods", 3*time.Minute)
+	own.Time = own.Time.Add(skew)
+	wrong := options
+	wrong.Now = now.Add(skew)
+	for name, c := range map[string]struct {
+		live *Live
+		pods time.Duration
+	}{"the command": {nil, 0}, "a replica": {&Live{Streams: []LiveStream{{ID: "pods", Position: own}}}, 3 * time.Minute}} {
+		s := Make(wrong, stored, c.live)
+		nodes, pods := s.Streams[0], s.Streams[1]
+		if got := *nodes.LagSeconds; got != 60 || !s.Healthy {
+			t.Errorf("%s: nodes are %v s behind, %q", name, got, problems(s))
+		}
+		if got := *pods.LagSeconds; got != c.pods.Seconds() {
+			t.Errorf("%s: pods are %v s behind", name, got)
+		}
+		if since := s.Time.Sub(nodes.Gap.Time); since != time.Hour {
+			t.Errorf("%s: the gap was %s ago", name, since)
+		}
+		if since := s.Time.Sub(s.Slots[0].Checkpoint); since != time.Minute {
+			t.Errorf("%s: the last checkpoint was %s ago", name, since)
+		}
+	}
+}
+
+// clocked is a checkpoint whose server's clock is set otherwise.
+type clocked struct {
+	checkpoint.Overview
+	behind time.Duration
+}
+
+func (c clocked) Streams(context.Context) ([]change.Position, error)         { return nil, nil }
+func (c clocked) SlotOwners(context.Context) ([]checkpoint.SlotOwner, error) { return nil, nil }
+func (c clocked) LastControls(context.Context) ([]change.Control, error)     { return nil, nil }
+func (c clocked) Signals(context.Context, bool) ([]checkpoint.Signal, error) { return nil, nil }
+func (c clocked) Clock(context.Context) (time.Time, error)                   { return time.Now().Add(-c.behind), nil }
+
+func TestASlowAnswerIsNoWrongClock(t *testing.T) {
+	for behind, want := range map[time.Duration]time.Duration{2 * time.Second: 0, time.Hour: time.Hour, -time.Hour: -time.Hour} {
+		if s, err := Read(t.Context(), clocked{behind: behind}); err != nil || s.Ahead != want {
+			t.Errorf("a clock that is %s behind: %s, %v", behind, s.Ahead, err)
+		}
 	}
 }

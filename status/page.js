@@ -11,7 +11,7 @@
     if (m < 60) return `${m} min`;
     return h < 24 ? units(h, "h", m % 60, "min") : units(Math.floor(h / 24), "d", h % 24, "h");
   };
-  let ahead = 0; // of this clock, in milliseconds
+  let ahead = Date.now() - Date.parse(document.querySelector("#asof time").dateTime); // of this clock, in milliseconds
   const ages = () => {
     for (const t of document.querySelectorAll("time[data-suffix]")) {
       const text = age((Date.now() - ahead - Date.parse(t.dateTime)) / 1000) + t.dataset.suffix;

@@ -55,7 +55,8 @@ type Slot struct {
 	Number     int       `json:"slot"`
 	Owner      string    `json:"owner,omitempty"` // the last one, unless the slot is held
 	Held       bool      `json:"held"`
-	Mine       bool      `json:"mine,omitempty"` // this process is the owner
+	Unknown    bool      `json:"heldUnknown,omitempty"` // whether the last owner still holds it is not known
+	Mine       bool      `json:"mine,omitempty"`        // this process is the owner
 	Epoch      int64     `json:"epoch,omitempty"`
 	Batch      uint64    `json:"batch,omitempty"`
 	Checkpoint time.Time `json:"checkpoint,omitzero"` // when the last one was stored
@@ -169,5 +170,16 @@ func hideSelectors(text string, id change.StreamID) string {
 // hidden matches selectors in a request's URL, and the name of an object in a field selector or in an error about the object.
 var hidden = regexp.MustCompile(`((?:label|field)Selector=|metadata\.name!?==?|\(name ")[^\s&"',)\]]+`)
 
-// HideNames hides selectors and the names of objects in the text of an error about a request.
-func HideNames(text string) string { return hidden.ReplaceAllString(text, "${1}…") }
+// quoted matches what an error quotes of an object or a record: its key, or the beginning of its bytes.
+var quoted = regexp.MustCompile(`((?:repair|record key|record value|record row|CloudEvent|body:) )?"(?:[^"\\]|\\.)*"( is not in the wire format)?`)
+
+// HideNames hides selectors, and the names and bytes of objects, in the text of an error.
+func HideNames(text string) string {
+	text = quoted.ReplaceAllStringFunc(text, func(match string) string {
+		if parts := quoted.FindStringSubmatch(match); parts[1]+parts[2] != "" {
+			return parts[1] + `"…"` + parts[2]
+		}
+		return match
+	})
+	return hidden.ReplaceAllString(text, "${1}…")
+}

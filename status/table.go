@@ -36,7 +36,10 @@ func (s *Status) WriteTable(t io.Writer) {
 	fmt.Fprintln(t, "\nSLOT\tOWNER\tSTREAMS\tEPOCH\tBATCH\tCHECKPOINT")
 	for _, v := range s.Slots {
 		owner := v.Owner
-		if !v.Held && owner != "" {
+		switch {
+		case v.Unknown:
+			owner += " (may have ended)"
+		case !v.Held && owner != "":
 			owner = "nobody (last: " + owner + ")"
 		}
 		fmt.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%s\n", v.Number, cmp.Or(owner, "nobody"), v.Streams, v.Epoch, v.Batch, s.ago(v.Checkpoint))

@@ -33,6 +33,9 @@ func overview(t *testing.T, s *suite) {
 	if !reflect.DeepEqual(never, checkpoint.SlotOwner{Slot: 1}) {
 		t.Errorf("slot 1 is %+v", never)
 	}
+	if now, err := s.store.Clock(s.ctx); err != nil || time.Since(now).Abs() > ttl {
+		t.Errorf("its clock says %s: %v", now, err)
+	}
 	if ended.Owner != "b" || ended.Held || !ended.Time.IsZero() {
 		t.Errorf("slot 2 is %+v", ended)
 	}

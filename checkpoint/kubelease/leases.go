@@ -125,6 +125,31 @@ func (l *Leases) Leave(ctx context.Context, owner string) error {
 	return err
 }
 
+// Owners returns who owns each slot of a cluster, for a reader that has not observed the leases before. A lease that was not renewed
+// for twice its duration by now has ended: the clock of its owner may be a little off.
+func Owners(ctx context.Context, config *rest.Config, namespace, cluster string, now time.Time) (map[int]string, error) {
+	l, err := New(config, namespace, cluster, nil)
+	if err != nil {
+		return nil, err
+	}
+	list, err := l.api.list(ctx, l.names.selector())
+	if err == nil && len(list.Items) == 0 {
+		err = fmt.Errorf("there is none of cluster %s: set KUBECDC_LEASES_NAMESPACE to the exporter's", cluster)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the leases in namespace %s: %w", namespace, err)
+	}
+	owners := map[int]string{}
+	for i := range list.Items {
+		lease := &list.Items[i]
+		slot, err := strconv.Atoi(lease.Labels[slotLabel])
+		if renewed := lease.Spec.RenewTime; err == nil && renewed != nil && now.Sub(renewed.Time) < 2*duration(lease) {
+			owners[slot] = holder(lease)
+		}
+	}
+	return owners, nil
+}
+
 // look lists all leases of the cluster, and deletes those of members that died.
 func (l *Leases) look(ctx context.Context, self string) (checkpoint.Replicas, error) {
 	r := checkpoint.Replicas{Slots: map[int]string{}}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -37,6 +38,19 @@ func TestLeases(t *testing.T) {
 	wantHeld(t, err, "host/1/a")
 	wantReplicas(t, a, "host/1/a", []string{"host/1/a"}, map[int]string{3: "host/1/a"})
 	wantReplicas(t, b, "host/2/b", []string{"host/1/a", "host/2/b"}, map[int]string{3: "host/1/a"})
+
+	wantOwners := func(now time.Time, want map[int]string) {
+		t.Helper()
+		if got, err := kubelease.Owners(t.Context(), kube.Config, "default", cluster, now); err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("the owners are %v, %v, not %v", got, err, want)
+		}
+	}
+	wantOwners(time.Now(), map[int]string{3: "host/1/a"})
+	wantOwners(time.Now().Add(2*ttl), map[int]string{})
+	if _, err := kubelease.Owners(t.Context(), kube.Config, "kube-system", cluster, time.Now()); err == nil ||
+		!strings.Contains(err.Error(), "KUBECDC_LEASES_NAMESPACE") {
+		t.Errorf("in another namespace: %v", err)
+	}
 
 	must(t, a.Renew(t.Context(), 3, first.Epoch, ttl))
 	must(t, a.Release(t.Context(), 3, first.Epoch))

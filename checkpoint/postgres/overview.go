@@ -85,6 +85,12 @@ func (s *Store) slotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, 
 	})
 }
 
+// Clock gives the database's time.
+func (s *Store) Clock(ctx context.Context) (now time.Time, err error) {
+	err = s.db.QueryRow(ctx, `select clock_timestamp()`).Scan(&now)
+	return now, s.db.Fail("read the clock", err)
+}
+
 // LastControls gives the last control records of each stream.
 func (s *Store) LastControls(ctx context.Context) (all []change.Control, err error) {
 	const op = "read the last control records"

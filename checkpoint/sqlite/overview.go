@@ -67,6 +67,9 @@ func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, 
 	return owners, s.fail(op, err)
 }
 
+// Clock gives this machine's time, since the file is here.
+func (s *Store) Clock(context.Context) (time.Time, error) { return time.Now(), nil }
+
 // LastControls gives the last control records of each stream.
 func (s *Store) LastControls(ctx context.Context) (all []change.Control, err error) {
 	const look = `select control from last_controls join streams s on s.id = stream where cluster = ? order by s.name, type`

@@ -217,18 +217,23 @@ func (p *pastCheckpoints) find(ctx context.Context, text string) (*replay.Checkp
 // onPast makes a command that works on the history of the cluster's checkpoints.
 func onPast(c *cobra.Command, work func(ctx context.Context, p *pastCheckpoints, args []string) error) *cobra.Command {
 	c.RunE = func(c *cobra.Command, args []string) error {
-		settings, cluster, err := readerSettings(c.Context(), c)
+		p, err := readPast(c)
 		if err != nil {
 			return err
 		}
-		store, err := openPast(c.Context(), settings, cluster)
-		if err != nil {
-			return err
-		}
-		defer store.Close()
-		return work(c.Context(), &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, args)
+		defer p.store.Close()
+		return work(c.Context(), p, args)
 	}
 	return withSettings(c)
+}
+
+func readPast(c *cobra.Command) (*pastCheckpoints, error) {
+	settings, cluster, err := readerSettings(c.Context(), c)
+	if err != nil {
+		return nil, err
+	}
+	store, err := openPast(c.Context(), settings, cluster)
+	return &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, err
 }
 
 func withOutput(c *cobra.Command, o *output) *cobra.Command {

@@ -37,8 +37,16 @@ func exitCode(err error) int {
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced
-	case errors.Is(err, context.Canceled): // stopped before there was anything to finish
-		return exitOK
+	case errors.Is(err, context.Canceled): // by a signal, before it was done
+		return exitKilled
 	}
 	return exitFailed
+}
+
+// untilStopped is for what goes on until a signal ends it: that is no failure then.
+func untilStopped(err error) error {
+	if exitCode(err) == exitKilled {
+		return nil
+	}
+	return err
 }

@@ -36,14 +36,19 @@ func newForget() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more", Long: forgetHelp})
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
+		if len(streams) == 0 {
+			p, err := readPast(c)
+			if err != nil {
+				return err
+			}
+			defer p.store.Close()
+			return listEnded(c.Context(), p.store, p.out)
+		}
 		a, err := openAsking(c.Context(), c)
 		if err != nil {
 			return err
 		}
 		defer a.close()
-		if len(streams) == 0 {
-			return listEnded(c.Context(), a.store, a.out)
-		}
 		return a.forget(c.Context(), streams, !*noWait)
 	}
 	return c
@@ -78,7 +83,7 @@ func (a *asking) forget(ctx context.Context, streams []string, wait bool) error 
 	return a.ask(ctx, requests, wait)
 }
 
-func listEnded(ctx context.Context, store checkpoint.Reader, out io.Writer) error {
+func listEnded(ctx context.Context, store checkpoint.Overview, out io.Writer) error {
 	ended, err := export.EndedStreams(ctx, store)
 	if err != nil {
 		return err

@@ -79,6 +79,9 @@ func (p *past) history(ctx context.Context, c *cobra.Command, args []string, fol
 	if err == nil && !found {
 		return fmt.Errorf("the log has no change of %s %s in namespace %q", resource, args[1], namespace)
 	}
+	if follow {
+		err = untilStopped(err)
+	}
 	return notKept(err)
 }
 

@@ -148,7 +148,7 @@ func TestExitCodes(t *testing.T) {
 		{nil, exitOK},
 		{errors.New("x"), exitFailed},
 		{&config.Error{}, exitSettings},
-		{fmt.Errorf("x: %w", context.Canceled), exitOK},
+		{fmt.Errorf("x: %w", context.Canceled), exitKilled},
 		{errors.Join(export.ErrShutdownTimeout, context.Canceled), exitFailed},
 		{fmt.Errorf("x: %w", checkpoint.ErrFenced), exitFenced},
 		{errors.Join(checkpoint.ErrFenced, context.Canceled), exitFenced}, // one slot's end stops the others

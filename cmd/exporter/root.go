@@ -30,15 +30,17 @@ exporter run --help explains every setting.`
 
 const exitCodes = `
 Exit codes:
-  0    done; for run: stopped by a signal, and the batch in flight is committed
+  0    done; for run: stopped by a signal, and the batch in flight is committed;
+       for what else goes on until it is stopped (status --watch, tail, history
+       --follow): stopped by Ctrl-C or SIGTERM
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
        within KUBECDC_START_TIMEOUT; for diff: something differs; for status:
        something is wrong
   2    wrong settings: each one is named, with a fix
   3    fenced: another process took over the slot, or writes the same log with
        another checkpoint
-  130  ended at once by a second Ctrl-C or SIGTERM; nothing is lost: the next
-       start resumes from the checkpoint
+  130  ended by Ctrl-C or SIGTERM before it was done; for run: at once, by a
+       second one; nothing is lost: the next start resumes from the checkpoint
 `
 
 // width of --help.
@@ -147,7 +149,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	code := exitCode(err)
-	if err == nil || code == exitOK {
+	if err == nil || code == exitKilled {
 		return code
 	}
 	text := err.Error()

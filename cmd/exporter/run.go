@@ -26,7 +26,7 @@ func newRun() *cobra.Command {
 		Use:   "run [flags]",
 		Short: "Export the changes of a cluster until stopped",
 		Args:  argCount(0, 0),
-		RunE:  func(c *cobra.Command, _ []string) error { return run(c.Context(), c) },
+		RunE:  func(c *cobra.Command, _ []string) error { return untilStopped(run(c.Context(), c)) },
 	})
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,9 @@ does it, and answers there and in the control topic. Another owner goes on with 
 one has begun. Answers are kept as long as the history of checkpoints
 (KUBECDC_HISTORY_RETENTION).
 
+An exporter has an SQLite checkpoint for itself: while it runs, list shows the
+signals, and nothing else can be asked for.
+
   exporter signals list
   exporter signals list -o json
   exporter signals abort 7`
@@ -28,26 +32,21 @@ func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
 	var out output
-	list := withSettings(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp,
-		Args: argCount(0, 0), RunE: func(c *cobra.Command, _ []string) error { return listSignals(c, &out) }}, &out))
+	list := onPast(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp,
+		Args: argCount(0, 0)}, &out), func(ctx context.Context, p *pastCheckpoints, _ []string) error { return p.listSignals(ctx, &out) })
 	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: argCount(1, 1),
 		RunE: abortSignal})
 	parent.AddCommand(list, abort)
 	return parent
 }
 
-func listSignals(c *cobra.Command, out *output) error {
-	a, err := openAsking(c.Context(), c)
-	if err != nil {
-		return err
-	}
-	defer a.close()
-	all, err := a.store.Signals(c.Context(), false)
+func (p *pastCheckpoints) listSignals(ctx context.Context, out *output) error {
+	all, err := p.store.Signals(ctx, false)
 	if err != nil {
 		return err
 	}
 	all = append([]checkpoint.Signal{}, all...) // [] if there are none
-	return out.print(a.out, all, func(t io.Writer) {
+	return out.print(p.out, all, func(t io.Writer) {
 		fmt.Fprintln(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER")
 		for _, g := range all {
 			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Kind, g.Stream, g.Requested.Format(time.RFC3339),

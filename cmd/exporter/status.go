@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/status"
 )
@@ -36,6 +37,9 @@ The exit code is 1 if something is wrong: a slot without an owner, a stream that
 was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
 paused, lacks its first list, differs in its last proof, or had a gap that could
 not be recovered completely in the last 24 hours.
+
+--watch goes on until Ctrl-C, and then ends with exit code 0, whatever it has shown.
+What fails meanwhile is reported and tried again.
 
   exporter status
   exporter status --watch
@@ -67,26 +71,38 @@ func showStatus(c *cobra.Command, f *statusFlags) error {
 	if err != nil {
 		return err
 	}
-	for {
+	if f.watch {
+		return f.follow(c, look)
+	}
+	s, err := look(c.Context())
+	if err == nil {
+		err = f.show(c, s)
+	}
+	if err == nil && !s.Healthy {
+		err = fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
+	}
+	return err
+}
+
+// follow shows the status until the command is stopped. Only a wrong setting ends it: whatever else fails is reported and tried
+// again.
+func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*status.Status, error)) error {
+	for told := ""; ; {
 		s, err := look(c.Context())
-		if err != nil {
-			return err
-		}
-		if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
-			fmt.Fprint(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
-		}
-		if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
-			return err
-		}
-		for _, note := range s.Notes {
-			fmt.Fprintln(c.ErrOrStderr(), "# "+note)
-		}
-		switch {
-		case f.watch:
-		case s.Healthy:
-			return nil
-		default:
-			return fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
+		if err == nil {
+			told, err = "", f.show(c, s)
+			if err != nil {
+				return err
+			}
+		} else if c.Context().Err() == nil {
+			text := config.Redact(err.Error())
+			if exitCode(err) == exitSettings {
+				return err
+			}
+			if text != told {
+				fmt.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
+			}
+			told = text
 		}
 		select {
 		case <-c.Context().Done():
@@ -94,6 +110,19 @@ func showStatus(c *cobra.Command, f *statusFlags) error {
 		case <-time.After(watchInterval):
 		}
 	}
+}
+
+func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
+	if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
+		fmt.Fprint(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
+	}
+	if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
+		return err
+	}
+	for _, note := range s.Notes {
+		fmt.Fprintln(c.ErrOrStderr(), "# "+note)
+	}
+	return nil
 }
 
 // source returns the function that makes a status: of what an exporter answers, or of the checkpoint.
@@ -105,16 +134,27 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 	if f.tokenFile != "" || f.caFile != "" {
 		return nil, &usageError{"--token-file and --ca-file are for --url"}
 	}
-	settings, cluster, err := readerSettings(c.Context(), c)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) (*status.Status, error) { return storedStatus(ctx, settings, cluster) }, nil
+	at := &storedAt{command: c}
+	return at.status, nil
 }
 
-// storedStatus opens the checkpoint anew each time: of an SQLite file a copy is read.
-func storedStatus(ctx context.Context, settings *config.Config, cluster string) (*status.Status, error) {
-	store, err := openPast(ctx, settings, cluster)
+// storedAt is where a status is read that no exporter is asked for.
+type storedAt struct {
+	command  *cobra.Command
+	settings *config.Config // nil: not read yet
+	cluster  string
+}
+
+// status opens the checkpoint anew each time: of an SQLite file a copy is read.
+func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
+	if a.settings == nil { // the API server may have to say the cluster's name
+		settings, cluster, err := readerSettings(ctx, a.command)
+		if err != nil {
+			return nil, err
+		}
+		a.settings, a.cluster = settings, cluster
+	}
+	store, err := openPast(ctx, a.settings, a.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -123,14 +163,38 @@ func storedStatus(ctx context.Context, settings *config.Config, cluster string) 
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	elsewhere := settings.Slots.Leases != "store"
-	s := status.Make(status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks),
-		LeasesElsewhere: elsewhere}, stored, nil)
-	s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
-	if elsewhere {
-		s.Notes = append(s.Notes, "owners are those that took the slots last: leases are Lease objects of the cluster (KUBECDC_LEASES)")
+	o := status.Options{Cluster: a.cluster, Now: time.Now(), StaleAfter: status.StaleAfter(a.settings.Source.Watermarks)}
+	notes := []string{"read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)"}
+	if a.settings.Slots.Leases == "kubernetes" {
+		if err := a.addOwners(ctx, stored); err != nil {
+			o.LeasesElsewhere = true
+			notes = append(notes, "owners are those that took the slots last; whether they still live, their Lease objects say "+
+				"(KUBECDC_LEASES), or an exporter (--url): "+config.Redact(err.Error()))
+		}
 	}
+	s := status.Make(o, stored, nil)
+	s.Notes = append(s.Notes, notes...)
 	return s, nil
+}
+
+// leasesLimit is short, since a status without the leases is better than none.
+const leasesLimit = 5 * time.Second
+
+// addOwners adds who owns the slots, where leases are objects of the cluster.
+func (a *storedAt) addOwners(ctx context.Context, stored *status.Stored) error {
+	_, connection, _, err := config.Read(os.Environ(), a.command.Flags())
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
+	defer cancel()
+	owners, err := kubelease.Owners(ctx, connection.REST, leaseNamespace(a.settings), a.cluster, time.Now().Add(-stored.Ahead))
+	for i := range stored.Owners {
+		if o := &stored.Owners[i]; owners[o.Slot] != "" {
+			o.Owner, o.Held = owners[o.Slot], true
+		}
+	}
+	return err
 }
 
 func (f *statusFlags) client() (*http.Client, error) {

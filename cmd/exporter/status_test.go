@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,8 +16,10 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/status"
+	"kubecdc/test/servers"
 )
 
 // The file is open in another process, as that of an exporter is: the command reads a copy, with the leases as they are.
@@ -66,6 +69,42 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	}
 }
 
+// Where leases are objects of the cluster, the checkpoint does not know who holds a slot.
+func TestStatusReadsLeaseObjects(t *testing.T) {
+	kube := servers.Kube(t)
+	path, cluster := filepath.Join(t.TempDir(), "checkpoint.db"), servers.UniqueName()
+	store, err := sqlite.Open(t.Context(), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	checkpointtest.Bind(t, store, cluster, "uid-1")
+	if _, err := store.Slots(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	leases, err := kubelease.New(kube.Config, "default", cluster, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := leases.Acquire(t.Context(), 0, "kubecdc-0", time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		kubeconfig, namespace string
+		row, note             string
+	}{
+		{kube.Kubeconfig, "default", "0      kubecdc-0 ", ""},
+		{kube.Kubeconfig, "kube-system", "kubecdc-0 (may have ended)", "there is none of cluster " + cluster + ": set KUBECDC_LEASES_NAMESPACE"},
+		{kubeconfig(t, "https://127.0.0.1:1", "", ""), "default", "kubecdc-0 (may have ended)", "connection refused"},
+	} {
+		_, out, errs := exporter(t, "status", "--cluster", cluster, "--checkpoint", "sqlite:"+path, "--leases", "kubernetes",
+			"--leases-namespace", c.namespace, "--kubeconfig", c.kubeconfig)
+		if !strings.Contains(out, c.row) || !strings.Contains(errs, c.note) || strings.Contains(errs, "Lease objects") != (c.note != "") {
+			t.Errorf("with %s in %s: %s%s", c.kubeconfig, c.namespace, out, errs)
+		}
+	}
+}
+
 func TestStatusAsksAnExporter(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600); err != nil {
@@ -95,10 +134,31 @@ func TestStatusAsksAnExporter(t *testing.T) {
 		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
 		{[]string{"--token-file", token}, exitSettings, "are for --url"},
 		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
+		{[]string{"--url", "localhost:8080", "--watch"}, exitSettings, "http://HOST:PORT"},
 	} {
 		code, out, errs := exporter(t, append([]string{"status"}, c.args...)...)
 		if code != c.code || !strings.Contains(out+errs, c.says) {
 			t.Errorf("%v: %s", c.args, fmt.Sprint(code, " ", out, errs))
 		}
+	}
+}
+
+// An exporter that restarts must not end a watch of its status; the user does.
+func TestAWatchOfTheStatusOutlastsAFailedRequest(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked == 1 {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{}))
+		stop()
+	}))
+	defer server.Close()
+	var out, errs bytes.Buffer
+	code := execute(ctx, []string{"status", "--watch", "--url", server.URL}, &out, &errs)
+	if code != exitOK || asked != 2 || !strings.Contains(errs.String(), "answers 503 Service Unavailable; trying again every 2s") {
+		t.Errorf("exit code %d after %d requests: %s%s", code, asked, out.String(), errs.String())
 	}
 }

@@ -92,7 +92,11 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 		return err
 	}
 	q := sinks.Query{Resources: resources, Namespace: t.namespace, After: after, Progress: progress(c.ErrOrStderr())}
-	return notKept(t.print(ctx, c, reader, q))
+	err = notKept(t.print(ctx, c, reader, q))
+	if t.follow {
+		return untilStopped(err)
+	}
+	return err
 }
 
 // print prints what the log has, in the order of time, then what comes.

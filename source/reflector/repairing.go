@@ -23,7 +23,7 @@ func (r *Reflector) Repair(ctx context.Context, gap string, repairs []change.Rep
 		written, err := r.repair(ctx, gap, at, &repairs[i])
 		p.turn.Unlock()
 		if err != nil {
-			return emitted, fmt.Errorf("repair %s: %w", repairs[i].Key, err)
+			return emitted, fmt.Errorf("repair %q: %w", repairs[i].Key, err)
 		}
 		if written {
 			emitted++

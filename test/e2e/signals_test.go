@@ -107,6 +107,8 @@ func aFileIsAskedBetweenRuns(t *testing.T, w *World) {
 	if code, out := command(t, env, "pause", ConfigMaps.ID()); code != 1 || !strings.Contains(out, "in use by another process") {
 		t.Errorf("the file of a running exporter is written to: %d, %s", code, out)
 	}
+	must0(t, env, "signals", "list")
+	must0(t, env, "forget")
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t, 25*time.Second)
 	if out := must0(t, env, "pause", ConfigMaps.ID()); !strings.Contains(out, "the next one that starts does it") {
@@ -159,7 +161,7 @@ func nobodyAnswers(t *testing.T, w *World) {
 	})
 	must(t, c.Process.Signal(syscall.SIGINT))
 	<-waiting.Done()
-	if said := string(out.Bytes()); c.ProcessState.ExitCode() != 0 || !strings.Contains(said, "exporter signals list shows how far it is") {
+	if said := string(out.Bytes()); c.ProcessState.ExitCode() != 130 || !strings.Contains(said, "exporter signals list shows how far it is") {
 		t.Errorf("interrupted, the command exits with %d:\n%s", c.ProcessState.ExitCode(), said)
 	}
 	all := w.signals(t)

@@ -78,7 +78,7 @@ func TestPrometheusRuleIsUpToDate(t *testing.T) {
 func TestQueriesNameWhatThereIs(t *testing.T) {
 	known := must[map[string][]string](t)(labelsOf())
 	for _, runtime := range []string{"go_goroutines", "go_memstats_heap_inuse_bytes", "process_resident_memory_bytes", "process_cpu_seconds_total",
-		"process_start_time_seconds"} {
+		"process_start_time_seconds", "up"} {
 		known[runtime] = nil
 	}
 	queries := must[dashboard](t)(readDashboard()).queries()
