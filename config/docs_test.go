@@ -120,3 +120,26 @@ func read(t *testing.T, file string) string {
 	}
 	return string(text)
 }
+
+var (
+	settingName = regexp.MustCompile(`KUBECDC_[A-Z_]*[A-Z]`)
+	metricName  = regexp.MustCompile("`(kubecdc_[a-z_]+)")
+)
+
+func TestPagesNameSettingsAndMetricsThatExist(t *testing.T) {
+	metrics := read(t, "../docs/metrics.md")
+	for page, text := range pages(t) {
+		for _, name := range settingName.FindAllString(text, -1) {
+			exists := func(s *Setting) bool { return s.Env == name || strings.HasPrefix(s.Env, name+"_") }
+			forTests := strings.HasPrefix(name, "KUBECDC_TEST_") || strings.HasPrefix(name, "KUBECDC_CHAOS_")
+			if !forTests && !slices.ContainsFunc(all, exists) {
+				t.Errorf("%s names the setting %s, which does not exist", page, name)
+			}
+		}
+		for _, match := range metricName.FindAllStringSubmatch(text, -1) {
+			if name := match[1]; name != "kubecdc_log" && !strings.Contains(metrics, "\n| `"+name+"` |") {
+				t.Errorf("%s names the metric %s, which docs/metrics.md does not have", page, name)
+			}
+		}
+	}
+}
