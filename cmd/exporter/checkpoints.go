@@ -56,7 +56,11 @@ func newCheckpointsList() *cobra.Command {
 	c := withOutput(&cobra.Command{
 		Use:   "list [flags]",
 		Short: "List checkpoints, newest first",
-		Args:  cobra.NoArgs,
+		Long: `List checkpoints, newest first.
+
+  exporter checkpoints list --limit 4
+  exporter checkpoints list --since 2h --until 90m`,
+		Args: cobra.NoArgs,
 	}, &out)
 	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
 	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
@@ -121,7 +125,11 @@ func newCheckpointsShow() *cobra.Command {
 	c := withOutput(&cobra.Command{
 		Use:   "show CHECKPOINT|TIME [flags]",
 		Short: "Show a checkpoint: each stream's position, and the offsets after it",
-		Args:  exactly(1, "one checkpoint or time"),
+		Long: `Show a checkpoint: each stream's position, and the offsets after it.
+
+  exporter checkpoints show 0/1234
+  exporter checkpoints show 90m -o json`,
+		Args: exactly(1, "one checkpoint or time"),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		found, err := p.find(ctx, args[0])
@@ -157,7 +165,11 @@ func newCheckpointsDiff() *cobra.Command {
 	c := withOutput(&cobra.Command{
 		Use:   "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
 		Short: "Show what moved from one checkpoint to another",
-		Args:  exactly(2, "two checkpoints or times"),
+		Long: `Show what moved from one checkpoint to another: batches, positions and offsets.
+
+  exporter checkpoints diff 0/1234 0/1300
+  exporter checkpoints diff 2h now`,
+		Args: exactly(2, "two checkpoints or times"),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		from, err := p.find(ctx, args[0])

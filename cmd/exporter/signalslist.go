@@ -27,13 +27,23 @@ one has begun. Answers are kept as long as the history of checkpoints
   exporter signals list -o json
   exporter signals abort 7`
 
+const listSignalsHelp = `List signals and their answers, oldest first.
+
+  exporter signals list
+  exporter signals list -o json`
+
+const abortSignalHelp = `Abort a signal that has not ended: one without an owner, or a snapshot at work.
+
+  exporter signals list       # shows the ids
+  exporter signals abort 7`
+
 func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	list := withSettings(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp, Args: cobra.NoArgs})
+	list := withSettings(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: listSignalsHelp, Args: cobra.NoArgs})
 	format := list.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
 	list.RunE = func(c *cobra.Command, _ []string) error { return listSignals(c, *format) }
-	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: cobra.ExactArgs(1),
+	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: abortSignalHelp, Args: cobra.ExactArgs(1),
 		RunE: abortSignal})
 	parent.AddCommand(list, abort)
 	return parent
