@@ -143,3 +143,28 @@ func TestPagesNameSettingsAndMetricsThatExist(t *testing.T) {
 		}
 	}
 }
+
+func TestTheFileMapHasEveryPackage(t *testing.T) {
+	_, files, _ := strings.Cut(read(t, "../docs/design.md"), "\n## File map\n")
+	files, _, _ = strings.Cut(files, "\n## ")
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() || path == ".." {
+			return err
+		}
+		if entry.Name()[0] == '.' || entry.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		code, err := filepath.Glob(path + "/*.go")
+		mapped := len(code) == 0
+		for name := strings.TrimPrefix(filepath.ToSlash(path), "../"); name != "" && !mapped; _, name, _ = strings.Cut(name, "/") {
+			mapped = strings.Contains(files, "`"+name+"/`") // a row may leave out the folder that it has just named
+		}
+		if !mapped {
+			t.Errorf("the file map in docs/design.md lacks %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
