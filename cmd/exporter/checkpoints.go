@@ -55,11 +55,11 @@ func newCheckpointsList() *cobra.Command {
 	limit := 20
 	c := withOutput(&cobra.Command{
 		Use:   "list [flags]",
-		Short: "List checkpoints, newest first",
 		Long: `List checkpoints, newest first.
 
   exporter checkpoints list --limit 4
   exporter checkpoints list --since 2h --until 90m`,
+		Short: "List checkpoints, newest first",
 		Args: cobra.NoArgs,
 	}, &out)
 	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
@@ -124,11 +124,11 @@ func newCheckpointsShow() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
 		Use:   "show CHECKPOINT|TIME [flags]",
-		Short: "Show a checkpoint: each stream's position, and the offsets after it",
 		Long: `Show a checkpoint: each stream's position, and the offsets after it.
 
   exporter checkpoints show 0/1234
   exporter checkpoints show 90m -o json`,
+		Short: "Show a checkpoint: each stream's position, and the offsets after it",
 		Args: exactly(1, "one checkpoint or time"),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
@@ -164,11 +164,11 @@ func newCheckpointsDiff() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
 		Use:   "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
-		Short: "Show what moved from one checkpoint to another",
 		Long: `Show what moved from one checkpoint to another: batches, positions and offsets.
 
   exporter checkpoints diff 0/1234 0/1300
   exporter checkpoints diff 2h now`,
+		Short: "Show what moved from one checkpoint to another",
 		Args: exactly(2, "two checkpoints or times"),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {

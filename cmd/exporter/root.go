@@ -96,10 +96,10 @@ use those of your exporter. exporter run --help explains them.
 
 // withSettings adds the flags of all settings to a command. Its help says where they are explained.
 func withSettings(c *cobra.Command) *cobra.Command {
-	return withSettingsHelp(c, settingsElsewhere)
+	return withSettingsHelp(settingsElsewhere, c)
 }
 
-func withSettingsHelp(c *cobra.Command, help string) *cobra.Command {
+func withSettingsHelp(help string, c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+exitCodes)

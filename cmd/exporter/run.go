@@ -38,13 +38,13 @@ Defaults are in [brackets].
 `
 
 func newRun() *cobra.Command {
-	return withSettingsHelp(&cobra.Command{
+	return withSettingsHelp(allSettings+config.Usage(width), &cobra.Command{
 		Use:   "run [flags]",
-		Short: "Export the changes of a cluster until stopped",
 		Long:  runHelp,
+		Short: "Export the changes of a cluster until stopped",
 		Args:  cobra.NoArgs,
 		RunE:  func(c *cobra.Command, _ []string) error { return run(c.Context(), c) },
-	}, allSettings+config.Usage(width))
+	})
 }
 
 // run reads the settings, joins the parts and exports until ctx ends.

@@ -70,7 +70,7 @@ func newSchema() *cobra.Command {
 		RunE:  func(c *cobra.Command, args []string) error { return printSchema(c.Context(), c, args, f) },
 	}
 	c.Flags().AddFlagSet(own)
-	return withSettingsHelp(c, schemaSettings)
+	return withSettingsHelp(schemaSettings, c)
 }
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {

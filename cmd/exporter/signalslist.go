@@ -40,11 +40,12 @@ const abortSignalHelp = `Abort a signal that has not ended: one without an owner
 func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
-	list := withSettings(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: listSignalsHelp, Args: cobra.NoArgs})
+	list := withSettings(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp, Args: cobra.NoArgs})
 	format := list.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
 	list.RunE = func(c *cobra.Command, _ []string) error { return listSignals(c, *format) }
-	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: abortSignalHelp, Args: cobra.ExactArgs(1),
+	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: cobra.ExactArgs(1),
 		RunE: abortSignal})
+	list.Long, abort.Long = listSignalsHelp, abortSignalHelp
 	parent.AddCommand(list, abort)
 	return parent
 }

@@ -52,8 +52,8 @@ again.
 func newVerify() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster", Long: verifyHelp})
 	format := c.Flags().StringP("output", "o", "table", outputHelp("table", "json", "yaml"))
-	topicOnly := c.Flags().Bool("topic-only", false, "compare the log with the proof records in it, without the cluster")
-	repair := c.Flags().Bool("repair", false, "let the running exporter write what differs")
+	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
+	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
 		if err := checkFormat(*format); err != nil {
 			return err
