@@ -54,13 +54,13 @@ func newCheckpointsList() *cobra.Command {
 	var since, until string
 	limit := 20
 	c := withOutput(&cobra.Command{
-		Use:   "list [flags]",
+		Use: "list [flags]",
 		Long: `List checkpoints, newest first.
 
   exporter checkpoints list --limit 4
   exporter checkpoints list --since 2h --until 90m`,
 		Short: "List checkpoints, newest first",
-		Args: cobra.NoArgs,
+		Args:  cobra.NoArgs,
 	}, &out)
 	c.Flags().StringVar(&since, "since", "", "only those stored at this time or later: a time, or how long ago (90m)")
 	c.Flags().StringVar(&until, "until", "", "only those stored at this time or earlier")
@@ -123,13 +123,13 @@ func printList(o *output, out io.Writer, rows []checkpoint.Checkpoint) error {
 func newCheckpointsShow() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
-		Use:   "show CHECKPOINT|TIME [flags]",
+		Use: "show CHECKPOINT|TIME [flags]",
 		Long: `Show a checkpoint: each stream's position, and the offsets after it.
 
   exporter checkpoints show 0/1234
   exporter checkpoints show 90m -o json`,
 		Short: "Show a checkpoint: each stream's position, and the offsets after it",
-		Args: exactly(1, "one checkpoint or time"),
+		Args:  exactly(1, "one checkpoint or time"),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		found, err := p.find(ctx, args[0])
@@ -163,13 +163,13 @@ func showCheckpoint(t io.Writer, c *replay.Checkpoint) {
 func newCheckpointsDiff() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
-		Use:   "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
+		Use: "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
 		Long: `Show what moved from one checkpoint to another: batches, positions and offsets.
 
   exporter checkpoints diff 0/1234 0/1300
   exporter checkpoints diff 2h now`,
 		Short: "Show what moved from one checkpoint to another",
-		Args: exactly(2, "two checkpoints or times"),
+		Args:  exactly(2, "two checkpoints or times"),
 	}, &out)
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
 		from, err := p.find(ctx, args[0])
