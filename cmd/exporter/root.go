@@ -44,6 +44,9 @@ Exit codes:
 // width of --help.
 const width = 80
 
+// --help has commands in the order of their use.
+func init() { cobra.EnableCommandSorting = false }
+
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "exporter",
@@ -58,7 +61,6 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	cobra.EnableCommandSorting = false // so that --help has commands in the order of their use
 	addGroup(root, "Export:", newRun(), newCheck(), newStatus(), newRBAC())
 	addGroup(root, "Ask a running exporter:", newSnapshot(), newPause(), newResume(), newForget(), newSignals())
 	addGroup(root, "Read the log:", newHistory(), newState(), newDiff(), newTail(), newVerify(), newSchema())
