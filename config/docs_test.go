@@ -43,7 +43,9 @@ func isPath(name string, paths map[string]bool) bool {
 }
 
 func TestPagesLinkToPagesAndHeadingsThatExist(t *testing.T) {
-	for page, text := range pages(t) {
+	all := pages(t)
+	all["../CHANGELOG.md"] = read(t, "../CHANGELOG.md")
+	for page, text := range all {
 		for _, match := range linked.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(match[1], "://") {
 				continue
@@ -119,4 +121,52 @@ func read(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+var (
+	settingName = regexp.MustCompile(`KUBECDC_[A-Z_]*[A-Z]`)
+	metricName  = regexp.MustCompile("`(kubecdc_[a-z_]+)")
+)
+
+func TestPagesNameSettingsAndMetricsThatExist(t *testing.T) {
+	metrics := read(t, "../docs/metrics.md")
+	for page, text := range pages(t) {
+		for _, name := range settingName.FindAllString(text, -1) {
+			exists := func(s *Setting) bool { return s.Env == name || strings.HasPrefix(s.Env, name+"_") }
+			forTests := strings.HasPrefix(name, "KUBECDC_TEST_") || strings.HasPrefix(name, "KUBECDC_CHAOS_")
+			if !forTests && !slices.ContainsFunc(all, exists) {
+				t.Errorf("%s names the setting %s, which does not exist", page, name)
+			}
+		}
+		for _, match := range metricName.FindAllStringSubmatch(text, -1) {
+			if name := match[1]; name != "kubecdc_log" && !strings.Contains(metrics, "\n| `"+name+"` |") {
+				t.Errorf("%s names the metric %s, which docs/metrics.md does not have", page, name)
+			}
+		}
+	}
+}
+
+func TestTheFileMapHasEveryPackage(t *testing.T) {
+	_, files, _ := strings.Cut(read(t, "../docs/design.md"), "\n## File map\n")
+	files, _, _ = strings.Cut(files, "\n## ")
+	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() || path == ".." {
+			return err
+		}
+		if entry.Name()[0] == '.' || entry.Name() == "testdata" {
+			return fs.SkipDir
+		}
+		code, err := filepath.Glob(path + "/*.go")
+		mapped := len(code) == 0
+		for name := strings.TrimPrefix(filepath.ToSlash(path), "../"); name != "" && !mapped; _, name, _ = strings.Cut(name, "/") {
+			mapped = strings.Contains(files, "`"+name+"/`") // a row may leave out the folder that it has just named
+		}
+		if !mapped {
+			t.Errorf("the file map in docs/design.md lacks %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -26,6 +26,7 @@ func markdown() string {
 	b.WriteString("# Settings\n\n" +
 		"Each setting is read from its environment variable, or from its flag, which wins. An empty value counts as not set.\n" +
 		"All settings are checked at the start; all problems are reported together, with exit code 2.\n\n" +
+		"Most exporters need only `KUBECDC_RESOURCES`, `KUBECDC_SINK` with its address, and `KUBECDC_CHECKPOINT`.\n\n" +
 		"A duration is a number with a unit (500ms, 10s, 5m, 24h); a size is a number of bytes, or has a unit (64KiB, 8MiB).\n" +
 		"A list has commas between its entries.\n\n" +
 		"`make docs` makes this page from `config/config.go`.\n")

@@ -21,7 +21,7 @@ import (
 	"kubecdc/source/discovery"
 )
 
-const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be reached and used.
+const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be used.
 
 Nothing is exported. The checkpoint's file or tables are created if they do not
 exist. With Kafka the check tries everything that a start and a restart need:
@@ -29,7 +29,10 @@ to see, read and write each topic, to create missing ones, and a transaction.
 Unlike run it does not wait for a server that can't be reached: each check is
 made once, and takes at most KUBECDC_START_TIMEOUT, or 20s if that is 0s.
 The exit code is 1 if anything would stop an export; warnings would not. Each
-finding has the command or the setting that mends it.`
+finding has the command or the setting that mends it.
+
+  exporter check
+  exporter check --sink kafka --kafka-brokers kafka-1:9092 -o json`
 
 // checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
 const checkTimeout = 20 * time.Second

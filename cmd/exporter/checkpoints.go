@@ -54,7 +54,11 @@ func newCheckpointsList() *cobra.Command {
 	var since, until string
 	limit := 20
 	c := withOutput(&cobra.Command{
-		Use:   "list [flags]",
+		Use: "list [flags]",
+		Long: `List checkpoints, newest first.
+
+  exporter checkpoints list --limit 4
+  exporter checkpoints list --since 2h --until 90m`,
 		Short: "List checkpoints, newest first",
 		Args:  argCount(0, 0),
 	}, &out)
@@ -119,7 +123,11 @@ func printList(o *output, out io.Writer, rows []checkpoint.Checkpoint) error {
 func newCheckpointsShow() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
-		Use:   "show CHECKPOINT|TIME [flags]",
+		Use: "show CHECKPOINT|TIME [flags]",
+		Long: `Show a checkpoint: each stream's position, and the offsets after it.
+
+  exporter checkpoints show 0/1234
+  exporter checkpoints show 90m -o json`,
 		Short: "Show a checkpoint: each stream's position, and the offsets after it",
 		Args:  argCount(1, 1),
 	}, &out)
@@ -155,7 +163,11 @@ func showCheckpoint(t io.Writer, c *replay.Checkpoint) {
 func newCheckpointsDiff() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
-		Use:   "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
+		Use: "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
+		Long: `Show what moved from one checkpoint to another: batches, positions and offsets.
+
+  exporter checkpoints diff 0/1234 0/1300
+  exporter checkpoints diff 2h now`,
 		Short: "Show what moved from one checkpoint to another",
 		Args:  argCount(2, 2),
 	}, &out)

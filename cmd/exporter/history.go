@@ -20,7 +20,7 @@ const historyHelp = `Show every change of one object: when, what, and by whom.
   exporter history configmaps app -n shop --follow
   exporter history nodes worker-1 -o json | jq .patch
 
-Whom is told by the object's managedFields: the field managers whose entry changed.
+By whom: the field managers whose entry in the object's managedFields changed.
 The text leaves out what changes with every update (managedFields, resourceVersion,
 generation), unless --all-fields is given. json is one line for each change, with a
 whole JSON Patch (RFC 6902) from the object before to the object after it.

@@ -62,13 +62,17 @@ func TestHelpTeaches(t *testing.T) {
 	}
 }
 
-// A flag has the same letter in all commands, and their help explains it once. What a wrong command line names as help is one.
+// Each command's help has an example. A flag has the same letter in all commands, and their help explains it once. What a wrong
+// command line names as help is one.
 func TestCommandsAreAlike(t *testing.T) {
 	letters := map[string]string{"namespace": "n", "selector": "l", "output": "o", "follow": "f"}
 	var visit func(*cobra.Command)
 	visit = func(c *cobra.Command) {
 		for _, each := range c.Commands() {
 			visit(each)
+			if each.Name() != "version" && !strings.Contains(each.Long, "\n  "+each.CommandPath()) {
+				t.Errorf("the help of %s has no example", each.CommandPath())
+			}
 		}
 		for name, letter := range letters {
 			flag := c.Flags().Lookup(name)

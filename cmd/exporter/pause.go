@@ -77,5 +77,5 @@ func needsStreams(c *cobra.Command, streams []string) error {
 
 // addNoWait adds the flag --no-wait.
 func addNoWait(c *cobra.Command) *bool {
-	return c.Flags().Bool("no-wait", false, "Return at once: exporter signals list shows the answer.")
+	return c.Flags().Bool("no-wait", false, "return at once; exporter signals list shows the answer")
 }

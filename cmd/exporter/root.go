@@ -26,7 +26,7 @@ To keep a log in Kafka, with progress in Postgres:
   export KUBECDC_RESOURCES=pods,deployments.apps,*.example.com
   exporter check && exporter run
 
-exporter run --help explains every setting.`
+exporter run --help explains every setting. exporter status says whether all is well.`
 
 const exitCodes = `
 Exit codes:
@@ -34,8 +34,8 @@ Exit codes:
        for what else goes on until it is stopped (status --watch, tail, history
        --follow): stopped by Ctrl-C or SIGTERM
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
-       within KUBECDC_START_TIMEOUT; for diff: something differs; for status:
-       something is wrong
+       within KUBECDC_START_TIMEOUT; for diff and verify: something differs;
+       for check and status: something is wrong
   2    wrong settings: each one is named, with a fix
   3    fenced: another process took over the slot, or writes the same log with
        another checkpoint
@@ -45,6 +45,9 @@ Exit codes:
 
 // width of --help.
 const width = 80
+
+// --help has commands in the order of their use.
+func init() { cobra.EnableCommandSorting = false }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
@@ -60,9 +63,22 @@ func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root.SetErr(stderr)
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(newRun(), newCheck(), newForget(), newPause(), newResume(), newSnapshot(), newSignals(), newSchema(), newVerify(), newHistory(), newState(), newDiff(), newTail(), newCheckpoints(), newReplay(), newRBAC(), newStatus(), newVersion())
+	addGroup(root, "Export:", newRun(), newCheck(), newStatus(), newRBAC())
+	addGroup(root, "Ask a running exporter:", newSnapshot(), newPause(), newResume(), newForget(), newSignals())
+	addGroup(root, "Read the log:", newHistory(), newState(), newDiff(), newTail(), newVerify(), newSchema())
+	addGroup(root, "Go back in the log:", newCheckpoints(), newReplay())
+	root.AddCommand(newVersion())
 	withExitCodes(root)
 	return root
+}
+
+// addGroup adds commands that --help shows together.
+func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: title, Title: title})
+	for _, c := range commands {
+		c.GroupID = title
+	}
+	root.AddCommand(commands...)
 }
 
 // withExitCodes adds the exit codes to cobra's usage text. A template could do that too, but a program that can execute
@@ -78,13 +94,19 @@ func withExitCodes(root *cobra.Command) {
 	})
 }
 
-// withSettings adds the flags of all settings to a command, and the help about them.
+const settingsElsewhere = `The settings of exporter run count here too, as environment variables or flags:
+use those of your exporter. exporter run --help explains them.
+`
+
+// withSettings adds the flags of all settings to a command. Its help says where they are explained.
 func withSettings(c *cobra.Command) *cobra.Command {
+	return withSettingsHelp(settingsElsewhere, c)
+}
+
+func withSettingsHelp(help string, c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+
-			"Each setting is a flag or an environment variable; the flag wins.\nDefaults are in [brackets].\n"+
-			config.Usage(width)+exitCodes)
+		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+exitCodes)
 		return err
 	})
 	return c
@@ -102,7 +124,7 @@ func ownFlags(c *cobra.Command) string {
 	if !own.HasFlags() {
 		return ""
 	}
-	return own.FlagUsagesWrapped(width) + "\n"
+	return "Flags:\n" + own.FlagUsagesWrapped(width) + "\n"
 }
 
 // usageError is a wrong command line: exit code 2, as for settings.

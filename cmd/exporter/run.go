@@ -21,9 +21,26 @@ import (
 	"kubecdc/status"
 )
 
+const runHelp = `Export the changes of a cluster until stopped.
+
+Each selected resource is listed once, and then watched. Every change is written to
+the sink, with the object before and after. The checkpoint keeps how far the log is
+complete: the next start resumes there. exporter check tries the settings first.
+
+  exporter run --resources pods,deployments.apps
+  exporter run --sink kafka --kafka-brokers kafka-1:9092
+  exporter run --sink postgres --sink-postgres postgres://kubecdc@db.example.com/cdc
+
+Ctrl-C or SIGTERM ends it, after the batch in flight is committed.`
+
+const allSettings = `Each setting is a flag or an environment variable; the flag wins.
+Defaults are in [brackets].
+`
+
 func newRun() *cobra.Command {
-	return withSettings(&cobra.Command{
+	return withSettingsHelp(allSettings+config.Usage(width), &cobra.Command{
 		Use:   "run [flags]",
+		Long:  runHelp,
 		Short: "Export the changes of a cluster until stopped",
 		Args:  argCount(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return untilStopped(run(c.Context(), c)) },

@@ -42,11 +42,10 @@ the output into the program:
 
 docs/schemas.md explains the types, and what was tried with which program.`
 
-const schemaSettings = `
-The settings of exporter run are flags here too. These count: KUBECONFIG and
-KUBECDC_CONTEXT (which cluster), KUBECDC_KAFKA_BROKERS, KUBECDC_KAFKA_TOPIC_PREFIX,
-KUBECDC_ENCODING (what the records look like), and KUBECDC_REDACT (redacted
-values are strings).
+const schemaSettings = `These settings of exporter run count here, as environment variables or flags:
+KUBECONFIG and KUBECDC_CONTEXT (which cluster), KUBECDC_KAFKA_BROKERS,
+KUBECDC_KAFKA_TOPIC_PREFIX, KUBECDC_ENCODING (what the records look like), and
+KUBECDC_REDACT (redacted values are strings).
 `
 
 // schemaFlags are the flags of exporter schema that are no settings.
@@ -71,13 +70,7 @@ func newSchema() *cobra.Command {
 		RunE:  func(c *cobra.Command, args []string) error { return printSchema(c.Context(), c, args, f) },
 	}
 	c.Flags().AddFlagSet(own)
-	config.AddFlags(c.Flags())
-	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\nFlags:\n"+own.FlagUsagesWrapped(width)+schemaSettings+
-			exitCodes)
-		return err
-	})
-	return c
+	return withSettingsHelp(schemaSettings, c)
 }
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {

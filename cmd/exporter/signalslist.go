@@ -28,6 +28,16 @@ signals, and nothing else can be asked for.
   exporter signals list -o json
   exporter signals abort 7`
 
+const listSignalsHelp = `List signals and their answers, oldest first.
+
+  exporter signals list
+  exporter signals list -o json`
+
+const abortSignalHelp = `Abort a signal that has not ended: one without an owner, or a snapshot at work.
+
+  exporter signals list       # shows the ids
+  exporter signals abort 7`
+
 func newSignals() *cobra.Command {
 	parent := &cobra.Command{Use: "signals", Short: "Show and abort what running exporters were asked for", Long: signalsHelp,
 		Args: unknownCommand, RunE: func(c *cobra.Command, _ []string) error { return c.Help() }}
@@ -36,6 +46,7 @@ func newSignals() *cobra.Command {
 		Args: argCount(0, 0)}, &out), func(ctx context.Context, p *pastCheckpoints, _ []string) error { return p.listSignals(ctx, &out) })
 	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: argCount(1, 1),
 		RunE: abortSignal})
+	list.Long, abort.Long = listSignalsHelp, abortSignalHelp
 	parent.AddCommand(list, abort)
 	return parent
 }

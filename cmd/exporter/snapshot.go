@@ -34,10 +34,10 @@ func newSnapshot() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: argCount(0, 0),
 		Short: "Read the objects of resources again, while the exporter goes on"})
 	var p export.SnapshotParams
-	resources := c.Flags().StringSlice("resource", nil, "Resources to read, as in the names of topics: pods, deployments.apps.")
-	c.Flags().StringVarP(&p.Namespace, "namespace", "n", "", "Only this namespace.")
-	c.Flags().StringVarP(&p.Selector, "selector", "l", "", "Only objects with these labels, in kubectl's notation.")
-	c.Flags().BoolVar(&p.All, "all", false, "Write every object to PREFIX.snapshot.RESOURCE, instead of what differs.")
+	resources := c.Flags().StringSlice("resource", nil, "resources to read: pods,deployments.apps")
+	c.Flags().StringVarP(&p.Namespace, "namespace", "n", "", "only objects of this namespace")
+	c.Flags().StringVarP(&p.Selector, "selector", "l", "", "only objects with these labels, as kubectl takes them")
+	c.Flags().BoolVar(&p.All, "all", false, "write every object to PREFIX.snapshot.RESOURCE, and not what differs")
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if len(*resources) == 0 {
