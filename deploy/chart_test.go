@@ -214,6 +214,7 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "existingSecret=x"}, "secret and existingSecret"},
 		{[]string{kafka, postgres, "config.KUBECDC_RESOURCES=*"}, "apply what exporter rbac prints"},
 		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=*.apps\,!statefulsets.apps`}, "apply what exporter rbac prints"},
+		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=pods\,deploy`}, "deploy is not in the core group: write the plural with its group"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_BORKERS=x"}, "KUBECDC_KAFKA_BORKERS"},
 		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},

@@ -98,12 +98,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "kubecdc.rules" -}}
 {{- $named := dict }}
 {{- $leftOut := dict }}
-{{- range $entry := splitList "," (default "*" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) }}
+{{- range $entry := splitList "," (default "*" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) | compact }}
 {{- $id := regexReplaceAll "^(!?[^.]*)\\.v[1-9][^.]*" (trim $entry) "${1}" }}
 {{- $resource := trimPrefix "!" $id | splitList "." | first }}
 {{- $group := trimPrefix "!" $id | splitList "." | rest | join "." }}
 {{- $to := ternary $leftOut $named (hasPrefix "!" $id) }}
 {{- $_ := set $to $group (append (default list (get $to $group)) $resource) }}
+{{- end }}
+{{- /* Kubernetes adds no resource to the core group any more. */}}
+{{- $core := list "*" "configmaps" "endpoints" "events" "limitranges" "namespaces" "nodes" "persistentvolumeclaims" "persistentvolumes" "pods" "podtemplates" "replicationcontrollers" "resourcequotas" "secrets" "serviceaccounts" "services" }}
+{{- range concat (default list (get $named "")) (default list (get $leftOut "")) }}
+{{- if not (has . $core) }}
+{{- fail (printf "config.KUBECDC_RESOURCES: %s is not in the core group: write the plural with its group, as in deployments.apps (kubectl api-resources lists them)" .) }}
+{{- end }}
 {{- end }}
 {{- range $group, $resources := $named }}
 {{- $not := default list (get $leftOut $group) }}
