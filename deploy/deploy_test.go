@@ -24,10 +24,11 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { e2e.Main(m) }
 
 // build renders a kustomization as kubectl apply -k does.
 func build(t *testing.T, folder string) []*unstructured.Unstructured {
