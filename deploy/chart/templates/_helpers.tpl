@@ -135,6 +135,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- (include "kubecdc.config" . | fromYaml).KUBECDC_NAMESPACES | default "" | nospace }}
 {{- end }}
 
+{{- /* The name of a role and its binding. They are outside of the release's namespace, where a release of the same name in another
+one has its own. */}}
+{{- define "kubecdc.roleName" -}}
+{{- $name := include "kubecdc.fullname" (index . 0) }}
+{{- $namespace := (index . 0).Release.Namespace }}
+{{- print $name (index . 1) (ternary "" (print ":" $namespace) (eq $name $namespace)) }}
+{{- end }}
+
 {{- define "kubecdc.subject" -}}
 - kind: ServiceAccount
   name: {{ include "kubecdc.serviceAccount" . }}
