@@ -127,8 +127,8 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 		if from.SecretRef != nil && slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == "Secret" && o.GetName() == from.SecretRef.Name
 		}) {
-			for k, v := range find[corev1.Secret](t, objects, "Secret").StringData {
-				env = append(env, k+"="+v)
+			for k, v := range find[corev1.Secret](t, objects, "Secret").Data {
+				env = append(env, k+"="+string(v))
 			}
 		}
 		if from.ConfigMapRef == nil {
