@@ -305,7 +305,7 @@ func TestTheRightsAreThoseThatAreUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	each(`"type":"stream-end"`, 1)
-	kube.grantLater(t, "gizmos", "everywhere-aggregated")
+	kube.grantLater(t, "gizmos", "everywhere-aggregated:cdc")
 	for _, verb := range []string{"list", "watch"} {
 		everywhere.granted[verb+" gizmos.example.com"] = true
 	}

@@ -214,6 +214,7 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "existingSecret=x"}, "secret and existingSecret"},
 		{[]string{kafka, postgres, "config.KUBECDC_RESOURCES=*"}, "apply what exporter rbac prints"},
 		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=*.apps\,!statefulsets.apps`}, "apply what exporter rbac prints"},
+		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=pods\,deploy`}, "deploy is not in the core group: write the plural with its group"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_BORKERS=x"}, "KUBECDC_KAFKA_BORKERS"},
 		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},
@@ -222,6 +223,10 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "secret.KUBECDC_HTTP_ACCESS=kubernetes"}, "KUBECDC_HTTP_ACCESS: set it in config"},
 		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=127.0.0.1:8080"}, "kubelet's probes don't reach a loopback address"},
 		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=:0"}, "needs a fixed port"},
+		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=off,podMonitor.enabled=true"}, "nothing is served"},
+		{[]string{kafka, postgres, "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1"}, "it allows no eviction"},
+		{[]string{postgres, "secret.KUBECDC_SINK=postgres"}, "set secret.KUBECDC_SINK_POSTGRES"},
+		{[]string{kafka, postgres, "fullnameOverride=My_Name"}, "fullnameOverride"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},
 		{[]string{kafka, postgres, "image.digest=latest"}, "digest"},
 	} {

@@ -24,10 +24,11 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 
+	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) { e2e.Main(m) }
 
 // build renders a kustomization as kubectl apply -k does.
 func build(t *testing.T, folder string) []*unstructured.Unstructured {
@@ -126,8 +127,8 @@ func environment(t *testing.T, objects []*unstructured.Unstructured) (env []stri
 		if from.SecretRef != nil && slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool {
 			return o.GetKind() == "Secret" && o.GetName() == from.SecretRef.Name
 		}) {
-			for k, v := range find[corev1.Secret](t, objects, "Secret").StringData {
-				env = append(env, k+"="+v)
+			for k, v := range find[corev1.Secret](t, objects, "Secret").Data {
+				env = append(env, k+"="+string(v))
 			}
 		}
 		if from.ConfigMapRef == nil {

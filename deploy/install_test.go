@@ -2,22 +2,27 @@ package deploy
 
 import (
 	"context"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	appsv1 "k8s.io/api/apps/v1"
+	authorization "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	rbac "k8s.io/client-go/applyconfigurations/rbac/v1"
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
 
-// Helm's own commands install a release, change a setting, which makes other Pods, and uninstall it; the volume stays.
+// Helm's own commands install a release, change a setting, which makes other Pods, and uninstall it; the volume stays, and the next
+// install takes it.
 func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	kube := servers.Kube(t)
 	admin := clientset(t, kube.Config)
@@ -31,8 +36,9 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 		}
 		return out
 	}
-	values := []string{"--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true"}
-	notes := run(append([]string{"install", "cdc", "chart"}, values...)...)
+	values := []string{"--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true", "--set=rbac.aggregate=true",
+		"--set=secret.KUBECDC_SECRETS_KEY=0123456789abcdef"}
+	notes := run(append([]string{"install", "cdc", "chart", "--set=secret.KUBECDC_SINK_POSTGRES=postgres://gone"}, values...)...)
 	for _, want := range []string{"to stdout", "kubectl -n helm rollout status deployment/cdc-kubecdc",
 		"services/cdc-kubecdc:http/proxy/readyz"} {
 		if !strings.Contains(notes, want) {
@@ -40,10 +46,15 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 		}
 	}
 	first := deployment(t, admin, ns, name)
+	aggregates(t, admin, name+"-aggregated:"+ns)
 	run(append([]string{"upgrade", "cdc", "chart", "--set=config.KUBECDC_SLOTS=2"}, values...)...)
 	second := deployment(t, admin, ns, name)
 	if first.Spec.Template.Annotations["checksum/config"] == second.Spec.Template.Annotations["checksum/config"] {
 		t.Errorf("another setting makes no other Pod: %v", second.Spec.Template.Annotations)
+	}
+	secret, err := admin.CoreV1().Secrets(ns).Get(t.Context(), name, metav1.GetOptions{})
+	if keys := slices.Collect(maps.Keys(secret.Data)); err != nil || !slices.Equal(keys, []string{"KUBECDC_SECRETS_KEY"}) {
+		t.Errorf("%v: the Secret still has %q", err, keys)
 	}
 	run("uninstall", "cdc")
 	if _, err := admin.AppsV1().Deployments(ns).Get(t.Context(), name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
@@ -51,6 +62,43 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 	}
 	if _, err := admin.CoreV1().PersistentVolumeClaims(ns).Get(t.Context(), name, metav1.GetOptions{}); err != nil {
 		t.Errorf("after the uninstall, the volume: %v", err)
+	}
+	run(append([]string{"install", "cdc", "chart"}, values...)...)
+}
+
+// aggregates does to a ClusterRole what the control plane's controller does, which does not run here: it owns the rules from then on.
+func aggregates(t *testing.T, admin kubernetes.Interface, name string) {
+	t.Helper()
+	role := rbac.ClusterRole(name).WithRules(rbac.PolicyRule().WithAPIGroups("example.com").WithResources("gizmos").WithVerbs("list", "watch"))
+	_, err := admin.RbacV1().ClusterRoles().Apply(t.Context(), role,
+		metav1.ApplyOptions{FieldManager: "clusterrole-aggregation-controller", Force: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Releases of one name in two namespaces share no role. With one of them uninstalled the other keeps its rights.
+func TestReleasesOfOneNameInTwoNamespaces(t *testing.T) {
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	namespaces := []string{servers.Namespace(t), servers.Namespace(t)}
+	run := func(ns string, args ...string) {
+		t.Helper()
+		if _, stderr, err := helm(t, append(args, "--namespace", ns, "--kubeconfig", kube.Kubeconfig)...); err != nil {
+			t.Fatalf("helm %v: %v\n%s", args, err, stderr)
+		}
+	}
+	for _, ns := range namespaces {
+		run(ns, "install", "cdc", "chart", "--set=config.KUBECDC_SINK=stdout", "--set=persistence.enabled=true",
+			"--set=config.KUBECDC_NAMESPACES=default", "--set=config.KUBECDC_RESOURCES=pods", "--set=rbac.aggregate=true")
+	}
+	run(namespaces[1], "uninstall", "cdc")
+	account := clientset(t, kube.UserConfig(kube.Address, accountToken(t, admin, namespaces[0], "cdc-kubecdc")))
+	for _, right := range []authorization.ResourceAttributes{{Verb: "list", Resource: "pods", Namespace: "default"},
+		{Verb: "get", Resource: "namespaces", Name: "kube-system"}} {
+		if !may(t, account, right) {
+			t.Errorf("the release that is left may not %v", right)
+		}
 	}
 }
 

@@ -208,6 +208,8 @@ func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_HTTP_ACCESS": "kubernetes"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop"},
 			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop", "KUBECDC_LEASES": "kubernetes"},
+			args: []string{"--aggregate", "--name=cdc"}, values: []string{"--set=rbac.aggregate=true", "--set=fullnameOverride=cdc"}},
 	} {
 		chart := rolesOf(chartFor(t, test.settings, append(test.values, "--set=config.KUBECDC_SINK=stdout")...))
 		test.settings["KUBECDC_CHECKPOINT"] = "sqlite:/checkpoint.db"

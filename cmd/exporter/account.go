@@ -34,19 +34,28 @@ func (a *account) objects(streams []*change.Stream) []object {
 	if a.reviews {
 		rules = append(rules, observe.ReviewRights...)
 	}
-	objects = append(objects, a.grant(a.name, "", rules)...)
+	objects = append(objects, a.grant(a.roleName(""), "", rules)...)
 	delete(exported, "")
 	namespaces := slices.Sorted(maps.Keys(exported))
 	for _, ns := range namespaces {
-		objects = append(objects, a.grant(a.name, ns, exported[ns])...)
+		objects = append(objects, a.grant(a.roleName(""), ns, exported[ns])...)
 	}
 	if a.leases != "" {
-		objects = append(objects, a.grant(a.name+"-leases", a.leases, kubelease.Rights)...)
+		objects = append(objects, a.grant(a.roleName("-leases"), a.leases, kubelease.Rights)...)
 	}
 	if a.aggregate {
 		objects = append(objects, a.aggregated(namespaces)...)
 	}
 	return objects
+}
+
+// roleName returns the name of a role and its binding. They are outside of the account's namespace, where an account of another
+// namespace with the same name has its own.
+func (a *account) roleName(suffix string) string {
+	if a.name == a.namespace {
+		return a.name + suffix
+	}
+	return a.name + suffix + ":" + a.namespace
 }
 
 // exportedRules returns list and watch on the streams' resources, by namespace, with a rule for each API group.
@@ -78,11 +87,12 @@ func (a *account) grant(name, namespace string, rules []rbacv1.PolicyRule) []obj
 }
 
 // aggregated returns the role that collects the rules of labelled ClusterRoles, and binds it where streams are exported from.
+// It has no rules: they belong to the control plane, and kubectl apply would be a conflict with it, or remove them for a moment.
 func (a *account) aggregated(namespaces []string) []object {
-	name := a.name + "-aggregated"
+	name := a.roleName("-aggregated")
 	selector := object{"matchLabels": object{aggregateLabel: "true"}}
 	objects := []object{newObject(rbacv1.SchemeGroupVersion.String(), "ClusterRole", name, "", object{
-		"aggregationRule": object{"clusterRoleSelectors": []object{selector}}, "rules": []object{}})}
+		"aggregationRule": object{"clusterRoleSelectors": []object{selector}}})}
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}

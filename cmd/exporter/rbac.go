@@ -25,7 +25,7 @@ KUBECDC_NAMESPACES if it is set; what shows which resources are installed and
 removed; get on namespace kube-system, whose uid identifies the cluster; and, if
 KUBECDC_LEASES is kubernetes, Lease objects in one namespace.
 
-Names need no cluster. A pattern is replaced by what the API server serves now, and
+Full names need no cluster: pods, deployments.apps. A pattern is replaced by what the API server serves now, and
 never by Secrets. For what is installed later print the rights again, or use
 --aggregate, and give list and watch in a ClusterRole with the label
 kubecdc/aggregate-to-exporter: "true".
@@ -71,12 +71,12 @@ func printRBAC(c *cobra.Command, a account, format string) error {
 	return writeObjects(c.OutOrStdout(), format, a.objects(streams))
 }
 
-// streamsToGrant returns the streams that the settings select. The API server is asked if a pattern selects any of them.
+// streamsToGrant returns the streams that the settings select. The API server is asked if names alone do not tell.
 func streamsToGrant(c *cobra.Command, plan export.Config) (streams []*change.Stream, err error) {
 	served, named := discovery.Named(plan.Resources)
 	if !named {
 		if served, err = servedNow(c); err != nil {
-			return nil, fmt.Errorf("find out which resources the patterns of KUBECDC_RESOURCES stand for (names need no cluster): %w", err)
+			return nil, fmt.Errorf("find out which resources KUBECDC_RESOURCES stands for (full names need no cluster: pods, deployments.apps): %w", err)
 		}
 	}
 	selected, unknown := discovery.Select(plan.Resources, served)

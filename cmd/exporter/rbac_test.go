@@ -32,7 +32,8 @@ func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
 
 func TestRBACSaysThatPatternsNeedACluster(t *testing.T) {
 	for _, c := range []struct{ args, want string }{
-		{"--resources=pods,*.apps", "(names need no cluster)"},
+		{"--resources=pods,*.apps", "(full names need no cluster: pods, deployments.apps)"},
+		{"--resources=pods,deploy", "(full names need no cluster: pods, deployments.apps)"},
 		{"-o=xml", "-o xml: the output is one of yaml, json"},
 		{"--resources=Pods", "KUBECDC_RESOURCES"},
 	} {

@@ -45,7 +45,7 @@ func TestSchemaOfACluster(t *testing.T) {
 		t.Errorf("exit code %d: %s\n%s", code, stderr, out)
 	}
 	code, _, stderr = exporter(t, "schema", "deployment", "--as", "flink", "--kubeconfig", kubeconfig)
-	if code != exitSettings || !strings.Contains(stderr, "nearest: deployments.apps") {
+	if code != exitSettings || !strings.Contains(stderr, "did you mean deployments.apps?") {
 		t.Errorf("exit code %d: %s", code, stderr)
 	}
 }

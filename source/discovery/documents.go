@@ -33,7 +33,7 @@ type apiDocument struct {
 
 // documents reads all documents.
 func (d *Server) documents(ctx context.Context) (Served, error) {
-	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, failed: map[string]bool{}}
+	s := Served{versions: map[string]string{}, byVersion: map[string]bool{}, short: map[string][]string{}, failed: map[string]bool{}}
 	for _, path := range []string{"/api", "/apis"} {
 		document := apiDocument{}
 		err := d.client.ReadJSON(ctx, path, acceptDocuments, &document)
@@ -79,7 +79,8 @@ func (s *Served) addAggregated(groups []apidiscovery.APIGroupDiscovery) {
 			for _, r := range v.Resources {
 				if r.ResponseKind != nil {
 					s.add(schema.GroupVersion{Group: g.Name, Version: v.Version}, metav1.APIResource{Name: r.Resource,
-						Kind: r.ResponseKind.Kind, Namespaced: r.Scope == apidiscovery.ScopeNamespace, Verbs: r.Verbs})
+						Kind: r.ResponseKind.Kind, Namespaced: r.Scope == apidiscovery.ScopeNamespace, Verbs: r.Verbs,
+						ShortNames: r.ShortNames})
 				}
 			}
 		}

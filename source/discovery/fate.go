@@ -46,7 +46,7 @@ func (s *Selection) Doubt(r change.Resource) error { return s.doubts[r.ID()] }
 
 // MayHave reports whether the patterns would select the resource if it were served in the versions that they name.
 func (s *Selection) MayHave(r change.Resource) bool {
-	served := Served{versions: map[string]string{r.Group: ""}, byVersion: map[string]bool{}}
+	served := Served{versions: map[string]string{r.Group: ""}, byVersion: map[string]bool{}, short: map[string][]string{}}
 	for _, p := range append([]Pattern{{}}, s.patterns...) {
 		r.Version = p.version
 		served.all = append(served.all, r)

@@ -3,7 +3,6 @@ package discovery
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -25,8 +24,8 @@ func (s Served) Find(name string) (change.Resource, error) {
 	if s.failed[p.group] {
 		return change.Resource{}, fmt.Errorf("find %s: the API server of the group %s does not answer now", name, p.group)
 	}
-	return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("the API server serves no %q that can be listed and watched; "+
-		"nearest: %s", name, strings.Join(nearest(p, s), ", "))}}
+	return change.Resource{}, &UnknownError{[]string{fmt.Sprintf("the API server serves no %q that can be listed and watched; %s", name,
+		didYouMean(p, s))}}
 }
 
 // OpenAPI returns the OpenAPI v3 document of the resource's version of its group.

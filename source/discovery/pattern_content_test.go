@@ -50,8 +50,18 @@ func TestSecretsAreTakenByNameOnlyAndLeftOutIsLeftOut(t *testing.T) {
 		}
 	}
 	doubts := discovery.ExplainUnmatched("KUBECDC_REDACT", discovery.Unmatched(patterns(t, "configmap,*.none.example,!pods,!lease.coordination.k8s.io"), served), served)
-	if text := strings.Join(doubts, "\n"); len(doubts) != 2 || !strings.Contains(text, `"configmap" has no effect`) || !strings.Contains(text, "nearest: configmaps") || !strings.Contains(text, "leases.coordination.k8s.io") {
+	if text := strings.Join(doubts, "\n"); len(doubts) != 2 || !strings.Contains(text, `"configmap" has no effect`) || !strings.Contains(text, "did you mean configmaps?") || !strings.Contains(text, "leases.coordination.k8s.io") {
 		t.Error(text)
+	}
+	// Names that mean one resource to kubectl, or are its kind, or lack its group.
+	for name, want := range map[string]string{"po": "did you mean pods?", "deploy": "did you mean deployments.apps?",
+		"sts.apps": "did you mean statefulsets.apps?", "deployments": "did you mean deployments.apps?",
+		"ingress": "did you mean ingresses.networking.k8s.io?", "event": "did you mean events or events.events.k8s.io?",
+		"confgmaps": "nearest: configmaps, "} {
+		_, unknown := discovery.Select(patterns(t, name), served)
+		if err := discovery.Unknown(unknown, served); !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: lacks %q: %v", name, want, err)
+		}
 	}
 }
 

@@ -17,11 +17,15 @@ var Rights = []rbacv1.PolicyRule{
 	{APIGroups: []string{""}, Resources: []string{"namespaces"}, ResourceNames: []string{"kube-system"}, Verbs: []string{"get"}},
 }
 
-// Named returns what the patterns name, as if the API server served it. ok is false if one of them is a wildcard: what that
-// stands for only the API server knows.
+// coreResources are those of the core group, to which Kubernetes adds none any more.
+var coreResources = []string{"configmaps", "endpoints", "events", "limitranges", "namespaces", "nodes", "persistentvolumeclaims",
+	"persistentvolumes", "pods", "podtemplates", "replicationcontrollers", "resourcequotas", "secrets", "serviceaccounts", "services"}
+
+// Named returns what the patterns name, as if the API server served it. ok is false if only the API server knows what one of them
+// stands for: a wildcard, or a name without a group that is not in the core group, such as deploy.
 func Named(patterns []Pattern) (served Served, ok bool) {
 	for _, p := range patterns {
-		if p.wild() {
+		if p.wild() || p.group == "" && !slices.Contains(coreResources, p.resource) {
 			return served, false
 		}
 		r := change.Resource{Group: p.group, Version: p.version, Plural: p.resource, Namespaced: true}

@@ -11,10 +11,11 @@ import (
 
 // Served is what the API server serves now.
 type Served struct {
-	all       []change.Resource // every version of every resource that can be listed and watched
-	versions  map[string]string // group → preferred version
-	byVersion map[string]bool   // resource id → its group's preferred version has it
-	failed    map[string]bool   // groups that could not be read (an aggregated API server is down)
+	all       []change.Resource   // every version of every resource that can be listed and watched
+	versions  map[string]string   // group → preferred version
+	byVersion map[string]bool     // resource id → its group's preferred version has it
+	short     map[string][]string // resource id → kubectl's short names
+	failed    map[string]bool     // groups that could not be read (an aggregated API server is down)
 }
 
 // preferred reports whether r has the version to read: the group's preferred version or, if that does not have the resource, the
@@ -41,6 +42,7 @@ func (s *Served) add(gv schema.GroupVersion, r metav1.APIResource) {
 	}
 	found := change.Resource{Group: gv.Group, Version: gv.Version, Plural: r.Name, Kind: r.Kind, Namespaced: r.Namespaced}
 	s.all = append(s.all, found)
+	s.short[found.ID()] = r.ShortNames
 	if found.Version == s.versions[gv.Group] {
 		s.byVersion[found.ID()] = true
 	}

@@ -170,7 +170,7 @@ func wildcardTakesNone(t *testing.T, w *World, v *vault) {
 	w.wantHidden(t, v, e)
 	e.stop(t)
 	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,!lease.coordination.k8s.io", "KUBECDC_REDACT": "configmap:data.password"},
-		"Secrets: not exported", `KUBECDC_RESOURCES: "lease.coordination.k8s.io" has no effect`, `KUBECDC_REDACT: "configmap" has no effect`, "nearest: configmaps")
+		"Secrets: not exported", `KUBECDC_RESOURCES: "lease.coordination.k8s.io" has no effect`, `KUBECDC_REDACT: "configmap" has no effect`, "did you mean configmaps?")
 	w.wantChecked(t, map[string]string{"KUBECDC_RESOURCES": "*,secrets"}, "Secrets: exported as hash")
 }
 

@@ -97,6 +97,33 @@ func TestProvenanceAndChecksums(t *testing.T) {
 	}
 }
 
+// A version is released from a commit that has its heading in the CHANGELOG, and its image in the manifests.
+func TestAReleaseIsAnnounced(t *testing.T) {
+	r := testRelease
+	r.root = t.TempDir()
+	write := func(file, text string) {
+		path := filepath.Join(r.root, file)
+		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must(t, os.WriteFile(path, []byte(text), 0o644))
+	}
+	files := map[string][2]string{
+		"CHANGELOG.md":            {"## Unreleased\n\n## 1.2.2 - 2026-11-22\n", "## 1.2.3 - 2026-12-01\n\n## 1.2.2 - 2026-11-22\n"},
+		"deploy/chart/Chart.yaml": {"appVersion: v1.2.2\n", "version: 1.2.3\nappVersion: v1.2.3\n"},
+		"deploy/examples/kafka-postgres/kustomization.yaml": {"    newTag: v1.2.2\n", "    newTag: v1.2.3\n"},
+	}
+	for file, text := range files {
+		write(file, text[1])
+	}
+	must(t, r.announced())
+	for file, text := range files {
+		write(file, text[0])
+		if err := r.announced(); err == nil || !strings.Contains(err.Error(), file) {
+			t.Errorf("%s is of the version before: %v", file, err)
+		}
+		write(file, text[1])
+	}
+}
+
 // A chart in a registry has the media types by which Helm knows it, and Chart.yaml as its config.
 func TestTheChartInARegistry(t *testing.T) {
 	chart := []byte("apiVersion: v2\nname: kubecdc\nversion: 1.2.3\nappVersion: v1.2.3\nkeywords: [cdc]\n")

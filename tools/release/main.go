@@ -75,6 +75,9 @@ func (r *release) all(ctx context.Context, dir string) error {
 	if !semver.MatchString(r.version) {
 		return fmt.Errorf("the version %q is none of semver: run make release VERSION=v1.2.3", r.version)
 	}
+	if err := r.announced(); err != nil {
+		return err
+	}
 	if changed, err := r.git(ctx, "status", "--porcelain"); err != nil || changed != "" {
 		return errors.Join(err, fmt.Errorf("a release is made from a commit, and these changes are in none: commit or stash them\n%s", changed))
 	}

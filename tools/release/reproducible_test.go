@@ -18,11 +18,11 @@ func TestTwoReleasesOfACommitAreTheSame(t *testing.T) {
 		dir := t.TempDir()
 		clone, out := filepath.Join(dir, name), filepath.Join(dir, "dist")
 		command(t, exec.Command("git", "clone", "--quiet", "../..", clone))
-		build := exec.Command("go", "run", ".", "-version", "v1.2.3", "-out", out)
+		build := exec.Command("go", "run", ".", "-version", "v1.2.3-test", "-out", out)
 		build.Dir = filepath.Join(clone, "tools", "release")
 		build.Env = append(os.Environ(), "GOWORK=off", "GOCACHE="+filepath.Join(dir, "cache"))
 		command(t, build)
-		sums, err := checksums(filepath.Join(out, "v1.2.3"))
+		sums, err := checksums(filepath.Join(out, "v1.2.3-test"))
 		must(t, err)
 		releases = append(releases, sums)
 	}

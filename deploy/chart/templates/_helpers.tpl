@@ -33,7 +33,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "kubecdc.image" -}}
-{{- $repository := list .Values.image.registry .Values.image.repository | compact | join "/" }}
+{{- $registry := default .Values.image.registry (.Values.global).imageRegistry }}
+{{- $repository := list $registry .Values.image.repository | compact | join "/" }}
 {{- if .Values.image.digest }}
 {{- printf "%s@%s" $repository .Values.image.digest }}
 {{- else }}
@@ -98,12 +99,19 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "kubecdc.rules" -}}
 {{- $named := dict }}
 {{- $leftOut := dict }}
-{{- range $entry := splitList "," (default "*" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) }}
+{{- range $entry := splitList "," (default "*" (include "kubecdc.config" . | fromYaml).KUBECDC_RESOURCES) | compact }}
 {{- $id := regexReplaceAll "^(!?[^.]*)\\.v[1-9][^.]*" (trim $entry) "${1}" }}
 {{- $resource := trimPrefix "!" $id | splitList "." | first }}
 {{- $group := trimPrefix "!" $id | splitList "." | rest | join "." }}
 {{- $to := ternary $leftOut $named (hasPrefix "!" $id) }}
 {{- $_ := set $to $group (append (default list (get $to $group)) $resource) }}
+{{- end }}
+{{- /* Kubernetes adds no resource to the core group any more. */}}
+{{- $core := list "*" "configmaps" "endpoints" "events" "limitranges" "namespaces" "nodes" "persistentvolumeclaims" "persistentvolumes" "pods" "podtemplates" "replicationcontrollers" "resourcequotas" "secrets" "serviceaccounts" "services" }}
+{{- range concat (default list (get $named "")) (default list (get $leftOut "")) }}
+{{- if not (has . $core) }}
+{{- fail (printf "config.KUBECDC_RESOURCES: %s is not in the core group: write the plural with its group, as in deployments.apps (kubectl api-resources lists them)" .) }}
+{{- end }}
 {{- end }}
 {{- range $group, $resources := $named }}
 {{- $not := default list (get $leftOut $group) }}
@@ -126,6 +134,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "kubecdc.namespaces" -}}
 {{- (include "kubecdc.config" . | fromYaml).KUBECDC_NAMESPACES | default "" | nospace }}
+{{- end }}
+
+{{- /* The name of a role and its binding. They are outside of the release's namespace, where a release of the same name in another
+one has its own. */}}
+{{- define "kubecdc.roleName" -}}
+{{- $name := include "kubecdc.fullname" (index . 0) }}
+{{- $namespace := (index . 0).Release.Namespace }}
+{{- print $name (index . 1) (ternary "" (print ":" $namespace) (eq $name $namespace)) }}
 {{- end }}
 
 {{- define "kubecdc.subject" -}}
@@ -152,7 +168,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and (regexMatch "^(localhost|127\\.|\\[::1\\])" $listen) (or (dig "httpGet" "" (default dict .Values.livenessProbe)) (dig "httpGet" "" (default dict .Values.readinessProbe))) }}
 {{- fail "config.KUBECDC_LISTEN: kubelet's probes don't reach a loopback address, so the Pod would be restarted again and again: set livenessProbe and readinessProbe to null, or use KUBECDC_HTTP_ACCESS" }}
 {{- end }}
-{{- $given := merge (include "kubecdc.config" . | fromYaml) (default dict .Values.secret) }}
+{{- $given := mergeOverwrite (include "kubecdc.config" . | fromYaml) (default dict .Values.secret) }}
 {{- range .Values.extraEnv }}
 {{- $_ := set $given .name (default "elsewhere" .value) }}
 {{- end }}
@@ -170,8 +186,16 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- if and (gt (int .Values.replicas) 1) (hasPrefix "sqlite:" (default "" $given.KUBECDC_CHECKPOINT)) }}
 {{- fail "replicas: an SQLite checkpoint is for one process: set replicas to 1, or KUBECDC_CHECKPOINT to postgres://…" }}
 {{- end }}
+{{- if and (or .Values.serviceMonitor.enabled .Values.podMonitor.enabled) (not (include "kubecdc.port" .)) }}
+{{- fail "serviceMonitor, podMonitor: nothing is served: set config.KUBECDC_LISTEN to :8080" }}
+{{- end }}
 {{- if and .Values.serviceMonitor.enabled (not .Values.service.enabled) }}
 {{- fail "serviceMonitor: it needs the Service: set service.enabled to true, or use podMonitor" }}
+{{- end }}
+{{- with .Values.podDisruptionBudget }}
+{{- if and .enabled .minAvailable (not (kindIs "string" .minAvailable)) (ge (int .minAvailable) (int $.Values.replicas)) }}
+{{- fail "podDisruptionBudget.minAvailable: it allows no eviction, so no node with a Pod of this release can be drained: use maxUnavailable, or more replicas" }}
+{{- end }}
 {{- end }}
 {{- if and .Values.secret .Values.existingSecret }}
 {{- fail "secret and existingSecret: the Pod reads one of them: add the keys of secret to the Secret that existingSecret names" }}
