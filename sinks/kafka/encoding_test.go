@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
 	"kubecdc/replay"
@@ -208,25 +207,5 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// In an object's record a delete has no labels: a replay by labels would leave it out. The records tell, whatever is configured now.
-func TestAReplayByLabelsNeedsTheObjectBefore(t *testing.T) {
-	for _, encoding := range encodings {
-		cfg := newConfig(t, fakeCluster(t).ListenAddrs())
-		cfg.Encoding = encoding
-		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-		a := created("a", 10)
-		mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{a, changed(a, 11, "")}})
-		cfg.Encoding = ""
-		for _, text := range []string{"", "app=web"} {
-			selector, err := labels.Parse(text)
-			mustDo(t, err)
-			err = (&replay.Plan{}).Count(t.Context(), openReader(t, cfg), selector, func(int64, int64) {})
-			if refused := errors.Is(err, replay.ErrNoBefore); refused != (encoding == "object" && text != "") || err != nil && !refused {
-				t.Errorf("%s by labels %q: %v", encoding, text, err)
-			}
-		}
 	}
 }
