@@ -30,13 +30,13 @@ type Run struct {
 	Progress func(written int64)
 	Envelope change.Envelope // of the records of a log that has none
 
-	chosen   *selection
-	limiter  *rate.Limiter
-	done     map[string][2]uint64 // what the target has
-	moved    map[string][2]uint64 // the part of it that the next transaction adds
-	passed   map[string][2]uint64 // of a log without offsets: what was visited
-	written  int64
-	ended    bool
+	chosen  *selection
+	limiter *rate.Limiter
+	done    map[string][2]uint64 // what the target has
+	moved   map[string][2]uint64 // the part of it that the next transaction adds
+	passed  map[string][2]uint64 // of a log without offsets: what was visited
+	written int64
+	ended   bool
 
 	changes []sinks.Logged
 	bytes   int

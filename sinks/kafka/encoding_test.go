@@ -172,15 +172,19 @@ func TestTooLargeInEachEncoding(t *testing.T) {
 	}
 }
 
-// A replay writes records as they were, tombstones included.
+// A replay writes records as they were, tombstones included, each on the partition on which the exporter writes it.
 func TestAReplayKeepsTheEncoding(t *testing.T) {
-	for _, encoding := range encodings {
+	for _, encoding := range append(encodings, "debezium", "avro") {
 		t.Run(encoding, func(t *testing.T) {
-			cfg := newConfig(t, fakeCluster(t).ListenAddrs())
-			cfg.Encoding, cfg.Partitions = encoding, 1
+			cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, &described{})
+			cfg.Encoding, cfg.Partitions = encoding, 5
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-			a := created("a", 10)
-			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{a, changed(a, 11, `{"a":1}`), changed(a, 12, "")}})
+			b := &change.Batch{Epoch: 1, Seq: 1}
+			for n := range 20 {
+				c := created(fmt.Sprint("o", n), 10*n+1)
+				b.Changes = append(b.Changes, c, changed(c, 10*n+2, `{"a":1}`), changed(c, 10*n+3, ""))
+			}
+			mustWrite(t, log, b)
 			var changes []sinks.Logged
 			mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 				changes = append(changes, replay.Clone(l))
@@ -194,18 +198,25 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 			mustDo(t, to.Open(t.Context(), "r", func(*change.Control) error { return nil }))
 			mustDo(t, to.Write(t.Context(), changes, &change.Control{Type: change.ControlReplayEnd, Replay: &change.Replay{ID: "r"}}))
 			r := newReader(t, cfg.Brokers)
-			was := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")[0]
-			is := r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")[0]
-			if len(was) != len(is) {
-				t.Fatalf("%d records of %d", len(is), len(was))
-			}
-			for i, w := range was {
-				h := headers(is[i])
-				delete(h, "replay")
-				if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
-					t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
-				}
+			was, is := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")
+			for p := range was {
+				wantReplayed(t, was[p], is[p])
 			}
 		})
+	}
+}
+
+// wantReplayed compares the records of one partition.
+func wantReplayed(t *testing.T, was, is []*kgo.Record) {
+	t.Helper()
+	if len(was) != len(is) || len(was) == 0 {
+		t.Fatalf("%d records of %d", len(is), len(was))
+	}
+	for i, w := range was {
+		h := headers(is[i])
+		delete(h, "replay")
+		if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
+			t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
+		}
 	}
 }
