@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -218,5 +220,36 @@ func wantReplayed(t *testing.T, was, is []*kgo.Record) {
 		if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
 			t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
 		}
+	}
+}
+
+// A file has key and value of each record as JSON, whatever the encoding, and tombstones after deletes.
+func TestAReplayToAFileIsJSON(t *testing.T) {
+	for _, encoding := range append(encodings, "debezium", "avro") {
+		t.Run(encoding, func(t *testing.T) {
+			cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, &described{properties: replicas})
+			cfg.Encoding = encoding
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			c := avroPod(1, `{"replicas":3,"x":null}`)
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c, changed(c, 2, "")}})
+			file := filepath.Join(t.TempDir(), "records")
+			run := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: openReader(t, cfg), Target: replay.NewFile(file)}
+			_, err := run.Open(t.Context(), "one", false)
+			mustDo(t, err)
+			mustDo(t, run.Start(t.Context()))
+			mustDo(t, run.Do(t.Context()))
+			text, err := os.ReadFile(file)
+			mustDo(t, err)
+			want := map[bool]int{false: 3, true: 2}[encoding == "object"] // its delete is the tombstone
+			if got := bytes.Count(text, []byte("\n")); got != want {
+				t.Errorf("%d lines, want %d:\n%s", got, want, text)
+			}
+			key, first := fmt.Sprintf(`"name":%q`, c.Name), bytes.ReplaceAll(text[:bytes.IndexByte(text, '\n')], []byte(`\"`), []byte(`"`))
+			for _, want := range []string{key, string(c.After)} {
+				if !bytes.Contains(first, []byte(want)) {
+					t.Errorf("the first line has no %s:\n%s", want, text)
+				}
+			}
+		})
 	}
 }

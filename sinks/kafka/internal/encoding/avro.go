@@ -100,7 +100,9 @@ func (a *avroEncoding) Decode(ctx context.Context, value []byte, _ map[string]st
 	if err != nil {
 		return Decoded{}, fmt.Errorf("schema %d: %w", id, err)
 	}
-	return decodeEnvelope(value)
+	d, err := decodeEnvelope(value)
+	d.JSON = value
+	return d, err
 }
 
 // schema returns the schema of an id, which never changes.
