@@ -97,23 +97,45 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
 }
 
-// The control topic has expired, as after an outage of more than a week, and a compacted data topic has not: its records tell.
+// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not: their
+// records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
 func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
-	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
-	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-	known := mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
-	mustDo(t, log.Close())
-	admin := newReader(t, cfg.Brokers).admin
-	ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
-	mustDo(t, err)
-	_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
-	mustDo(t, err)
-	for _, encoding := range []string{"debezium-schema", "cloudevents"} {
-		cfg.Encoding = encoding
-		err := newSink(t, cfg).VerifyCluster(t.Context(), 0, sinks.Durable{Seq: 1, Offsets: known})
+	broker := fakeCluster(t).ListenAddrs()
+	for _, deleted := range []bool{false, true} {
+		cfg := newConfig(t, broker)
+		nested, neighbour := cfg, cfg
+		nested.TopicPrefix, nested.Encoding = cfg.TopicPrefix+".more", "debezium-schema"
+		neighbour.Cluster, neighbour.ClusterUID, neighbour.Encoding = "neighbour", "neighbour", "debezium-schema"
+		var known change.Offsets
+		for _, c := range []kafka.Config{cfg, nested, neighbour} {
+			log, _ := openLog(t, newSink(t, c), 0, 1, sinks.Durable{})
+			known = known.Merge(mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}))
+			mustDo(t, log.Close())
+		}
+		admin := newReader(t, cfg.Brokers).admin
+		if deleted {
+			_, err := admin.DeleteTopics(t.Context(), cfg.TopicPrefix+".control")
+			mustDo(t, err)
+		} else {
+			ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
+			mustDo(t, err)
+			_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
+			mustDo(t, err)
+		}
+		for _, encoding := range []string{"debezium-schema", "cloudevents"} {
+			cfg.Encoding = encoding
+			for _, from := range []sinks.Durable{{Seq: 1, Offsets: known}, {New: true}} {
+				err := newSink(t, cfg).VerifyCluster(t.Context(), 0, from)
+				var other *sinks.OtherEncodingError
+				if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
+					t.Errorf("%s, deleted: %v, new: %v: %v", encoding, deleted, from.New, err)
+				}
+			}
+		}
+		cfg.Encoding = "debezium-schema"
 		var other *sinks.OtherEncodingError
-		if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
-			t.Errorf("%s: %v", encoding, err)
+		if _, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{New: true}); !errors.As(err, &other) || other.Stored != "debezium" {
+			t.Errorf("deleted: %v: opened with %v", deleted, err)
 		}
 	}
 }
