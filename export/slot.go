@@ -166,7 +166,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sinks.Log, rules *storedRules) error {
 	reading, stopReading := context.WithCancelCause(parent)
 	defer stopReading(nil)
-	writing, stopWriting := context.WithCancelCause(context.WithoutCancel(parent))
+	writing, stopWriting := context.WithCancelCause(sinks.WithSession(context.WithoutCancel(parent), reading))
 	defer stopWriting(nil)
 	defer context.AfterFunc(parent, func() {
 		if down := ownership.SteppedDown(parent); down != nil {

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
-	"kubecdc/internal/rawjson"
 	"kubecdc/sinks"
 )
 
@@ -104,20 +103,6 @@ func (p *Plan) wants(l *sinks.Logged) bool {
 		(p.To.RV == "" || l.ResourceVersion.Compare(p.To.RV) <= 0)
 }
 
-// selects decides by the labels. A change belongs to the selection if the object had the labels before it or has them after it.
-func selects(s labels.Selector, l *sinks.Logged) bool {
-	return s.Empty() || s.Matches(labelsOf(l.After)) || s.Matches(labelsOf(l.Before))
-}
-
-func labelsOf(object []byte) labels.Set {
-	set := labels.Set{}
-	s := rawjson.New(rawjson.Member(rawjson.Member(object, "metadata"), "labels"))
-	for name, more := s.First(); more; name, more = s.Next() {
-		set[string(name)], _ = rawjson.Text(s.Skip())
-	}
-	return set
-}
-
 // NotKeptError says what of a replay the log does not have any more.
 type NotKeptError struct{ Missing []string }
 
@@ -153,16 +138,11 @@ func (p *Plan) CheckKept(ctx context.Context, log sinks.Reader, incomplete bool)
 	return nil
 }
 
-// ErrNoBefore says why records can't be chosen by labels.
-var ErrNoBefore = errors.New("the log has records of KUBECDC_ENCODING=object, in which a deleted object has no labels, so its " +
-	"delete would be left out; choose by --resource, --namespace or --name")
-
-var objectAlone = sinks.Header{Key: change.HeaderEncoding, Value: "object"}
-
 // Count reads what the plan selects, and notes how much it is and where the live log goes on.
 func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Selector, progress func(read, of int64)) error {
 	q := p.query()
-	q.NoBodies, q.Progress = selector.Empty(), progress
+	chosen := newSelection(selector)
+	q.NoBodies, q.Progress = chosen.all(), progress
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
 		if l.Topic != "" && l.Offset >= seen[l.Topic][l.Partition] {
@@ -176,10 +156,7 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 	}
 	topics := map[string]*TopicPlan{}
 	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
-		if !q.NoBodies && slices.Contains(l.Headers, objectAlone) {
-			return ErrNoBefore
-		}
-		if !selects(selector, l) {
+		if !chosen.selects(l) {
 			return nil
 		}
 		name := l.Topic

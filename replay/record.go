@@ -51,6 +51,9 @@ func appendLines(dst *bytes.Buffer, id string, l *sinks.Logged) error {
 	if l.Topic != "" {
 		out.Partition, out.Offset = &l.Partition, &l.Offset
 	}
+	if l.JSONValue != nil {
+		out.Key, out.Value = l.JSONKey, l.JSONValue
+	}
 	for _, h := range l.Headers {
 		out.Headers[h.Key] = h.Value
 	}

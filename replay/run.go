@@ -30,13 +30,13 @@ type Run struct {
 	Progress func(written int64)
 	Envelope change.Envelope // of the records of a log that has none
 
-	selector labels.Selector
-	limiter  *rate.Limiter
-	done     map[string][2]uint64 // what the target has
-	moved    map[string][2]uint64 // the part of it that the next transaction adds
-	passed   map[string][2]uint64 // of a log without offsets: what was visited
-	written  int64
-	ended    bool
+	chosen  *selection
+	limiter *rate.Limiter
+	done    map[string][2]uint64 // what the target has
+	moved   map[string][2]uint64 // the part of it that the next transaction adds
+	passed  map[string][2]uint64 // of a log without offsets: what was visited
+	written int64
+	ended   bool
 
 	changes []sinks.Logged
 	bytes   int
@@ -117,14 +117,16 @@ func (r *Run) control(kind string, replay *change.Replay) *change.Control {
 
 // Do writes the changes that the target does not have yet, and then that the replay has ended.
 func (r *Run) Do(ctx context.Context) (err error) {
-	if r.selector, err = labels.Parse(r.Plan.Filter.Selector); err != nil {
+	selector, err := labels.Parse(r.Plan.Filter.Selector)
+	if err != nil {
 		return fmt.Errorf("parse the label selector: %w", err)
 	}
+	r.chosen = newSelection(selector)
 	if r.Rate > 0 {
 		r.limiter = rate.NewLimiter(rate.Limit(r.Rate), max(r.Rate/10, 1))
 	}
 	q := r.Plan.query()
-	q.Wanted = func(l *sinks.Logged) bool { return !r.has(l) && r.Plan.wants(l) }
+	q.Wanted = func(l *sinks.Logged) bool { return !(r.chosen.all() && r.has(l)) && r.Plan.wants(l) }
 	if err := r.Log.Changes(ctx, q, func(l *sinks.Logged) error { return r.visit(ctx, l) }); err != nil {
 		return err
 	}
@@ -179,7 +181,8 @@ func (r *Run) step(l *sinks.Logged) (string, [2]uint64) {
 
 func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
 	at, step := r.step(l)
-	if l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] || !selects(r.selector, l) {
+	selected := r.chosen.selects(l)
+	if !selected || r.has(l) || l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] {
 		return nil
 	}
 	if r.limiter != nil {

@@ -79,6 +79,8 @@ type Logged struct {
 	Offset     int64
 	Key, Value []byte // of the record as it is; Value is nil in a tombstone, which is visited only if compaction has removed its delete
 	Headers    []Header
+	// Key and value as JSON, if the record has them in another form (Avro); else nil.
+	JSONKey, JSONValue []byte
 }
 
 // Header is a header of a record.

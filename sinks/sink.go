@@ -150,6 +150,22 @@ type Opened struct {
 // NoTail is the Tail of a log that has none.
 func NoTail(context.Context, func(*Recovered) error) error { return nil }
 
+// WithSession returns a context for Write that knows the session's. When that one ends, a batch that was begun may still be
+// finished; a batch that waits for something before it begins is given up.
+func WithSession(ctx, session context.Context) context.Context {
+	return context.WithValue(ctx, sessionKey{}, session)
+}
+
+type sessionKey struct{}
+
+// SessionOf returns the session's context; without one, the context itself.
+func SessionOf(ctx context.Context) context.Context {
+	if session, ok := ctx.Value(sessionKey{}).(context.Context); ok {
+		return session
+	}
+	return ctx
+}
+
 // Log is where one slot writes, under one epoch. It is used by one goroutine.
 type Log interface {
 	// Write makes the batch durable, all or nothing, and returns the offsets after its records.

@@ -44,9 +44,7 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 	}
 	show := newReplayProgress(r.settings, "counting", 0)
 	defer show.end()
-	if err := p.Count(ctx, r.log, selector, show.at); errors.Is(err, replay.ErrNoBefore) {
-		return nil, &usageError{"--selector: " + err.Error()}
-	} else if err != nil {
+	if err := p.Count(ctx, r.log, selector, show.at); err != nil {
 		return nil, err
 	}
 	for i := range p.Topics {

@@ -13,7 +13,6 @@ import (
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
-	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // verify reads the control topic before anything is written to it, and tests whether it belongs to this cluster and whether the
@@ -30,12 +29,12 @@ func (l *slotLog) verify(ctx context.Context, from sinks.Durable) error {
 		l.after, err = l.beginTail(ctx, from, ends[int(l.control.Index)])
 	}
 	if err == nil && l.seen.last == nil {
-		err = l.sampleEncoding(ctx, from.Offsets)
+		l.seen.last, err = l.sink.sampleEncoding(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return cmp.Or(l.checkEncoding(), l.checkEpoch())
+	return cmp.Or(l.sink.otherEncoding(l.seen.last), l.checkEpoch())
 }
 
 // controlSeen is what was learned from the control records read so far, committed or not.
@@ -43,50 +42,6 @@ type controlSeen struct {
 	epoch int64           // the newest of the slot
 	own   bool            // there was a record of this cluster
 	last  *change.Control // the cluster's last open or batch record, of any slot
-}
-
-// sampleEncoding learns the encoding from the last records of the checkpoint: the control topic has expired, and the data topics may
-// be kept for longer.
-func (l *slotLog) sampleEncoding(ctx context.Context, offsets change.Offsets) error {
-	for topic, partitions := range offsets {
-		if l.isShared(topic) {
-			continue
-		}
-		ends, err := l.sink.client.Ends(ctx, topic)
-		for p, next := range partitions {
-			if err != nil || l.seen.last != nil || next < 1 || next > ends[p] {
-				continue
-			}
-			last := consumer.New(l.sink.client, consumer.Range{Topic: topic, Partition: int32(p), First: next - 1, NoValues: true,
-				Wanted: func(r *consumer.Record) bool {
-					if _, key, err := keyOf(l.sink.encodings, r); err == nil && key.Cluster == l.envelope.Cluster {
-						l.seen.last = &change.Control{Encoding: r.Headers[change.HeaderEncoding]}
-					}
-					return false
-				}})
-			if _, err = last.Fetch(ctx, ends[p]-1); errors.Is(err, consumer.ErrGone) {
-				err = nil
-			}
-		}
-		if err != nil && !ofOneTopic[kafkaCode(err)] { // those refuse the topic's streams when they have something to write
-			return err
-		}
-	}
-	return nil
-}
-
-// checkEncoding returns the error for a log whose last owner has written records with other keys.
-func (l *slotLog) checkEncoding() error {
-	if l.seen.last == nil {
-		return nil
-	}
-	stored := cmp.Or(l.seen.last.Encoding, encoding.Debezium)
-	was, is := l.sink.encodings[stored], l.sink.encodings[l.sink.cfg.Encoding]
-	if was != nil && was.Keys() == is.Keys() {
-		return nil
-	}
-	return &sinks.OtherEncodingError{Log: "Kafka's " + l.control.Topic.Name, Stored: stored, Found: is.Name(),
-		Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 }
 
 // checkEpoch returns the error for a slot that had an owner with this epoch or a newer one.
@@ -152,7 +107,8 @@ func (s *Sink) owns(uid string) bool {
 func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) error {
 	_, err := s.client.Leaders(ctx, change.ControlTopic(s.cfg.TopicPrefix))
 	if cluster.NoTopic(err) {
-		return nil
+		last, err := s.sampleEncoding(ctx)
+		return cmp.Or(s.otherEncoding(last), err)
 	}
 	l, err := s.newLog(ctx, slot, 0)
 	if err == nil {

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kgo"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
 	"kubecdc/replay"
@@ -96,23 +97,45 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
 }
 
-// The control topic has expired, as after an outage of more than a week, and a compacted data topic has not: its records tell.
+// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not: their
+// records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
 func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
-	cfg := newConfig(t, fakeCluster(t).ListenAddrs())
-	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-	known := mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
-	mustDo(t, log.Close())
-	admin := newReader(t, cfg.Brokers).admin
-	ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
-	mustDo(t, err)
-	_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
-	mustDo(t, err)
-	for _, encoding := range []string{"debezium-schema", "cloudevents"} {
-		cfg.Encoding = encoding
-		err := newSink(t, cfg).VerifyCluster(t.Context(), 0, sinks.Durable{Seq: 1, Offsets: known})
+	broker := fakeCluster(t).ListenAddrs()
+	for _, deleted := range []bool{false, true} {
+		cfg := newConfig(t, broker)
+		nested, neighbour := cfg, cfg
+		nested.TopicPrefix, nested.Encoding = cfg.TopicPrefix+".more", "debezium-schema"
+		neighbour.Cluster, neighbour.ClusterUID, neighbour.Encoding = "neighbour", "neighbour", "debezium-schema"
+		var known change.Offsets
+		for _, c := range []kafka.Config{cfg, nested, neighbour} {
+			log, _ := openLog(t, newSink(t, c), 0, 1, sinks.Durable{})
+			known = known.Merge(mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}}))
+			mustDo(t, log.Close())
+		}
+		admin := newReader(t, cfg.Brokers).admin
+		if deleted {
+			_, err := admin.DeleteTopics(t.Context(), cfg.TopicPrefix+".control")
+			mustDo(t, err)
+		} else {
+			ends, err := admin.ListEndOffsets(t.Context(), cfg.TopicPrefix+".control")
+			mustDo(t, err)
+			_, err = admin.DeleteRecords(t.Context(), ends.Offsets())
+			mustDo(t, err)
+		}
+		for _, encoding := range []string{"debezium-schema", "cloudevents"} {
+			cfg.Encoding = encoding
+			for _, from := range []sinks.Durable{{Seq: 1, Offsets: known}, {New: true}} {
+				err := newSink(t, cfg).VerifyCluster(t.Context(), 0, from)
+				var other *sinks.OtherEncodingError
+				if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
+					t.Errorf("%s, deleted: %v, new: %v: %v", encoding, deleted, from.New, err)
+				}
+			}
+		}
+		cfg.Encoding = "debezium-schema"
 		var other *sinks.OtherEncodingError
-		if refused := errors.As(err, &other); refused != (encoding == "debezium-schema") || err != nil && !refused {
-			t.Errorf("%s: %v", encoding, err)
+		if _, err := newSink(t, cfg).Open(t.Context(), 0, 1, sinks.Durable{New: true}); !errors.As(err, &other) || other.Stored != "debezium" {
+			t.Errorf("deleted: %v: opened with %v", deleted, err)
 		}
 	}
 }
@@ -173,15 +196,19 @@ func TestTooLargeInEachEncoding(t *testing.T) {
 	}
 }
 
-// A replay writes records as they were, tombstones included.
+// A replay writes records as they were, tombstones included, each on the partition on which the exporter writes it.
 func TestAReplayKeepsTheEncoding(t *testing.T) {
-	for _, encoding := range encodings {
+	for _, encoding := range append(encodings, "debezium", "avro") {
 		t.Run(encoding, func(t *testing.T) {
-			cfg := newConfig(t, fakeCluster(t).ListenAddrs())
-			cfg.Encoding, cfg.Partitions = encoding, 1
+			cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, &described{})
+			cfg.Encoding, cfg.Partitions = encoding, 5
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-			a := created("a", 10)
-			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{a, changed(a, 11, `{"a":1}`), changed(a, 12, "")}})
+			b := &change.Batch{Epoch: 1, Seq: 1}
+			for n := range 20 {
+				c := created(fmt.Sprint("o", n), 10*n+1)
+				b.Changes = append(b.Changes, c, changed(c, 10*n+2, `{"a":1}`), changed(c, 10*n+3, ""))
+			}
+			mustWrite(t, log, b)
 			var changes []sinks.Logged
 			mustDo(t, openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(l *sinks.Logged) error {
 				changes = append(changes, replay.Clone(l))
@@ -195,38 +222,56 @@ func TestAReplayKeepsTheEncoding(t *testing.T) {
 			mustDo(t, to.Open(t.Context(), "r", func(*change.Control) error { return nil }))
 			mustDo(t, to.Write(t.Context(), changes, &change.Control{Type: change.ControlReplayEnd, Replay: &change.Replay{ID: "r"}}))
 			r := newReader(t, cfg.Brokers)
-			was := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods")[0]
-			is := r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")[0]
-			if len(was) != len(is) {
-				t.Fatalf("%d records of %d", len(is), len(was))
-			}
-			for i, w := range was {
-				h := headers(is[i])
-				delete(h, "replay")
-				if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
-					t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
-				}
+			was, is := r.committed(t, cfg.Brokers, cfg.TopicPrefix+".pods"), r.committed(t, cfg.Brokers, again.TopicPrefix+".pods")
+			for p := range was {
+				wantReplayed(t, was[p], is[p])
 			}
 		})
 	}
 }
 
-// In an object's record a delete has no labels: a replay by labels would leave it out. The records tell, whatever is configured now.
-func TestAReplayByLabelsNeedsTheObjectBefore(t *testing.T) {
-	for _, encoding := range encodings {
-		cfg := newConfig(t, fakeCluster(t).ListenAddrs())
-		cfg.Encoding = encoding
-		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-		a := created("a", 10)
-		mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{a, changed(a, 11, "")}})
-		cfg.Encoding = ""
-		for _, text := range []string{"", "app=web"} {
-			selector, err := labels.Parse(text)
-			mustDo(t, err)
-			err = (&replay.Plan{}).Count(t.Context(), openReader(t, cfg), selector, func(int64, int64) {})
-			if refused := errors.Is(err, replay.ErrNoBefore); refused != (encoding == "object" && text != "") || err != nil && !refused {
-				t.Errorf("%s by labels %q: %v", encoding, text, err)
-			}
+// wantReplayed compares the records of one partition.
+func wantReplayed(t *testing.T, was, is []*kgo.Record) {
+	t.Helper()
+	if len(was) != len(is) || len(was) == 0 {
+		t.Fatalf("%d records of %d", len(is), len(was))
+	}
+	for i, w := range was {
+		h := headers(is[i])
+		delete(h, "replay")
+		if !bytes.Equal(w.Key, is[i].Key) || !bytes.Equal(w.Value, is[i].Value) || asJSON(t, headers(w)) != asJSON(t, h) {
+			t.Errorf("record %d is %s=%.200s %v\nwas %s=%.200s %v", i, is[i].Key, is[i].Value, h, w.Key, w.Value, headers(w))
 		}
+	}
+}
+
+// A file has key and value of each record as JSON, whatever the encoding, and tombstones after deletes.
+func TestAReplayToAFileIsJSON(t *testing.T) {
+	for _, encoding := range append(encodings, "debezium", "avro") {
+		t.Run(encoding, func(t *testing.T) {
+			cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, &described{properties: replicas})
+			cfg.Encoding = encoding
+			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+			c := avroPod(1, `{"replicas":3,"x":null}`)
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{c, changed(c, 2, "")}})
+			file := filepath.Join(t.TempDir(), "records")
+			run := &replay.Run{Plan: &replay.Plan{ID: "one"}, Log: openReader(t, cfg), Target: replay.NewFile(file)}
+			_, err := run.Open(t.Context(), "one", false)
+			mustDo(t, err)
+			mustDo(t, run.Start(t.Context()))
+			mustDo(t, run.Do(t.Context()))
+			text, err := os.ReadFile(file)
+			mustDo(t, err)
+			want := map[bool]int{false: 3, true: 2}[encoding == "object"] // its delete is the tombstone
+			if got := bytes.Count(text, []byte("\n")); got != want {
+				t.Errorf("%d lines, want %d:\n%s", got, want, text)
+			}
+			key, first := fmt.Sprintf(`"name":%q`, c.Name), bytes.ReplaceAll(text[:bytes.IndexByte(text, '\n')], []byte(`\"`), []byte(`"`))
+			for _, want := range []string{key, string(c.After)} {
+				if !bytes.Contains(first, []byte(want)) {
+					t.Errorf("the first line has no %s:\n%s", want, text)
+				}
+			}
+		})
 	}
 }

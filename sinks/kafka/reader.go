@@ -171,6 +171,9 @@ func (s *scan) fill(ctx context.Context, l *sinks.Logged, f *consumer.Record) er
 		var d encoding.Decoded
 		d, err = e.Decode(ctx, f.Value, f.Headers)
 		l.Before, l.After, l.Told.Managers = d.Before, d.After, []byte(d.Managers)
+		if d.JSON != nil {
+			l.JSONKey, l.JSONValue = s.reader.envelope.AppendKey(nil, &l.Change), d.JSON
+		}
 	}
 	if err != nil {
 		err = fmt.Errorf("%s/%d offset %d: %w", l.Topic, l.Partition, l.Offset, err)

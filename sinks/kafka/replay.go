@@ -21,6 +21,8 @@ type Replay struct {
 	topics   map[string]*producer.Topic
 	control  *producer.Partition
 	active   []*producer.Partition
+	envelope change.Envelope
+	plain    []byte // the plain key of a record, which decides on its partition
 }
 
 // NewReplay makes a writer for the topics of the configuration's prefix. It does not connect; Open does. The topics that it creates
@@ -33,7 +35,7 @@ func NewReplay(cfg Config) (*Replay, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Replay{sink: s, topics: map[string]*producer.Topic{}}, nil
+	return &Replay{sink: s, topics: map[string]*producer.Topic{}, envelope: change.Envelope{Cluster: cfg.Cluster}}, nil
 }
 
 // Identity is that of the log that an exporter with this configuration would write.
@@ -140,7 +142,8 @@ func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 	if err != nil {
 		return err
 	}
-	p := t.Partition(l.Key)
+	r.plain = r.envelope.AppendKey(r.plain[:0], &l.Change)
+	p := t.Partition(r.plain)
 	if p.Queued() == 0 {
 		r.active = append(r.active, p)
 	}

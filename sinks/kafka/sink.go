@@ -50,7 +50,9 @@ func New(cfg Config) (*Sink, error) {
 			return nil, err
 		}
 	}
-	s := &Sink{cfg: cfg, codec: codec, encodings: encoding.NewSet(avro), dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	avro.Await = s.awaitSchemas
+	s.encodings = encoding.NewSet(avro)
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	s.client = cluster.New(cluster.Options{
 		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,

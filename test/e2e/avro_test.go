@@ -6,8 +6,11 @@ import (
 	"errors"
 	"maps"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -18,14 +21,61 @@ import (
 
 // Avro with a real registry that demands compatibility in both directions: kill -9, and a checkpoint that is lost.
 func TestRegistryEndToEnd(t *testing.T) {
-	url := servers.SharedRegistry(t).URL
-	client, err := sr.NewClient(sr.URLs(url))
+	r := demandingRegistry(t)
+	throughFaults(t, []string{"avro"}, "KUBECDC_SCHEMA_REGISTRY_URL", r.URL)
+}
+
+func demandingRegistry(t *testing.T) *servers.Registry {
+	r := servers.SharedRegistry(t)
+	client, err := sr.NewClient(sr.URLs(r.URL))
 	must(t, err)
 	for _, result := range client.SetCompatibility(t.Context(), sr.SetCompatibility{Level: sr.CompatFullTransitive}) {
 		must(t, result.Err)
 	}
 	avroSchemas.client = client
-	throughFaults(t, []string{"avro"}, "KUBECDC_SCHEMA_REGISTRY_URL", url)
+	return r
+}
+
+// The registry is away for ten times the lease and the transaction timeout: cut off before the first batch, and silent when a new
+// process reads its log back. Each session waits in place and says so; a process that is to stop ends at once.
+func TestRegistryAwayForLong(t *testing.T) {
+	r := demandingRegistry(t)
+	w, kinds := NewWorld(t, impatient()), []Kind{ConfigMaps, Widgets}
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, kinds)
+	writer.Fill(10)
+	env := w.With("KUBECDC_ENCODING", "avro", "KUBECDC_SCHEMA_REGISTRY_URL", r.URL, "KUBECDC_RESOURCES", Resources(kinds),
+		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", txnTimeout.String(), "KUBECDC_LEASE_DURATION", "1s",
+		"KUBECDC_CHECKPOINT_INTERVAL", "1m") // so that there is a tail to read back
+	var e *Exporter
+	for _, outage := range []struct {
+		begin func()
+		says  string
+	}{{r.Proxy.Cut, "get the schemas of topic "}, {r.Proxy.Freeze, "rolled forward"}} {
+		outage.begin()
+		t.Cleanup(func() { must(t, r.Proxy.Restore()) })
+		mend := time.After(10 * txnTimeout)
+		for range 2 { // the first one is stopped while it waits
+			if e != nil {
+				e.Signal(syscall.SIGTERM)
+				if code := e.Wait(t, 3*time.Second); code != 0 {
+					t.Errorf("stopped while it waits, the exit code is %d", code)
+				}
+			}
+			e = StartExporter(t, "an exporter", env)
+			Await(t, 20*time.Second, "/readyz to say: "+outage.says, func() (bool, error) { return strings.Contains(e.Wrong(), outage.says), nil })
+		}
+		writer.Run(60)
+		<-mend
+		must(t, r.Proxy.Restore())
+		w.AwaitComplete(t, writer, kinds)
+		if n := strings.Count(e.Tail(1<<20), "slot acquired"); n != 1 {
+			t.Errorf("%d sessions instead of one", n)
+		}
+		e.Kill()
+		e = nil
+	}
+	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
 }
 
 func init() { encodings["avro"] = parseAvro }

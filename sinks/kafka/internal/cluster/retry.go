@@ -27,11 +27,18 @@ type Attempts struct {
 	client *Client
 	delays *backoff.ExponentialBackOff
 	logged time.Time
+	other  bool // it is not Kafka that is asked
 }
 
 // Attempts begins the attempts at an operation. Done must follow.
 func (c *Client) Attempts(op string) *Attempts {
 	return &Attempts{client: c, Op: op, Since: time.Now()}
+}
+
+// AttemptsElsewhere begins attempts at an operation of another server than Kafka, whose errors name it and say what to do. Next
+// spaces them.
+func (c *Client) AttemptsElsewhere(op string) *Attempts {
+	return &Attempts{client: c, Op: op, Since: time.Now(), other: true}
 }
 
 // Try repeats f until it succeeds, fails for good, or ctx ends.
@@ -66,6 +73,11 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 		}
 		return a.client.NewError(a.Op, err)
 	}
+	return a.Next(ctx, err)
+}
+
+// Next waits for the next attempt, after whatever error.
+func (a *Attempts) Next(ctx context.Context, err error) error {
 	a.Failed++
 	a.report(err)
 	select {
@@ -92,6 +104,11 @@ func (a *Attempts) report(err error) {
 	}
 	a.logged = now
 	c := a.client
+	if a.other {
+		c.Logger.Warn("cannot "+a.Op+"; retrying", "for", now.Sub(a.Since).Round(time.Second), "attempts", a.Failed, "error", err)
+		c.noteStuck(a, fmt.Errorf("%s: %w", a.Op, err))
+		return
+	}
 	c.Logger.Warn("a request to Kafka does not succeed; retrying", "op", a.Op, "brokers", c.Brokers,
 		"for", now.Sub(a.Since).Round(time.Second), "attempts", a.Failed, "error", err, "hint", c.Hint(err))
 	c.noteStuck(a, c.NewError(a.Op, err))

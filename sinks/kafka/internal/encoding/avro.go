@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"time"
-
-	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/avro"
@@ -26,6 +23,9 @@ type AvroOptions struct {
 	Registry *registry.Registry // nil: there is none, and records can be neither written nor read
 	Schemas  Schemas            // nil: records are only read
 	Logger   *slog.Logger
+	// Await repeats an attempt to read or register a schema, for as long as the caller waits for it. An error that another attempt
+	// would give again is registry.Refused.
+	Await func(ctx context.Context, op string, attempt func(context.Context) error) error
 }
 
 // Schemas has the Avro schemas of records.
@@ -100,31 +100,27 @@ func (a *avroEncoding) Decode(ctx context.Context, value []byte, _ map[string]st
 	if err != nil {
 		return Decoded{}, fmt.Errorf("schema %d: %w", id, err)
 	}
-	return decodeEnvelope(value)
+	d, err := decodeEnvelope(value)
+	d.JSON = value
+	return d, err
 }
-
-// patience is how long a reader waits for a registry that does not answer.
-const patience = 30 * time.Second
 
 // schema returns the schema of an id, which never changes.
 func (a *avroEncoding) schema(ctx context.Context, id int) (*avro.Schema, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.byID[id]; s != nil {
-		return s, nil
-	}
 	if a.Registry == nil {
 		return nil, errors.New("records of the log are in Avro: set KUBECDC_SCHEMA_REGISTRY_URL to the registry that has their schemas")
 	}
-	text, err := backoff.Retry(ctx, func() (string, error) {
-		text, err := a.Registry.ByID(ctx, id)
-		if registry.Answered(err) {
-			err = backoff.Permanent(err)
-		}
-		return text, err
-	}, backoff.WithMaxElapsedTime(patience), backoff.WithNotify(func(err error, _ time.Duration) {
-		a.Logger.Warn("reading the log waits for the schema registry", "error", err)
-	}))
+	a.mu.Lock()
+	known := a.byID[id]
+	a.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	var text string
+	err := a.Await(ctx, "read the schema of records", func(ctx context.Context) (err error) {
+		text, err = a.Registry.ByID(ctx, id)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +128,8 @@ func (a *avroEncoding) schema(ctx context.Context, id int) (*avro.Schema, error)
 	if err != nil {
 		return nil, fmt.Errorf("schema %d of the registry: %w", id, err)
 	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.byID[id] = s
 	return s, nil
 }
@@ -202,7 +200,11 @@ func (e *avroEncoder) topicOf(ctx context.Context, s *change.Stream, controls *[
 		return t, nil
 	}
 	t := e.all.topic(change.Topic(e.envelope.Prefix, s.Resource), *s.Objects())
-	found, err := t.open(ctx)
+	var found schemas
+	err := e.all.Await(ctx, "get the schemas of topic "+t.topic, func(ctx context.Context) (err error) {
+		found, err = t.open(ctx)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -31,7 +31,7 @@ func (debezium) Decode(_ context.Context, value []byte, _ map[string]string) (De
 
 func decodeEnvelope(value []byte) (Decoded, error) {
 	v, err := change.Decode(value)
-	return Decoded{v.Before, v.After, managersOf(v.Source)}, err
+	return Decoded{Before: v.Before, After: v.After, Managers: managersOf(v.Source)}, err
 }
 
 // managersOf returns source.managers.

@@ -61,6 +61,7 @@ type Key struct{ Cluster, Namespace, Name string }
 type Decoded struct {
 	Before, After []byte // JSON; nil: null, or the encoding has none
 	Managers      string // source.managers
+	JSON          []byte // the whole value as JSON; nil: the value is JSON itself
 }
 
 // Set has the encodings that can be written and read, by name.

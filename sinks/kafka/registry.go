@@ -1,0 +1,48 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/encoding"
+	"kubecdc/sinks/kafka/internal/registry"
+)
+
+const (
+	// readerPatience is how long a command waits for a registry that does not answer. An exporter has no limit.
+	readerPatience = 30 * time.Second
+	// lastAnswer is how long the registry may still take when the session is to end.
+	lastAnswer = time.Second
+)
+
+// awaitSchemas repeats an attempt to get schemas, from the registry and the API server, and reports it as it does for Kafka. No
+// transaction is open meanwhile, so the slot waits in place, until its session is to end.
+func (s *Sink) awaitSchemas(ctx context.Context, op string, attempt func(context.Context) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	session := sinks.SessionOf(ctx)
+	defer context.AfterFunc(session, func() {
+		time.AfterFunc(lastAnswer, func() { end(context.Cause(session)) })
+	})()
+	a := s.client.AttemptsElsewhere(op)
+	defer a.Done()
+	for {
+		err := attempt(ctx)
+		if err == nil || s.isFinal(err, a.Since) {
+			return err
+		}
+		if err := a.Next(ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// isFinal reports whether an error about schemas ends the attempts. To an exporter only a refusal of one topic's schemas does,
+// which ends that topic's streams alone: what else the registry answers somebody has to mend there, and can while the slot waits.
+func (s *Sink) isFinal(err error, since time.Time) bool {
+	var ofTopic *encoding.RegistryError
+	exports := s.cfg.Schemas != nil
+	return errors.As(err, &ofTopic) || !exports && (registry.Answered(err) || time.Since(since) > readerPatience)
+}
