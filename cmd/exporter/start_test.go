@@ -34,7 +34,7 @@ func start(t *testing.T, command, kubeconfig string, settings ...string) *starte
 		t.Fatal(err)
 	}
 	s := &started{Cmd: exec.Command(os.Args[0], command), listen: address}
-	s.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kubeconfig, "KUBECDC_CLUSTER=start", "KUBECDC_LISTEN="+address,
+	s.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kubeconfig, "KUBECDC_CLUSTER=start", "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"), "KUBECDC_LOG_FORMAT=text")
 	s.Env = append(s.Env, settings...)
 	s.Stdout, s.Stderr = &s.text, &s.text

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
@@ -34,7 +35,7 @@ func stuck(t *testing.T, settings ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	c := exec.Command(os.Args[0], "run")
-	c.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
+	c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	c.Env = append(c.Env, settings...)
 	var log bytes.Buffer

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -186,11 +185,7 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 // killReplay runs a replay, and kills it once it has written so many records.
 func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
 	t.Helper()
-	c := exec.Command(Binary(t), append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "30000"}, args...)...)
-	c.Env = os.Environ()
-	for k, v := range l.env {
-		c.Env = append(c.Env, k+"="+v)
-	}
+	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "30000"}, args...)...)
 	log := &child.Output{}
 	c.Stdout, c.Stderr = log, log
 	p, err := child.Start(c)
