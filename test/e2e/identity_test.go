@@ -68,9 +68,9 @@ func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusServiceUnavailable, 1<<30)
 	e := StartExporter(t, "waiting", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
-	Await(t, 10*time.Second, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
+	Await(t, 30*time.Second, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 3*time.Second); code != 0 {
+	if code := e.Wait(t, 10*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
