@@ -256,6 +256,7 @@ func uidOf(t *testing.T, k *servers.Kubernetes) string {
 
 // Two exporters of one cluster with a checkpoint each: they fence each other, until one says why and ends.
 func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)

@@ -146,6 +146,7 @@ func wantTold(t testing.TB, got, want byObject) {
 
 // A replay of 100,000 records is killed twice with kill -9: none is lost, and none is there twice.
 func TestAReplayIsWrittenOnce(t *testing.T) {
+	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 90_000)
 	l.write(t, replayNodes, 10_000)
@@ -206,6 +207,7 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 
 // A replay to a file, to standard output and to a database has what the log has, and only what was selected.
 func TestAReplayToOtherPlaces(t *testing.T) {
+	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 3000)
 	l.write(t, replayNodes, 500)
