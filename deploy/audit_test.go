@@ -56,11 +56,8 @@ func startAudited(t *testing.T) *audited {
 // exporterRBAC returns what exporter rbac prints for these settings, asked by the admin.
 func exporterRBAC(t *testing.T, kubeconfig string, env map[string]string, args ...string) []*unstructured.Unstructured {
 	t.Helper()
-	c := exec.Command(e2e.Binary(t), append([]string{"rbac"}, args...)...)
-	c.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
-	for k, v := range env {
-		c.Env = append(c.Env, k+"="+v)
-	}
+	c := e2e.Command(t, env, append([]string{"rbac"}, args...)...)
+	c.Env = append(c.Env, "KUBECONFIG="+kubeconfig)
 	out, err := c.Output()
 	if err != nil {
 		t.Fatalf("exporter rbac: %v\n%s", err, err.(*exec.ExitError).Stderr)

@@ -10,7 +10,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -73,9 +72,9 @@ func TestARemovalIsToldByTheRightsThatAreShipped(t *testing.T) {
 
 	withoutRights(t, admin, "apiextensions.k8s.io", "apiregistration.k8s.io")
 	e2e.Await(t, 30*time.Second, "exporter check to name the right", func() (bool, error) {
-		c := exec.Command(e2e.Binary(t), "check")
-		c.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig, "KUBECDC_SINK=stdout", "KUBECDC_LISTEN=off",
-			"KUBECDC_RESOURCES=configmaps,widgets.example.com", "KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+		c := e2e.Command(t, map[string]string{"KUBECONFIG": h.kubeconfig, "KUBECDC_SINK": "stdout", "KUBECDC_LISTEN": "off",
+			"KUBECDC_RESOURCES": "configmaps,widgets.example.com", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")},
+			"check")
 		out, err := c.CombinedOutput()
 		return strings.Contains(string(out), "get customresourcedefinitions.apiextensions.k8s.io, list apiservices.apiregistration.k8s.io"), err
 	})

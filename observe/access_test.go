@@ -298,7 +298,7 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	}
 	began = time.Now()
 	_ = r.Allow(ctx, "another", "/metrics")
-	if took := time.Since(began); took > reviewTimeout+time.Second {
+	if took := time.Since(began); took > 2*reviewTimeout {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Run runs the contract. open gives a store on a new, empty database that no other call has; the suite closes it.
+// Run runs the contract, its parts in parallel. open gives a store on a new, empty database that no other call has; the suite closes it.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	for _, test := range []struct {
 		name string
@@ -72,6 +72,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			store := open(t)
 			t.Cleanup(store.Close)
 			test.run(t, &suite{store: store, ctx: t.Context(), t: t})

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"bytes"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"kubecdc/test/child"
 	"kubecdc/test/e2e"
 	"kubecdc/test/servers"
 )
@@ -22,7 +23,7 @@ func TestMain(m *testing.M) {
 }
 
 // stuck starts an exporter that can't finish its batch in flight: nobody reads the pipe that it writes to.
-func stuck(t *testing.T, settings ...string) *exec.Cmd {
+func stuck(t *testing.T, settings ...string) (c *exec.Cmd, log *child.Output) {
 	t.Helper()
 	kube := servers.Kube(t)
 	read, write, err := os.Pipe()
@@ -33,12 +34,11 @@ func stuck(t *testing.T, settings ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.Command(os.Args[0], "run")
-	c.Env = append(os.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
+	c, log = exec.Command(os.Args[0], "run"), &child.Output{}
+	c.Env = append(child.Environ(), "TEST_AS_EXPORTER=1", "KUBECONFIG="+kube.Kubeconfig, "KUBECDC_LISTEN="+address,
 		"KUBECDC_CHECKPOINT=sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	c.Env = append(c.Env, settings...)
-	var log bytes.Buffer
-	c.Stdout, c.Stderr = write, &log
+	c.Stdout, c.Stderr = write, log
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func stuck(t *testing.T, settings ...string) *exec.Cmd {
 		answer.Body.Close()
 		return answer.StatusCode == http.StatusOK, nil
 	})
-	return c
+	return c, log
 }
 
 // exit waits for the end, and returns the exit code and how long it took.
@@ -77,7 +77,7 @@ func exit(t *testing.T, c *exec.Cmd) (code int, took time.Duration) {
 }
 
 func TestWhatCantBeFinishedEndsAtTheShutdownTimeout(t *testing.T) {
-	c := stuck(t, "KUBECDC_SHUTDOWN_TIMEOUT=1s")
+	c, _ := stuck(t, "KUBECDC_SHUTDOWN_TIMEOUT=1s")
 	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -87,14 +87,16 @@ func TestWhatCantBeFinishedEndsAtTheShutdownTimeout(t *testing.T) {
 }
 
 func TestASecondSignalEndsAtOnce(t *testing.T) {
-	c := stuck(t)
+	c, log := stuck(t)
 	for range 2 {
 		if err := c.Process.Signal(syscall.SIGINT); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(100 * time.Millisecond) // two signals of one kind at one moment are one
+		e2e.Await(t, time.Minute, "the first signal to be handled", func() (bool, error) { // two at one moment would be one
+			return strings.Contains(log.String(), "a second signal ends at once"), nil
+		})
 	}
-	if code, took := exit(t, c); code != exitKilled || took > 5*time.Second {
+	if code, took := exit(t, c); code != exitKilled || took > 15*time.Second {
 		t.Errorf("exit code %d after %s", code, took)
 	}
 }

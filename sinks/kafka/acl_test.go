@@ -17,6 +17,7 @@ import (
 // With the ACLs that docs/security.md lists, and no other, each kind of use works. Without one of them the error names it, with
 // the command that grants it; and after that it works.
 func TestRights(t *testing.T) {
+	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{SASL: true, ACLs: true})
 	owner := newConfig(t, broker.Brokers) // who may do everything
 	log, _ := openLog(t, newSink(t, owner), 0, 1, sinks.Durable{})

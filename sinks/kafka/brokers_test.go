@@ -32,6 +32,7 @@ func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 
 // One of two real brokers is killed, started again, restarted and frozen.
 func TestABrokerOfTwoDies(t *testing.T) {
+	t.Parallel()
 	_, second, seeds := twoBrokers(t)
 	t.Run("exactly-once", func(t *testing.T) {
 		brokerDies(t, seeds, kafka.ExactlyOnce, func(await func(n int)) {

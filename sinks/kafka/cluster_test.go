@@ -33,6 +33,7 @@ func TestContractOnSeveralBrokers(t *testing.T) {
 
 // Leaders and coordinators move while several slots write.
 func TestLeadersMove(t *testing.T) {
+	t.Parallel()
 	c := fakeCluster(t)
 	cfg := newConfig(t, c.ListenAddrs())
 	underFaults(t, cfg, c.ListenAddrs(), time.Minute, func(written func() int) {

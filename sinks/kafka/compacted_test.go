@@ -19,6 +19,7 @@ import (
 // Kafka compacts the topic, tombstones included, while the checkpoint is far behind. A lost checkpoint is rebuilt from the
 // remaining records; one that is behind is not rolled forward over batches whose deletions may be missing.
 func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
+	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	cfg.Partitions = 1
 	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "delete.retention.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}

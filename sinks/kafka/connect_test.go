@@ -14,6 +14,7 @@ import (
 )
 
 func TestSecureConnections(t *testing.T) {
+	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{SASL: true, TLS: true})
 	login := kafka.SASL{Username: servers.KafkaUser, Password: servers.KafkaPassword}
 	for name, change := range map[string]func(*kafka.Config){

@@ -93,6 +93,7 @@ func TestRecoveryDoesNotWaitForOthers(t *testing.T) {
 }
 
 func TestLostTail(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]func(*testing.T, kafka.Config, *reader){
 		"the data topic was deleted": func(t *testing.T, cfg kafka.Config, r *reader) {
 			deleteTopic(t, r, cfg.TopicPrefix+".pods")
@@ -139,6 +140,7 @@ func TestLostTail(t *testing.T) {
 
 // Several batches are read together and one of them is gone: those before it are recovered.
 func TestTheTailIsReadUpToTheFirstLostBatch(t *testing.T) {
+	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	known := mustWrite(t, log, lives(1, 10, 4))

@@ -14,6 +14,7 @@ import (
 // The broker aborts transactions and expires transactional ids as soon as it may: the writer gets an error with a hint, and a
 // log that is opened again goes on.
 func TestProducersThatTheBrokerExpires(t *testing.T) {
+	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{Properties: map[string]string{
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 		"transaction.remove.expired.transaction.cleanup.interval.ms":  "200",

@@ -130,6 +130,7 @@ func await(t *testing.T, written func() int, n int) {
 
 // Connections break at any moment, so requests whose answer was lost are sent again: every record is in the log once.
 func TestBrokenConnections(t *testing.T) {
+	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{})
 	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
 		t.Run(delivery, func(t *testing.T) {
@@ -155,6 +156,7 @@ func TestBrokenConnections(t *testing.T) {
 // The broker is stopped, killed and frozen during writes. A write succeeds or, after its deadline, fails, and the slot is opened
 // again: every batch is in the log once.
 func TestBrokerRestarts(t *testing.T) {
+	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{})
 	cfg := newConfig(t, broker.Brokers)
 	cfg.RequestTimeout = 2 * time.Second

@@ -14,7 +14,10 @@ import (
 	"kubecdc/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) {
+	servers.AtOnce(4)
+	servers.Main(m)
+}
 
 var prefixes atomic.Int64
 

@@ -69,6 +69,7 @@ func TestUnfinishedBatchesAreNotRead(t *testing.T) {
 
 // Of one object only its own partition is read. That is found too if partitions were added, over which keys are not spread.
 func TestAnObjectIsReadAfterPartitionsWereAdded(t *testing.T) {
+	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	b := &change.Batch{Epoch: 1, Seq: 1}

@@ -21,6 +21,7 @@ import (
 
 // A broker that demands a token, and ends each session after a second (connections.max.reauth.ms).
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{SASL: true, OAuth: true, Properties: map[string]string{"connections.max.reauth.ms": "1000"}})
 	t.Run("renewed", func(t *testing.T) { renewedTokens(t, broker) })
 	t.Run("refused", func(t *testing.T) { refusedTokens(t, broker) })

@@ -28,6 +28,7 @@ func guarded(t *testing.T) (broker *servers.Kafka, cfg kafka.Config, passwordFil
 
 // Authority, certificates and password are all replaced, and a sink that is open goes on without a restart.
 func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
+	t.Parallel()
 	broker, cfg, passwordFile := guarded(t)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	one, two, three := lives(1, 20, 4), lives(2, 20, 4), lives(3, 20, 4)
@@ -45,6 +46,7 @@ func TestRenewedFilesAreReadForEachConnection(t *testing.T) {
 
 // The error says what is wrong with a certificate, and ends as soon as that is renewed.
 func TestExpiredCertificatesAreNamed(t *testing.T) {
+	t.Parallel()
 	broker, cfg, passwordFile := guarded(t)
 	past := time.Now().Add(-time.Minute)
 	good := time.Now().Add(time.Hour)

@@ -143,6 +143,7 @@ func TestPartitionsAddedBeforeTheCheckpointWasLost(t *testing.T) {
 
 // A deleted topic is noticed although the checkpoint is lost as well.
 func TestATopicThatWasDeletedBeforeTheCheckpointWasLost(t *testing.T) {
+	t.Parallel()
 	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)},

@@ -37,10 +37,13 @@ type Place struct {
 // NewPlace makes an empty destination.
 type NewPlace func(t *testing.T) Place
 
-// Run runs the suite.
+// Run runs the suite, its parts in parallel.
 func Run(t *testing.T, newPlace NewPlace) {
 	for _, tc := range slices.Concat(contract, readerContract, longContract) {
 		t.Run(tc.name, func(t *testing.T) {
+			if tc.name != measuresMemory {
+				t.Parallel()
+			}
 			w := &world{newPlace, newPlace(t)}
 			if w.place.Brief && slices.ContainsFunc(longContract, func(long part) bool { return long.name == tc.name }) {
 				t.Skip("the suite is brief")
@@ -86,9 +89,11 @@ var contract = []part{
 	{"an owner that is fenced while it reads the tail reads its own tail, and writes no more", fencedInTheTail},
 }
 
+const measuresMemory = "a long tail needs the memory of one batch"
+
 var longContract = []part{
 	{"the state of a stream follows its last list", stateOfLists},
-	{"a long tail needs the memory of one batch", longTail},
+	{measuresMemory, longTail},
 }
 
 // readerContract is for the reader of the log.

@@ -20,6 +20,7 @@ import (
 // The log fails at every item of a recovery, one after another; each time the stream starts again from what is
 // durable. Nothing is emitted twice, nothing is lost, and every gap record says that it is complete.
 func TestCrashAtEveryItemOfARecovery(t *testing.T) {
+	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{})
 	w := newWriter(t, k.Config, 11, []string{"default", "kube-public"})
 	w.run(10)
@@ -59,6 +60,7 @@ func TestCrashAtEveryItemOfARecovery(t *testing.T) {
 // Random histories, with restarts of the API server and compactions before and in the middle of the recovery: the
 // final state is right, nothing is emitted that did not happen or twice, and what is missing is in a gap whose record says so.
 func TestCompactedGapsAreSaidToBeIncomplete(t *testing.T) {
+	t.Parallel()
 	rounds, seed := 12, rand.Uint64()
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
 		rounds = n

@@ -28,6 +28,7 @@ func event(namespace, name string) *corev1.Event {
 // kube-apiserver keeps no watch cache of events. Other resources are written and etcd is compacted, again and again, up to
 // where the stream of events is: it moves on all the same, and there is never a gap.
 func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
+	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{CompactionInterval: -1})
 	client := kubernetes.NewForConfigOrDie(k.Config).CoreV1()
 	quiet := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "quiet"}} // the API server has events of its own in default

@@ -170,6 +170,7 @@ func gaps(controls []change.Control) (all []change.Gap) {
 
 // The scenario of the mission: stopped, 300 changes made, the API server restarted, started again.
 func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
+	t.Parallel()
 	servers.Need(t)
 	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{})
 	if err != nil {
@@ -210,6 +211,7 @@ func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
 
 // Random histories with gaps at random places: the log equals etcd's own history, event for event.
 func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
+	t.Parallel()
 	histories := 200
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
 		histories = n

@@ -15,6 +15,7 @@ import (
 // Events that were made within a second share a lease, and end at one revision. A crash after the first of these deletions
 // loses none of the others, and repeats none.
 func TestACrashBetweenDeletionsOfOneRevisionLosesNone(t *testing.T) {
+	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{APIServerFlags: []string{"--event-ttl=20s"}})
 	api := kubernetes.NewForConfigOrDie(k.Config).CoreV1().Events("default")
 	for i := range 5 {

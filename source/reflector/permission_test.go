@@ -34,6 +34,7 @@ func readConfigMaps(t *testing.T, client kubernetes.Interface) rbacv1.RoleRef {
 }
 
 func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
+	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{Users: []servers.User{{Name: "reader", Token: "reader-token"}}})
 	client := kubernetes.NewForConfigOrDie(k.Config)
 	grant := func() {

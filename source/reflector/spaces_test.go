@@ -29,6 +29,7 @@ func deployment(name string, replicas int32) *appsv1.Deployment {
 // numbers of revisions, which are not the same revisions: what is known of one says nothing of the other. All gaps are
 // recovered, one stream after another, and are each etcd's own history.
 func TestGapsOverTwoEtcdsAreEachEtcdsOwnHistory(t *testing.T) {
+	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{OwnEtcd: []string{"/events", "apps/deployments"}})
 	client, ctx := kubernetes.NewForConfigOrDie(k.Config), context.Background()
 	deploy, events := client.AppsV1().Deployments("default"), client.CoreV1().Events("default")

@@ -65,6 +65,7 @@ func awaitRest(t *testing.T, k *servers.Kubernetes) {
 // An API server's restart makes all streams recover at once. What one of them finds, the others need not ask for: together they
 // ask for little more than the busiest one alone, which has to account for each revision. Each log is etcd's own history.
 func TestStreamsThatRecoverTogetherAskLittleMoreThanTheBusiest(t *testing.T) {
+	t.Parallel()
 	t.Run("one etcd", func(t *testing.T) { recoverTogether(t, servers.KubernetesOptions{}) })
 	t.Run("another one for Events", func(t *testing.T) { recoverTogether(t, servers.KubernetesOptions{OwnEtcd: []string{"/events"}}) })
 }

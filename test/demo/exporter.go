@@ -65,23 +65,13 @@ func (k *stack) startExporter() (*exporter, error) {
 	}
 	defer out.Close()
 	e.cmd = exec.Command(k.binary, "run")
-	e.cmd.Env = append(withoutSettings(os.Environ()), k.settings()...)
+	e.cmd.Env = append(child.Environ(), k.settings()...)
 	e.cmd.Env = append(e.cmd.Env, "KUBECDC_LISTEN="+listen, "KUBECDC_LOG_FORMAT=text")
 	e.cmd.Stdout, e.cmd.Stderr = out, out
 	if e.Child, err = child.Start(e.cmd); err != nil {
 		return nil, fmt.Errorf("start the exporter: %w", err)
 	}
 	return e, nil
-}
-
-// withoutSettings drops what the user may have set for an exporter of their own.
-func withoutSettings(env []string) (rest []string) {
-	for _, v := range env {
-		if !strings.HasPrefix(v, "KUBECDC_") && !strings.HasPrefix(v, "KUBECONFIG=") {
-			rest = append(rest, v)
-		}
-	}
-	return rest
 }
 
 func (e *exporter) pid() int { return e.cmd.Process.Pid }

@@ -16,6 +16,7 @@ import (
 // /readyz and in the metrics, and is over without a restart when it is mended. In the end nothing is lost.
 // (Too few replicas can't be had of one broker: see sinks/kafka. For rights that are missing see refused_test.go.)
 func TestKafkaInTrouble(t *testing.T) {
+	t.Parallel()
 	kinds := []Kind{ConfigMaps, Secrets}
 	w := NewWorld(t, servers.KafkaOptions{SASL: true})
 	const bufferBytes = 1 << 20

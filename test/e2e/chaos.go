@@ -98,7 +98,7 @@ func (r *replica) restartWith(key, value string) *Exporter {
 	r.mu.Unlock()
 	e.Kill()
 	var next *Exporter
-	Await(r.t, 10*time.Second, "the next process", func() (bool, error) {
+	Await(r.t, 60*time.Second, "the next process", func() (bool, error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		next = r.current

@@ -80,6 +80,7 @@ func report(t *testing.T, c *Chaos) {
 
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
+	t.Parallel()
 	c, v, _ := runChaos(t, chaosFaults(t, 38))
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
@@ -91,6 +92,7 @@ func TestChaosExactlyOnce(t *testing.T) {
 
 // The same with at-least-once: nothing is lost or reordered, and at most one batch a fault is repeated.
 func TestChaosAtLeastOnce(t *testing.T) {
+	t.Parallel()
 	const batch = 50
 	faults := chaosFaults(t, 13)
 	_, v, _ := runChaos(t, faults, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -14,9 +12,8 @@ import (
 // A check names every missing right at once, tells warnings from failures, and says what grants them.
 func TestCheckNamesEveryMissingRight(t *testing.T) {
 	a := newAccount(t, servers.Kube(t))
-	c := exec.Command(Binary(t), "check", "-o", "json")
-	c.Env = append(os.Environ(), "KUBECONFIG="+a.kubeconfig, "KUBECDC_CLUSTER=checked", "KUBECDC_RESOURCES=configmaps,pods", "XDG_STATE_HOME="+t.TempDir(),
-		"KUBECDC_LEASES=kubernetes", "KUBECDC_LEASES_NAMESPACE=ours")
+	c := Command(t, map[string]string{"KUBECONFIG": a.kubeconfig, "KUBECDC_CLUSTER": "checked", "KUBECDC_RESOURCES": "configmaps,pods",
+		"XDG_STATE_HOME": t.TempDir(), "KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "ours"}, "check", "-o", "json")
 	out, err := c.Output()
 	if c.ProcessState.ExitCode() != 1 {
 		t.Errorf("exit code %d (%v)", c.ProcessState.ExitCode(), err)

@@ -5,8 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -23,13 +21,9 @@ import (
 // offline runs the exporter with arguments, without a kubeconfig, and returns what it wrote and its exit code.
 func offline(t testing.TB, env map[string]string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
-	c := exec.Command(Binary(t), args...)
-	c.Env = append(os.Environ(), "KUBECDC_LOG_FORMAT=text")
-	for k, v := range env {
-		if k != "KUBECONFIG" {
-			c.Env = append(c.Env, k+"="+v)
-		}
-	}
+	env = with(env, "KUBECDC_LOG_FORMAT", "text")
+	delete(env, "KUBECONFIG") // KUBECDC_CLUSTER will do
+	c := Command(t, env, args...)
 	var out, errors bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errors
 	_ = c.Run()

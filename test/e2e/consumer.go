@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,11 +100,9 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 	must(t, err)
 	defer client.Close()
 	admin := kadm.NewClient(client)
-	names := topics(t, t.Context(), admin, under(prefix))
-	written, err := admin.ListEndOffsets(t.Context(), names...)
-	must(t, err)
+	written := offsets(t, t.Context(), admin, under(prefix), admin.ListEndOffsets)
 	Await(t, 90*time.Second, "the markers of all transactions", func() (bool, error) {
-		stable, err := admin.ListCommittedOffsets(t.Context(), names...)
+		stable, err := admin.ListCommittedOffsets(t.Context(), slices.Collect(maps.Keys(written))...)
 		behind := false
 		written.Each(func(end kadm.ListedOffset) {
 			at, ok := stable.Lookup(end.Topic, end.Partition)
@@ -127,18 +127,26 @@ func topics(t testing.TB, ctx context.Context, admin *kadm.Client, wanted func(t
 func bounds(t testing.TB, ctx context.Context, client *kgo.Client, wanted func(topic string) bool) (start, end kadm.ListedOffsets) {
 	t.Helper()
 	admin := kadm.NewClient(client)
-	names := topics(t, ctx, admin, wanted)
-	if len(names) == 0 {
-		return nil, nil
-	}
-	var err error
-	if start, err = admin.ListStartOffsets(ctx, names...); err != nil {
-		t.Fatal(err)
-	}
-	if end, err = admin.ListCommittedOffsets(ctx, names...); err != nil {
-		t.Fatal(err)
-	}
-	return start, end
+	return offsets(t, ctx, admin, wanted, admin.ListStartOffsets), offsets(t, ctx, admin, wanted, admin.ListCommittedOffsets)
+}
+
+// offsets lists offsets once the leaders of all partitions give them: one that is elected, or a topic that is new or deleted, is
+// unknown for a moment.
+func offsets(
+	t testing.TB, ctx context.Context, admin *kadm.Client, wanted func(topic string) bool,
+	list func(context.Context, ...string) (kadm.ListedOffsets, error),
+) (listed kadm.ListedOffsets) {
+	t.Helper()
+	Await(t, time.Minute, "the offsets of the topics", func() (bool, error) {
+		names := topics(t, ctx, admin, wanted)
+		if len(names) == 0 {
+			return true, nil
+		}
+		var err error
+		listed, err = list(ctx, names...)
+		return err == nil && listed.Error() == nil, ctx.Err()
+	})
+	return listed
 }
 
 type partition struct {

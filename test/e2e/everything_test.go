@@ -13,6 +13,7 @@ import (
 // broker restart, a Postgres restart, an API-server restart with changes unseen. Then the topics must hold every
 // change once, in order, and replay into the cluster's state.
 func TestEverythingDiesOnceAndNothingIsLost(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)

@@ -67,6 +67,21 @@ func (t tests) Run() int {
 	return code
 }
 
+// Command is a command line of the exporter that has these settings, and no others.
+func Command(t testing.TB, env map[string]string, args ...string) *exec.Cmd {
+	t.Helper()
+	c := exec.Command(Binary(t), args...)
+	c.Env = append(child.Environ(), settings(env)...)
+	return c
+}
+
+func settings(env map[string]string) (list []string) {
+	for name, value := range env {
+		list = append(list, name+"="+value)
+	}
+	return list
+}
+
 // StartExporter starts a process; it is killed at the test's end. env adds to and overrides the defaults.
 func StartExporter(t testing.TB, name string, env map[string]string) *Exporter {
 	t.Helper()
@@ -80,10 +95,7 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 	must(t, err)
 	e := &Exporter{log: &child.Output{}, out: &child.Output{}, listen: listen, name: name}
 	e.cmd = exec.Command(binary, "run")
-	e.cmd.Env = append(os.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text")
-	for k, v := range env {
-		e.cmd.Env = append(e.cmd.Env, k+"="+v)
-	}
+	e.cmd.Env = append(append(child.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text"), settings(env)...)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.log
 	if e.Child, err = child.Start(e.cmd); err != nil {
 		t.Fatalf("start the exporter: %v", err)

@@ -14,6 +14,7 @@ import (
 // it forgot is in the log, from where it comes back; and no before-image is written that was read from what it remembers.
 // In the second round the watches are cut off as well, and are too old for a new API server, so that each stream lists.
 func TestPostgresForgets(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	kinds := []Kind{ConfigMaps, Deployments, Roles, Widgets}

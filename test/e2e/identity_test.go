@@ -15,7 +15,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -69,9 +68,9 @@ func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusServiceUnavailable, 1<<30)
 	e := StartExporter(t, "waiting", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
-	Await(t, 10*time.Second, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
+	Await(t, 30*time.Second, "the exporter to wait", func() (bool, error) { return strings.Contains(e.Tail(1<<20), "waiting for the API server"), nil })
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 3*time.Second); code != 0 {
+	if code := e.Wait(t, 10*time.Second); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -102,7 +101,7 @@ func TestCredentialsThatAreRefusedAreSaid(t *testing.T) {
 		if code := e.Wait(t, 20*time.Second); code != 1 || !strings.Contains(e.Tail(2000), "refuses the credentials") {
 			t.Errorf("%s: run: exit code %d\n%s", name, code, e.Tail(2000))
 		}
-		code, out := runCheck(t, env)
+		code, out := command(t, env, "check")
 		if code != 1 || !strings.Contains(strings.Join(strings.Fields(out), " "), "API server FAILED the API server at") || !strings.Contains(out, "refuses the credentials") {
 			t.Errorf("%s: check: exit code %d\n%s", name, code, out)
 		}
@@ -132,13 +131,13 @@ func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 		}
 	}
 	start("the first start, without the right", byCA, true)
-	if code, out := runCheck(t, env); code != 0 || !strings.Contains(out, byCA) || !strings.Contains(out, "ca-sha256:") {
+	if code, out := command(t, env, "check"); code != 0 || !strings.Contains(out, byCA) || !strings.Contains(out, "ca-sha256:") {
 		t.Errorf("check: exit code %d\n%s", code, out)
 	}
 	a.grant(true)
 	start("with the right", "", false)
 	uid := kubeSystemUID(t, k.Config)
-	if code, out := runCheck(t, env); code != 0 || !strings.Contains(out, "uid "+uid) || !strings.Contains(out, `"rights"`) {
+	if code, out := command(t, env, "check"); code != 0 || !strings.Contains(out, "uid "+uid) || !strings.Contains(out, `"rights"`) {
 		t.Errorf("check: exit code %d\n%s", code, out)
 	}
 	a.grant(false)
@@ -195,20 +194,6 @@ func kubeSystemUID(t *testing.T, c *rest.Config) string {
 	ns, err := client.CoreV1().Namespaces().Get(t.Context(), "kube-system", metav1.GetOptions{})
 	must(t, err)
 	return string(ns.UID)
-}
-
-func runCheck(t *testing.T, env map[string]string) (code int, out string) {
-	t.Helper()
-	c := exec.Command(Binary(t), "check")
-	c.Env = os.Environ()
-	for k, v := range env {
-		c.Env = append(c.Env, k+"="+v)
-	}
-	text, err := c.CombinedOutput()
-	if c.ProcessState == nil {
-		t.Fatal(err)
-	}
-	return c.ProcessState.ExitCode(), string(text)
 }
 
 // identityGate stands before a real API server and refuses the first reads of namespace kube-system.

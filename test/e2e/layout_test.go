@@ -14,6 +14,7 @@ import (
 
 // The number of slots changes from 1 to 4 to 2 while changes are made, and every process but the last is killed.
 func TestTheNumberOfSlotsChangesAndNothingIsLost(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)

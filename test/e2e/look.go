@@ -15,7 +15,7 @@ import (
 
 // get sends a request to the exporter's server.
 func (e *Exporter) get(path string) (string, error) {
-	client := http.Client{Timeout: 5 * time.Second}
+	client := http.Client{Timeout: 30 * time.Second}
 	resp, err := client.Get("http://" + e.listen + path)
 	if err != nil {
 		return "", err

@@ -24,7 +24,7 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 	}
 
 	one := w.With("KUBECDC_RESOURCES", "configmaps,namespaces", "KUBECDC_NAMESPACES", "default")
-	code, out := runCheck(t, one)
+	code, out := command(t, one, "check")
 	if code != 0 || !strings.Contains(out, "1 to export") || !strings.Contains(out, "namespaces is left out") {
 		t.Errorf("exporter check ends with %d and says\n%s", code, out)
 	}

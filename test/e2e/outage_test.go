@@ -24,6 +24,7 @@ func impatient() servers.KafkaOptions {
 // At each step of a batch the process is suspended, and then Kafka is out of reach, until the broker has ended the
 // transaction. Nobody else takes the slot over: that costs a delay, and nothing else.
 func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, impatient())
 	InstallWidgets(t, w.Kube.Config)
 	steps := []string{failpoint.Collected, failpoint.TxnAdded, failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.Committed}
@@ -120,13 +121,13 @@ func startBeforeServers(t *testing.T, w *World, kafka *servers.Proxy, env map[st
 		{"the checkpoint (postgres://", func() error { return w.Postgres.Start(context.Background()) }},
 		{"the sink to say which log it is (kafka ", kafka.Restore},
 	} {
-		Await(t, 20*time.Second, "/readyz to name what is waited for: "+of.waits, func() (bool, error) {
+		Await(t, 60*time.Second, "/readyz to name what is waited for: "+of.waits, func() (bool, error) {
 			says := "start: waiting for " + of.waits
 			return strings.Contains(e.Wrong(), says) && (stopped == nil || strings.Contains(stopped.Wrong(), says)), nil
 		})
 		if stopped != nil {
 			stopped.Signal(syscall.SIGTERM)
-			if code := stopped.Wait(t, 2*time.Second); code != 0 {
+			if code := stopped.Wait(t, 10*time.Second); code != 0 {
 				t.Errorf("stopped while it waits, the exit code is %d", code)
 			}
 			stopped = nil

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"reflect"
 	"slices"
 	"strings"
@@ -226,20 +224,10 @@ func (p *pastTest) histories(r sinks.Reader, log *Log) {
 	}
 }
 
-// command runs the exporter's binary.
 func (p *pastTest) command(args ...string) (code int, stdout, stderr string) {
 	p.t.Helper()
-	cmd := exec.Command(Binary(p.t), args...)
-	cmd.Env = os.Environ()
-	for k, v := range p.Env {
-		if k != "KUBECONFIG" { // KUBECDC_CLUSTER will do
-			cmd.Env = append(cmd.Env, k+"="+v)
-		}
-	}
-	var out, errs strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	_ = cmd.Run() // the code tells
-	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+	stdout, stderr, code = offline(p.t, p.Env, args...)
+	return code, stdout, stderr
 }
 
 // commands runs each command once as a user does.
@@ -328,10 +316,7 @@ func (p *pastTest) tail(log *Log) {
 	if code, _, errs = p.command("tail", "--where", "after.x +"); code != 2 || !strings.Contains(errs, "--where") {
 		p.t.Errorf("tail with a wrong expression: exit code %d\n%s", code, errs)
 	}
-	cmd := exec.Command(Binary(p.t), "tail", "configmaps", "-o", "diff")
-	for k, v := range p.Env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
+	cmd := Command(p.t, p.Env, "tail", "configmaps", "-o", "diff")
 	shown := &child.Output{}
 	cmd.Stdout, cmd.Stderr = shown, shown
 	running, err := child.Start(cmd)

@@ -21,6 +21,7 @@ import (
 // other the checkpoint. Each says so in its log, in /readyz and in its metrics, and goes on without a restart when it is
 // mended. In the end nothing is lost.
 func TestPostgresInTrouble(t *testing.T) {
+	t.Parallel()
 	kinds := []Kind{ConfigMaps, Secrets}
 	w := NewPostgresWorld(t, servers.PostgresOptions{Settings: map[string]string{"max_connections": "24"}})
 	url, fill := smallDatabase(t, w.Postgres)

@@ -26,6 +26,7 @@ import (
 
 // What a new owner reads back from the log, all of it or a long tail, does not fill its memory.
 func TestReadingTheLogBackTakesLittleMemory(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t, time.Hour, servers.KafkaOptions{}) // no position gets too old meanwhile
 	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
 	t.Run("a lost checkpoint", func(t *testing.T) { rebuildLittle(t, w) })

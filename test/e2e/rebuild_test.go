@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -215,14 +214,8 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 		}
 		s.wantLogged(t, "another cluster named", uids[0], uids[1], "KUBECDC_CLUSTER", "KUBECDC_KAFKA_TOPIC_PREFIX")
 	}
-	check := exec.Command(Binary(t), "check")
-	check.Env = os.Environ()
-	for k, v := range second {
-		check.Env = append(check.Env, k+"="+v)
-	}
-	out, err := check.CombinedOutput()
-	if text := string(out); err == nil || !strings.Contains(text, uids[0]) || !strings.Contains(text, uids[1]) {
-		t.Errorf("check says %v\n%s", err, out)
+	if code, out := command(t, second, "check"); code == 0 || !strings.Contains(out, uids[0]) || !strings.Contains(out, uids[1]) {
+		t.Errorf("check ends with %d\n%s", code, out)
 	}
 	if after := offsetsOf(t, w); after != before {
 		t.Errorf("the topics are\n%s\nand were\n%s", after, before)
@@ -263,6 +256,7 @@ func uidOf(t *testing.T, k *servers.Kubernetes) string {
 
 // Two exporters of one cluster with a checkpoint each: they fence each other, until one says why and ends.
 func TestTwoCheckpointsOfOneLogAreFoundOut(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	writer := w.Writer(t, Kinds)

@@ -119,7 +119,7 @@ func readingIsMissed(t *testing.T, w *World) {
 	t.Helper()
 	demand := func(want int, texts ...string) {
 		t.Helper()
-		code, out := runCheck(t, w.Env)
+		code, out := command(t, w.Env, "check")
 		for _, text := range texts {
 			if !strings.Contains(out, text) {
 				t.Errorf("check does not say %q", text)

@@ -2,8 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -104,11 +102,7 @@ func forgetStreams(t *testing.T, env map[string]string, streams ...string) (code
 // command runs a command of the exporter.
 func command(t testing.TB, env map[string]string, args ...string) (code int, out string) {
 	t.Helper()
-	c := exec.Command(Binary(t), args...)
-	c.Env = append(os.Environ(), "KUBECDC_LISTEN=off")
-	for k, v := range env {
-		c.Env = append(c.Env, k+"="+v)
-	}
+	c := Command(t, with(env, "KUBECDC_LISTEN", "off"), args...)
 	text, err := c.CombinedOutput()
 	if c.ProcessState == nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // Certificates that expire and passwords that are changed, each named in the log, in /readyz and in the metrics, and over
 // without a restart as soon as its file is renewed. In the end nothing is lost.
 func TestCredentialsAreRenewed(t *testing.T) {
+	t.Parallel()
 	kinds := []Kind{ConfigMaps}
 	w := NewWorld(t, servers.KafkaOptions{Guarded: true})
 	proxies, env := w.Proxied(t)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -147,6 +146,7 @@ func wantTold(t testing.TB, got, want byObject) {
 
 // A replay of 100,000 records is killed twice with kill -9: none is lost, and none is there twice.
 func TestAReplayIsWrittenOnce(t *testing.T) {
+	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 90_000)
 	l.write(t, replayNodes, 10_000)
@@ -186,11 +186,7 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 // killReplay runs a replay, and kills it once it has written so many records.
 func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
 	t.Helper()
-	c := exec.Command(Binary(t), append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "30000"}, args...)...)
-	c.Env = os.Environ()
-	for k, v := range l.env {
-		c.Env = append(c.Env, k+"="+v)
-	}
+	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "30000"}, args...)...)
 	log := &child.Output{}
 	c.Stdout, c.Stderr = log, log
 	p, err := child.Start(c)
@@ -211,6 +207,7 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 
 // A replay to a file, to standard output and to a database has what the log has, and only what was selected.
 func TestAReplayToOtherPlaces(t *testing.T) {
+	t.Parallel()
 	l := newReplayLog(t)
 	l.write(t, replayPods, 3000)
 	l.write(t, replayNodes, 500)

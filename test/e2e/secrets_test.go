@@ -177,7 +177,7 @@ func wildcardTakesNone(t *testing.T, w *World, v *vault) {
 // wantChecked runs exporter check.
 func (w *World) wantChecked(t *testing.T, env map[string]string, want ...string) {
 	t.Helper()
-	code, out := runCheck(t, w.With(flat(env)...))
+	code, out := command(t, w.With(flat(env)...), "check")
 	if code != 0 {
 		t.Errorf("exporter check ends with %d", code)
 	}

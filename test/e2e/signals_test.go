@@ -3,8 +3,6 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -148,11 +146,8 @@ func aSnapshotIsAborted(t *testing.T, w *World) {
 func nobodyAnswers(t *testing.T, w *World) {
 	t.Helper()
 	var out child.Output
-	c := exec.Command(Binary(t), "pause", ConfigMaps.ID())
-	c.Env, c.Stderr = os.Environ(), &out
-	for k, v := range w.Env {
-		c.Env = append(c.Env, k+"="+v)
-	}
+	c := Command(t, w.Env, "pause", ConfigMaps.ID())
+	c.Stderr = &out
 	waiting, err := child.Start(c)
 	must(t, err)
 	t.Cleanup(waiting.Kill)

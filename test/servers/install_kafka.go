@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"syscall"
 )
 
 // A broker takes any cluster id of 16 bytes in base64.
@@ -98,5 +99,8 @@ func archiveClasses(ctx context.Context, archive string) error {
 	}
 	register(k)
 	k.javaFlags = []string{archiveFlag + archive}
-	return errors.Join(k.Start(ctx), k.Stop())
+	if err = k.Start(ctx); err == nil {
+		err = k.proc.stop(syscall.SIGTERM)
+	}
+	return errors.Join(err, k.Stop())
 }

@@ -169,13 +169,14 @@ func (k *Kafka) Pause() error { return k.proc.cmd.Process.Signal(syscall.SIGSTOP
 // Resume undoes Pause.
 func (k *Kafka) Resume() error { return k.proc.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Stop stops the broker and removes its folder.
+// Stop ends the broker, at once, and removes its folder.
 func (k *Kafka) Stop() error {
 	if !unregister(k) {
 		return nil
 	}
 	k.Proxy.Close()
-	return errors.Join(k.proc.stop(syscall.SIGTERM), k.instance.close())
+	k.proc.kill()
+	return k.instance.close()
 }
 
 // startJava runs a class of Kafka's jars with a small heap, made for a short

@@ -90,6 +90,7 @@ func TestABrokerBehindTheProxyIsReachedThroughItOnly(t *testing.T) {
 }
 
 func TestKafkaWithSASLAndTLS(t *testing.T) {
+	t.Parallel()
 	k, err := servers.StartKafka(t.Context(), servers.KafkaOptions{SASL: true, TLS: true})
 	check(t, err)
 	defer k.Stop()
@@ -123,6 +124,7 @@ func trust(t *testing.T, caFile string) *tls.Config {
 }
 
 func TestMessageMaxBytes(t *testing.T) {
+	t.Parallel()
 	k, err := servers.StartKafka(context.Background(), servers.KafkaOptions{MessageMaxBytes: 20_000})
 	check(t, err)
 	defer k.Stop()

@@ -62,6 +62,7 @@ func TestARestartedAPIServerHasForgottenItsWatchCache(t *testing.T) {
 }
 
 func TestHistoryIsReadableUntilItIsCompacted(t *testing.T) {
+	t.Parallel()
 	k, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{CompactionInterval: -1})
 	check(t, err)
 	defer k.Stop()
@@ -105,6 +106,7 @@ func TestEtcdTellsItsHistory(t *testing.T) {
 }
 
 func TestASnapshotOfEtcdBringsBackWhatWas(t *testing.T) {
+	t.Parallel()
 	k, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{})
 	check(t, err)
 	defer k.Stop()
@@ -124,6 +126,7 @@ func TestASnapshotOfEtcdBringsBackWhatWas(t *testing.T) {
 }
 
 func TestTwoAPIServersShowTheSameObjects(t *testing.T) {
+	t.Parallel()
 	k, err := servers.StartKubernetes(t.Context(), servers.KubernetesOptions{})
 	check(t, err)
 	defer k.Stop()

@@ -205,10 +205,11 @@ func (p *Postgres) Restart(ctx context.Context) error {
 // Kill is kill -9.
 func (p *Postgres) Kill() { p.proc.kill() }
 
-// Stop stops the server and removes its folder.
+// Stop ends the server without a checkpoint (SIGQUIT, "immediate"), and
+// removes its folder.
 func (p *Postgres) Stop() error {
 	if !unregister(p) {
 		return nil
 	}
-	return errors.Join(p.proc.stop(syscall.SIGINT), p.instance.close())
+	return errors.Join(p.proc.stop(syscall.SIGQUIT), p.instance.close())
 }
