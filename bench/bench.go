@@ -35,6 +35,7 @@ type bench struct {
 	dir      string
 	kafka    *servers.Kafka
 	postgres *servers.Postgres
+	registry *servers.Registry // of the rows in Avro; nil before them
 	table    *table
 	row      string // the one that is measured
 	runs     int

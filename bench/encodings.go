@@ -3,10 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"kubecdc/test/servers"
 )
 
 // encodingRows are of each encoding, as other rows of the watch. The note has how many bytes a record takes in Kafka, on average over
@@ -18,7 +21,28 @@ func encodingRows() (rows []row) {
 				weighed(live(liveLoad{}, setting{"KUBECDC_ENCODING", name}, before("full"), codec(packed)))})
 		}
 	}
-	return rows
+	return append(rows, row{"encoding-avro-none", weighed(inAvro("none"))}, row{"encoding-avro-snappy", weighed(inAvro("snappy"))})
+}
+
+// inAvro is a row of Avro, with a schema registry and an API server that describes its pods.
+func inAvro(packed string) func(context.Context, *bench) ([]result, error) {
+	return func(ctx context.Context, b *bench) ([]result, error) {
+		if b.registry == nil {
+			log := func(line string) { fmt.Fprintln(os.Stderr, line) }
+			missing, err := servers.Install(ctx, log, servers.RegistryPart)
+			if err != nil {
+				return nil, err
+			}
+			if missing.Any() {
+				return nil, absent{missing.String()}
+			}
+			if b.registry, err = servers.StartRegistry(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return live(liveLoad{described: true}, setting{"KUBECDC_ENCODING", "avro"},
+			setting{"KUBECDC_SCHEMA_REGISTRY_URL", b.registry.URL}, before("full"), codec(packed))(ctx, b)
+	}
 }
 
 // weighed adds what the records of a measurement take in Kafka.

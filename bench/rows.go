@@ -106,15 +106,19 @@ type result struct {
 
 // liveLoad is what the server streams.
 type liveLoad struct {
-	streams int // 1
-	objects int // in each; liveObjects
-	tls     bool
+	streams   int // 1
+	objects   int // in each; liveObjects
+	tls       bool
+	described bool // by the OpenAPI document of pods
 }
 
 func (l liveLoad) server() []string {
 	args := []string{"-objects", strconv.Itoa(l.objects), "-resources", strconv.Itoa(l.streams)}
 	if l.tls {
 		args = append(args, "-tls")
+	}
+	if l.described {
+		args = append(args, "-openapi", "schema/testdata/pods.openapi.json")
 	}
 	return args
 }

@@ -27,7 +27,14 @@ func serve(args []string) error {
 	flags.DurationVar(&options.Bookmarks, "bookmarks", time.Minute, "time between two bookmarks of a watch")
 	kubeconfig := flags.String("kubeconfig", "", "file to write")
 	secure := flags.Bool("tls", false, "HTTP/2 over TLS, as API servers speak it; else HTTP/1.1 in the clear")
+	openAPI := flags.String("openapi", "", "file with the OpenAPI v3 document of api/v1")
 	_ = flags.Parse(args)
+	if *openAPI != "" {
+		var err error
+		if options.OpenAPI, err = os.ReadFile(*openAPI); err != nil {
+			return err
+		}
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err

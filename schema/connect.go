@@ -44,7 +44,7 @@ value.converter.schemas.enable=true
 value.converter.schema.content=` + escapeProperty(string(valueText)) + `
 
 # For a sink of flat rows, such as JDBC: the object alone, its members as columns. Choose scalars with --columns, since Flatten
-# leaves lists and maps as they are. The predicate keeps tombstones, which unwrap drops: of a delete, compaction leaves nothing else.
+# refuses maps, and leaves lists as they are. The predicate keeps tombstones, which unwrap drops: of a delete, compaction leaves nothing else.
 #transforms=unwrap,flatten
 #transforms.unwrap.type=io.debezium.transforms.ExtractNewRecordState
 #transforms.unwrap.delete.tombstone.handling.mode=delete-to-tombstone

@@ -23,6 +23,7 @@ type Options struct {
 	Objects   int // in each collection
 	Resources int // 1: pods; more: so many resources of Group
 	Bookmarks time.Duration
+	OpenAPI   json.RawMessage // the document of api/v1; if empty, there is none
 }
 
 // Server is an http.Handler.
@@ -46,6 +47,9 @@ func New(options Options) *Server {
 	s.serve("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", newCollection("CustomResourceDefinition", "apiextensions.k8s.io/v1", "", 0))
 	s.serve("/apis/apiregistration.k8s.io/v1/apiservices", newCollection("APIService", "apiregistration.k8s.io/v1", "", 0))
 	s.discovery()
+	if len(options.OpenAPI) > 0 {
+		s.document("/openapi/v3/api/v1", options.OpenAPI)
+	}
 	s.mux.HandleFunc("/bench/send", s.each(func(c *collection, n int) uint64 { return c.send(n) }))
 	s.mux.HandleFunc("/bench/miss", s.each(func(c *collection, n int) uint64 { c.miss(n); return c.send(0) }))
 	s.mux.HandleFunc("/bench/touch", s.each(func(c *collection, n int) uint64 { c.touch(n); return c.send(0) }))
