@@ -28,7 +28,7 @@ type objectState struct {
 // stateBytes is about what an objectState takes, besides its body and its key.
 const stateBytes = 200
 
-func (o *objectState) size() int64 { return int64(len(o.Key)+len(o.Body)) + stateBytes }
+func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + stateBytes }
 
 func newPending() *pending {
 	return &pending{positions: map[change.StreamID]change.Position{}, index: map[objectID]int{}}
@@ -63,13 +63,17 @@ func (p *pending) add(c checkpoint.Commit) {
 }
 
 func (p *pending) put(o objectState) {
-	p.bytes += o.size()
 	id := objectID{o.stream, o.Key}
 	if i, ok := p.index[id]; ok {
-		p.bytes -= p.objects[i].size()
-		p.objects[i] = o
+		former := &p.objects[i]
+		if o.Body.KeepsBase() {
+			o.Body.Base = former.Body.Base // which the store gets with this commit, if it is pending
+		}
+		p.bytes += o.size() - former.size()
+		*former = o
 		return
 	}
+	p.bytes += o.size()
 	p.index[id] = len(p.objects)
 	p.objects = append(p.objects, o)
 }

@@ -234,10 +234,10 @@ func TestARebuildThatFails(t *testing.T) {
 
 func unpacked(t *testing.T, b checkpoint.Body) string {
 	t.Helper()
-	if b == nil {
+	if b.IsZero() {
 		return ""
 	}
-	body, err := b.Unpack(nil)
+	body, err := b.Unpack()
 	if err != nil {
 		t.Fatal(err)
 	}
