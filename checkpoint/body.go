@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"errors"
 	"fmt"
 	"sync"
 
@@ -60,17 +59,20 @@ func (b Body) Unpack() ([]byte, error) {
 	return body, err
 }
 
-// UnpackIn gives the base and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own.
+// UnpackIn gives the base and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own. It
+// fails with ErrDamaged.
 func (b Body) UnpackIn(memory func(n int) []byte) (base, body []byte, err error) {
 	if b.KeepsBase() {
-		return nil, nil, errors.New("a stored body has a delta, and no base")
+		return nil, nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
 	}
-	base, err = compress.Decode(memory(compress.DecodedLen(b.Base)), b.Base)
-	if err != nil || b.Delta == nil {
-		return base, base, err
+	if base, err = compress.Decode(memory(compress.DecodedLen(b.Base)), b.Base); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if b.Delta == nil {
+		return base, base, nil
 	}
 	if body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta); err != nil {
-		return nil, nil, fmt.Errorf("apply the delta of a stored body to its base: %w", err)
+		return nil, nil, fmt.Errorf("%w: apply the delta of a body: %w", ErrDamaged, err)
 	}
 	return base, body, nil
 }
