@@ -1,30 +1,78 @@
 package checkpoint
 
 import (
+	"fmt"
 	"sync"
 
 	"kubecdc/checkpoint/internal/compress"
+	"kubecdc/checkpoint/internal/delta"
 )
 
-// Body is an object's body, packed. It is packed once, when the object has changed. Stores keep it as it is; the next change of
-// the object has it as its before-image.
-type Body []byte
+// Body is an object's body as stores keep it: a base, and what of the body differs from that. An update changes little of an object,
+// so it is stored as a delta, and its base stays as it is, until the delta would be too long. A delta is always of the base that
+// the store has.
+//
+// The zero Body is that of an object without one. In a commit, a Body that has a delta and no base keeps the store's base.
+type Body struct {
+	Base  []byte // packed
+	Delta []byte // nil: the base is the body
+}
 
 var packBuffers = sync.Pool{New: func() any { return new([]byte) }}
 
-// Pack packs a body, in memory of its own. The Body of nil is nil.
+// Pack makes a body the base of a Body, in memory of its own. Of nil it makes the zero Body.
 func Pack(body []byte) Body {
 	if body == nil {
-		return nil
+		return Body{}
 	}
 	buffer := packBuffers.Get().(*[]byte)
 	defer packBuffers.Put(buffer)
 	*buffer = compress.Append((*buffer)[:0], body)
-	return append(make(Body, 0, len(*buffer)), *buffer...)
+	return Body{Base: append(make([]byte, 0, len(*buffer)), *buffer...)}
 }
 
-// Unpack gives what was packed: in dst, if that has the capacity, and in memory of its own otherwise.
-func (b Body) Unpack(dst []byte) ([]byte, error) { return compress.Decode(dst, b) }
+// maxDelta is how long a delta of a base of n bytes may be: about a quarter of what the base takes, packed.
+func maxDelta(n int) int { return 128 + n/8 }
 
-// UnpackedLen is the length of what Unpack gives; 0 if it fails.
-func (b Body) UnpackedLen() int { return compress.DecodedLen(b) }
+// Update makes a Body that keeps the store's base, which is given unpacked. If too much differs from that, it has a new base.
+func Update(base, body []byte) Body {
+	if body != nil {
+		if d := delta.Make(base, body, maxDelta(len(base))); d != nil {
+			return Body{Delta: d}
+		}
+	}
+	return Pack(body)
+}
+
+// IsZero reports that the object has no body.
+func (b Body) IsZero() bool { return b.Base == nil && b.Delta == nil }
+
+// KeepsBase reports that b, in a commit, keeps the store's base.
+func (b Body) KeepsBase() bool { return b.Base == nil && b.Delta != nil }
+
+// Len is how many bytes are stored.
+func (b Body) Len() int { return len(b.Base) + len(b.Delta) }
+
+// Unpack gives the body, in memory of its own.
+func (b Body) Unpack() ([]byte, error) {
+	_, body, err := b.UnpackIn(func(int) []byte { return nil })
+	return body, err
+}
+
+// UnpackIn gives the base and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own. It
+// fails with ErrDamaged.
+func (b Body) UnpackIn(memory func(n int) []byte) (base, body []byte, err error) {
+	if b.KeepsBase() {
+		return nil, nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)
+	}
+	if base, err = compress.Decode(memory(compress.DecodedLen(b.Base)), b.Base); err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", ErrDamaged, err)
+	}
+	if b.Delta == nil {
+		return base, base, nil
+	}
+	if body, err = delta.Apply(memory(delta.Len(b.Delta)), base, b.Delta); err != nil {
+		return nil, nil, fmt.Errorf("%w: apply the delta of a body: %w", ErrDamaged, err)
+	}
+	return base, body, nil
+}

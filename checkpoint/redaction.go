@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"bytes"
 	"context"
 
 	"kubecdc/change"
@@ -21,4 +22,18 @@ type Redaction struct {
 	Rules  string
 	// Rewrite gives the new body; nil drops the body. Where Rewrite itself is nil the bodies stay as they are.
 	Rewrite func(key string, body []byte) []byte
+}
+
+// Rewritten gives what a store keeps instead of a body, if that is anything else: always a new base where there is a delta, since the
+// former base may have more than the delta shows. What can't be unpacked is dropped.
+func (r *Redaction) Rewritten(key string, stored Body) (now Body, changed bool) {
+	body, err := stored.Unpack()
+	if err != nil {
+		return Body{}, true
+	}
+	text := r.Rewrite(key, body)
+	if text != nil && stored.Delta == nil && bytes.Equal(text, body) {
+		return stored, false
+	}
+	return Pack(text), true
 }

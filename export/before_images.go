@@ -1,6 +1,7 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 
@@ -10,9 +11,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// beforeImages sets the before-images of changes. The bodies that were written last are cached as the checkpoint has them,
-// packed, up to maxBytes, in the same memory as what is pending for the checkpoint; others are read from the checkpoint, in one
-// query per stream and batch.
+// beforeImages sets the before-images of changes, and finds the bases that deltas are made of. The bodies of the objects that changed
+// last are cached as the checkpoint has them, packed, up to maxBytes, in the same memory as what is pending for the checkpoint; others
+// are read from the checkpoint, in one query per stream and batch.
 //
 // A body from the checkpoint passes the stream's redactor again. That changes nothing, unless the database has forgotten that
 // the body was redacted there.
@@ -31,11 +32,12 @@ func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID
 	return b
 }
 
-// attach sets Before of the first update or delete of each object in the batch, valid until written is called. The before-images
-// of others come from the batch itself (touched.leaveOut).
+// attach sets Before of the first update or delete of each object in the batch, and the object's base, both valid until written is
+// called. The before-images of others come from the batch itself (touched.leaveOut).
 func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
+	objects.forgetBases()
 	missing := map[change.StreamID][]string{}
-	first := map[objectID]*change.Change{} // the changes that lack before-images
+	first := map[objectID]wanted{}
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], objects.ids[i]
 		if c.Op != change.Update && c.Op != change.Delete || objects.before[i] >= 0 {
@@ -43,41 +45,57 @@ func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects 
 		}
 		body, ok := b.cache.Get(id)
 		if !ok {
-			body, ok = b.store.checkpoints.body(id)
+			if body, ok = b.store.checkpoints.body(id); !ok || body.KeepsBase() {
+				missing[id.stream], first[id] = append(missing[id.stream], id.key), wanted{c, body.Delta}
+				continue
+			}
+			b.put(id, body)
 		}
-		if !ok {
-			missing[id.stream], first[id] = append(missing[id.stream], id.key), c
+		if body.IsZero() {
 			continue
 		}
-		if body == nil {
-			continue
-		}
-		var err error
-		if c.Before, err = b.unpacked.unpack(body); err != nil {
+		base, before, err := b.unpacked.unpack(body)
+		if err != nil {
 			return err
 		}
+		c.Before, objects.bases[id] = before, base
 	}
 	for stream, keys := range missing {
-		if err := b.load(ctx, stream, keys, first); err != nil {
+		if err := b.load(ctx, stream, keys, first, objects); err != nil {
 			return fmt.Errorf("read %d before-images of %s: %w", len(keys), stream, err)
 		}
 	}
 	return nil
 }
 
+// wanted is a change that lacks its before-image.
+type wanted struct {
+	change *change.Change
+	delta  []byte // is pending, and newer than the store's
+}
+
 // load reads the bodies of objects from the checkpoint, and sets Before of their changes.
 func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []string,
-	changes map[objectID]*change.Change) error {
+	changes map[objectID]wanted, objects *touched) error {
 	redact := b.redactorFor(stream)
-	return b.store.Bodies(ctx, stream, keys, func(key string, packed checkpoint.Body) error {
-		body, err := b.unpacked.unpack(packed)
+	return b.store.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
+		id := objectID{stream, key}
+		w := changes[id]
+		if w.delta != nil {
+			stored.Delta = w.delta
+		}
+		base, body, err := b.unpacked.unpack(stored)
 		if err != nil {
-			return err
+			return fmt.Errorf("%s: %w", key, err)
 		}
 		if redact != nil {
-			body = redact(key, body)
+			redacted := redact(key, body)
+			if w.change.Before = redacted; !bytes.Equal(redacted, body) {
+				return nil // and the object gets a new base
+			}
 		}
-		changes[objectID{stream, key}].Before = body
+		w.change.Before, objects.bases[id] = body, base
+		b.put(id, checkpoint.Body{Base: bytes.Clone(stored.Base), Delta: bytes.Clone(stored.Delta)})
 		return nil
 	})
 }
@@ -90,20 +108,30 @@ func (b *beforeImages) written(streams []checkpoint.StreamCommit) {
 			b.cache.Remove(objectID{s.Stream, key})
 		}
 		for i := range s.Upserts {
-			o := &s.Upserts[i]
-			id := objectID{s.Stream, o.Key}
-			if old, ok := b.cache.Peek(id); ok {
-				b.bytes -= cacheSize(id, old)
+			id, body := objectID{s.Stream, s.Upserts[i].Key}, s.Upserts[i].Body
+			if body.KeepsBase() {
+				former, ok := b.cache.Peek(id)
+				if !ok {
+					continue
+				}
+				body.Base = former.Base
 			}
-			b.cache.Add(id, o.Body)
-			b.bytes += cacheSize(id, o.Body)
+			b.put(id, body)
 		}
 	}
+}
+
+func (b *beforeImages) put(id objectID, body checkpoint.Body) {
+	if old, ok := b.cache.Peek(id); ok {
+		b.bytes -= cacheSize(id, old)
+	}
+	b.cache.Add(id, body)
+	b.bytes += cacheSize(id, body)
 	for b.bytes > b.maxBytes && b.cache.Len() > 0 {
 		b.cache.RemoveOldest()
 	}
 }
 
 func cacheSize(id objectID, body checkpoint.Body) int64 {
-	return int64(len(id.stream) + len(id.key) + len(body))
+	return int64(len(id.stream) + len(id.key) + body.Len())
 }

@@ -185,18 +185,24 @@ func (c *checkpointer) failed() error {
 	return c.err
 }
 
-// body returns the body of an object whose last state the store may not have yet; nil if it was deleted.
+// body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a base,
+// the store has that.
 func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, p := range []*pending{c.pending, c.inFlight} {
-		if p != nil {
-			if i, ok := p.index[id]; ok {
-				return p.objects[i].Body, true
-			}
+		if p == nil {
+			continue
+		}
+		i, found := p.index[id]
+		switch {
+		case found && !ok:
+			body, ok = p.objects[i].Body, true
+		case found && body.KeepsBase():
+			body.Base = p.objects[i].Body.Base
 		}
 	}
-	return nil, false
+	return body, ok
 }
 
 // concerns reports whether the store may lack something of a stream.

@@ -86,10 +86,10 @@ func (f *following) text(key string) string {
 	if !ok {
 		return "unknown"
 	}
-	if packed == nil {
+	if packed.IsZero() {
 		return "deleted"
 	}
-	body, err := packed.Unpack(nil)
+	body, err := packed.Unpack()
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestTheCheckpointFollowsAtItsOwnPace(t *testing.T) {
 			t.Fatalf("after the interval the store has %s", got)
 		}
 		last := store.commits[1]
-		body, _ := last.Streams[0].Upserts[0].Body.Unpack(nil)
+		body, _ := last.Streams[0].Upserts[0].Body.Unpack()
 		if n := len(last.Streams[0].Upserts); n != 1 || string(body) != "9" || last.Offsets["pods"][0] != 9 ||
 			len(last.Positions) != 1 || last.Positions[0].ResourceVersion != "9" {
 			t.Errorf("the commit is %+v; want everything once, as batch 9 left it", last)
@@ -141,7 +141,7 @@ func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
 		got[key] = "deleted"
 	}
 	for _, o := range c.Streams[0].Upserts {
-		body, _ := o.Body.Unpack(nil)
+		body, _ := o.Body.Unpack()
 		got[o.Key] += string(body)
 	}
 	if want := "map[again:5 gone:deleted kept:3 other:deleted]"; fmt.Sprint(got) != want || len(p.objects) != 4 {

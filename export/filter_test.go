@@ -82,7 +82,7 @@ func upserts(t *testing.T, c checkpoint.Commit, states map[string]string) string
 	var all []string
 	for _, s := range c.Streams {
 		for _, o := range s.Upserts {
-			body, err := o.Body.Unpack(nil)
+			body, err := o.Body.Unpack()
 			if err != nil {
 				t.Fatal(err)
 			}

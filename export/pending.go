@@ -25,10 +25,10 @@ type objectState struct {
 	deleted bool
 }
 
-// stateBytes is about what an objectState takes, besides its body and its key.
-const stateBytes = 200
+// stateBytes is about what an objectState takes here and in a commit, besides its body and its key.
+const stateBytes = 400
 
-func (o *objectState) size() int64 { return int64(len(o.Key)+len(o.Body)) + stateBytes }
+func (o *objectState) size() int64 { return int64(len(o.Key)+o.Body.Len()) + stateBytes }
 
 func newPending() *pending {
 	return &pending{positions: map[change.StreamID]change.Position{}, index: map[objectID]int{}}
@@ -63,13 +63,17 @@ func (p *pending) add(c checkpoint.Commit) {
 }
 
 func (p *pending) put(o objectState) {
-	p.bytes += o.size()
 	id := objectID{o.stream, o.Key}
 	if i, ok := p.index[id]; ok {
-		p.bytes -= p.objects[i].size()
-		p.objects[i] = o
+		former := &p.objects[i]
+		if o.Body.KeepsBase() {
+			o.Body.Base = former.Body.Base // which the store gets with this commit, if it is pending
+		}
+		p.bytes += o.size() - former.size()
+		*former = o
 		return
 	}
+	p.bytes += o.size()
 	p.index[id] = len(p.objects)
 	p.objects = append(p.objects, o)
 }
@@ -87,12 +91,16 @@ func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
 	for _, position := range p.positions {
 		commit.Positions = append(commit.Positions, position)
 	}
-	streams := map[change.StreamID]*checkpoint.StreamCommit{}
+	count := map[change.StreamID]int{}
+	for i := range p.objects {
+		count[p.objects[i].stream]++
+	}
+	streams := make(map[change.StreamID]*checkpoint.StreamCommit, len(count))
 	for i := range p.objects {
 		o := &p.objects[i]
 		s := streams[o.stream]
 		if s == nil {
-			s = &checkpoint.StreamCommit{Stream: o.stream}
+			s = &checkpoint.StreamCommit{Stream: o.stream, Upserts: make([]checkpoint.Object, 0, count[o.stream])}
 			streams[o.stream] = s
 		}
 		if o.deleted {

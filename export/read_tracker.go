@@ -74,9 +74,9 @@ func (r *readTracker) follow(needed bool) error {
 	return r.checkpoints.flush(r.writing)
 }
 
-// Bodies reads bodies of objects of which nothing is pending.
+// Bodies reads bodies as the store has them.
 func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
-	visit func(key string, body checkpoint.Body) error) error {
+	visit func(key string, stored checkpoint.Body) error) error {
 	err := r.store.Bodies(ctx, stream, keys, visit)
 	r.markRead()
 	return err

@@ -22,10 +22,13 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 		return s.recordLoss(ctx, state, log, loss)
 	}
 	var more *sinks.LostTailError
-	if state.New || loss != nil && !loss.TailRead {
-		why := &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
-		if loss != nil {
-			why = loss
+	if state.New || s.damaged || loss != nil && !loss.TailRead {
+		why := loss
+		switch {
+		case why == nil && state.New:
+			why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
+		case why == nil:
+			why = &sinks.LostTailError{Reason: "the checkpoint is damaged"}
 		}
 		var err error
 		if more, err = s.rebuildFrom(ctx, log, state, why); err != nil {

@@ -69,6 +69,32 @@ func TestTheCheckpointIsRedacted(t *testing.T) {
 	}
 }
 
+// Nothing is a delta of a body that the database has forgotten to redact: the next update leaves nothing of it.
+func TestAForgottenRedactionIsNoBase(t *testing.T) {
+	store := storeAt(t, 0)
+	s := slotWith(t, store, "secrets", redact.Hash)
+	storePlain(t, store, 1)
+	c := committerAt(store, 1)
+	c.beforeImages = newBeforeImages(c.reads, s.bodyRedactorOf, 1<<20)
+	for n, state := range []string{"one", "two"} {
+		updated := change.Change{Op: change.Update, Stream: secrets, Namespace: "ns", Name: "a", UID: "u", ResourceVersion: change.VersionOf(uint64(n + 2)),
+			After: []byte(strings.Replace(plainSecret, "Y2FuYXJ5", state, 1))}
+		if err := c.commit(t.Context(), &batching.Batch{Batch: change.Batch{Changes: []change.Change{updated}}}); err != nil {
+			t.Fatal(err)
+		}
+		err := store.Bodies(t.Context(), secrets.ID(), []string{"ns/a"}, func(_ string, b checkpoint.Body) error {
+			base, body, err := b.UnpackIn(func(int) []byte { return nil })
+			if strings.Contains(string(base), "Y2FuYXJ5") || !strings.Contains(string(body), state) || (b.Delta != nil) != (n > 0) {
+				t.Errorf("the base is %s, the body %s, by a delta of %d bytes", base, body, len(b.Delta))
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The database may forget that it redacted a body, and an owner with other settings may have written more to the log. Neither
 // is exported.
 func TestWhatIsReadBackIsRedacted(t *testing.T) {

@@ -29,6 +29,7 @@ type slot struct {
 	logger      *slog.Logger
 	epochRaises epochRaises
 	refusals    refusals // by the sink, over all sessions
+	damaged     bool     // a body that the last session read from the checkpoint
 }
 
 func newSlot(number int, config Config, parts Parts, selections *broadcaster) *slot {
@@ -104,7 +105,9 @@ func (s *slot) session(ctx context.Context) error {
 	s.parts.Observer.SlotHeld(s.number, state.Epoch, true)
 	defer s.parts.Observer.SlotHeld(s.number, state.Epoch, false)
 	s.parts.Observer.Problem(s.number, nil)
-	return s.verifyFencing(ctx, state.Epoch, s.work(ctx, state, log, rules))
+	err = s.work(ctx, state, log, rules)
+	s.damaged = errors.Is(err, checkpoint.ErrDamaged)
+	return s.verifyFencing(ctx, state.Epoch, err)
 }
 
 // acquire makes this process the owner of the slot, if the slot is free.

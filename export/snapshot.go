@@ -87,23 +87,15 @@ func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emi
 
 // storedBodies reads bodies as the log has them, but for those that are not durable yet.
 func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
-	var missing []string
-	unpack := func(key string, packed checkpoint.Body) error {
-		body, err := packed.Unpack(nil)
-		if err == nil {
-			visit(key, body)
-		}
-		return err
-	}
-	for _, key := range keys {
-		packed, pending := st.reads.checkpoints.body(objectID{stream, key})
-		if !pending {
-			missing = append(missing, key)
-		} else if packed != nil {
-			if err := unpack(key, packed); err != nil {
-				return err
+	err := st.reads.follow(st.reads.checkpoints.concerns(stream))
+	if err == nil {
+		err = st.reads.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
+			body, err := stored.Unpack()
+			if err == nil {
+				visit(key, body)
 			}
-		}
+			return err
+		})
 	}
-	return dependency.Tag(dependency.Checkpoint, st.reads.Bodies(ctx, stream, missing, unpack))
+	return dependency.Tag(dependency.Checkpoint, err)
 }

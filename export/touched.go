@@ -13,10 +13,11 @@ type objectID struct {
 
 // touched has the objects that a batch changes. Its memory is used again for each batch.
 type touched struct {
-	ids    []objectID       // of the batch's changes
-	before []int            // the batch's change of the same object before each; -1: none
-	again  []bool           // the batch has another change of the same object after each
-	last   map[objectID]int // the last change of each object
+	ids    []objectID          // of the batch's changes
+	before []int               // the batch's change of the same object before each; -1: none
+	again  []bool              // the batch has another change of the same object after each
+	last   map[objectID]int    // the last change of each object
+	bases  map[objectID][]byte // of the bodies that the store has, or will have of what is pending
 	// The objects whose last change is left out, at that version, with the body that the log has.
 	leftOut map[objectID]checkpoint.Object
 }
@@ -83,7 +84,7 @@ func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
 		}
 		ignored[c.Stream.Resource.ID()]++
 		if id := t.ids[i]; t.last[id] == i {
-			t.leftOut[id] = checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion, Body: checkpoint.Pack(c.Before)}
+			t.leftOut[id] = checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion, Body: t.body(id, c.Before)}
 		}
 	}
 	clear(batch.Changes[len(kept):])
@@ -92,8 +93,23 @@ func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
 	return ignored
 }
 
-// states returns what the batch does to the inventory, by stream: the last state of each object. Bodies are packed. Snapshots on
-// demand have no inventory.
+func (t *touched) forgetBases() {
+	if t.bases == nil {
+		t.bases = map[objectID][]byte{}
+	}
+	clear(t.bases)
+}
+
+// body returns an object's new body: a delta, if its base is known.
+func (t *touched) body(id objectID, state []byte) checkpoint.Body {
+	if base, ok := t.bases[id]; ok {
+		return checkpoint.Update(base, state)
+	}
+	return checkpoint.Pack(state)
+}
+
+// states returns what the batch does to the inventory, by stream: the last state of each object. Snapshots on demand have no
+// inventory.
 func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCommit {
 	var all []checkpoint.StreamCommit
 	at := map[change.StreamID]int{}
@@ -118,7 +134,7 @@ func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCo
 		}
 		o := checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion}
 		if bodies {
-			o.Body = checkpoint.Pack(c.After)
+			o.Body = t.body(id, c.After)
 		}
 		if newer, ok := t.leftOut[id]; ok {
 			o.ResourceVersion = newer.ResourceVersion

@@ -6,7 +6,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// unpacked has the before-images of a batch, in blocks that the next batch uses again.
+// unpacked has the before-images of a batch, and their bases, in blocks that the next batch uses again.
 type unpacked struct {
 	blocks []*block
 	left   []byte // of the last block
@@ -25,17 +25,20 @@ func (u *unpacked) release() {
 	u.blocks, u.left = u.blocks[:0], nil
 }
 
-// unpack gives a body, which is valid until release.
-func (u *unpacked) unpack(packed checkpoint.Body) ([]byte, error) {
-	n := packed.UnpackedLen()
+// unpack gives the base of a body, and the body. Both are valid until release.
+func (u *unpacked) unpack(b checkpoint.Body) (base, body []byte, err error) {
+	return b.UnpackIn(u.memory)
+}
+
+func (u *unpacked) memory(n int) []byte {
 	if n > len(block{})/2 {
-		return packed.Unpack(nil)
+		return nil
 	}
 	if n > len(u.left) {
 		b := blockPool.Get().(*block)
 		u.blocks, u.left = append(u.blocks, b), b[:]
 	}
-	body, err := packed.Unpack(u.left[:0:n])
+	memory := u.left[:0:n]
 	u.left = u.left[n:]
-	return body, err
+	return memory
 }

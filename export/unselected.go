@@ -121,7 +121,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 	r.Namespaced = namespace != ""
 	var object struct{ APIVersion, Kind string }
 	err = st.reads.Bodies(ctx, s.ID(), []string{first}, func(_ string, packed checkpoint.Body) error {
-		body, err := packed.Unpack(nil)
+		body, err := packed.Unpack()
 		if err == nil {
 			_ = json.Unmarshal(body, &object) // it stays empty, as of an object without a body
 		}

@@ -14,7 +14,7 @@ func Bodies(t testing.TB, store checkpoint.Reader, stream change.StreamID, keys 
 	t.Helper()
 	found := map[string]string{}
 	err := store.Bodies(t.Context(), stream, keys, func(key string, packed checkpoint.Body) error {
-		body, err := packed.Unpack(nil)
+		body, err := packed.Unpack()
 		found[key] = string(body)
 		return err
 	})
@@ -63,7 +63,7 @@ func olderBodies(t *testing.T, s *suite) {
 	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	const body = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"0b1f4a52"}}`
-	packed := checkpoint.Body("\x01a\x15\x00\x01\xaa\xdd\x19\x10web\",*\x9d\fա\"q\x18(0b1f4a52\"}}")
+	packed := checkpoint.Body{Base: []byte("\x01a\x15\x00\x01\xaa\xdd\x19\x10web\",*\x9d\fա\"q\x18(0b1f4a52\"}}")}
 	s.put(0, epoch, 1, "pods", checkpoint.Object{Key: "a", UID: "u", ResourceVersion: "1", Body: packed})
 	if got := Bodies(t, s.store, "pods", "a"); got["a"] != body {
 		t.Errorf("the body is %q, not %q", got["a"], body)

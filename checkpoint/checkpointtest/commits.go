@@ -140,7 +140,7 @@ func bigCommit(t *testing.T, s *suite) {
 		if got[keys[i]] != fmt.Sprintf(`{"i":%d}`, i) {
 			t.Fatalf("body of %s is %q", keys[i], got[keys[i]])
 		}
-		objects[i].Body = nil
+		objects[i].Body = checkpoint.Body{}
 	}
 	s.wantInventory("pods", objects...)
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 3,

@@ -1,18 +1,23 @@
 package checkpointtest
 
 import (
+	"fmt"
 	"testing"
 
 	"kubecdc/checkpoint"
 )
 
-// Version1 fills tables of version 1, in which an object that the log has lost has a minus before its resourceVersion.
+// Version1 fills tables of version 1, in which an object that the log has lost has a minus before its resourceVersion, and which have a
+// body, as hex, and no deltas.
 const Version1 = `
 insert into clusters (name, known_as, uid, ca) values ('prod', 'uid-1', 'uid-1', '');
 insert into streams (cluster, name) select id, 'pods' from clusters;
 insert into inventory (stream, key, uid, resource_version) select id, 'a', 'u1', '1' from streams;
 insert into inventory (stream, key, uid, resource_version) select id, 'b', 'u2', '-2' from streams;
 `
+
+// Body1 is what version 1 stored of the body that wide gives of 1.
+var Body1 = fmt.Sprintf("%x", checkpoint.Pack([]byte(wide(1))).Base)
 
 // Upgraded tests a store that was opened on tables of version 1.
 func Upgraded(t *testing.T, store checkpoint.Store) {
@@ -22,4 +27,7 @@ func Upgraded(t *testing.T, store checkpoint.Store) {
 	s.wantInventory("pods", object("a", "u1", "1"), lost("b", "u2", "2"))
 	s.put(0, s.acquire(0, "a").Epoch, 1, "pods", object("b", "u2", "2"))
 	s.wantInventory("pods", object("a", "u1", "1"), object("b", "u2", "2"))
+	s.wantBodies(map[string]string{"a": wide(1)})
+	s.put(0, s.acquire(0, "a").Epoch, 2, "pods", updated("a", 1, 2))
+	s.wantBodies(map[string]string{"a": wide(2)})
 }

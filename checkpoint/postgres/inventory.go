@@ -62,8 +62,9 @@ func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []strin
 
 func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body checkpoint.Body) error) error {
-	const look = `select key, body from kubecdc.inventory
-		where stream = (select id from kubecdc.streams where cluster = $1 and name = $2) and key = any ($3) and body is not null`
+	const look = `select key, body, delta from kubecdc.inventory
+		where stream = (select id from kubecdc.streams where cluster = $1 and name = $2) and key = any ($3)
+		and (body is not null or delta is not null)`
 	if err := s.bound(); err != nil {
 		return err
 	}
@@ -72,7 +73,9 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 		return err
 	}
 	var key string
-	var body pgtype.DriverBytes // shared with the connection: valid until the next row
-	_, err = pgx.ForEachRow(rows, []any{&key, &body}, func() error { return visit(key, checkpoint.Body(body)) })
+	var base, delta pgtype.DriverBytes // shared with the connection: valid until the next row
+	_, err = pgx.ForEachRow(rows, []any{&key, &base, &delta}, func() error {
+		return visit(key, checkpoint.Body{Base: base, Delta: delta})
+	})
 	return err
 }

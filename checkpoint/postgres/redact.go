@@ -1,14 +1,12 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 )
 
 // Redacted gives the rules that were noted last, by stream.
@@ -78,7 +76,8 @@ func (r *redaction) run(ctx context.Context) error {
 const redactPage = 100
 
 func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last string, more bool, err error) {
-	const look = `select key, body from kubecdc.inventory where stream = $1 and key > $2 and body is not null order by key limit $3`
+	const look = `select key, body, delta from kubecdc.inventory
+		where stream = $1 and key > $2 and (body is not null or delta is not null) order by key limit $3`
 	rows, err := tx.Query(ctx, look, r.id, after, redactPage)
 	if err != nil {
 		return "", false, err
@@ -86,24 +85,16 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 	n := 0
 	var keys []string
 	var bodies [][]byte
-	var compressed []byte
-	_, err = pgx.ForEachRow(rows, []any{&last, &compressed}, func() error {
+	var stored checkpoint.Body
+	_, err = pgx.ForEachRow(rows, []any{&last, &stored.Base, &stored.Delta}, func() error {
 		n++
-		body, err := compress.Decode(nil, compressed)
-		var now []byte
-		if err == nil { // else it can't be rewritten, only dropped
-			now = r.Rewrite(last, body)
-		}
-		switch {
-		case now == nil:
-			keys, bodies = append(keys, last), append(bodies, nil)
-		case !bytes.Equal(now, body):
-			keys, bodies = append(keys, last), append(bodies, compress.Append(nil, now))
+		if now, changed := r.Rewritten(last, stored); changed {
+			keys, bodies = append(keys, last), append(bodies, now.Base)
 		}
 		return nil
 	})
 	if err == nil && len(keys) > 0 {
-		const set = `update kubecdc.inventory i set body = n.body
+		const set = `update kubecdc.inventory i set body = n.body, delta = null
 			from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
 		_, err = tx.Exec(ctx, set, r.id, keys, bodies)
 	}

@@ -42,8 +42,10 @@ var upsertColumns = []pgdb.Column[upsertRow]{
 	pgdb.TextColumn("upsert_keys", func(r upsertRow) string { return r.Key }),
 	pgdb.TextColumn("upsert_uids", func(r upsertRow) string { return r.UID }),
 	pgdb.TextColumn("upsert_versions", func(r upsertRow) string { return string(r.ResourceVersion) }),
-	pgdb.ByteaColumn("upsert_bodies", func(r upsertRow) bool { return r.Body != nil },
-		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body...) }),
+	pgdb.ByteaColumn("upsert_bodies", func(r upsertRow) bool { return r.Body.Base != nil },
+		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body.Base...) }),
+	pgdb.ByteaColumn("upsert_deltas", func(r upsertRow) bool { return r.Body.Delta != nil },
+		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body.Delta...) }),
 }
 
 // commitRows are the rows of one commit. They are used again and again, so that a commit allocates next to nothing.
@@ -68,7 +70,7 @@ func (r *commitRows) fill(c checkpoint.Commit, ids map[change.StreamID]int32) {
 	size := 0
 	for _, s := range c.Streams {
 		for i := range s.Upserts {
-			size += 4 + len(s.Upserts[i].Body)
+			size += 4 + len(s.Upserts[i].Body.Base)
 		}
 	}
 	r.upserts.Grow("upsert_bodies", size)

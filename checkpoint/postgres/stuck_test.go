@@ -26,7 +26,7 @@ func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	for i := range 100 { // 2 MB
 		body := make([]byte, 20000)
 		rand.Read(body)
-		stuck.Streams[0].Upserts = append(stuck.Streams[0].Upserts, checkpoint.Object{Key: fmt.Sprint(i), UID: "u", ResourceVersion: "1", Body: body})
+		stuck.Streams[0].Upserts = append(stuck.Streams[0].Upserts, checkpoint.Object{Key: fmt.Sprint(i), UID: "u", ResourceVersion: "1", Body: checkpoint.Body{Base: body}})
 	}
 	state, err := old.Acquire(t.Context(), 0, "a", 0)
 	if err != nil {

@@ -28,10 +28,11 @@ func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
+	body1 := "update inventory set body = decode('" + checkpointtest.Body1 + "', 'hex') where key = 'a';"
 	const version = "create table migrations (version int primary key, run_at timestamptz default now()); " +
 		"insert into migrations (version) values (1);"
 	if _, err := conn.PgConn().Exec(t.Context(), "create schema kubecdc; set search_path = kubecdc;"+string(tables)+functions1+
-		version+checkpointtest.Version1).ReadAll(); err != nil {
+		version+checkpointtest.Version1+body1).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
 	checkpointtest.Upgraded(t, open(t, url))

@@ -85,16 +85,37 @@ func (t *transaction) delete(s checkpoint.StreamCommit) error {
 }
 
 func (t *transaction) upsert(s checkpoint.StreamCommit) error {
-	const set = `insert into inventory (stream, key, uid, resource_version, body) values (?, ?, ?, ?, ?)
+	const set = `insert into inventory (stream, key, uid, resource_version, delta) values (?, ?, ?, ?, ?)
 		on conflict (stream, key) do update
-		set uid = excluded.uid, resource_version = excluded.resource_version, lost = false, body = excluded.body`
-	return t.each(set, s.Stream, len(s.Upserts), func(i int) []any {
+		set uid = excluded.uid, resource_version = excluded.resource_version, lost = false, delta = excluded.delta`
+	err := t.each(set, s.Stream, len(s.Upserts), func(i int) []any {
 		o := &s.Upserts[i]
-		if o.Body == nil {
-			return []any{o.Key, o.UID, o.ResourceVersion, nil}
-		}
-		return []any{o.Key, o.UID, o.ResourceVersion, []byte(o.Body)}
+		return []any{o.Key, o.UID, o.ResourceVersion, delta(o.Body)}
 	})
+	if err != nil {
+		return err
+	}
+	based := make([]*checkpoint.Object, 0, len(s.Upserts))
+	for i := range s.Upserts {
+		if o := &s.Upserts[i]; o.Body.Base != nil {
+			based = append(based, o)
+		}
+	}
+	return t.each(setBase, s.Stream, len(based), func(i int) []any { return []any{based[i].Key, based[i].Body.Base} })
+}
+
+const setBase = `insert into bases select id, ?3 from inventory where stream = ?1 and key = ?2
+	on conflict (id) do update set base = excluded.base`
+
+// delta is what the inventory has of a body; null if there is none.
+func delta(b checkpoint.Body) any {
+	switch {
+	case b.IsZero():
+		return nil
+	case b.Delta == nil:
+		return []byte{}
+	}
+	return b.Delta
 }
 
 // each runs one prepared statement n times; its first parameter is the stream.

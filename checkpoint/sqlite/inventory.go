@@ -66,8 +66,8 @@ func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []strin
 
 func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body checkpoint.Body) error) error {
-	const look = `select i.key, i.body from json_each(?) k cross join inventory i
-		where i.stream = (select id from streams where cluster = ? and name = ?) and i.key = k.value and i.body is not null`
+	const look = `select i.key, b.base, i.delta from json_each(?) k cross join inventory i left join bases b on b.id = i.id
+		where i.stream = (select id from streams where cluster = ? and name = ?) and i.key = k.value and i.delta is not null`
 	if err := s.bound(); err != nil {
 		return err
 	}
@@ -82,13 +82,21 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 	defer rows.Close()
 	for rows.Next() {
 		var key string
-		var body sql.RawBytes // valid until the next row
-		if err := rows.Scan(&key, &body); err != nil {
+		var base, delta sql.RawBytes // valid until the next row
+		if err := rows.Scan(&key, &base, &delta); err != nil {
 			return err
 		}
-		if err := visit(key, checkpoint.Body(body)); err != nil {
+		if err := visit(key, stored(base, delta)); err != nil {
 			return err
 		}
 	}
 	return rows.Err()
+}
+
+// stored is a body as the tables have it.
+func stored(base, delta []byte) checkpoint.Body {
+	if len(delta) == 0 {
+		delta = nil
+	}
+	return checkpoint.Body{Base: base, Delta: delta}
 }

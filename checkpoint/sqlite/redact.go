@@ -5,7 +5,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/compress"
 )
 
 // Redacted gives the rules that were noted last, by stream.
@@ -103,23 +102,35 @@ func (r *redaction) page(t *transaction, after string) (last string, more bool, 
 	if _, err := t.exec(setUnclean); err != nil {
 		return "", false, err
 	}
-	const set = `update inventory set body = ? where key = ? and stream = (select id from streams where cluster = ? and name = ?)`
 	for _, o := range objects {
-		var now any
-		if body := r.rewritten(o); body != nil {
-			now = body
-		}
-		if _, err := t.exec(set, now, o.Key, t.cluster, r.Stream); err != nil {
+		if err := r.rewrite(t, o); err != nil {
 			return "", false, err
 		}
 	}
 	return objects[len(objects)-1].Key, len(objects) == redactPage, nil
 }
 
-// read gives the objects of one page, their bodies compressed.
+func (r *redaction) rewrite(t *transaction, o checkpoint.Object) error {
+	const set = `update inventory set delta = ?3 where stream = ?1 and key = ?2`
+	now, changed := r.Rewritten(o.Key, o.Body)
+	if !changed {
+		return nil
+	}
+	id, err := t.stream(r.Stream)
+	if err == nil {
+		_, err = t.exec(set, id, o.Key, delta(now))
+	}
+	if err == nil && now.Base != nil {
+		_, err = t.exec(setBase, id, o.Key, now.Base)
+	}
+	return err
+}
+
+// read gives the objects of one page, with their bodies.
 func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object, err error) {
-	const look = `select key, body from inventory where stream = (select id from streams where cluster = ? and name = ?)
-		and key > ? and body is not null order by key limit ?`
+	const look = `select i.key, b.base, i.delta from inventory i left join bases b on b.id = i.id
+		where i.stream = (select id from streams where cluster = ? and name = ?) and i.key > ? and i.delta is not null
+		order by i.key limit ?`
 	rows, err := t.QueryContext(t.ctx, look, t.cluster, r.Stream, after, redactPage)
 	if err != nil {
 		return nil, err
@@ -127,23 +138,12 @@ func (r *redaction) read(t *transaction, after string) (page []checkpoint.Object
 	defer rows.Close()
 	for rows.Next() {
 		var o checkpoint.Object
-		if err := rows.Scan(&o.Key, &o.Body); err != nil {
+		var base, delta []byte
+		if err := rows.Scan(&o.Key, &base, &delta); err != nil {
 			return nil, err
 		}
+		o.Body = stored(base, delta)
 		page = append(page, o)
 	}
 	return page, rows.Err()
-}
-
-// rewritten gives the new body, compressed; nil drops it.
-func (r *redaction) rewritten(o checkpoint.Object) []byte {
-	body, err := compress.Decode(nil, o.Body)
-	if err != nil {
-		return nil // it can't be rewritten, only dropped
-	}
-	now := r.Rewrite(o.Key, body)
-	if now == nil {
-		return nil
-	}
-	return compress.Append(nil, now)
 }

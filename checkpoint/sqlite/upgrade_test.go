@@ -33,7 +33,7 @@ func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 	if err := schema.Up(t.Context(), provider); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := db.Exec(checkpointtest.Version1); err != nil {
+	if _, err := db.Exec(checkpointtest.Version1 + "update inventory set body = x'" + checkpointtest.Body1 + "' where key = 'a';"); err != nil {
 		t.Fatal(err)
 	}
 	if err := db.Close(); err != nil {

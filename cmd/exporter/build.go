@@ -44,14 +44,14 @@ func exportConfig(c *config.Config) (export.Config, error) {
 }
 
 // checkpointMemory returns the size of a slot's cache of packed bodies, and that of one commit of the checkpoint. What is pending
-// for the checkpoint is in the cache: up to two commits, while one is in flight. Large commits save SQLite work: an object that
+// for the checkpoint comes to two commits, while one is in flight. Large commits save SQLite work: an object that
 // changes again and again is written once. Postgres gets a commit in one message, for which this process needs twice its size.
 func checkpointMemory(c *config.Config) (cache, commit int64) {
 	eighth := int64(c.Batch.BufferBytes) / int64(c.Slots.Count) / 8
 	if strings.HasPrefix(c.Checkpoint.Location.Reveal(), "postgres") {
 		return 6 * eighth, eighth
 	}
-	return 8 * eighth, 4 * eighth
+	return 8 * eighth, 2 * eighth
 }
 
 // checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.

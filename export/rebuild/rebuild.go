@@ -5,6 +5,7 @@ package rebuild
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -84,6 +85,9 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known,
 		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, pacer: progress.NewPacer()}
+	if r.empty() && !state.New && state.Seq > 0 {
+		return nil, errors.New("the checkpoint can't be rebuilt: the log has nothing that could be read back")
+	}
 	r.logStart()
 	defer s.Observer.Rebuilding(s.Number, 0, 0)
 	if err := r.run(ctx); err != nil {

@@ -93,6 +93,17 @@ func record(op change.Op, stream, name, version string, size int) change.Change 
 	return c
 }
 
+// A log that can't be read back, as stdout's, replaces no checkpoint that has something.
+func TestAnEmptyLogReplacesNoCheckpoint(t *testing.T) {
+	p := &pages{}
+	if err := run(t, p, &log{}, &checkpoint.SlotState{Seq: 7}, &sinks.LostTailError{}); err == nil || p.cleared {
+		t.Errorf("the checkpoint is cleared: %v, error %v", p.cleared, err)
+	}
+	if err := run(t, p, &log{}, &checkpoint.SlotState{New: true}, &sinks.LostTailError{}); err != nil || !p.cleared {
+		t.Errorf("a new one is cleared: %v, error %v", p.cleared, err)
+	}
+}
+
 // A page is bounded in objects and in bytes, and so is memory.
 func TestPages(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -234,10 +245,10 @@ func TestARebuildThatFails(t *testing.T) {
 
 func unpacked(t *testing.T, b checkpoint.Body) string {
 	t.Helper()
-	if b == nil {
+	if b.IsZero() {
 		return ""
 	}
-	body, err := b.Unpack(nil)
+	body, err := b.Unpack()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func wantTailOnce(t *testing.T, sink sinks.Sink, checkpoint string, from uint64)
 	must(t, err)
 	defer db.Close()
 	objects := 0
-	must(t, db.QueryRowContext(context.Background(), `select count(*) from inventory where key like 'default/object-%' and body is not null`).Scan(&objects))
+	must(t, db.QueryRowContext(context.Background(), `select count(*) from inventory where key like 'default/object-%' and delta is not null`).Scan(&objects))
 	if want := tailBatches * tailChanges; seen != want || objects != want || next <= from+tailBatches {
 		t.Errorf("%d batches, %d changes of the tail, and %d objects in the checkpoint; want more than %d, %d and %d",
 			next, seen, objects, from+tailBatches, want, want)

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"database/sql"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -122,7 +123,7 @@ func expireControl(t *testing.T, w *World) {
 	must(t, err)
 }
 
-// The same with an SQLite file, which is removed as with an emptyDir, and all records of the control topic
+// The same with an SQLite file, which is removed as with an emptyDir, whose bodies are damaged, and all records of the control topic
 // expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
 func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	t.Parallel()
@@ -132,13 +133,9 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	env := w.With("KUBECDC_CHECKPOINT", "sqlite:"+path)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
-	for range 2 {
+	for _, lose := range []func(){func() { removeSQLite(t, path) }, func() { damageBodies(t, path) }} {
 		runFor(t, env, func() { writer.Run(150); w.AwaitComplete(t, writer, Kinds) })
-		for _, suffix := range []string{"", "-wal", "-shm"} {
-			if err := os.Remove(path + suffix); err != nil && suffix == "" {
-				t.Fatal(err)
-			}
-		}
+		lose()
 		writer.Run(100)
 		afterRebuild(t, w, writer, env)
 	}
@@ -163,6 +160,25 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 		}
 	}
 	v.Demand(t, 0)
+}
+
+func removeSQLite(t *testing.T, path string) {
+	t.Helper()
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if err := os.Remove(path + suffix); err != nil && suffix == "" {
+			t.Fatal(err)
+		}
+	}
+}
+
+// damageBodies gives each object a delta that fits no base.
+func damageBodies(t *testing.T, path string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	must(t, err)
+	defer db.Close()
+	_, err = db.ExecContext(t.Context(), `update inventory set delta = x'01' where delta is not null`)
+	must(t, err)
 }
 
 func TestALostCheckpointIsRebuiltFromThePostgresSink(t *testing.T) {

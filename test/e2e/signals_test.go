@@ -252,21 +252,23 @@ func (w *World) tamper(t testing.TB, kind Kind) map[string]string {
 	}
 	var stream int
 	must(t, conn.QueryRow(ctx, `select id from kubecdc.streams where name = $1`, kind.Stream()).Scan(&stream))
-	rows, err := conn.Query(ctx, `select key, body from kubecdc.inventory where stream = $1 order by key`, stream)
+	rows, err := conn.Query(ctx, `select key, body, delta from kubecdc.inventory where stream = $1 order by key`, stream)
 	must(t, err)
 	type object struct {
 		key  string
 		body checkpoint.Body
 	}
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o object, err error) { return o, row.Scan(&o.key, &o.body) })
+	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (o object, err error) {
+		return o, row.Scan(&o.key, &o.body.Base, &o.body.Delta)
+	})
 	must(t, err)
 	wrong := map[string]string{}
 	for i, o := range all[:15] {
-		body, err := o.body.Unpack(nil)
+		body, err := o.body.Unpack()
 		must(t, err)
 		wrong[o.key] = strings.Replace(string(body), "{", `{"wrong":true,`, 1)
-		exec(`update kubecdc.inventory set body = $3, resource_version = case when $4 then '1' else resource_version end
-			where stream = $1 and key = $2`, stream, o.key, []byte(checkpoint.Pack([]byte(wrong[o.key]))), i%2 == 0)
+		exec(`update kubecdc.inventory set body = $3, delta = null, resource_version = case when $4 then '1' else resource_version end
+			where stream = $1 and key = $2`, stream, o.key, checkpoint.Pack([]byte(wrong[o.key])).Base, i%2 == 0)
 	}
 	exec(`delete from kubecdc.inventory where stream = $1 and key = $2`, stream, all[len(all)-1].key)
 	exec(`insert into kubecdc.inventory (stream, key, uid, resource_version) values ($1, 'zz/ghost', $2, '2')`, stream, "00000000-0000-4000-8000-000000000000")

@@ -1,0 +1,204 @@
+// Package delta makes and applies deltas: what of a text differs from an earlier one, its base. It knows nothing of JSON.
+//
+// A delta is the number of its format, the length of the text, the text's CRC32C, and steps. A step is a literal, and what follows it
+// in the base: how many bytes to skip there, and how many to copy. Steps go forward in the base, so a text is never longer than
+// its base and its delta together. All numbers but the checksum are varints.
+package delta
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/bits"
+)
+
+const format = 1
+
+// headBytes is the most that comes before the steps.
+const headBytes = 1 + binary.MaxVarintLen64 + crc32.Size
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// Make returns what turns base into text, in memory of its own; nil if that takes more than limit bytes.
+func Make(base, text []byte, limit int) []byte {
+	var buffer [1024]byte // does not escape: most deltas are shorter
+	d := binary.AppendUvarint(append(buffer[:0], format), uint64(len(text)))
+	d = binary.LittleEndian.AppendUint32(d, crc32.Checksum(text, castagnoli))
+	for len(text) > 0 {
+		literal, skip, length := next(base, text)
+		if len(d)+literal > limit {
+			return nil
+		}
+		d = append(binary.AppendUvarint(d, uint64(literal)), text[:literal]...)
+		if text = text[literal:]; len(text) > 0 {
+			d = binary.AppendUvarint(binary.AppendUvarint(d, uint64(skip)), uint64(length))
+			base, text = base[skip+length:], text[length:]
+		}
+	}
+	if len(d) > limit {
+		return nil
+	}
+	return append(make([]byte, 0, len(d)), d...)
+}
+
+// A copy of fewer bytes takes about as much room as the bytes.
+const minCopy = 8
+
+// next returns the next step: how much of the text is literal, how much of the base to skip then, and how much to copy. There is
+// always something to copy, unless all of the text is literal.
+func next(base, text []byte) (literal, skip, length int) {
+	if i := inPlace(base, text); i >= 0 {
+		return i, i, commonPrefix(base[i:], text[i:])
+	}
+	if literal, skip, length = shifted(base, text); length > 0 {
+		return literal, skip, length
+	}
+	n := commonSuffix(base, text)
+	return len(text) - n, len(base) - n, n
+}
+
+// inPlace finds where base and text are the same again at the same place, since values mostly keep their length; -1: not soon.
+func inPlace(base, text []byte) int {
+	const far = 64
+	for i := range min(far, len(base)-minCopy+1, len(text)-minCopy+1) {
+		if binary.LittleEndian.Uint64(base[i:]) == binary.LittleEndian.Uint64(text[i:]) {
+			return i
+		}
+	}
+	return -1
+}
+
+// shifted looks for pieces of the text in the base, nearer ones first, and returns the first long match, or else the longest. JSON
+// repeats itself, so a short one may be of another place.
+func shifted(base, text []byte) (literal, skip, length int) {
+	const piece, near, far, long = 16, 1024, 2048, 64
+	for i := 0; i < far && i+piece <= len(text) && length < long; i += 4 + i/2 {
+		at := bytes.Index(base[:min(len(base), near+i)], text[i:i+piece])
+		if at < 0 {
+			continue
+		}
+		back := 0
+		for back < min(i, at) && base[at-back-1] == text[i-back-1] {
+			back++
+		}
+		if n := back + commonPrefix(base[at:], text[i:]); n > length {
+			literal, skip, length = i-back, at-back, n
+		}
+	}
+	return literal, skip, length
+}
+
+func commonPrefix(a, b []byte) (n int) {
+	const block = 64
+	for len(a)-n >= block && len(b)-n >= block && string(a[n:n+block]) == string(b[n:n+block]) {
+		n += block
+	}
+	for ; len(a)-n >= 8 && len(b)-n >= 8; n += 8 {
+		if x := binary.LittleEndian.Uint64(a[n:]) ^ binary.LittleEndian.Uint64(b[n:]); x != 0 {
+			return n + bits.TrailingZeros64(x)/8
+		}
+	}
+	for n < len(a) && n < len(b) && a[n] == b[n] {
+		n++
+	}
+	return n
+}
+
+func commonSuffix(a, b []byte) (n int) {
+	for n < len(a) && n < len(b) && a[len(a)-1-n] == b[len(b)-1-n] {
+		n++
+	}
+	return n
+}
+
+// Len returns the length of the text; 0 if the delta is damaged.
+func Len(delta []byte) int {
+	n, _, _, err := head(delta)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+var errDamaged = errors.New("it is damaged")
+
+func head(delta []byte) (length int, sum uint32, steps []byte, err error) {
+	if len(delta) > 0 && delta[0] != format {
+		return 0, 0, nil, fmt.Errorf("its format %d is not of this version", delta[0])
+	}
+	if len(delta) == 0 {
+		return 0, 0, nil, errDamaged
+	}
+	n, size := binary.Uvarint(delta[1:])
+	if steps = delta[1+max(size, 0):]; size <= 0 || n > 1<<40 || len(steps) < crc32.Size {
+		return 0, 0, nil, errDamaged
+	}
+	return int(n), binary.LittleEndian.Uint32(steps), steps[crc32.Size:], nil
+}
+
+var errBase = errors.New("it was made for another base")
+
+// Apply returns the text that a delta makes of its base: in dst, if that has the capacity, and in memory of its own otherwise. A
+// delta that is damaged, or was made for another base, is an error.
+func Apply(dst, base, delta []byte) ([]byte, error) {
+	length, sum, steps, err := head(delta)
+	if err != nil {
+		return nil, err
+	}
+	if length > len(base)+len(steps) {
+		return nil, errDamaged
+	}
+	text := dst[:0]
+	if cap(text) < length {
+		text = make([]byte, 0, length)
+	}
+	r := reader{steps: steps}
+	for len(text) < length {
+		text = append(text, r.literal(length-len(text))...)
+		if len(text) < length {
+			skip := r.number(len(base))
+			n := r.number(min(len(base)-skip, length-len(text)))
+			r.damaged = r.damaged || n == 0
+			text, base = append(text, base[skip:skip+n]...), base[skip+n:]
+		}
+		if r.damaged {
+			return nil, errDamaged
+		}
+	}
+	if len(r.steps) > 0 {
+		return nil, errDamaged
+	}
+	if crc32.Checksum(text, castagnoli) != sum {
+		return nil, errBase
+	}
+	return text, nil
+}
+
+// reader reads steps. After one that can't be, it is damaged.
+type reader struct {
+	steps   []byte
+	damaged bool
+}
+
+func (r *reader) number(most int) int {
+	n, size := binary.Uvarint(r.steps)
+	if size <= 0 || n > uint64(most) {
+		r.damaged = true
+		return 0
+	}
+	r.steps = r.steps[size:]
+	return int(n)
+}
+
+func (r *reader) literal(most int) []byte {
+	n := r.number(most)
+	if n > len(r.steps) {
+		r.damaged = true
+		return nil
+	}
+	literal := r.steps[:n]
+	r.steps = r.steps[n:]
+	return literal
+}
