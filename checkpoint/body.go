@@ -8,9 +8,9 @@ import (
 	"kubecdc/checkpoint/internal/delta"
 )
 
-// Body is an object's body as stores keep it: a base, and what of the body differs from that. An update changes little of an object,
-// so it is stored as a delta, and its base stays as it is, until the delta would be too long. A delta is always of the base that
-// the store has.
+// Body is an object's body as stores keep it: a base, and what of the body differs from that. An update changes little of an
+// object, so it is stored as a delta, and its base stays as it is, until the delta would be too long. A delta is always of the
+// base that the store has.
 //
 // The zero Body is that of an object without one. In a commit, a Body that has a delta and no base keeps the store's base.
 type Body struct {
@@ -59,8 +59,8 @@ func (b Body) Unpack() ([]byte, error) {
 	return body, err
 }
 
-// UnpackIn gives the base and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own. It
-// fails with ErrDamaged.
+// UnpackIn gives the base and the body. memory is asked for memory of a capacity; if it gives less, they get memory of their own.
+// It fails with ErrDamaged.
 func (b Body) UnpackIn(memory func(n int) []byte) (base, body []byte, err error) {
 	if b.KeepsBase() {
 		return nil, nil, fmt.Errorf("%w: a body has a delta, and no base", ErrDamaged)

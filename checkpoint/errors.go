@@ -21,8 +21,8 @@ var ErrFenced = errors.New("fenced: another process owns the slot now")
 var ErrBehind = errors.New("the checkpoint has forgotten batches " +
 	"(the database crashed, failed over to a standby that was behind, or was restored)")
 
-// ErrDamaged means that a stored body can't be unpacked, or that its delta is of another base. What was stored has to be read again from
-// the log.
+// ErrDamaged means that a stored body can't be unpacked, or that its delta is of another base. What was stored has to be read
+// again from the log.
 var ErrDamaged = errors.New("the checkpoint is damaged (where the log can't be read back, give the exporter a new one)")
 
 // ErrGone means that the store's tables were dropped or emptied since it was opened. It has to be opened and bound anew.

@@ -24,8 +24,8 @@ type Redaction struct {
 	Rewrite func(key string, body []byte) []byte
 }
 
-// Rewritten gives what a store keeps instead of a body, if that is anything else: always a new base where there is a delta, since the
-// former base may have more than the delta shows. What can't be unpacked is dropped.
+// Rewritten gives what a store keeps instead of a body, if that is anything else: always a new base where there is a delta, since
+// the former base may have more than the delta shows. What can't be unpacked is dropped.
 func (r *Redaction) Rewritten(key string, stored Body) (now Body, changed bool) {
 	body, err := stored.Unpack()
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// beforeImages sets the before-images of changes, and finds the bases that deltas are made of. The bodies of the objects that changed
-// last are cached as the checkpoint has them, packed, up to maxBytes, in the same memory as what is pending for the checkpoint; others
-// are read from the checkpoint, in one query per stream and batch.
+// beforeImages sets the before-images of changes, and finds the bases that deltas are made of. The bodies of the objects that
+// changed last are cached as the checkpoint has them, packed, up to maxBytes, in the same memory as what is pending for the
+// checkpoint; others are read from the checkpoint, in one query per stream and batch.
 //
 // A body from the checkpoint passes the stream's redactor again. That changes nothing, unless the database has forgotten that
 // the body was redacted there.
@@ -32,8 +32,8 @@ func newBeforeImages(store *readTracker, redactorFor func(stream change.StreamID
 	return b
 }
 
-// attach sets Before of the first update or delete of each object in the batch, and the object's base, both valid until written is
-// called. The before-images of others come from the batch itself (touched.leaveOut).
+// attach sets Before of the first update or delete of each object in the batch, and the object's base, both valid until written
+// is called. The before-images of others come from the batch itself (touched.leaveOut).
 func (b *beforeImages) attach(ctx context.Context, batch *change.Batch, objects *touched) error {
 	objects.forgetBases()
 	missing := map[change.StreamID][]string{}

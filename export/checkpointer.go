@@ -185,8 +185,8 @@ func (c *checkpointer) failed() error {
 	return c.err
 }
 
-// body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a base,
-// the store has that.
+// body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
+// base, the store has that.
 func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -76,8 +76,8 @@ func (l *life) text(n int) []byte {
 	return text
 }
 
-// Whatever happens to objects, whatever is cached, pending or in flight, and however often the session ends: each before-image is the
-// state before, and most updates store a delta.
+// Whatever happens to objects, whatever is cached, pending or in flight, and however often the session ends: each before-image is
+// the state before, and most updates store a delta.
 func TestBeforeImagesOfDeltas(t *testing.T) {
 	for name, cache := range map[string]int64{"nothing is cached": 0, "some is": 10_000, "all is": 1 << 20} {
 		t.Run(name, func(t *testing.T) {

@@ -86,7 +86,8 @@ func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emi
 }
 
 // storedBodies reads bodies as the log has them, but for those that are not durable yet.
-func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, keys []string, visit func(key string, body []byte)) error {
+func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, body []byte)) error {
 	err := st.reads.follow(st.reads.checkpoints.concerns(stream))
 	if err == nil {
 		err = st.reads.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {

@@ -7,8 +7,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Version1 fills tables of version 1, in which an object that the log has lost has a minus before its resourceVersion, and which have a
-// body, as hex, and no deltas.
+// Version1 fills tables of version 1, in which an object that the log has lost has a minus before its resourceVersion, and which
+// have a body, as hex, and no deltas.
 const Version1 = `
 insert into clusters (name, known_as, uid, ca) values ('prod', 'uid-1', 'uid-1', '');
 insert into streams (cluster, name) select id, 'pods' from clusters;

@@ -123,8 +123,8 @@ func expireControl(t *testing.T, w *World) {
 	must(t, err)
 }
 
-// The same with an SQLite file, which is removed as with an emptyDir, whose bodies are damaged, and all records of the control topic
-// expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
+// The same with an SQLite file, which is removed as with an emptyDir, whose bodies are damaged, and all records of the control
+// topic expired: how far the streams are complete is not known any more, so they are compared, and the log says so.
 func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})

@@ -1,8 +1,8 @@
 // Package delta makes and applies deltas: what of a text differs from an earlier one, its base. It knows nothing of JSON.
 //
-// A delta is the number of its format, the length of the text, the text's CRC32C, and steps. A step is a literal, and what follows it
-// in the base: how many bytes to skip there, and how many to copy. Steps go forward in the base, so a text is never longer than
-// its base and its delta together. All numbers but the checksum are varints.
+// A delta is the number of its format, the length of the text, the text's CRC32C, and steps. A step is a literal, and what
+// follows it in the base: how many bytes to skip there, and how many to copy. Steps go forward in the base, so a text is never
+// longer than its base and its delta together. All numbers but the checksum are varints.
 package delta
 
 import (
@@ -70,8 +70,8 @@ func inPlace(base, text []byte) int {
 	return -1
 }
 
-// shifted looks for pieces of the text in the base, nearer ones first, and returns the first long match, or else the longest. JSON
-// repeats itself, so a short one may be of another place.
+// shifted looks for pieces of the text in the base, nearer ones first, and returns the first long match, or else the longest.
+// JSON repeats itself, so a short one may be of another place.
 func shifted(base, text []byte) (literal, skip, length int) {
 	const piece, near, far, long = 16, 1024, 2048, 64
 	for i := 0; i < far && i+piece <= len(text) && length < long; i += 4 + i/2 {

@@ -3,8 +3,8 @@ alter table inventory add column delta bytea; -- null: the body is the object's
 
 drop function commit_batch, put_page; -- they had other parameters
 
--- put_objects keeps the body of a row that gets a delta and no body. Postgres then writes nothing of it, however long it is: a new
--- version of a row refers to what the former one has out of line.
+-- put_objects keeps the body of a row that gets a delta and no body. Postgres then writes nothing of it, however long it is: a
+-- new version of a row refers to what the former one has out of line.
 create function put_objects(streams int[], keys text[], uids text[], versions text[], bodies bytea[], deltas bytea[]) returns void
 language plpgsql as $$
 begin

@@ -1,7 +1,7 @@
 -- +goose Up
 
--- What an update changes of a body is stored as a delta of it, which is its base. Bases have a table of their own: SQLite writes the
--- whole row again when a part of it changes, and so many rows without bases take one page.
+-- What an update changes of a body is stored as a delta of it, which is its base. Bases have a table of their own: SQLite writes
+-- the whole row again when a part of it changes, and so many rows without bases take one page.
 alter table inventory rename to former;
 create table inventory (
   id               integer primary key,
