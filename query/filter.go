@@ -23,7 +23,7 @@ func NewFilter(expression string) (*Filter, error) {
 	}
 	ast, issues := env.Compile(expression)
 	if issues.Err() != nil {
-		return nil, issues.Err()
+		return nil, fmt.Errorf("%w\nit may use before, after, op, resource, ns and name", issues.Err())
 	}
 	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
 		return nil, fmt.Errorf("%s gives a %s, not true or false", expression, t)

@@ -292,6 +292,9 @@ func TestFilters(t *testing.T) {
 			t.Errorf("%s is accepted", wrong)
 		}
 	}
+	if _, err := query.NewFilter(`nobody == 1`); !strings.Contains(err.Error(), "it may use before, after, op") {
+		t.Error(err)
+	}
 	f, err := query.NewFilter(`after.spec.replicas > 1`)
 	if err != nil {
 		t.Fatal(err)

@@ -117,6 +117,9 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 			t.Errorf("lacks %q:\n%s", want, stderr)
 		}
 	}
+	if code, _, stderr := exporter(t, "status"); code != exitSettings || !strings.Contains(stderr, "or set KUBECDC_CLUSTER") {
+		t.Errorf("a command that needs only the name of the cluster: exit code %d\n%s", code, stderr)
+	}
 	if _, _, stderr := exporter(t, "run", "--kafka-borkers=h:1"); !strings.Contains(stderr, "did you mean --kafka-brokers?") {
 		t.Error(stderr)
 	}

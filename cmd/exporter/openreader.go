@@ -66,11 +66,14 @@ func mustHave(ctx context.Context, r sinks.Reader, settings *config.Config, clus
 
 // readerSettings reads the settings and finds the cluster's name as run does.
 func readerSettings(ctx context.Context, c *cobra.Command) (*config.Config, string, error) {
-	settings, _, err := config.Load(os.Environ(), c.Flags())
-	if err == nil && settings.Source.Cluster != "" {
+	settings, _, wrong := config.Load(os.Environ(), c.Flags())
+	if wrong == nil && settings.Source.Cluster != "" {
 		return settings, settings.Source.Cluster, nil
 	}
 	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil && wrong == nil {
+		err = fmt.Errorf("%w\nor set KUBECDC_CLUSTER to the name of the cluster in the log: no kubeconfig is needed then", err)
+	}
 	if err != nil {
 		return nil, "", err
 	}

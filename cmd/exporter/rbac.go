@@ -41,7 +41,7 @@ func newRBAC() *cobra.Command {
 	c.Flags().StringVar(&a.name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().BoolVar(&a.aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
-	c.Flags().StringVarP(&format, "output", "o", "yaml", outputHelp("yaml", "json"))
+	c.Flags().StringVarP(&format, "output", "o", "yaml", "Format: yaml or json.")
 	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, format) }
 	return c
 }

@@ -28,9 +28,9 @@ resources, from any moment on, and with what each changed.
 got the changes. Without it the tail begins now.
 
 --where is an expression in CEL (https://cel.dev) over before and after (the object,
-or null), op ("c", "u", "d", "r"), resource, ns (the namespace) and name. A change to which it
-does not apply, such as that of an object without a field that it names, is left out:
-has(after.spec.replicas) asks first.
+or null), op ("c", "u", "d", "r"), resource, ns (the namespace) and name. A change
+to which it does not apply, such as that of an object without a field that it names,
+is left out: has(after.spec.replicas) asks first.
 
 json and yaml have the whole change: what history -o json shows, with before and
 after. RESOURCE is named as in KUBECDC_RESOURCES; the group may be left out. No API
