@@ -28,7 +28,8 @@ var connectConsumers = []consumer{
 		expect: avroPods, read: avroRows("confluent-avro")},
 	{name: "jdbc-apicurio", prefix: inAvro.Prefix, title: "the same, with Apicurio's AvroConverter",
 		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](recipes.md#kafka-connect-with-avro)",
-		install: installConverter("apicurio-avro", "apicurio-registry-utils-converter"), expect: avroPods, read: avroRows("apicurio-avro")},
+		install: installConverter("apicurio-avro", "apicurio-registry-utils-converter"),
+		expect:  avroPods, read: avroRows("apicurio-avro")},
 }
 
 // flatPods are the rows of the table that flat records make. The sink quotes no names, so Postgres has them in lower case.
@@ -85,8 +86,8 @@ func installConnect(name string) func(ctx context.Context, base string) (version
 	}
 }
 
-// installConverter installs an AvroConverter, whose jar's name begins as given, the newer Kafka Connect, and a transform for nested
-// fields.
+// installConverter installs an AvroConverter, whose jar's name begins as given, the newer Kafka Connect, and a transform for
+// nested fields.
 func installConverter(name, jar string) func(ctx context.Context, base string) (version string, err error) {
 	return func(ctx context.Context, base string) (version string, err error) {
 		if version, err = installConnect("connect")(ctx, base); err != nil {

@@ -245,8 +245,8 @@ func (t *trial) read(ctx context.Context, r reading) {
 	say("%-28s %-10s %-30s %s", r.consumer.title, r.log.Prefix, r.log.State, o)
 }
 
-// withDeleted returns the objects of now with the pods that were deleted since the consumers were stopped, as they were then, and the
-// number of these.
+// withDeleted returns the objects of now with the pods that were deleted since the consumers were stopped, as they were then, and
+// the number of these.
 func (t *trial) withDeleted() (all objects, deleted int) {
 	names := map[any]bool{}
 	for _, pod := range t.live[pods.Resource] {
