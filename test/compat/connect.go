@@ -22,6 +22,14 @@ var connectConsumers = []consumer{
 	{name: "jdbc-schema", prefix: "schema", title: "the same, with an older Kafka Connect",
 		needs:   "`KUBECDC_ENCODING=debezium-schema`",
 		resumes: true, install: installConnect("connect-4.1"), expect: podRows, read: rowsOfRecords},
+	{name: "jdbc-avro", prefix: inAvro.Prefix, title: "Kafka Connect, Confluent's AvroConverter, Debezium's JDBC sink",
+		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](recipes.md#kafka-connect-with-avro)",
+		resumes: true, install: installConverter("confluent-avro", "META-INF/bundled-dependencies/kafka-connect-avro-converter"),
+		expect: avroPods, read: avroRows("confluent-avro")},
+	{name: "jdbc-apicurio", prefix: inAvro.Prefix, title: "the same, with Apicurio's AvroConverter",
+		needs:   "`KUBECDC_ENCODING=avro`, transforms: [recipe](recipes.md#kafka-connect-with-avro)",
+		install: installConverter("apicurio-avro", "apicurio-registry-utils-converter"),
+		expect:  avroPods, read: avroRows("apicurio-avro")},
 }
 
 // flatPods are the rows of the table that flat records make. The sink quotes no names, so Postgres has them in lower case.
@@ -47,9 +55,24 @@ func podRows(live objects) (rows []row) {
 	return rows
 }
 
+// avroPods are the rows of the table that the columns of Avro's records make.
+func avroPods(live objects) (rows []row) {
+	for _, pod := range live[pods.Resource] {
+		r := keyOf(pod)
+		for path := range strings.SplitSeq(jdbcColumns, ",") {
+			outer, inner, _ := strings.Cut(path, ".")
+			r[strings.ToLower(inner)] = field(pod, outer, inner)
+		}
+		rows = append(rows, r)
+	}
+	return rows
+}
+
 var (
 	connectLibs   = map[string]string{}
 	debeziumLibs  string
+	converterLibs = map[string]string{}
+	nestedLibs    string
 	errSinkFailed = errors.New("the sink has failed")
 )
 
@@ -60,6 +83,23 @@ func installConnect(name string) func(ctx context.Context, base string) (version
 		}
 		debeziumLibs, err = jars(ctx, base, "debezium-jdbc")
 		return pinned(name, "connect-runtime") + ", Debezium " + pinned("debezium-jdbc", "debezium-connector-jdbc"), err
+	}
+}
+
+// installConverter installs an AvroConverter, whose jar's name begins as given, the newer Kafka Connect, and a transform for
+// nested fields.
+func installConverter(name, jar string) func(ctx context.Context, base string) (version string, err error) {
+	return func(ctx context.Context, base string) (version string, err error) {
+		if version, err = installConnect("connect")(ctx, base); err != nil {
+			return "", err
+		}
+		if nestedLibs, err = jars(ctx, base, "nested-field"); err != nil {
+			return "", err
+		}
+		if converterLibs[name], err = jars(ctx, base, name); err != nil {
+			return "", err
+		}
+		return version + ", AvroConverter " + versionOfJar(filepath.Join(converterLibs[name], jar)), nil
 	}
 }
 
@@ -81,21 +121,32 @@ func rowsOfRecords(ctx context.Context, r reading) ([]row, error) {
 	return r.sink(ctx, connectLibs["connect-4.1"], properties+read("connect/jdbc.properties"))
 }
 
-// sink runs a standalone worker with one connector until the table in Postgres is right.
-func (r reading) sink(ctx context.Context, libs, properties string) ([]row, error) {
+// avroRows gives the connector the properties of a converter, and those that choose columns.
+func avroRows(converter string) func(context.Context, reading) ([]row, error) {
+	return func(ctx context.Context, r reading) ([]row, error) {
+		properties := read("connect/"+converter+".properties") + read("connect/jdbc.properties") + read("connect/columns.properties")
+		return r.sink(ctx, connectLibs["connect"], properties, converterLibs[converter], nestedLibs)
+	}
+}
+
+// sink runs a standalone worker with one connector until the table in Postgres is right. Plugins are what the connector needs
+// besides the sink.
+func (r reading) sink(ctx context.Context, libs, properties string, plugins ...string) ([]row, error) {
 	table := plainName.Replace(filepath.Base(r.dir))
 	listen, err := servers.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	plugins := filepath.Join(r.dir, "plugins")
-	if err := os.MkdirAll(plugins, 0o755); err != nil {
+	pluginPath := filepath.Join(r.dir, "plugins")
+	if err := os.MkdirAll(pluginPath, 0o755); err != nil {
 		return nil, err
 	}
-	if err := os.Symlink(debeziumLibs, filepath.Join(plugins, "debezium-jdbc")); err != nil && !os.IsExist(err) {
-		return nil, err
+	for _, dir := range append(plugins, debeziumLibs) {
+		if err := os.Symlink(dir, filepath.Join(pluginPath, filepath.Base(dir))); err != nil && !os.IsExist(err) {
+			return nil, err
+		}
 	}
-	worker := strings.NewReplacer("/opt/connect-plugins", plugins, "/var/lib/connect/offsets", filepath.Join(r.dir, "offsets")).
+	worker := strings.NewReplacer("/opt/connect-plugins", pluginPath, "/var/lib/connect/offsets", filepath.Join(r.dir, "offsets")).
 		Replace(read("connect/worker.properties")) + "listeners=http://" + listen + "\n"
 	connector := strings.NewReplacer("jdbc:postgresql://db.example.com/warehouse", "jdbc:postgresql://"+r.t.sql.Address+"/kubecdc",
 		"connection.username=warehouse", "connection.username=kubecdc", "connection.password=secret", "connection.password=secret-pw",

@@ -19,6 +19,7 @@ type consumer struct {
 	title   string
 	needs   string // what must be set or added, besides the address and the topics
 	resumes bool   // it keeps a state, and goes on from there
+	skips   bool   // it skips tombstones
 	prefix  string // of its topics, if they are not those of all others
 	few     bool   // it reads no topics without tombstones: another consumer does that with the same program
 	codecs  bool   // it shows which codecs the client reads

@@ -28,7 +28,9 @@ func read(name string) string {
 
 // localized is a file that names the broker, the registry and the topics of this trial in place of the pages'.
 func (r reading) localized(text string) string {
-	return strings.NewReplacer("kafka-1:9092", r.t.brokers(), "https://registry.example.com:8081", r.t.registry.URL,
+	const registry = "https://registry.example.com:8081"
+	apicurio := strings.TrimSuffix(r.t.registry.URL, "/apis/ccompat/v7") + "/apis/"
+	return strings.NewReplacer("kafka-1:9092", r.t.brokers(), registry+"/apis/", apicurio, registry, r.t.registry.URL,
 		"kubecdc.", r.log.Prefix+".").Replace(text)
 }
 
@@ -54,7 +56,7 @@ func installed(base, name, pins string, fill func(dir string) error) (dir string
 	return dir, os.WriteFile(filepath.Join(dir, "complete"), nil, 0o644)
 }
 
-// jars gets the jars of a POM of maven/ and all that they need.
+// jars gets the jars of a POM of maven/ and all that they need, and unpacks those that have what the POM looks for.
 func jars(ctx context.Context, base, name string) (dir string, err error) {
 	pom := read("maven/" + name + ".xml")
 	return installed(base, name, pom, func(dir string) error {
@@ -62,8 +64,12 @@ func jars(ctx context.Context, base, name string) (dir string, err error) {
 		if err := os.WriteFile(path, []byte(pom), 0o644); err != nil {
 			return err
 		}
-		const plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
-		_, err := output(ctx, dir, nil, "mvn", "-q", "-B", "-f", path, plugin, "-DoutputDirectory="+dir)
+		const plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:"
+		args := []string{"-q", "-B", "-f", path, "-DoutputDirectory=" + dir, plugin + "copy-dependencies"}
+		if strings.Contains(pom, "<mdep.unpack.includes>") {
+			args = append(args, plugin+"unpack-dependencies")
+		}
+		_, err := output(ctx, dir, nil, "mvn", args...)
 		return err
 	})
 }

@@ -148,6 +148,8 @@ func (t *trial) cell(c *consumer, log topics, resumed bool) string {
 	switch {
 	case o == nil:
 		return "–"
+	case o.right() && o.kept > 0:
+		return fmt.Sprintf("**keeps %d deleted**, %.0f s", o.kept, o.took.Seconds())
 	case o.right():
 		return fmt.Sprintf("✓ %d, %.0f s", o.got.Count, o.took.Seconds())
 	case o.err != nil:
@@ -170,12 +172,17 @@ func (t *trial) codecCell(c *consumer, log topics) string {
 
 // kafkaVersion is in the name of the broker's jar.
 func kafkaVersion(instance string) string {
-	found, _ := filepath.Glob(filepath.Join(instance, "..", "..", "kafka-*", "libs", "kafka_*.jar"))
+	return versionOfJar(filepath.Join(instance, "..", "..", "kafka-*", "libs", "kafka_2.13"))
+}
+
+// versionOfJar is in the jar's name, after its path's beginning.
+func versionOfJar(beginning string) string {
+	found, _ := filepath.Glob(beginning + "-*.jar")
 	if len(found) == 0 {
 		return "?"
 	}
-	_, version, _ := strings.Cut(strings.TrimSuffix(filepath.Base(found[len(found)-1]), ".jar"), "-")
-	return version
+	jar := filepath.Base(found[len(found)-1])
+	return strings.TrimSuffix(strings.TrimPrefix(jar, filepath.Base(beginning)+"-"), ".jar")
 }
 
 // firstLine is the first line of a text.

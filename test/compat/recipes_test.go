@@ -16,7 +16,8 @@ func TestRecipes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"python/confluent.py", "kafkajs/table.js", "console/kcat.sh", "console/kafka-console-consumer.sh",
-		"connect/jdbc.properties", "connect/flat.properties", "connect/worker.properties"} {
+		"connect/jdbc.properties", "connect/flat.properties", "connect/worker.properties",
+		"connect/confluent-avro.properties", "connect/apicurio-avro.properties", "connect/columns.properties"} {
 		if !strings.Contains(string(page), "\n"+read(name)+"```\n") {
 			t.Errorf("docs/recipes.md does not show test/compat/%s as it is", name)
 		}

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 )
 
-var sparkConsumer = consumer{name: "spark", title: "Spark Structured Streaming", needs: "spark-sql-kafka",
+var sparkConsumer = consumer{name: "spark", title: "Spark Structured Streaming", needs: "spark-sql-kafka", resumes: true, skips: true,
 	install: installSpark, expect: podColumns, read: spark}
 
 var sparkLibs, sparkPackages string

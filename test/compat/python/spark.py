@@ -1,4 +1,5 @@
-# Runs the program of a file as it is until the end of the topic, and prints the objects that its stream leaves, as JSON.
+# Runs the program of a file as it is until the end of the topic, and prints the objects that its stream leaves, as JSON. The next run
+# with the same folder goes on from there.
 #
 #   spark.py PROGRAM FOLDER JARS
 import json
@@ -9,7 +10,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.functions import to_json
 
 program, folder, jars = sys.argv[1:]
-objects = {}
+table = pathlib.Path(folder, "objects.json")
+objects = json.loads(table.read_text()) if table.exists() else {}
 
 
 def apply(batch, _):
@@ -20,6 +22,7 @@ def apply(batch, _):
             objects.pop(record.key, None)
         else:
             objects[record.key] = change["after"]
+    table.write_text(json.dumps(objects))
 
 
 spark = (
