@@ -243,14 +243,18 @@ func TestParseRefusesOtherSchemas(t *testing.T) {
 }
 
 func BenchmarkEncode(b *testing.B) {
-	s, record := parse(b, textOf(b, pods)), records(b)[1]
-	b.ReportAllocs()
-	b.SetBytes(int64(len(record)))
-	var dst []byte
-	for b.Loop() {
-		dst, _ = s.Encode(dst[:0], record)
+	for i, r := range resources {
+		b.Run(r.Kind, func(b *testing.B) {
+			s, record := parse(b, textOf(b, r)), records(b)[3*i+1]
+			b.ReportAllocs()
+			b.SetBytes(int64(len(record)))
+			var dst []byte
+			for b.Loop() {
+				dst, _ = s.Encode(dst[:0], record)
+			}
+			b.ReportMetric(float64(len(dst)), "bytes")
+		})
 	}
-	b.ReportMetric(float64(len(dst)), "bytes")
 }
 
 func BenchmarkDecode(b *testing.B) {
