@@ -147,21 +147,31 @@ func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (
 	return t.current, t.current.value != used.value
 }
 
-// grow registers a schema that has what the API server describes and the current one lacks. If that fails, the current one stays.
+// grow registers a schema that has what the API server describes and the registry's latest lacks: another process that writes to the
+// topic may have let it grow. If that fails, the current one stays.
 func (t *topicSchemas) grow(ctx context.Context) error {
 	wanted, err := t.all.Schemas.Value(ctx, t.topic, t.of)
 	if err != nil {
 		return err
 	}
-	text, grown, err := avro.Grow(t.current.value.Text, wanted)
-	if err != nil || !grown {
+	id, known, err := t.all.Registry.Latest(ctx, t.subject())
+	if err != nil {
+		return err
+	}
+	if known == "" { // somebody has deleted the subject
+		id, known = t.current.valueID, t.current.value.Text
+	}
+	text, grown, err := avro.Grow(known, wanted)
+	if err != nil || !grown && id == t.current.valueID {
 		return err
 	}
 	s, err := avro.Parse(text)
 	if err != nil {
 		return err
 	}
-	id, err := t.all.Registry.Register(ctx, t.subject(), text)
+	if grown {
+		id, err = t.all.Registry.Register(ctx, t.subject(), text)
+	}
 	if err == nil {
 		t.current.valueID, t.current.value = id, s
 		t.all.Logger.Info("the schema of a topic has grown", "subject", t.subject(), "id", id)
