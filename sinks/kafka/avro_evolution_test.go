@@ -116,6 +116,32 @@ func TestTwoProcessesLetASchemaGrow(t *testing.T) {
 	latest(`"colour_long"`)
 }
 
+// A registry that was begun anew gives the keys another id: the topic's streams are refused, and nothing is written with another key.
+func TestARegistryThatHasLostTheKeysIsRefused(t *testing.T) {
+	r := newFakeRegistry(t)
+	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{})
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
+	b := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{avroPod(2, `{}`)}}
+	kept := r.subjects
+	r.subjects = map[string][]int{}
+	s := newSink(t, cfg)
+	log, _ = openLog(t, s, 0, 2, sinks.Durable{Seq: 1})
+	_, err := log.Write(t.Context(), b)
+	refusal := refusalOf(t, err)
+	if !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
+		t.Errorf("refused: %v", err)
+	}
+	if err := refusal.Again(t.Context()); err == nil {
+		t.Error("the probe does not compare the keys")
+	}
+	r.subjects = kept
+	mustDo(t, refusal.Again(t.Context()))
+	log, _ = openLog(t, s, 0, 3, sinks.Durable{Seq: 1})
+	b.Epoch = 3
+	mustWrite(t, log, b)
+}
+
 // A resource that is read in another version, as after an upgrade of its CRD, is described by that version.
 func TestAvroOfAnotherVersion(t *testing.T) {
 	d := &described{properties: replicas}
