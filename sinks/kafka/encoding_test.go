@@ -168,9 +168,9 @@ func TestAnUnknownEncodingIsAnError(t *testing.T) {
 // In each encoding a record that is too large has a stub in its place, which is what the log has of the object. The dead letter
 // is Debezium's JSON.
 func TestTooLargeInEachEncoding(t *testing.T) {
-	for _, encoding := range encodings {
+	for _, encoding := range append(encodings, "avro") {
 		t.Run(encoding, func(t *testing.T) {
-			cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+			cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, &described{})
 			cfg.Encoding, cfg.Compression, cfg.MaxMessageBytes = encoding, "none", 50_000
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			big := huge("big", 20, 60_000)
