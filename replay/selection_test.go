@@ -71,7 +71,8 @@ func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 				}
 			}
 			if !slices.Equal(to.changes, want) {
-				t.Errorf("%d changes are written of %d; the first are\n%s", len(to.changes), len(want), strings.Join(to.changes[:min(12, len(to.changes))], "\n"))
+				first := strings.Join(to.changes[:min(12, len(to.changes))], "\n")
+				t.Errorf("%d changes are written of %d; the first are\n%s", len(to.changes), len(want), first)
 			}
 		})
 	}

@@ -10,8 +10,10 @@ import (
 
 // The tokens of a text are its values and names, each once, and a value is passed with all that it holds.
 func TestScan(t *testing.T) {
-	for _, text := range []string{`{}`, `[]`, `""`, ` 1.5e3 `, `null`, `[[],{},[{}]]`, `{"a":{"b":[1,"x\\\"]}",null],"c":{}},"d":"\u00e4","":[]}`,
-		"\t{ \"a\" : [ true ,\n{ \"b\" : -1 } ] ,\r\n \"c\" : \"\" }\n", `[` + string(bytes.Repeat([]byte(`{"k":["long enough for more than one word"]},`), 50)) + `0]`} {
+	long := bytes.Repeat([]byte(`{"k":["long enough for more than one word"]},`), 50)
+	for _, text := range []string{`{}`, `[]`, `""`, ` 1.5e3 `, `null`, `[[],{},[{}]]`,
+		`{"a":{"b":[1,"x\\\"]}",null],"c":{}},"d":"\u00e4","":[]}`,
+		"\t{ \"a\" : [ true ,\n{ \"b\" : -1 } ] ,\r\n \"c\" : \"\" }\n", `[` + string(long) + `0]`} {
 		var want bytes.Buffer
 		if err := json.Compact(&want, []byte(text)); err != nil {
 			t.Fatal(err)

@@ -123,8 +123,8 @@ func (t *topicSchemas) checkKeys(ctx context.Context, id int) error {
 	}
 	was, _, err := cutPrefix(key)
 	if err == nil && was != id {
-		err = fmt.Errorf("the keys of topic %s have the schema %d, and the registry gives the subject %s the schema %d: it has lost its schemas, "+
-			"or somebody has deleted the subject, and compaction would keep each object under both keys: restore the registry from its "+
+		err = fmt.Errorf("the keys of topic %s have the schema %d, and the registry gives the subject %s the schema %d: it has lost "+
+			"its schemas, or somebody has deleted the subject, and compaction would keep each object under both keys: restore the registry from its "+
 			"backup, or begin another log (KUBECDC_KAFKA_TOPIC_PREFIX and KUBECDC_CHECKPOINT)", t.topic, was, t.keySubject(), id)
 	}
 	if err != nil {
