@@ -7,8 +7,8 @@ type Token struct {
 }
 
 // Scan appends the tokens of a JSON text to dst, in their order: a member is its name and then its value, and what an object or
-// array holds follows it. So a value that was scanned once is passed in one step, however large it is. The text was checked before;
-// in malformed text Scan finds anything or nothing.
+// array holds follows it. So a value that was scanned once is passed in one step, however large it is. The text was checked
+// before; in malformed text Scan finds anything or nothing.
 func Scan(dst []Token, text []byte) []Token {
 	open := int32(-1) // the innermost object or array that has not ended; its Next is the one around it
 	for i := 0; i < len(text); {

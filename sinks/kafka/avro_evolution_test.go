@@ -76,8 +76,8 @@ func avroEvolves(t *testing.T, url string) {
 	}
 }
 
-// Two processes that write to one topic let its schema grow, each from what the other one has registered, also if a member has another type
-// to each. A subject that somebody has deleted begins anew.
+// Two processes that write to one topic let its schema grow, each from what the other one has registered, also if a member has
+// another type to each. A subject that somebody has deleted begins anew.
 func TestTwoProcessesLetASchemaGrow(t *testing.T) {
 	r := newFakeRegistry(t)
 	first, second := &described{properties: replicas}, &described{properties: replicas}
@@ -116,7 +116,8 @@ func TestTwoProcessesLetASchemaGrow(t *testing.T) {
 	latest(`"colour_long"`)
 }
 
-// A registry that was begun anew gives the keys another id: the topic's streams are refused, and nothing is written with another key.
+// A registry that was begun anew gives the keys another id: the topic's streams are refused, and nothing is written with another
+// key.
 func TestARegistryThatHasLostTheKeysIsRefused(t *testing.T) {
 	r := newFakeRegistry(t)
 	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{})

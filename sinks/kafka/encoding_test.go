@@ -97,8 +97,8 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
 }
 
-// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not: their
-// records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
+// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not:
+// their records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
 func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
 	broker := fakeCluster(t).ListenAddrs()
 	for _, deleted := range []bool{false, true} {

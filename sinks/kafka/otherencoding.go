@@ -14,8 +14,8 @@ import (
 	"kubecdc/sinks/kafka/internal/encoding"
 )
 
-// otherEncoding returns the error for a log whose last owner has written records with other keys. last is the last record that has an
-// encoding; nil: there is none.
+// otherEncoding returns the error for a log whose last owner has written records with other keys. last is the last record that
+// has an encoding; nil: there is none.
 func (s *Sink) otherEncoding(last *change.Control) error {
 	if last == nil {
 		return nil
@@ -29,8 +29,8 @@ func (s *Sink) otherEncoding(last *change.Control) error {
 		Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 }
 
-// sampleEncoding learns the encoding from the data topics, which may be kept for longer than the control topic: from the last record
-// of this cluster in any of them. nil: there is none.
+// sampleEncoding learns the encoding from the data topics, which may be kept for longer than the control topic: from the last
+// record of this cluster in any of them. nil: there is none.
 func (s *Sink) sampleEncoding(ctx context.Context) (*change.Control, error) {
 	var topics []string
 	err := s.client.Try(ctx, "list the topics", func(ctx context.Context) (err error) {
@@ -63,8 +63,8 @@ func (s *Sink) lastKey(ctx context.Context, topic string) ([]byte, error) {
 	return r.Key, err
 }
 
-// sampled is how many offsets before a partition's end are read, until there is a record of this cluster: the last offset is that of
-// a transaction's marker, and compaction or other clusters may have left none nearby.
+// sampled is how many offsets before a partition's end are read, until there is a record of this cluster: the last offset is that
+// of a transaction's marker, and compaction or other clusters may have left none nearby.
 var sampled = []int64{2, 50, 2000}
 
 // lastRecord returns key and headers of a late record of this cluster in a topic; nil: there is none.

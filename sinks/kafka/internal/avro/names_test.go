@@ -8,8 +8,8 @@ import (
 	"kubecdc/sinks/kafka/internal/avro"
 )
 
-// Members whose names Avro does not allow, or that are the same once they are legal, or _extra itself, stay apart: also if the schema
-// grows by them.
+// Members whose names Avro does not allow, or that are the same once they are legal, or _extra itself, stay apart: also if the
+// schema grows by them.
 func TestNamesThatCollide(t *testing.T) {
 	describe := func(properties string) string {
 		crds, err := schema.ParseCRDs(fmt.Appendf(nil, `{"kind": "CustomResourceDefinition", "spec": {"group": "a.b", "scope": "Namespaced",

@@ -114,8 +114,8 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	return t.current, nil
 }
 
-// checkKeys compares the id of the keys' schema with that in the topic's last key. A registry that has lost its subjects gives another
-// one.
+// checkKeys compares the id of the keys' schema with that in the topic's last key. A registry that has lost its subjects gives
+// another one.
 func (t *topicSchemas) checkKeys(ctx context.Context, id int) error {
 	key, err := t.all.LastKey(ctx, t.topic)
 	if key == nil || err != nil {
@@ -169,8 +169,8 @@ func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (
 	return t.current, t.current.value != used.value
 }
 
-// grow registers a schema that has what the API server describes and the registry's latest lacks: another process that writes to the
-// topic may have let it grow. If that fails, the current one stays.
+// grow registers a schema that has what the API server describes and the registry's latest lacks: another process that writes to
+// the topic may have let it grow. If that fails, the current one stays.
 func (t *topicSchemas) grow(ctx context.Context) error {
 	wanted, err := t.all.Schemas.Value(ctx, t.topic, t.of)
 	if err != nil {
