@@ -8,10 +8,10 @@ import (
 	"kubecdc/sinks"
 )
 
-// selection decides by labels. A change belongs to it if the object had the labels before the change, or has them after it, or if the
-// log can't tell: a change too many does no harm, but without a delete a consumer would keep the object. A log can't tell from a stub,
-// nor from a delete without the object before it (KUBECDC_BEFORE=none, KUBECDC_ENCODING=object). For an update without it the object's
-// last record does, if it was read.
+// selection decides by labels. A change belongs to it if the object had the labels before the change, or has them after it, or if
+// the log can't tell: a change too many does no harm, but without a delete a consumer would keep the object. A log can't tell
+// from a stub, nor from a delete without the object before it (KUBECDC_BEFORE=none, KUBECDC_ENCODING=object). For an update
+// without it the object's last record does, if it was read.
 type selection struct {
 	labels.Selector
 	had map[string]bool // the objects that had the labels in their last record

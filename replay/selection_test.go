@@ -13,8 +13,8 @@ import (
 	"kubecdc/replay"
 )
 
-// A log without objects before the change (KUBECDC_BEFORE=none): by labels a replay has each delete, and the update that takes the
-// labels away, also if it is interrupted again and again. A log with them has no delete of other objects.
+// A log without objects before the change (KUBECDC_BEFORE=none): by labels a replay has each delete, and the update that takes
+// the labels away, also if it is interrupted again and again. A log with them has no delete of other objects.
 func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 	stub, err := change.Stub([]byte(`{"metadata":{"name":"huge","uid":"u","resourceVersion":"1"}}`))
 	if err != nil {
@@ -71,7 +71,8 @@ func TestAReplayByLabelsLeavesNoObjectBehind(t *testing.T) {
 				}
 			}
 			if !slices.Equal(to.changes, want) {
-				t.Errorf("%d changes are written of %d; the first are\n%s", len(to.changes), len(want), strings.Join(to.changes[:min(12, len(to.changes))], "\n"))
+				first := strings.Join(to.changes[:min(12, len(to.changes))], "\n")
+				t.Errorf("%d changes are written of %d; the first are\n%s", len(to.changes), len(want), first)
 			}
 		})
 	}

@@ -76,6 +76,73 @@ func avroEvolves(t *testing.T, url string) {
 	}
 }
 
+// Two processes that write to one topic let its schema grow, each from what the other one has registered, also if a member has
+// another type to each. A subject that somebody has deleted begins anew.
+func TestTwoProcessesLetASchemaGrow(t *testing.T) {
+	r := newFakeRegistry(t)
+	first, second := &described{properties: replicas}, &described{properties: replicas}
+	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, first)
+	one, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	cfg.Schemas = second
+	two, _ := openLog(t, newSink(t, cfg), 1, 1, sinks.Durable{})
+	write := func(log sinks.Log, slot int, seq uint64, spec string) {
+		t.Helper()
+		mustWrite(t, log, &change.Batch{Slot: slot, Epoch: 1, Seq: seq, Changes: []change.Change{avroPod(int(seq)*2+slot, spec)}})
+	}
+	latest := func(want string) {
+		t.Helper()
+		if text := r.texts[len(r.texts)-1]; !strings.Contains(text, want) {
+			t.Errorf("the latest schema has no %s: %s", want, text)
+		}
+	}
+	write(one, 0, 1, `{"replicas":1}`)
+	write(two, 1, 1, `{"replicas":1}`)
+	first.say(colour, nil)
+	second.say(`"colour": {"type": "integer"}, "size": {"type": "string"}`, nil)
+	write(one, 0, 2, `{"colour":"red"}`)
+	write(two, 1, 2, `{"colour":5,"size":"s"}`)
+	latest(`"name":"colour","type":["null","string"]`)
+	latest(`"colour_long"`)
+	registered := len(r.texts)
+	first.say(colour+`, "size": {"type": "string"}`, nil)
+	write(one, 0, 3, `{"size":"m"}`)
+	if len(r.texts) != registered {
+		t.Errorf("a schema that the registry has was registered again: %s", r.texts[registered])
+	}
+	clear(r.subjects)
+	second.say(`"weight": {"type": "number"}`, nil)
+	write(two, 1, 3, `{"weight":1}`)
+	latest(`"weight"`)
+	latest(`"colour_long"`)
+}
+
+// A registry that was begun anew gives the keys another id: the topic's streams are refused, and nothing is written with another
+// key.
+func TestARegistryThatHasLostTheKeysIsRefused(t *testing.T) {
+	r := newFakeRegistry(t)
+	cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), r.URL, &described{})
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
+	b := &change.Batch{Epoch: 2, Seq: 2, Changes: []change.Change{avroPod(2, `{}`)}}
+	kept := r.subjects
+	r.subjects = map[string][]int{}
+	s := newSink(t, cfg)
+	log, _ = openLog(t, s, 0, 2, sinks.Durable{Seq: 1})
+	_, err := log.Write(t.Context(), b)
+	refusal := refusalOf(t, err)
+	if !refusal.Of(podStream.Resource) || !strings.Contains(refusal.Err.Error(), "restore the registry") {
+		t.Errorf("refused: %v", err)
+	}
+	if err := refusal.Again(t.Context()); err == nil {
+		t.Error("the probe does not compare the keys")
+	}
+	r.subjects = kept
+	mustDo(t, refusal.Again(t.Context()))
+	log, _ = openLog(t, s, 0, 3, sinks.Durable{Seq: 1})
+	b.Epoch = 3
+	mustWrite(t, log, b)
+}
+
 // A resource that is read in another version, as after an upgrade of its CRD, is described by that version.
 func TestAvroOfAnotherVersion(t *testing.T) {
 	d := &described{properties: replicas}

@@ -116,6 +116,12 @@ func newFakeRegistry(t *testing.T) *fakeRegistry {
 			w.WriteHeader(r.refusal)
 			return
 		}
+		for _, id := range r.subjects[q.PathValue("subject")] {
+			if r.texts[id-1] == body.Schema {
+				_ = json.NewEncoder(w).Encode(map[string]any{"id": id})
+				return
+			}
+		}
 		r.texts = append(r.texts, body.Schema)
 		r.subjects[q.PathValue("subject")] = append(r.subjects[q.PathValue("subject")], len(r.texts))
 		_ = json.NewEncoder(w).Encode(map[string]any{"id": len(r.texts)})

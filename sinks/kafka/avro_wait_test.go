@@ -12,8 +12,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// The first batch of a topic waits for a registry that is down or refuses the login, says what it waits for, and goes on in the same
-// session. It gives up when the session ends.
+// The first batch of a topic waits for a registry that is down or refuses the login, says what it waits for, and goes on in the
+// same session. It gives up when the session ends.
 func TestABatchWaitsForTheRegistry(t *testing.T) {
 	for status, want := range map[int]string{
 		http.StatusServiceUnavailable: "pods: read the latest schema of the subject ",

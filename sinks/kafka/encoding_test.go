@@ -97,8 +97,8 @@ func TestALogGoesOnInAnotherEncodingOfTheSameKeys(t *testing.T) {
 	openLog(t, newSink(t, cfg), 0, 10, sinks.Durable{}) // no record of epoch 99 is in the way
 }
 
-// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not: their
-// records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
+// The control topic has expired, as after an outage of more than a week, or is lost with the checkpoint, and data topics are not:
+// their records tell. Records of another cluster, and of another log whose prefix begins with this one's, do not count.
 func TestAnEncodingOfOtherKeysIsRefusedOnceTheControlTopicHasExpired(t *testing.T) {
 	broker := fakeCluster(t).ListenAddrs()
 	for _, deleted := range []bool{false, true} {
@@ -168,9 +168,9 @@ func TestAnUnknownEncodingIsAnError(t *testing.T) {
 // In each encoding a record that is too large has a stub in its place, which is what the log has of the object. The dead letter
 // is Debezium's JSON.
 func TestTooLargeInEachEncoding(t *testing.T) {
-	for _, encoding := range encodings {
+	for _, encoding := range append(encodings, "avro") {
 		t.Run(encoding, func(t *testing.T) {
-			cfg := newConfig(t, fakeCluster(t).ListenAddrs())
+			cfg := inAvro(newConfig(t, fakeCluster(t).ListenAddrs()), newFakeRegistry(t).URL, &described{})
 			cfg.Encoding, cfg.Compression, cfg.MaxMessageBytes = encoding, "none", 50_000
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 			big := huge("big", 20, 60_000)

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -13,8 +14,8 @@ import (
 	"kubecdc/sinks/kafka/internal/encoding"
 )
 
-// otherEncoding returns the error for a log whose last owner has written records with other keys. last is the last record that has an
-// encoding; nil: there is none.
+// otherEncoding returns the error for a log whose last owner has written records with other keys. last is the last record that
+// has an encoding; nil: there is none.
 func (s *Sink) otherEncoding(last *change.Control) error {
 	if last == nil {
 		return nil
@@ -28,30 +29,46 @@ func (s *Sink) otherEncoding(last *change.Control) error {
 		Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
 }
 
-// sampleEncoding learns the encoding from the data topics, which may be kept for longer than the control topic: from the last record
-// of this cluster in any of them. nil: there is none.
-func (s *Sink) sampleEncoding(ctx context.Context) (last *change.Control, err error) {
+// sampleEncoding learns the encoding from the data topics, which may be kept for longer than the control topic: from the last
+// record of this cluster in any of them. nil: there is none.
+func (s *Sink) sampleEncoding(ctx context.Context) (*change.Control, error) {
 	var topics []string
-	err = s.client.Try(ctx, "list the topics", func(ctx context.Context) (err error) {
+	err := s.client.Try(ctx, "list the topics", func(ctx context.Context) (err error) {
 		topics, err = s.client.Topics(ctx)
 		return err
 	})
 	for _, topic := range topics {
-		if err == nil && last == nil && strings.HasPrefix(topic, s.cfg.TopicPrefix+".") {
-			last, err = s.sampleTopic(ctx, topic)
+		var r *consumer.Record
+		if strings.HasPrefix(topic, s.cfg.TopicPrefix+".") {
+			r, err = s.lastRecord(ctx, topic)
 		}
-		if ofOneTopic[kafkaCode(err)] || cluster.NoTopic(err) { // a refusal is left to the first write of the topic's streams
+		switch {
+		case ofOneTopic[kafkaCode(err)] || cluster.NoTopic(err): // a refusal is left to the first write of the topic's streams
 			err = nil
+		case err != nil:
+			return nil, err
+		case r != nil:
+			return &change.Control{Encoding: r.Headers[change.HeaderEncoding]}, nil
 		}
 	}
-	return last, err
+	return nil, err
 }
 
-// sampled is how many offsets before a partition's end are read, until there is a record of this cluster: the last offset is that of
-// a transaction's marker, and compaction or other clusters may have left none nearby.
+// lastKey is the key of a topic's last record, if that is in Avro.
+func (s *Sink) lastKey(ctx context.Context, topic string) ([]byte, error) {
+	r, err := s.lastRecord(ctx, topic)
+	if r == nil || r.Headers[change.HeaderEncoding] != encoding.Avro {
+		return nil, err
+	}
+	return r.Key, err
+}
+
+// sampled is how many offsets before a partition's end are read, until there is a record of this cluster: the last offset is that
+// of a transaction's marker, and compaction or other clusters may have left none nearby.
 var sampled = []int64{2, 50, 2000}
 
-func (s *Sink) sampleTopic(ctx context.Context, topic string) (last *change.Control, err error) {
+// lastRecord returns key and headers of a late record of this cluster in a topic; nil: there is none.
+func (s *Sink) lastRecord(ctx context.Context, topic string) (last *consumer.Record, err error) {
 	starts, err := s.client.Starts(ctx, topic)
 	if err != nil {
 		return nil, err
@@ -63,7 +80,7 @@ func (s *Sink) sampleTopic(ctx context.Context, topic string) (last *change.Cont
 	for p, end := range ends {
 		for _, back := range sampled {
 			first := max(end-back, starts[p])
-			if last, err = s.sampleRange(ctx, topic, int32(p), first, end); err != nil || last != nil {
+			if last, err = s.lastOf(ctx, topic, int32(p), first, end); err != nil || last != nil {
 				return last, err
 			}
 			if first == starts[p] {
@@ -74,12 +91,12 @@ func (s *Sink) sampleTopic(ctx context.Context, topic string) (last *change.Cont
 	return nil, nil
 }
 
-func (s *Sink) sampleRange(ctx context.Context, topic string, p int32, first, end int64) (last *change.Control, err error) {
+func (s *Sink) lastOf(ctx context.Context, topic string, p int32, first, end int64) (last *consumer.Record, err error) {
 	r := consumer.New(s.client, consumer.Range{Topic: topic, Partition: p, First: first, NoValues: true,
 		Wanted: func(r *consumer.Record) bool {
 			of := change.TopicOf(s.cfg.TopicPrefix, change.StreamID(r.Headers[change.HeaderStream]))
 			if _, key, err := keyOf(s.encodings, r); err == nil && of == topic && key.Cluster == s.cfg.Cluster {
-				last = &change.Control{Encoding: r.Headers[change.HeaderEncoding]}
+				last = &consumer.Record{Key: bytes.Clone(r.Key), Headers: r.Headers}
 			}
 			return false
 		}})

@@ -51,7 +51,7 @@ func New(cfg Config) (*Sink, error) {
 		}
 	}
 	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
-	avro.Await = s.awaitSchemas
+	avro.Await, avro.LastKey = s.awaitSchemas, s.lastKey
 	s.encodings = encoding.NewSet(avro)
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	s.client = cluster.New(cluster.Options{

@@ -16,10 +16,12 @@ import (
 // member that no field holds although the API does not allow such members; empty if there is none.
 func (s *Schema) Encode(dst, object []byte) (encoded []byte, unknown string) {
 	e := encoders.Get().(*encoder)
-	e.dst, e.unknown = dst, ""
-	e.record(s.root, object)
+	e.dst, e.unknown, e.json = dst, "", object
+	if e.tokens = rawjson.Scan(e.tokens[:0], object); len(e.tokens) > 0 {
+		e.record(s.root, 0)
+	}
 	encoded, unknown = e.dst, strings.TrimPrefix(e.unknown, "before.")
-	e.dst = nil
+	e.dst, e.json = nil, nil // so that the pool keeps nobody's memory
 	encoders.Put(e)
 	return encoded, unknown
 }
@@ -28,12 +30,36 @@ var encoders = sync.Pool{New: func() any { return &encoder{} }}
 
 type encoder struct {
 	dst     []byte
-	members []member // of all records, arrays and maps that the encoder is inside of
+	json    []byte
+	tokens  []rawjson.Token // of json
+	members []token         // the values of all records that the encoder is inside of, by field
 	unknown string
 }
 
-// member is a member of an object, or an element of an array.
-type member struct{ name, value []byte }
+// token is the index of a value's token. None of them is the first: that is the record itself.
+type token int32
+
+const none token = 0
+
+// raw returns the bytes of a token; nil for none.
+func (e *encoder) raw(t token) []byte {
+	if t == none {
+		return nil
+	}
+	return e.json[e.tokens[t].Start:e.tokens[t].End]
+}
+
+// name returns the raw name of a member, as rawjson.Cursor does.
+func (e *encoder) name(of token) []byte {
+	name := e.tokens[of-1]
+	return e.json[name.Start+1 : max(name.End-1, name.Start+1)]
+}
+
+// next returns the token after a value.
+func (e *encoder) next(t token) token { return token(e.tokens[t].Next) }
+
+// begins reports whether a value begins with this byte.
+func (e *encoder) begins(t token, with byte) bool { return e.json[e.tokens[t].Start] == with }
 
 // fit is how much of a value its field holds.
 type fit uint8
@@ -45,26 +71,26 @@ const (
 )
 
 // value writes a value, or after a misfit anything.
-func (e *encoder) value(n *node, value []byte) fit {
-	if isNull := len(value) == 0 || value[0] == 'n'; n.nullable {
-		if isNull && n.kind != jsonText || value == nil {
+func (e *encoder) value(n *node, t token) fit {
+	if isNull := t == none || e.begins(t, 'n'); n.nullable {
+		if isNull && n.kind != jsonText || t == none {
 			e.dst = append(e.dst, 0)
 			return exactly
 		}
-		e.long(1)
+		e.dst = append(e.dst, 2) // the second branch of the union, as a long
 	}
 	switch n.kind {
 	case jsonText:
-		e.bytes(value)
+		e.bytes(e.raw(t))
 		return exactly
 	case record:
-		return e.record(n, value)
+		return e.record(n, t)
 	case array:
-		return e.array(n, value)
+		return e.array(n, t)
 	case mapping:
-		return e.mapping(n, value)
+		return e.mapping(n, t)
 	}
-	return e.scalar(n.kind, value)
+	return e.scalar(n.kind, e.raw(t))
 }
 
 func (e *encoder) scalar(k kind, value []byte) fit {
@@ -136,26 +162,18 @@ func number(value []byte) (float64, fit) {
 }
 
 // record writes the fields of an object's members, and what has none in _extra.
-func (e *encoder) record(n *node, value []byte) fit {
-	c := rawjson.At(value)
-	if !c.AtObject() {
+func (e *encoder) record(n *node, t token) fit {
+	if !e.begins(t, '{') {
 		return misfit
 	}
 	base := len(e.members)
-	for range n.fields {
-		e.members = append(e.members, member{})
-	}
+	e.members = append(e.members, n.absent...)
 	var extra []byte
-	for c.Enter(); ; {
-		name, more := c.Member()
-		if !more {
-			break
-		}
-		value := c.Skip()
-		if i, ok := e.fieldOf(n, name, value); ok {
-			e.members[base+i] = member{name, value}
-		} else if extra = appendMember(extra, name, value); value[0] != 'n' {
-			e.note(n, name)
+	for m, end := t+2, e.next(t); m < end; m = e.next(m) + 1 {
+		if i, ok := e.fieldOf(n, m); ok {
+			e.members[base+i] = m
+		} else if extra = e.appendMember(extra, m); !e.begins(m, 'n') {
+			e.note(n, m)
 		}
 	}
 	for i := range n.fields {
@@ -163,23 +181,28 @@ func (e *encoder) record(n *node, value []byte) fit {
 			break
 		}
 		m, start := e.members[base+i], len(e.dst)
-		fit := e.value(n.fields[i].node, m.value)
+		if m == none {
+			e.dst = append(e.dst, 0)
+			continue
+		}
+		fit := e.value(n.fields[i].node, m)
 		if fit == misfit {
 			e.dst = append(e.dst[:start], 0)
-			e.note(n, m.name)
+			e.note(n, m)
 		}
 		if fit != exactly {
-			extra = appendMember(extra, m.name, m.value)
+			extra = e.appendMember(extra, m)
 		}
 	}
-	e.leave(base)
+	e.members = e.members[:base]
 	e.extra(extra)
 	return exactly
 }
 
 // fieldOf returns the field of a member. If the member's type has changed, it has several fields: the newest that fits. An explicit
 // null has none.
-func (e *encoder) fieldOf(n *node, name, value []byte) (i int, ok bool) {
+func (e *encoder) fieldOf(n *node, m token) (i int, ok bool) {
+	name := e.name(m)
 	fields := n.byName[string(name)]
 	if fields == nil && bytes.IndexByte(name, '\\') >= 0 {
 		fields = n.byName[rawjson.Name(name)]
@@ -187,7 +210,7 @@ func (e *encoder) fieldOf(n *node, name, value []byte) (i int, ok bool) {
 	if len(fields) == 0 {
 		return 0, false
 	}
-	if value[0] == 'n' && !n.whole {
+	if e.begins(m, 'n') && !n.whole {
 		return fields[0], n.fields[fields[0]].kind == jsonText
 	}
 	if len(fields) == 1 {
@@ -195,7 +218,7 @@ func (e *encoder) fieldOf(n *node, name, value []byte) (i int, ok bool) {
 	}
 	for _, i := range fields {
 		start, known := len(e.dst), e.unknown
-		fits := e.value(n.fields[i].node, value) != misfit
+		fits := e.value(n.fields[i].node, m) != misfit
 		if e.dst, e.unknown = e.dst[:start], known; fits {
 			return i, true
 		}
@@ -204,9 +227,9 @@ func (e *encoder) fieldOf(n *node, name, value []byte) (i int, ok bool) {
 }
 
 // note remembers that the schema lacks a member.
-func (e *encoder) note(n *node, name []byte) {
+func (e *encoder) note(n *node, m token) {
 	if !n.open && e.unknown == "" {
-		e.unknown = join(n.path, rawjson.Name(name))
+		e.unknown = join(n.path, rawjson.Name(e.name(m)))
 	}
 }
 
@@ -220,72 +243,57 @@ func (e *encoder) extra(members []byte) {
 	e.bytes(append(members, '}'))
 }
 
-func appendMember(object, name, value []byte) []byte {
+func (e *encoder) appendMember(object []byte, m token) []byte {
 	if object == nil {
 		object = append(object, '{')
 	} else {
 		object = append(object, ',')
 	}
-	object = append(append(object, '"'), name...)
-	return append(append(object, '"', ':'), value...)
+	object = append(append(object, '"'), e.name(m)...)
+	return append(append(object, '"', ':'), e.raw(m)...)
 }
 
-func (e *encoder) array(n *node, value []byte) fit {
-	c := rawjson.At(value)
-	if !c.AtArray() {
+// array writes the elements in one block, and the empty block that ends them.
+func (e *encoder) array(n *node, t token) fit {
+	if !e.begins(t, '[') {
 		return misfit
 	}
-	base := len(e.members)
-	for c.Enter(); c.Element(); {
-		e.members = append(e.members, member{value: c.Skip()})
+	all, end, count := exactly, e.next(t), 0
+	for v := t + 1; v < end; v = e.next(v) {
+		count++
 	}
-	return e.block(n.elem, base, false)
-}
-
-func (e *encoder) mapping(n *node, value []byte) fit {
-	c := rawjson.At(value)
-	if !c.AtObject() {
-		return misfit
+	if count > 0 {
+		e.long(int64(count))
 	}
-	base := len(e.members)
-	c.Enter()
-	for name, more := c.Member(); more; name, more = c.Member() {
-		e.members = append(e.members, member{name, c.Skip()})
-	}
-	return e.block(n.elem, base, true)
-}
-
-// block writes the elements of an array or a map: all in one block, and the empty block that ends it.
-func (e *encoder) block(elem *node, base int, named bool) fit {
-	all, end := exactly, len(e.members)
-	if end > base {
-		e.long(int64(end - base))
-	}
-	for i := base; i < end && all != misfit; i++ {
-		m := e.members[i]
-		if named {
-			all = min(all, e.name(m.name))
-		}
-		all = min(all, e.value(elem, m.value))
+	for v := t + 1; v < end && all != misfit; v = e.next(v) {
+		all = min(all, e.value(n.elem, v))
 	}
 	e.dst = append(e.dst, 0)
-	e.leave(base)
 	return all
 }
 
-// leave forgets members, so that the pool keeps nobody's memory.
-func (e *encoder) leave(base int) {
-	clear(e.members[base:])
-	e.members = e.members[:base]
-}
-
-func (e *encoder) name(raw []byte) fit {
-	if bytes.IndexByte(raw, '\\') >= 0 {
-		e.bytes([]byte(rawjson.Name(raw)))
-	} else {
-		e.bytes(raw)
+// mapping does the same with the members of an object.
+func (e *encoder) mapping(n *node, t token) fit {
+	if !e.begins(t, '{') {
+		return misfit
 	}
-	return exactly
+	all, end, count := exactly, e.next(t), 0
+	for v := t + 2; v < end; v = e.next(v) + 1 {
+		count++
+	}
+	if count > 0 {
+		e.long(int64(count))
+	}
+	for v := t + 2; v < end && all != misfit; v = e.next(v) + 1 {
+		if name := e.name(v); bytes.IndexByte(name, '\\') >= 0 {
+			e.bytes([]byte(rawjson.Name(name)))
+		} else {
+			e.bytes(name)
+		}
+		all = min(all, e.value(n.elem, v))
+	}
+	e.dst = append(e.dst, 0)
+	return all
 }
 
 // text writes the string of a JSON string.

@@ -37,6 +37,7 @@ type node struct {
 	nullable bool // a union with null
 	elem     *node
 	fields   []field
+	absent   []token          // none for each field
 	byName   map[string][]int // the fields of a member, the newest first: its type may have changed
 	extra    int              // the index of _extra, the last field
 	open     bool             // the API allows members that its schema does not name
@@ -138,6 +139,7 @@ func (c compiler) record(n *avro.SchemaNode, path string) (*node, error) {
 		}
 		r.byName[member] = append([]int{i}, r.byName[member]...)
 	}
+	r.absent = make([]token, len(r.fields))
 	if r.extra < 0 || r.extra != len(r.fields)-1 {
 		return nil, fmt.Errorf("the last field of %s is not its _extra", cmp.Or(path, "the record"))
 	}

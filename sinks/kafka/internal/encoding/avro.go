@@ -26,6 +26,8 @@ type AvroOptions struct {
 	// Await repeats an attempt to read or register a schema, for as long as the caller waits for it. An error that another attempt
 	// would give again is registry.Refused.
 	Await func(ctx context.Context, op string, attempt func(context.Context) error) error
+	// LastKey returns the key of a topic's last record in Avro; nil: there is none.
+	LastKey func(ctx context.Context, topic string) ([]byte, error)
 }
 
 // Schemas has the Avro schemas of records.

@@ -87,6 +87,9 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 	if err != nil {
 		return schemas{}, t.refused(err)
 	}
+	if err := t.checkKeys(ctx, keyID); err != nil {
+		return schemas{}, err
+	}
 	isNew := known == ""
 	if isNew {
 		if known, err = t.all.Schemas.Value(ctx, t.topic, t.of); err != nil {
@@ -109,6 +112,25 @@ func (t *topicSchemas) open(ctx context.Context) (schemas, error) {
 		t.all.Logger.Warn("the schema of a topic stays as the registry has it", "topic", t.topic, "error", err)
 	}
 	return t.current, nil
+}
+
+// checkKeys compares the id of the keys' schema with that in the topic's last key. A registry that has lost its subjects gives
+// another one.
+func (t *topicSchemas) checkKeys(ctx context.Context, id int) error {
+	key, err := t.all.LastKey(ctx, t.topic)
+	if key == nil || err != nil {
+		return err
+	}
+	was, _, err := cutPrefix(key)
+	if err == nil && was != id {
+		err = fmt.Errorf("the keys of topic %s have the schema %d, and the registry gives the subject %s the schema %d: it has lost "+
+			"its schemas, or somebody has deleted the subject, and compaction would keep each object under both keys: restore the registry from its "+
+			"backup, or begin another log (KUBECDC_KAFKA_TOPIC_PREFIX and KUBECDC_CHECKPOINT)", t.topic, was, t.keySubject(), id)
+	}
+	if err != nil {
+		return t.refusal(err)
+	}
+	return nil
 }
 
 // refused makes an error about one topic of a refusal.
@@ -147,21 +169,31 @@ func (t *topicSchemas) lacks(ctx context.Context, used schemas, member string) (
 	return t.current, t.current.value != used.value
 }
 
-// grow registers a schema that has what the API server describes and the current one lacks. If that fails, the current one stays.
+// grow registers a schema that has what the API server describes and the registry's latest lacks: another process that writes to
+// the topic may have let it grow. If that fails, the current one stays.
 func (t *topicSchemas) grow(ctx context.Context) error {
 	wanted, err := t.all.Schemas.Value(ctx, t.topic, t.of)
 	if err != nil {
 		return err
 	}
-	text, grown, err := avro.Grow(t.current.value.Text, wanted)
-	if err != nil || !grown {
+	id, known, err := t.all.Registry.Latest(ctx, t.subject())
+	if err != nil {
+		return err
+	}
+	if known == "" { // somebody has deleted the subject
+		id, known = t.current.valueID, t.current.value.Text
+	}
+	text, grown, err := avro.Grow(known, wanted)
+	if err != nil || !grown && id == t.current.valueID {
 		return err
 	}
 	s, err := avro.Parse(text)
 	if err != nil {
 		return err
 	}
-	id, err := t.all.Registry.Register(ctx, t.subject(), text)
+	if grown {
+		id, err = t.all.Registry.Register(ctx, t.subject(), text)
+	}
 	if err == nil {
 		t.current.valueID, t.current.value = id, s
 		t.all.Logger.Info("the schema of a topic has grown", "subject", t.subject(), "id", id)

@@ -1,0 +1,44 @@
+package rawjson
+
+// Token is a value in a JSON text, or the name of a member.
+type Token struct {
+	Start, End int32 // its bytes in the text
+	Next       int32 // the token after it and all that it holds
+}
+
+// Scan appends the tokens of a JSON text to dst, in their order: a member is its name and then its value, and what an object or
+// array holds follows it. So a value that was scanned once is passed in one step, however large it is. The text was checked
+// before; in malformed text Scan finds anything or nothing.
+func Scan(dst []Token, text []byte) []Token {
+	open := int32(-1) // the innermost object or array that has not ended; its Next is the one around it
+	for i := 0; i < len(text); {
+		start, next := i, int32(len(dst)+1)
+		switch c := text[i]; {
+		case c == '"':
+			i = stringEnd(text, i)
+		case nests[c] > 0:
+			i++
+			open, next = int32(len(dst)), open
+		case nests[c] < 0:
+			i++
+			if open >= 0 {
+				t := &dst[open]
+				open, t.End, t.Next = t.Next, int32(i), int32(len(dst))
+			}
+			continue
+		case c == ':' || ends[c]:
+			i++
+			continue
+		default:
+			for i < len(text) && !ends[text[i]] {
+				i++
+			}
+		}
+		dst = append(dst, Token{int32(start), int32(i), next})
+	}
+	for open >= 0 {
+		t := &dst[open]
+		open, t.End, t.Next = t.Next, int32(len(text)), int32(len(dst))
+	}
+	return dst
+}
