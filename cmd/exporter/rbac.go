@@ -41,15 +41,12 @@ func newRBAC() *cobra.Command {
 	c.Flags().StringVar(&a.name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().BoolVar(&a.aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
-	c.Flags().StringVarP(&format, "output", "o", "yaml", "Format: yaml or json.")
+	addOutput(c, &format, "yaml", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, format) }
 	return c
 }
 
 func printRBAC(c *cobra.Command, a account, format string) error {
-	if format != "yaml" && format != "json" {
-		return &usageError{fmt.Sprintf("-o %s: the output is one of yaml, json", format)}
-	}
 	settings, _, err := config.Load(os.Environ(), c.Flags())
 	if err != nil {
 		return err
