@@ -165,12 +165,8 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 	q.NoBodies, q.Progress = selector.Empty(), progress
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
-		if l.Topic != "" && l.Offset >= seen[l.Topic][l.Partition] {
-			seen.Merge(change.Offsets{l.Topic: {l.Partition: l.Offset + 1}})
-		}
-		if strings.Contains(string(l.Change.Stream.ID()), "@") && p.To.Cut != nil && len(p.To.Cut.Batches) > 1 &&
-			!slices.Contains(p.Shared, l.Topic) {
-			p.Shared = append(p.Shared, l.Topic)
+		if l.Topic != "" {
+			p.see(l, seen)
 		}
 		return p.wants(l)
 	}
@@ -202,6 +198,17 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 	}
 	p.next(seen)
 	return err
+}
+
+// see notes where the topic of a change goes on, and whether several slots write to it.
+func (p *Plan) see(l *sinks.Logged, seen change.Offsets) {
+	if l.Offset >= seen[l.Topic][l.Partition] {
+		seen.Merge(change.Offsets{l.Topic: {l.Partition: l.Offset + 1}})
+	}
+	if strings.Contains(string(l.Change.Stream.ID()), "@") && p.To.Cut != nil && len(p.To.Cut.Batches) > 1 &&
+		!slices.Contains(p.Shared, l.Topic) {
+		p.Shared = append(p.Shared, l.Topic)
+	}
 }
 
 func (t *TopicPlan) count(l *sinks.Logged) {
