@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -178,10 +179,7 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 		if !selects(selector, l) {
 			return nil
 		}
-		name := l.Topic
-		if name == "" {
-			name = l.Change.Stream.Resource.ID()
-		}
+		name := cmp.Or(l.Topic, l.Change.Stream.Resource.ID())
 		t := topics[name]
 		if t == nil {
 			t = &TopicPlan{Stream: l.Change.Stream.ID(), Topic: name, First: l.Logged}

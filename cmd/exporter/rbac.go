@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -60,9 +61,7 @@ func printRBAC(c *cobra.Command, a account, format string) error {
 		return err
 	}
 	if settings.Slots.Leases == "kubernetes" {
-		if a.leases = settings.Slots.Namespace; a.leases == "" {
-			a.leases = a.namespace
-		}
+		a.leases = cmp.Or(settings.Slots.Namespace, a.namespace)
 	}
 	a.reviews = settings.HTTP.Access == "kubernetes"
 	return writeObjects(c.OutOrStdout(), format, a.objects(streams))
