@@ -45,8 +45,8 @@ type controlSeen struct {
 	last  *change.Control // the cluster's last open or batch record, of any slot
 }
 
-// sampleEncoding learns the encoding from the last records of the checkpoint: the control topic has expired, and the data topics
-// may be kept for longer.
+// sampleEncoding learns the encoding from the last records of the checkpoint: the control topic has expired, and the data topics may
+// be kept for longer.
 func (l *slotLog) sampleEncoding(ctx context.Context, offsets change.Offsets) error {
 	for topic, partitions := range offsets {
 		if l.isShared(topic) {
@@ -165,7 +165,7 @@ func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) 
 	return cmp.Or(otherLog(err), err)
 }
 
-// otherLog returns the OtherClusterError or the OtherEncodingError of an error, which say everything themselves; else nil.
+// otherLog returns the OtherClusterError or the OtherEncodingError of an error, which say everything themselves; nil: it is neither.
 func otherLog(err error) error {
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
