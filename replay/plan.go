@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -79,8 +78,8 @@ func NewID(now time.Time) string {
 	return now.UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6])
 }
 
-// Query selects what lies between the bounds.
-func (p *Plan) Query() sinks.Query {
+// query selects what lies between the bounds.
+func (p *Plan) query() sinks.Query {
 	q := sinks.Query{Resources: p.Filter.Resources, To: p.To.Cut}
 	if !p.From.Whole {
 		q.After = p.From.Cut
@@ -108,25 +107,14 @@ func (p *Plan) wants(l *sinks.Logged) bool {
 
 // selects decides by the labels. A change belongs to the selection if the object had the labels before it or has them after it.
 func selects(s labels.Selector, l *sinks.Logged) bool {
-	return s == nil || s.Empty() || s.Matches(labelsOf(l.After)) || s.Matches(labelsOf(l.Before))
+	return s.Empty() || s.Matches(labelsOf(l.After)) || s.Matches(labelsOf(l.Before))
 }
 
 func labelsOf(object []byte) labels.Set {
 	set := labels.Set{}
-	for _, name := range []string{"metadata", "labels"} {
-		s := rawjson.New(object)
-		object = nil
-		for member, more := s.First(); more; member, more = s.Next() {
-			if value := s.Skip(); string(member) == name {
-				object = value
-				break
-			}
-		}
-	}
-	s := rawjson.New(object)
-	for member, more := s.First(); more; member, more = s.Next() {
-		value, _ := strconv.Unquote(string(s.Skip())) // a label's value has no escapes
-		set[string(member)] = value
+	s := rawjson.New(rawjson.Member(rawjson.Member(object, "metadata"), "labels"))
+	for name, more := s.First(); more; name, more = s.Next() {
+		set[string(name)], _ = rawjson.Text(s.Skip())
 	}
 	return set
 }
@@ -174,8 +162,8 @@ var objectAlone = sinks.Header{Key: change.HeaderEncoding, Value: "object"}
 
 // Count reads what the plan selects, and notes how much it is and where the live log goes on.
 func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Selector, progress func(read, of int64)) error {
-	q := p.Query()
-	q.NoBodies, q.Progress = selector == nil || selector.Empty(), progress
+	q := p.query()
+	q.NoBodies, q.Progress = selector.Empty(), progress
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
 		if l.Topic != "" {

@@ -123,7 +123,7 @@ func (r *Run) Do(ctx context.Context) (err error) {
 	if r.Rate > 0 {
 		r.limiter = rate.NewLimiter(rate.Limit(r.Rate), max(r.Rate/10, 1))
 	}
-	q := r.Plan.Query()
+	q := r.Plan.query()
 	q.Wanted = func(l *sinks.Logged) bool { return !r.has(l) && r.Plan.wants(l) }
 	if err := r.Log.Changes(ctx, q, func(l *sinks.Logged) error { return r.visit(ctx, l) }); err != nil {
 		return err
