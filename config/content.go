@@ -49,22 +49,22 @@ func (l *loader) checkLeftOut(name string, list List) {
 	}
 }
 
-// named reports whether a list names a resource itself, not by a pattern.
-func named(list List, resource string) bool {
-	return slices.ContainsFunc(list, func(r string) bool { return !strings.HasPrefix(r, "!") && plainName(r) == resource })
+// namesSecrets reports whether a list names Secrets themselves, not by a pattern.
+func namesSecrets(list List) bool {
+	return slices.ContainsFunc(list, func(r string) bool { return !strings.HasPrefix(r, "!") && plainName(r) == "secrets" })
 }
 
 // checkContent checks what is exported of Secrets and of redacted fields.
 func (l *loader) checkContent() {
 	const name = "KUBECDC_SECRETS"
 	r := &l.c.Records
-	if named(r.MetadataOnly, "secrets") && l.set(name) && r.Secrets != "metadata" && !l.bad[name] {
+	if namesSecrets(r.MetadataOnly) && l.set(name) && r.Secrets != "metadata" && !l.bad[name] {
 		l.add(name, "is "+r.Secrets+", but KUBECDC_METADATA_ONLY names secrets", "leave one of the two out")
 	}
-	if (l.set(name) || named(r.MetadataOnly, "secrets")) && !named(l.c.Source.Resources, "secrets") {
+	if (l.set(name) || namesSecrets(r.MetadataOnly)) && !namesSecrets(l.c.Source.Resources) {
 		l.warn("Secrets are not exported: KUBECDC_RESOURCES does not name them, and patterns never take them; to export them, add secrets")
 	}
-	if named(l.c.Source.Resources, "secrets") && r.Secrets == "plain" {
+	if namesSecrets(l.c.Source.Resources) && r.Secrets == "plain" {
 		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
 	}
 	l.checkEncoding()

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -89,10 +90,7 @@ func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {
 	if s.Context == "" && raw.CurrentContext == "" {
 		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", "", "not set, and the kubeconfig has no current context", "set it; " + list}}}
 	}
-	name := s.Context
-	if name == "" {
-		name = raw.CurrentContext
-	}
+	name := cmp.Or(s.Context, raw.CurrentContext)
 	if raw.Contexts[name] == nil {
 		return "", &Error{[]Problem{{"KUBECDC_CONTEXT", s.Context, fmt.Sprintf("no context is called %q", name), suggest.DidYouMean(name, names) + list}}}
 	}
@@ -100,11 +98,8 @@ func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {
 }
 
 func (s *Source) connection(c *rest.Config, name, origin string) *Connection {
-	if s.Cluster != "" {
-		name = s.Cluster
-	}
 	c.UserAgent = "kubecdc"
-	return &Connection{REST: c, Cluster: name, Origin: origin}
+	return &Connection{REST: c, Cluster: cmp.Or(s.Cluster, name), Origin: origin}
 }
 
 func kubeError(value, what, fix string) error {

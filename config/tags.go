@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -31,10 +32,7 @@ func (l *loader) checkValues(s *Setting) {
 	if slices.Contains(s.Values, given) {
 		return
 	}
-	near := suggest.Name(given, s.Values)
-	if near == "" {
-		near = s.Default
-	}
+	near := cmp.Or(suggest.Name(given, s.Values), s.Default)
 	fix := "use one of " + strings.Join(s.Values, ", ")
 	if near != "" {
 		fix = "use " + near + "; allowed are " + strings.Join(s.Values, ", ")

@@ -55,6 +55,12 @@ func (f *File) Open(_ context.Context, id string, visit func(*change.Control) er
 	if err != nil {
 		return err
 	}
+	if info, err := f.data.Stat(); err != nil {
+		return err
+	} else if info.Size() < f.size {
+		return fmt.Errorf("%s has %d bytes, and %s knows of %d: it was cut or deleted. Delete both, and begin the replay again",
+			f.path, info.Size(), f.MarksPath(), f.size)
+	}
 	for _, cut := range []struct {
 		*os.File
 		size int64

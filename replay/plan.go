@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -145,12 +146,8 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 	q.NoBodies, q.Progress = chosen.all(), progress
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
-		if l.Topic != "" && l.Offset >= seen[l.Topic][l.Partition] {
-			seen.Merge(change.Offsets{l.Topic: {l.Partition: l.Offset + 1}})
-		}
-		if strings.Contains(string(l.Change.Stream.ID()), "@") && p.To.Cut != nil && len(p.To.Cut.Batches) > 1 &&
-			!slices.Contains(p.Shared, l.Topic) {
-			p.Shared = append(p.Shared, l.Topic)
+		if l.Topic != "" {
+			p.see(l, seen)
 		}
 		return p.wants(l)
 	}
@@ -159,10 +156,7 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 		if !chosen.selects(l) {
 			return nil
 		}
-		name := l.Topic
-		if name == "" {
-			name = l.Change.Stream.Resource.ID()
-		}
+		name := cmp.Or(l.Topic, l.Change.Stream.Resource.ID())
 		t := topics[name]
 		if t == nil {
 			t = &TopicPlan{Stream: l.Change.Stream.ID(), Topic: name, First: l.Logged}
@@ -179,6 +173,17 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Sele
 	}
 	p.next(seen)
 	return err
+}
+
+// see notes where the topic of a change goes on, and whether several slots write to it.
+func (p *Plan) see(l *sinks.Logged, seen change.Offsets) {
+	if l.Offset >= seen[l.Topic][l.Partition] {
+		seen.Merge(change.Offsets{l.Topic: {l.Partition: l.Offset + 1}})
+	}
+	if strings.Contains(string(l.Change.Stream.ID()), "@") && p.To.Cut != nil && len(p.To.Cut.Batches) > 1 &&
+		!slices.Contains(p.Shared, l.Topic) {
+		p.Shared = append(p.Shared, l.Topic)
+	}
 }
 
 func (t *TopicPlan) count(l *sinks.Logged) {

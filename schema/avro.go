@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/kafka/internal/avro). The records are named by
-// their paths, the namespace is the topic's name. A member is a union with null. What is JSON is a string, under the name by which
-// Debezium's sinks know it. Each record has _extra, a JSON object of the members that have no field, or whose values don't fit
-// theirs.
+// avro describes a record's value as the exporter writes it with KUBECDC_ENCODING=avro (sinks/kafka/internal/avro). The records
+// are named by their paths, the namespace is the topic's name. A member is a union with null. What is JSON is a string, under the
+// name by which Debezium's sinks know it. Each record has _extra, a JSON object of the members that have no field, or whose
+// values don't fit theirs.
 func avro(t Table) (string, error) { return indented(avroEnvelope(t.topic(), t.Object)) }
 
 // Avro is the same schema as the exporter registers it, of a topic's values.

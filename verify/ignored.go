@@ -13,7 +13,7 @@ import (
 	"kubecdc/source/discovery"
 )
 
-// Filter is what the settings leave out of the log of a resource. What the log then has of an object is older than the API server's.
+// Filter is what the settings leave out of the log of a resource. What the log then has of an object may be outdated.
 type Filter struct {
 	Updates bool                                // all updates
 	Counts  func(object []byte) ([]byte, error) // returns what of an object counts; nil: all of it

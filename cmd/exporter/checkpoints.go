@@ -248,12 +248,6 @@ func readPast(c *cobra.Command) (*pastCheckpoints, error) {
 	return &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, err
 }
 
-func withOutput(c *cobra.Command, o *output) *cobra.Command {
-	c.Flags().StringVarP(&o.format, "output", "o", "table", outputHelp("table", "json", "yaml"))
-	c.PreRunE = func(*cobra.Command, []string) error { return o.check() }
-	return c
-}
-
 // openPast opens the cluster's checkpoint for reading.
 func openPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
 	path, err := settings.SQLitePath(cluster)

@@ -57,9 +57,6 @@ func newDiff() *cobra.Command {
 }
 
 func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	first, err := p.target("--from", from)
 	if err != nil {
 		return err

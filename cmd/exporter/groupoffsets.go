@@ -37,15 +37,14 @@ type groupFlags struct {
 }
 
 func newCheckpointsOffsets() *cobra.Command {
-	out := output{others: []string{"csv"}}
+	var out output
 	var g groupFlags
 	c := withOutput(&cobra.Command{
 		Use:   "offsets CHECKPOINT|TIME --group GROUP [flags]",
 		Short: "Print the offsets of a consumer group at a checkpoint, or move it there",
 		Long:  offsetsHelp,
 		Args:  argCount(1, 1),
-	}, &out)
-	c.Flags().Lookup("output").Usage = outputHelp("table", "json", "yaml", "csv")
+	}, &out, "csv")
 	c.Flags().StringVar(&g.group, "group", "", "the consumer group")
 	c.Flags().StringSliceVar(&g.topics, "topic", nil, "only these topics")
 	c.Flags().BoolVar(&g.execute, "execute", false, "commit the offsets, instead of only printing the plan")

@@ -51,9 +51,6 @@ func newHistory() *cobra.Command {
 }
 
 func (p *past) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err

@@ -102,6 +102,8 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 		{"run", "--kafka-borkers=h:1"},
 		{"run", "extra"},
 		{"verify", "-o", "xml"},
+		{"tail", "-o", "yml"},
+		{"diff", "--from=1h", "--clock=local"},
 		{"verify", "--topic-only", "--repair"},
 		{"rum"},
 		{"checkpoints", "lst"},

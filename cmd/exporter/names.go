@@ -9,8 +9,8 @@ import (
 	"kubecdc/internal/suggest"
 )
 
-// resourceNamed finds the resource that a name stands for: its id, or its plural if only one of those known has it. The error begins
-// with what is wrong if there is none.
+// resourceNamed finds the resource that a name stands for: its id, or its plural if only one of those known has it. The error
+// begins with what is wrong if there is none.
 func resourceNamed(name string, known []string, missing string) (string, error) {
 	if slices.Contains(known, name) {
 		return name, nil

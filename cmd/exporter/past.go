@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -48,33 +47,24 @@ type past struct {
 	clock      string
 	incomplete bool
 	output     string
-	outputs    []string
 }
 
 func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
-	p.outputs = outputs
 	f := c.Flags()
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
 	if moment {
 		f.StringVar(&p.clock, "clock", "happened", "which clock times are by: happened or logged")
 		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
 	}
-	f.StringVarP(&p.output, "output", "o", outputs[0], outputHelp(outputs...))
+	addOutput(c, &p.output, outputs...)
 	return withSettings(c)
-}
-
-func (p *past) check() error {
-	if !slices.Contains(p.outputs, p.output) {
-		return &usageError{fmt.Sprintf("--output is %q, and can be %s", p.output, strings.Join(p.outputs, ", "))}
-	}
-	if p.clock != "" && p.clock != "happened" && p.clock != "logged" {
-		return &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
-	}
-	return nil
 }
 
 // target reads a moment.
 func (p *past) target(flag, text string) (query.Target, error) {
+	if p.clock != "happened" && p.clock != "logged" {
+		return query.Target{}, &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
+	}
 	t, err := query.ParseTarget(text, p.clock == "logged", time.Now())
 	if err != nil {
 		return t, &usageError{flag + ": " + err.Error()}

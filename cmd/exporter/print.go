@@ -8,21 +8,28 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
 )
 
 // output is the flag -o of commands that print a table.
-type output struct {
-	format string
-	others []string // formats besides table, json and yaml
+type output struct{ format string }
+
+// withOutput adds the flag to a command that prints a table, or in one of some more formats.
+func withOutput(c *cobra.Command, o *output, more ...string) *cobra.Command {
+	addOutput(c, &o.format, append([]string{"table", "json", "yaml"}, more...)...)
+	return c
 }
 
-func (o *output) check() error {
-	formats := append([]string{"table", "json", "yaml"}, o.others...)
-	if slices.Contains(formats, o.format) {
-		return nil
+// addOutput adds the flag -o, with the first of the formats as its default.
+func addOutput(c *cobra.Command, format *string, formats ...string) {
+	c.Flags().StringVarP(format, "output", "o", formats[0], outputHelp(formats...))
+	c.PreRunE = func(*cobra.Command, []string) error {
+		if slices.Contains(formats, *format) {
+			return nil
+		}
+		return &usageError{fmt.Sprintf("-o %s: the output is one of %s", *format, strings.Join(formats, ", "))}
 	}
-	return &usageError{fmt.Sprintf("-o %s: the output is one of %s", o.format, strings.Join(formats, ", "))}
 }
 
 // outputHelp explains the flag -o.

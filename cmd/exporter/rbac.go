@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -41,15 +42,12 @@ func newRBAC() *cobra.Command {
 	c.Flags().StringVar(&a.name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().BoolVar(&a.aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
-	c.Flags().StringVarP(&format, "output", "o", "yaml", "Format: yaml or json.")
+	addOutput(c, &format, "yaml", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, format) }
 	return c
 }
 
 func printRBAC(c *cobra.Command, a account, format string) error {
-	if format != "yaml" && format != "json" {
-		return &usageError{fmt.Sprintf("-o %s: the output is one of yaml, json", format)}
-	}
 	settings, _, err := config.Load(os.Environ(), c.Flags())
 	if err != nil {
 		return err
@@ -63,9 +61,7 @@ func printRBAC(c *cobra.Command, a account, format string) error {
 		return err
 	}
 	if settings.Slots.Leases == "kubernetes" {
-		if a.leases = settings.Slots.Namespace; a.leases == "" {
-			a.leases = a.namespace
-		}
+		a.leases = cmp.Or(settings.Slots.Namespace, a.namespace)
 	}
 	a.reviews = settings.HTTP.Access == "kubernetes"
 	return writeObjects(c.OutOrStdout(), format, a.objects(streams))

@@ -49,9 +49,6 @@ func newState() *cobra.Command {
 }
 
 func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
-	if err := p.check(); err != nil {
-		return err
-	}
 	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
 	moment, err := p.target("--at", at)
 	if err != nil {

@@ -61,9 +61,6 @@ func newTail() *cobra.Command {
 }
 
 func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string) error {
-	if err := t.check(); err != nil {
-		return err
-	}
 	from, err := query.ParseTarget(t.since, true, time.Now())
 	if err != nil || from.Version != "" {
 		return &usageError{fmt.Sprintf("--since is %q: a tail begins at a time, some time ago (2h), a checkpoint (0/1234), or now",

@@ -36,7 +36,7 @@ func mix(a, b uint64) uint64 {
 
 var sameSeed = maphash.MakeSeed()
 
-// Same reports whether two values differ in nothing but the order of members. Nearly all that differ otherwise have other bytes, too.
+// Same reports whether two values differ in nothing but the order of members. Nearly all others have other bytes.
 func Same(a, b []byte) bool {
 	return bytes.Equal(a, b) || len(a) == len(b) && total(a) == total(b) && Sum(sameSeed, a) == Sum(sameSeed, b)
 }

@@ -90,7 +90,8 @@ const recentControls = 2000
 
 // cut finds the cut of a time; zero: the end.
 func (r *Reader) cut(ctx context.Context, logged time.Time) (sinks.Cut, error) {
-	f := &cutFinder{Cut: sinks.Cut{Batches: map[int]uint64{}}, logged: logged, first: change.Offsets{}, last: change.Offsets{}}
+	f := &cutFinder{Cut: sinks.Cut{Batches: map[int]uint64{}}, logged: logged, passed: map[int]bool{}, first: change.Offsets{},
+		last: change.Offsets{}}
 	stable, err := r.stableEnds(ctx)
 	if err != nil {
 		return f.Cut, err
@@ -207,9 +208,6 @@ func (f *cutFinder) see(c *change.Control, at position) error {
 
 // after notes a batch after the cut.
 func (f *cutFinder) after(c *change.Control, at position) {
-	if f.passed == nil {
-		f.passed = map[int]bool{}
-	}
 	if !f.passed[c.Slot] {
 		f.passed[c.Slot] = true
 		f.Batches[c.Slot] = c.Batch - 1

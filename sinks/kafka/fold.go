@@ -49,7 +49,8 @@ func (f *folder) part(
 	return err
 }
 
-// wants selects the records of the cluster's changes of the selected streams. A topic may belong to another prefix that begins with this one.
+// wants selects the records of the cluster's changes of the selected streams. A topic may belong to another prefix that begins
+// with this one.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
 	_, ok := change.ParseOp(r.Headers[change.HeaderOp])

@@ -185,10 +185,7 @@ func (t *topics) settings(ctx context.Context, name string, plan topicPlan) (lim
 	}
 	if err != nil {
 		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+maxMessageBytes, "topic", name, "error", err)
-		limit = defaultLimit
-		if t.cfg.MaxMessageBytes > 0 {
-			limit = t.cfg.MaxMessageBytes
-		}
+		limit = cmp.Or(t.cfg.MaxMessageBytes, defaultLimit)
 	}
 	if d := plan.differs(name, has); d != nil {
 		t.warn(d)

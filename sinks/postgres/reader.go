@@ -151,7 +151,8 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 // followEvery is how often new batches are asked for.
 const followEvery = 200 * time.Millisecond
 
-// Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch, in the order in which they were written.
+// Changes begins with what is left of partitions that were dropped. It reads one object by its index; otherwise batch by batch,
+// in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
 	if err := s.toldColumns(ctx); err != nil {

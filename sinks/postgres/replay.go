@@ -24,8 +24,8 @@ type Replay struct {
 // NewReplay makes a writer for the tables of a database. It does not connect; Open does.
 func NewReplay(c Config) *Replay { return &Replay{config: c, epoch: 1} }
 
-// Open makes the tables, fences an earlier process, and visits the control records of all replays. A batch that no replay has written is an error: an
-// exporter writes to these tables.
+// Open makes the tables, fences an earlier process, and visits the control records of all replays. A batch that no replay has
+// written is an error: an exporter writes to these tables.
 func (r *Replay) Open(ctx context.Context, _ string, visit func(*change.Control) error) (err error) {
 	if r.sink, err = Open(ctx, r.config); err != nil {
 		return err

@@ -114,7 +114,7 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	fails(t, w.Env, 2, "neither a time", "checkpoints", "show", "yesterday")
 	fails(t, w.Env, 2, "no checkpoint", "checkpoints", "show", "0/999999")
 	fails(t, w.Env, 2, "at or before", "checkpoints", "show", "900h")
-	fails(t, w.Env, 2, "one checkpoint or time", "checkpoints", "show")
+	fails(t, w.Env, 2, "use: exporter checkpoints show CHECKPOINT|TIME", "checkpoints", "show")
 	fails(t, w.Env, 2, "the output is one of", "checkpoints", "list", "-o", "wide")
 	fails(t, w.Env, 2, `no proof records of "pods"`, "verify", "--topic-only", "pods")
 	anUnknownCluster(t, w)
