@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -13,7 +12,7 @@ import (
 // Handler serves the page (/), its JSON (/status.json), and the updates of open pages (/status/events). Now makes the Status; each
 // open page calls it every other second. Updates end when closing is closed.
 func Handler(now func(context.Context) *Status, closing <-chan struct{}) http.Handler {
-	p := &pages{now: now, closing: closing}
+	p := &pages{now: now, updates: updates{now: now}, closing: closing}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.page)
 	mux.HandleFunc("GET /status.json", p.json)
@@ -23,6 +22,7 @@ func Handler(now func(context.Context) *Status, closing <-chan struct{}) http.Ha
 
 type pages struct {
 	now     func(context.Context) *Status
+	updates updates
 	closing <-chan struct{}
 	open    atomic.Int32
 }
@@ -53,15 +53,6 @@ const (
 	longest        = 10 * time.Minute // then the browser comes again, with rights that are checked anew
 )
 
-// update is what an open page gets.
-type update struct {
-	Time  time.Time         `json:"time"`
-	AsOf  string            `json:"asOf"`
-	Title string            `json:"title"`
-	Icon  string            `json:"icon"`
-	Parts map[string]string `json:"parts"` // HTML by id, of those that differ from before
-}
-
 // events sends updates as server-sent events until the browser, or the process, ends them.
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	if p.open.Add(1) > mostOpen {
@@ -76,23 +67,16 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	end := time.After(longest)
-	for sent := map[string]string{}; ; {
-		s := p.now(r.Context())
-		parts, err := fragments(s)
-		if err != nil {
-			return
-		}
-		next := maps.Clone(parts)
-		maps.DeleteFunc(parts, func(id, html string) bool { return sent[id] == html })
-		text, err := json.Marshal(update{s.Time, stamp(s.Time), title(s), icon(s.Healthy), parts})
+	for sent := 0; ; {
+		u, err := p.updates.get(r.Context())
 		if err != nil {
 			return
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(slowest)) // not every writer can
-		if _, err := fmt.Fprintf(w, "event: status\ndata: %s\n\n", text); err != nil || control.Flush() != nil {
+		if u.write(w, sent) != nil || control.Flush() != nil {
 			return
 		}
-		sent = next
+		sent = u.number
 		select {
 		case <-tick.C:
 		case <-r.Context().Done():

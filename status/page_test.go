@@ -148,7 +148,10 @@ func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
 		if !ok {
 			continue
 		}
-		var u update
+		var u struct {
+			about
+			Parts map[string]string
+		}
 		if err := json.Unmarshal([]byte(data), &u); err != nil {
 			t.Fatal(err)
 		}
@@ -157,5 +160,23 @@ func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
 	want := "5 false 2026-11-22 14:00:00 UTC|0 false 2026-11-22 14:01:00 UTC|1 true 2026-11-22 14:02:00 UTC"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got %s", strings.Join(got, "|"))
+	}
+}
+
+// Many pages are open of a cluster with many streams: what they show is made once for all of them.
+func TestOpenPagesShareWhatTheyShow(t *testing.T) {
+	made := 0
+	s := manyStreams()
+	u := updates{now: func(context.Context) *Status { made++; return s }}
+	var first *update
+	for range mostOpen {
+		got, err := u.get(t.Context())
+		if err != nil || first != nil && got != first {
+			t.Fatal(err)
+		}
+		first = got
+	}
+	if made != 1 {
+		t.Errorf("it was made %d times", made)
 	}
 }
