@@ -1,10 +1,12 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -25,6 +27,8 @@ type pages struct {
 	updates updates
 	closing <-chan struct{}
 	open    atomic.Int32
+	loading atomic.Int32
+	making  sync.Mutex
 }
 
 func (p *pages) page(w http.ResponseWriter, r *http.Request) {
@@ -35,15 +39,38 @@ func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	q := r.URL.Query()
-	_ = writePage(w, p.now(r.Context()), filter{text: q.Get("q"), wrong: q.Get("wrong") != ""})
+	p.answer(w, func(b *bytes.Buffer) error {
+		return writePage(b, p.now(r.Context()), filter{text: q.Get("q"), wrong: q.Get("wrong") != ""})
+	})
+}
+
+// answer makes one answer after another, and holds no more of them than pages may be open: of thousands of streams each takes
+// megabytes, and ten times as much while it is made, however slowly it is read.
+func (p *pages) answer(w http.ResponseWriter, write func(*bytes.Buffer) error) {
+	defer p.loading.Add(-1)
+	if p.loading.Add(1) > mostOpen {
+		http.Error(w, fmt.Sprintf("%d requests are being answered already", mostOpen), http.StatusServiceUnavailable)
+		return
+	}
+	var b bytes.Buffer
+	p.making.Lock()
+	err := write(&b)
+	p.making.Unlock()
+	if err != nil {
+		http.Error(w, "the status can't be written: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(b.Bytes())
 }
 
 func (p *pages) json(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	_ = e.Encode(p.now(r.Context()))
+	p.answer(w, func(b *bytes.Buffer) error {
+		e := json.NewEncoder(b)
+		e.SetIndent("", "  ")
+		return e.Encode(p.now(r.Context()))
+	})
 }
 
 const (

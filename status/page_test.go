@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -178,5 +180,35 @@ func TestOpenPagesShareWhatTheyShow(t *testing.T) {
 	}
 	if made != 1 {
 		t.Errorf("it was made %d times", made)
+	}
+}
+
+// Each answer takes memory until it is read: so there is a limit to them.
+func TestAFloodOfRequestsIsRefused(t *testing.T) {
+	const more = 10
+	answer := make(chan bool)
+	release := sync.OnceFunc(func() { close(answer) })
+	defer time.AfterFunc(10*time.Second, release).Stop()
+	s := serve(t, func() *Status { <-answer; return &Status{} })
+	var answered, refused atomic.Int32
+	var all sync.WaitGroup
+	for range mostOpen + more {
+		all.Go(func() {
+			r, err := http.Get(s.URL + "/status.json")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				answered.Add(1)
+			} else if refused.Add(1) == more {
+				release()
+			}
+		})
+	}
+	all.Wait()
+	if answered.Load() != mostOpen || refused.Load() != more {
+		t.Errorf("%d requests were answered, %d refused", answered.Load(), refused.Load())
 	}
 }
