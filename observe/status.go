@@ -22,6 +22,7 @@ type Status struct {
 	tried  time.Time // when a read ended last, and its error
 	failed error
 	made   *status.Status
+	madeAt time.Time // unlike the time in it, not moved when the clock is set
 }
 
 // Place is what the exporter works on, once the checkpoint is open.
@@ -55,7 +56,7 @@ func (s *Status) Now(context.Context) *status.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	if s.made != nil && now.Sub(s.made.Time) < madeFor {
+	if s.made != nil && now.Sub(s.madeAt) < madeFor {
 		return s.made
 	}
 	err := s.readStored(now)
@@ -65,7 +66,7 @@ func (s *Status) Now(context.Context) *status.Status {
 		live.Servers[i].Address = s.at.Addresses[live.Servers[i].Name]
 	}
 	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter, LeasesElsewhere: s.at.LeasesElsewhere}
-	s.made = status.Make(options, s.stored, live)
+	s.made, s.madeAt = status.Make(options, s.stored, live), now
 	switch {
 	case s.stored == nil:
 		s.made.Notes = append(s.made.Notes, "The checkpoint is not open yet, or can't be read: only what this process knows is shown.")

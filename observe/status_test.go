@@ -124,6 +124,17 @@ func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	}
 }
 
+// A clock that is set back must not keep the page as it was for as long.
+func TestAStatusOutlivesAClockThatIsSetBack(t *testing.T) {
+	s := &Status{Health: NewHealth(0), StaleAfter: time.Hour}
+	before := s.Now(t.Context())
+	before.Time = before.Time.Add(time.Hour)
+	s.madeAt = s.madeAt.Add(-madeFor)
+	if s.Now(t.Context()) == before {
+		t.Error("it is as it was")
+	}
+}
+
 func TestReadyzNamesNoObject(t *testing.T) {
 	h := NewHealth(0)
 	h.SlotProblem(0, "", errors.New(`repair "shop/hunter2": no answer`))

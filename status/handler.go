@@ -1,11 +1,12 @@
 package status
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -13,7 +14,7 @@ import (
 // Handler serves the page (/), its JSON (/status.json), and the updates of open pages (/status/events). Now makes the Status; each
 // open page calls it every other second. Updates end when closing is closed.
 func Handler(now func(context.Context) *Status, closing <-chan struct{}) http.Handler {
-	p := &pages{now: now, closing: closing}
+	p := &pages{now: now, updates: updates{now: now}, closing: closing}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", p.page)
 	mux.HandleFunc("GET /status.json", p.json)
@@ -23,8 +24,11 @@ func Handler(now func(context.Context) *Status, closing <-chan struct{}) http.Ha
 
 type pages struct {
 	now     func(context.Context) *Status
+	updates updates
 	closing <-chan struct{}
 	open    atomic.Int32
+	loading atomic.Int32
+	making  sync.Mutex
 }
 
 func (p *pages) page(w http.ResponseWriter, r *http.Request) {
@@ -35,15 +39,38 @@ func (p *pages) page(w http.ResponseWriter, r *http.Request) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Cache-Control", "no-store")
 	q := r.URL.Query()
-	_ = writePage(w, p.now(r.Context()), filter{text: q.Get("q"), wrong: q.Get("wrong") != ""})
+	p.answer(w, func(b *bytes.Buffer) error {
+		return writePage(b, p.now(r.Context()), filter{text: q.Get("q"), wrong: q.Get("wrong") != ""})
+	})
+}
+
+// answer makes one answer after another, and holds no more of them than pages may be open: of thousands of streams each takes
+// megabytes, and ten times as much while it is made, however slowly it is read.
+func (p *pages) answer(w http.ResponseWriter, write func(*bytes.Buffer) error) {
+	defer p.loading.Add(-1)
+	if p.loading.Add(1) > mostOpen {
+		http.Error(w, fmt.Sprintf("%d requests are being answered already", mostOpen), http.StatusServiceUnavailable)
+		return
+	}
+	var b bytes.Buffer
+	p.making.Lock()
+	err := write(&b)
+	p.making.Unlock()
+	if err != nil {
+		http.Error(w, "the status can't be written: "+err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write(b.Bytes())
 }
 
 func (p *pages) json(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	_ = e.Encode(p.now(r.Context()))
+	p.answer(w, func(b *bytes.Buffer) error {
+		e := json.NewEncoder(b)
+		e.SetIndent("", "  ")
+		return e.Encode(p.now(r.Context()))
+	})
 }
 
 const (
@@ -52,15 +79,6 @@ const (
 	slowest        = 10 * time.Second // for a browser to take an update
 	longest        = 10 * time.Minute // then the browser comes again, with rights that are checked anew
 )
-
-// update is what an open page gets.
-type update struct {
-	Time  time.Time         `json:"time"`
-	AsOf  string            `json:"asOf"`
-	Title string            `json:"title"`
-	Icon  string            `json:"icon"`
-	Parts map[string]string `json:"parts"` // HTML by id, of those that differ from before
-}
 
 // events sends updates as server-sent events until the browser, or the process, ends them.
 func (p *pages) events(w http.ResponseWriter, r *http.Request) {
@@ -76,23 +94,16 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	end := time.After(longest)
-	for sent := map[string]string{}; ; {
-		s := p.now(r.Context())
-		parts, err := fragments(s)
-		if err != nil {
-			return
-		}
-		next := maps.Clone(parts)
-		maps.DeleteFunc(parts, func(id, html string) bool { return sent[id] == html })
-		text, err := json.Marshal(update{s.Time, stamp(s.Time), title(s), icon(s.Healthy), parts})
+	for sent := 0; ; {
+		u, err := p.updates.get(r.Context())
 		if err != nil {
 			return
 		}
 		_ = control.SetWriteDeadline(time.Now().Add(slowest)) // not every writer can
-		if _, err := fmt.Fprintf(w, "event: status\ndata: %s\n\n", text); err != nil || control.Flush() != nil {
+		if u.write(w, sent) != nil || control.Flush() != nil {
 			return
 		}
-		sent = next
+		sent = u.number
 		select {
 		case <-tick.C:
 		case <-r.Context().Done():

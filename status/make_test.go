@@ -198,3 +198,12 @@ func TestASlowAnswerIsNoWrongClock(t *testing.T) {
 		}
 	}
 }
+
+func TestAnErrorDoesNotControlTheTerminal(t *testing.T) {
+	live := &Live{Problems: []Problem{{Component: "sink", Text: "a proxy answers:\n\x1b]0;owned\a\tnö"}}}
+	var table strings.Builder
+	Make(options, nil, live).WriteTable(&table)
+	if want := "✕ sink: a proxy answers:  ]0;owned  nö\n"; !strings.Contains(table.String(), want) {
+		t.Errorf("it is written as %q", table.String())
+	}
+}

@@ -33,20 +33,25 @@
   get("filter").addEventListener("input", filter);
   get("filter").addEventListener("submit", (e) => e.preventDefault());
 
-  const events = new EventSource("/status/events");
-  events.addEventListener("status", (e) => {
-    const update = JSON.parse(e.data);
-    ahead = Date.now() - Date.parse(update.time);
-    document.title = update.title;
-    document.querySelector("link[rel=icon]").href = update.icon;
-    get("asof").textContent = update.asOf;
-    get("live").textContent = ", live";
-    for (const [id, html] of Object.entries(update.parts)) get(id).innerHTML = html;
-    ages();
-    if ("table" in update.parts) filter();
-  });
-  events.addEventListener("error", () => {
-    get("live").textContent = ". The exporter does not answer: what you see may be old.";
-  });
+  const follow = () => {
+    const events = new EventSource("/status/events");
+    events.addEventListener("status", (e) => {
+      const update = JSON.parse(e.data);
+      ahead = Date.now() - Date.parse(update.time);
+      document.title = update.title;
+      document.querySelector("link[rel=icon]").href = update.icon;
+      get("asof").textContent = update.asOf;
+      get("live").textContent = ", live";
+      for (const [id, html] of Object.entries(update.parts)) get(id).innerHTML = html;
+      ages();
+      if ("table" in update.parts) filter();
+    });
+    events.addEventListener("error", () => {
+      get("live").textContent = ". No updates come: what you see may be old.";
+      // The browser connects again after a lost connection, and gives up after an answer that is an error, as a proxy's.
+      if (events.readyState === EventSource.CLOSED) setTimeout(follow, 5000);
+    });
+  };
+  follow();
   setInterval(ages, 1000);
 })();

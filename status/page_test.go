@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,7 +150,10 @@ func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
 		if !ok {
 			continue
 		}
-		var u update
+		var u struct {
+			about
+			Parts map[string]string
+		}
 		if err := json.Unmarshal([]byte(data), &u); err != nil {
 			t.Fatal(err)
 		}
@@ -157,5 +162,53 @@ func TestAnOpenPageIsKeptUpToDate(t *testing.T) {
 	want := "5 false 2026-11-22 14:00:00 UTC|0 false 2026-11-22 14:01:00 UTC|1 true 2026-11-22 14:02:00 UTC"
 	if strings.Join(got, "|") != want {
 		t.Errorf("got %s", strings.Join(got, "|"))
+	}
+}
+
+// Many pages are open of a cluster with many streams: what they show is made once for all of them.
+func TestOpenPagesShareWhatTheyShow(t *testing.T) {
+	made := 0
+	s := manyStreams()
+	u := updates{now: func(context.Context) *Status { made++; return s }}
+	var first *update
+	for range mostOpen {
+		got, err := u.get(t.Context())
+		if err != nil || first != nil && got != first {
+			t.Fatal(err)
+		}
+		first = got
+	}
+	if made != 1 {
+		t.Errorf("it was made %d times", made)
+	}
+}
+
+// Each answer takes memory until it is read: so there is a limit to them.
+func TestAFloodOfRequestsIsRefused(t *testing.T) {
+	const more = 10
+	answer := make(chan bool)
+	release := sync.OnceFunc(func() { close(answer) })
+	defer time.AfterFunc(10*time.Second, release).Stop()
+	s := serve(t, func() *Status { <-answer; return &Status{} })
+	var answered, refused atomic.Int32
+	var all sync.WaitGroup
+	for range mostOpen + more {
+		all.Go(func() {
+			r, err := http.Get(s.URL + "/status.json")
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				answered.Add(1)
+			} else if refused.Add(1) == more {
+				release()
+			}
+		})
+	}
+	all.Wait()
+	if answered.Load() != mostOpen || refused.Load() != more {
+		t.Errorf("%d requests were answered, %d refused", answered.Load(), refused.Load())
 	}
 }

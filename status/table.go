@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
 
 	"kubecdc/change"
 )
@@ -15,13 +17,13 @@ func (s *Status) WriteTable(t io.Writer) {
 	if !s.Healthy {
 		state = fmt.Sprintf("✕ %d wrong", len(s.Problems))
 	}
-	fmt.Fprintf(t, "%s: %s, as of %s\n", cmp.Or(s.Cluster, "kubecdc"), state, stamp(s.Time))
+	fmt.Fprintf(t, "%s: %s, as of %s\n", cmp.Or(plain(s.Cluster), "kubecdc"), state, stamp(s.Time))
 	for _, p := range s.Problems {
 		since := ""
 		if !p.Since.IsZero() {
 			since = fmt.Sprintf(" (for %s)", Age(s.Time.Sub(p.Since)))
 		}
-		fmt.Fprintf(t, "  ✕ %s: %s%s\n", p.Component, p.Text, since)
+		fmt.Fprintf(t, "  ✕ %s: %s%s\n", p.Component, plain(p.Text), since)
 	}
 	if len(s.Servers) > 0 {
 		fmt.Fprintln(t, "\nSERVER\tADDRESS\tSTATE")
@@ -84,6 +86,16 @@ func (s *Status) ago(t time.Time) string {
 		return "-"
 	}
 	return Age(s.Time.Sub(t)) + " ago"
+}
+
+// plain is a text on one line that can't control a terminal: a server's error may have anything.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, text)
 }
 
 func dash(text string) string { return cmp.Or(text, "-") }

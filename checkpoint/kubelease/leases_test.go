@@ -41,7 +41,8 @@ func TestLeases(t *testing.T) {
 
 	wantOwners := func(now time.Time, want map[int]string) {
 		t.Helper()
-		if got, err := kubelease.Owners(t.Context(), kube.Config, "default", cluster, now); err != nil || !reflect.DeepEqual(got, want) {
+		got, err := kubelease.Owners(t.Context(), kube.Config, "default", cluster, now)
+		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("the owners are %v, %v, not %v", got, err, want)
 		}
 	}

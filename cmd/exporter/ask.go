@@ -48,8 +48,8 @@ func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
 	})
 	var inUse *checkpoint.InUseError
 	if errors.As(err, &inUse) {
-		return nil, fmt.Errorf("the checkpoint file %s is in use by another process: an exporter that runs has it for itself, and can be "+
-			"asked for nothing. Stop it, ask, and start it again: it does then what was asked. With a checkpoint in Postgres "+
+		return nil, fmt.Errorf("the checkpoint file %s is in use by another process: an exporter that runs has it for itself, and can "+
+			"be asked for nothing. Stop it, ask, and start it again: it does then what was asked. With a checkpoint in Postgres "+
 			"(KUBECDC_CHECKPOINT) exporters are asked while they run", inUse.Path)
 	}
 	if err != nil {

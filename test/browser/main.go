@@ -11,9 +11,14 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/chromedp/cdproto/emulation"
@@ -65,7 +70,7 @@ func (c *check) run() error {
 		name string
 		do   func(context.Context) error
 	}{{"pictures", c.pictures}, {"phone", c.phone}, {"dark", c.dark}, {"keyboard", c.keyboard}, {"filter", c.filter},
-		{"accessible", c.accessible}, {"live", c.live}, {"without a script", c.noScript}}
+		{"accessible", c.accessible}, {"proxied", c.proxied}, {"live", c.live}, {"without a script", c.noScript}}
 	for _, step := range steps {
 		if err := step.do(ctx); err != nil {
 			return fmt.Errorf("%s: %w", step.name, err)
@@ -202,6 +207,30 @@ func (c *check) accessible(ctx context.Context) error {
 		err = errors.New(found)
 	}
 	return err
+}
+
+// proxied opens the page through a proxy that answers the first request for updates itself, as while the exporter restarts.
+func (c *check) proxied(ctx context.Context) error {
+	target, err := url.Parse(c.url)
+	if err != nil {
+		return err
+	}
+	forward, answered := httputil.NewSingleHostReverseProxy(target), atomic.Bool{}
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/status/events" && !answered.Swap(true) {
+			http.Error(w, "no exporter", http.StatusBadGateway)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	defer proxy.Close()
+	before := len(c.complaints)
+	err = chromedp.Run(ctx, chromedp.Navigate(proxy.URL), awaitText("#live", "live"), chromedp.Navigate("about:blank"))
+	c.complaints = c.complaints[:before] // of the answer 502
+	if err != nil {
+		return fmt.Errorf("no update comes after the proxy's answer: %w", err)
+	}
+	return nil
 }
 
 // live waits for an update. The page must not have been loaded again, and must keep what the reader has typed.
