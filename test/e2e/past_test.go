@@ -104,7 +104,11 @@ func (p *pastTest) gapOfAPause() {
 	running, err := child.Start(history)
 	must(p.t, err)
 	defer running.Kill()
-	Await(p.t, time.Minute, "the history to show the creation", func() (bool, error) { return strings.Contains(shown.String(), `"op":"c"`), nil })
+	shows := func(text string) {
+		p.t.Helper()
+		Await(p.t, time.Minute, "the history to show "+text, func() (bool, error) { return strings.Contains(shown.String(), text), nil })
+	}
+	shows(`"op":"c"`)
 
 	var streams []string
 	for _, kind := range Kinds {
@@ -122,9 +126,7 @@ func (p *pastTest) gapOfAPause() {
 	must(p.t, p.Kube.RestartAPIServer(context.Background()))
 	must0(p.t, p.Env, append([]string{"resume"}, streams...)...)
 	p.AwaitComplete(p.t, p.writer, Kinds)
-	Await(p.t, time.Minute, "the history to show the update", func() (bool, error) {
-		return strings.Contains(shown.String(), `"inferred":true,"gap":"configmaps:`), nil
-	})
+	shows(`"inferred":true,"gap":"configmaps:`)
 	if text := shown.String(); strings.Count(text, `"op":"u"`) != 1 || !running.Running() {
 		p.t.Errorf("the history shows\n%s", text)
 	}
