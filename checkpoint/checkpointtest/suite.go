@@ -13,7 +13,8 @@ import (
 	"kubecdc/checkpoint"
 )
 
-// Run runs the contract, its parts in parallel. open gives a store on a new, empty database that no other call has; the suite closes it.
+// Run runs the contract, its parts in parallel. open gives a store on a new, empty database that no other call has; the suite
+// closes it.
 func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 	for _, test := range []struct {
 		name string

@@ -2,8 +2,10 @@ package checkpointtest
 
 import (
 	"fmt"
+	"reflect"
 	"testing"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -25,9 +27,15 @@ func Upgraded(t *testing.T, store checkpoint.Store) {
 	s := &suite{store: store, ctx: t.Context(), t: t}
 	s.bind()
 	s.wantInventory("pods", object("a", "u1", "1"), lost("b", "u2", "2"))
-	s.put(0, s.acquire(0, "a").Epoch, 1, "pods", object("b", "u2", "2"))
+	epoch := s.acquire(0, "a").Epoch
+	s.put(0, epoch, 1, "pods", object("b", "u2", "2"))
 	s.wantInventory("pods", object("a", "u1", "1"), object("b", "u2", "2"))
 	s.wantBodies(map[string]string{"a": wide(1)})
-	s.put(0, s.acquire(0, "a").Epoch, 2, "pods", updated("a", 1, 2))
+	s.put(0, epoch, 2, "pods", updated("a", 1, 2))
 	s.wantBodies(map[string]string{"a": wide(2)})
+	gap := []change.Control{{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{From: "1", To: "2"}}}
+	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 3, Controls: gap}))
+	if got, err := s.store.LastControls(s.ctx); err != nil || !reflect.DeepEqual(got, gap) {
+		t.Errorf("the last control records are %+v, %v", got, err)
+	}
 }

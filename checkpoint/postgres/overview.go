@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -97,11 +98,6 @@ func (s *Store) LastControls(ctx context.Context) (all []change.Control, err err
 	if err := s.bound(); err != nil {
 		return nil, s.db.Fail(op, err)
 	}
-	var there bool
-	err = s.db.QueryRow(ctx, `select to_regclass('kubecdc.last_controls') is not null`).Scan(&there)
-	if err != nil || !there {
-		return nil, s.db.Fail(op, err)
-	}
 	const look = `select control from kubecdc.last_controls join kubecdc.streams s on s.id = stream where cluster = $1
 		order by s.name collate "C", type`
 	rows, err := s.db.Query(ctx, look, s.cluster.Load())
@@ -114,5 +110,14 @@ func (s *Store) LastControls(ctx context.Context) (all []change.Control, err err
 			return c, err
 		})
 	}
+	if s.lacksTable(err) {
+		return nil, nil
+	}
 	return all, s.db.Fail(op, err)
+}
+
+// lacksTable reports whether a table that is only read is missing, since the tables are of a release that had none.
+func (s *Store) lacksTable(err error) bool {
+	var pg *pgconn.PgError
+	return s.past && errors.As(err, &pg) && pg.Code == "42P01"
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint/checkpointtest"
+	"kubecdc/checkpoint/postgres"
 	"kubecdc/test/servers"
 )
 
@@ -35,5 +36,25 @@ func TestTablesOfVersion1AreUpgraded(t *testing.T) {
 		version+checkpointtest.Version1+body1).ReadAll(); err != nil {
 		t.Fatal(err)
 	}
+	readBefore(t, url)
 	checkpointtest.Upgraded(t, open(t, url))
+}
+
+// readBefore reads the tables of version 1 as exporter status does, which changes nothing.
+func readBefore(t *testing.T, url string) {
+	t.Helper()
+	past, err := postgres.OpenPast(t.Context(), postgres.Config{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer past.Close()
+	if err := past.Find(t.Context(), "prod"); err != nil {
+		t.Fatal(err)
+	}
+	if controls, err := past.LastControls(t.Context()); err != nil || len(controls) > 0 {
+		t.Errorf("the last control records are %+v, %v", controls, err)
+	}
+	if signals, err := past.Signals(t.Context(), false); err != nil || len(signals) > 0 {
+		t.Errorf("the signals are %+v, %v", signals, err)
+	}
 }

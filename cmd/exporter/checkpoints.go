@@ -26,7 +26,7 @@ The checkpoint store keeps the last checkpoint of each second, for
 KUBECDC_HISTORY_RETENTION. Each slot has its own. A checkpoint is named by slot
 and batch, as 0/1234. It stands for the whole exporter at that moment: the last
 checkpoint of each other slot by then belongs to it. A time
-(2026-11-22T10:53:56Z), or how long ago it was (90m), means the last checkpoint
+(2026-11-22T10:53:56Z), how long ago it was (90m), or now means the last checkpoint
 stored by then. The log has a batch up to a second before the checkpoint.
 
 These commands write nothing to the store, and work while the exporter runs.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -61,16 +62,17 @@ func TestAStepIsTriedAgainAsTheServerAsks(t *testing.T) {
 func TestAnAttemptThatHangsIsNotRepeated(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, log, _ := waiting(time.Hour)
-		hangs, asked, began := make(chan bool), 0, time.Now()
+		hangs, began := make(chan bool), time.Now()
+		var asked atomic.Int32
 		err := s.Do(t.Context(), step, func(context.Context) error {
-			asked++
+			asked.Add(1)
 			<-hangs
 			return nil
 		})
 		close(hangs)
 		var late *startup.TimeoutError
-		if !errors.As(err, &late) || asked != 1 || time.Since(began) != time.Hour {
-			t.Errorf("asked %d times: %v after %s", asked, err, time.Since(began))
+		if !errors.As(err, &late) || asked.Load() != 1 || time.Since(began) != time.Hour {
+			t.Errorf("asked %d times: %v after %s", asked.Load(), err, time.Since(began))
 		}
 		if n := strings.Count(log.String(), "no answer yet"); n < 50 || n > 60 {
 			t.Errorf("told %d times in an hour", n)

@@ -142,7 +142,7 @@ func bodiesAsWritten(t *testing.T, w *world) {
 	}
 	log, _ := w.open(t, slot, 1, sinks.Durable{})
 	c := object("a", 10)
-	w.write(t, log, batch(1, 1, c))
+	w.write(t, log, ofPods(1, 1, c))
 	_, recovered := w.open(t, slot, 2, sinks.Durable{})
 	if got := recovered[0].Batch.Changes[0].After; !bytes.Equal(got, c.After) {
 		t.Errorf("recovered body\n%s\nwant\n%s", got, c.After)

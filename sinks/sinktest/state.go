@@ -113,6 +113,11 @@ func wrote(slot int, epoch int64, seq uint64, positions map[change.StreamID]chan
 	return b
 }
 
+// ofPods is a batch of one stream. Of a stream without records a state takes seconds to find out whether its topic is lost.
+func ofPods(epoch int64, seq uint64, changes ...change.Change) *change.Batch {
+	return wrote(slot, epoch, seq, map[change.StreamID]change.ResourceVersion{"pods": change.VersionOf(seq * 100)}, changes...)
+}
+
 func emptyState(t *testing.T, w *world) {
 	_, state, objects := w.state(t, slot, 1, everything)
 	if wantObjects(t, objects); state.Seq != 0 || state.Records != 0 || len(state.Positions) != 0 || state.Lost != nil {
@@ -188,18 +193,18 @@ func goOnFromState(t *testing.T, w *world) {
 		changes = append(changes, padded(fmt.Sprint("pod-", i), i+1, 500))
 	}
 	first, _ := w.open(t, slot, 1, sinks.Durable{})
-	w.write(t, first, batch(1, 1, changes...))
-	w.write(t, first, batch(1, 2, object("a", 9000)))
+	w.write(t, first, ofPods(1, 1, changes...))
+	w.write(t, first, ofPods(1, 2, object("a", 9000)))
 	log, state, objects := w.state(t, slot, 2, everything)
 	wantObjects(t, objects, append(changes, object("a", 9000))...)
 	if state.Seq != 2 || state.Epoch != 1 || state.Lost != nil {
 		t.Errorf("the state is %+v", state)
 	}
-	if _, err := first.Write(t.Context(), batch(1, 3, object("a", 9001))); !errors.Is(err, sinks.ErrInvalidWriter) {
+	if _, err := first.Write(t.Context(), ofPods(1, 3, object("a", 9001))); !errors.Is(err, sinks.ErrInvalidWriter) {
 		t.Errorf("the older owner's write: error %v, want ErrInvalidWriter", err)
 	}
 	at := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets}
-	third := batch(2, 3, gone(object("a", 9002)))
+	third := ofPods(2, 3, gone(object("a", 9002)))
 	w.write(t, log, third)
 	_, recovered := w.open(t, slot, 3, at)
 	wantBatches(t, recovered, third)

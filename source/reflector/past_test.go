@@ -135,6 +135,8 @@ func TestAServerThatIgnoresExactIsNotRecoveredFrom(t *testing.T) {
 				{110, "a a 110", false}, {120, "c c 120", false}, {130, "b b 95", true}}}
 			l, gap := p.recover(t, configMaps)
 			expect(t, l, "u a@110? c c@120? d b@95?", "140")
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			if gap.Complete || gap.Inferred != 3 || p.requests > 20 {
 				t.Errorf("gap record %+v after %d requests, want it incomplete after a few", gap, p.requests)
 			}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Environ is this process's environment for an exporter: without KUBECONFIG and every KUBECDC_ variable. Those that tests read are
-// no settings, and others may be a user's own.
+// Environ is this process's environment for an exporter: without KUBECONFIG and every KUBECDC_ variable. Those that tests read
+// are no settings, and others may be a user's own.
 func Environ() (rest []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "KUBECDC_") && !strings.HasPrefix(v, "KUBECONFIG=") {

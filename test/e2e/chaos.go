@@ -280,7 +280,8 @@ func (c *Chaos) loseCheckpoint() {
 	}
 }
 
-// dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended.
+// dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended. One that was suspended in a transaction would
+// hold its locks for ever, so their sessions are ended.
 func (c *Chaos) dropCheckpoint() {
 	for _, r := range c.replicas {
 		r.exporter().Signal(syscall.SIGSTOP)
@@ -288,7 +289,8 @@ func (c *Chaos) dropCheckpoint() {
 	conn, err := pgx.Connect(context.Background(), c.world.Postgres.URL)
 	must(c.t, err)
 	defer conn.Close(context.Background())
-	_, err = conn.Exec(context.Background(), `drop schema kubecdc cascade`)
+	_, err = conn.Exec(context.Background(),
+		`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'kubecdc'; drop schema kubecdc cascade`)
 	must(c.t, err)
 }
 

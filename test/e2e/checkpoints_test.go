@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/replay"
 	"kubecdc/test/servers"
 )
 
@@ -111,6 +112,10 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	wantLists(t, w, list, before)
 	wantShown(t, w, log, before, after)
 	wantGroupMoved(t, w, before)
+	diff := asJSON[replay.Diff](t, succeeds(t, w.Env, "checkpoints", "diff", before.Name, "now", "-o", "json"))
+	if diff.From != before.Name || len(diff.Slots) != 1 || diff.Slots[0].To < after.Batch {
+		t.Errorf("from %s to now: %+v", before.Name, diff)
+	}
 	fails(t, w.Env, 2, "neither a time", "checkpoints", "show", "yesterday")
 	fails(t, w.Env, 2, "no checkpoint", "checkpoints", "show", "0/999999")
 	fails(t, w.Env, 2, "at or before", "checkpoints", "show", "900h")

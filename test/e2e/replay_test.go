@@ -339,6 +339,14 @@ func replayToPostgres(t *testing.T, l *replayLog) {
 }
 
 func replaySelected(t *testing.T, l *replayLog) {
+	for bound, want := range map[string]int{"--from=now": 0, "--to=now": 3500} {
+		args := []string{"replay", "--from", "start", bound, "--op", "c,u,d", "--to-stdout", "--execute"}
+		_, got := linesOf(t, l, succeeds(t, l.env, args...))
+		got = slices.DeleteFunc(got, func(r replayedLine) bool { return r.Headers["op"] == change.OpTombstone })
+		if len(got) != want {
+			t.Errorf("%s: %d records, not %d", bound, len(got), want)
+		}
+	}
 	for _, tc := range []struct {
 		args []string
 		want func(r *replayedLine) bool

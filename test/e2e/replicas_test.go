@@ -83,10 +83,10 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 
 	awaitMade(t, writer, writer.Made.Load()+200)
 	third.Kill()
-	took := slots.await(4*lease, 3, first, second)
+	took := slots.await(30*time.Second, 3, first, second)
 	t.Logf("taken over %s after kill -9, with leases of %s", took, lease)
-	if took > 2*lease {
-		t.Errorf("the dead replica's slots were taken over after %s, later than 2 leases", took)
+	if took > 3*lease {
+		t.Errorf("the dead replica's slots were taken over after %s, later than 3 leases", took)
 	}
 
 	before := handedOver(first) + handedOver(second)
@@ -99,7 +99,7 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	awaitMade(t, writer, writer.Made.Load()+200)
 
 	first.Signal(syscall.SIGSTOP)
-	took = slots.await(4*lease, 3, second, fourth)
+	took = slots.await(30*time.Second, 3, second, fourth)
 	t.Logf("taken over %s after SIGSTOP", took)
 	awaitMade(t, writer, writer.Made.Load()+100)
 	first.Signal(syscall.SIGCONT)
@@ -129,14 +129,14 @@ func cutOffFromKafka(t *testing.T, w *World, proxied map[string]string, slots *l
 	t.Helper()
 	w.Kafka.Proxy.Freeze()
 	frozen := time.Now()
-	Await(t, 10*time.Second, "/readyz to name the sink", func() (bool, error) {
+	Await(t, 30*time.Second, "/readyz to name the sink", func() (bool, error) {
 		return !cut.Ready() && strings.Contains(cut.Wrong(), "sink: no answer since"), nil
 	})
 	named := time.Since(frozen)
 	late := StartExporter(t, "one that is cut off from the start", proxied)
-	took := slots.await(10*lease, 6, other) + named
+	took := slots.await(30*time.Second, 6, other) + named
 	t.Logf("cut off from Kafka: said after %s, taken over after %s: %s", named, took, cut.Wrong())
-	if named > 3*time.Second || took > 5*lease+2*time.Second {
+	if named > 3*lease || took > 7*lease {
 		t.Errorf("a replica without Kafka said so after %s, and was without slots after %s", named, took)
 	}
 	cut.wantLogged(t, "stepping down: the slots are released to the other replicas")
@@ -165,7 +165,7 @@ func kafkaAwayForAll(t *testing.T, w *World, slots *leases, lease time.Duration,
 	must(t, w.Kafka.Pause())
 	away := time.After(4 * lease)
 	for _, e := range replicas {
-		Await(t, 10*time.Second, "/readyz to name the sink", func() (bool, error) {
+		Await(t, 30*time.Second, "/readyz to name the sink", func() (bool, error) {
 			return !e.Ready() && strings.Contains(e.Wrong(), "sink: no answer since"), nil
 		})
 	}
@@ -200,8 +200,8 @@ func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
 	})
 	took := time.Since(killed)
 	t.Logf("taken over %s after kill -9, with leases of %s", took, w.Env["KUBECDC_LEASE_DURATION"])
-	if took > 4*time.Second {
-		t.Error("that is more than 2 leases")
+	if took > 6*time.Second {
+		t.Error("that is more than 3 leases")
 	}
 	writer.Run(200)
 	third := StartExporter(t, "the third", env)
