@@ -14,7 +14,7 @@ ALL     := ./test/e2e ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible page screenshots browser tour compat
+.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -120,6 +120,10 @@ publish: ## pushes image and chart of dist/ to a registry, with the login of doc
 
 reproducible: ## makes a release twice, in two clones and without Go's build cache, and compares all files: ten minutes
 	cd tools/release && KUBECDC_TEST_REPRODUCIBLE=1 GOWORK=off $(GO) test -count=1 -v -timeout 0 -run TwoReleases .
+
+signing: ## signs a release with a key and verifies it, by the commands of docs/releasing.md (the first time builds cosign: minutes)
+	cosign=$$(cd test/cosign && GOWORK=off $(GO) tool -n cosign) && \
+		cd tools/release && KUBECDC_TEST_COSIGN=$$cosign GOWORK=off $(GO) test -count=1 -v -run PrintedCommands .
 
 servers: ## install the servers that tests and demo use into .servers/ (the first time: minutes)
 	$(GO) run ./test/servers/cmd/servers install

@@ -225,6 +225,7 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=:0"}, "needs a fixed port"},
 		{[]string{kafka, postgres, "config.KUBECDC_LISTEN=off,podMonitor.enabled=true"}, "nothing is served"},
 		{[]string{kafka, postgres, "podDisruptionBudget.enabled=true,podDisruptionBudget.minAvailable=1"}, "it allows no eviction"},
+		{[]string{kafka, postgres, "rbac.clusterRole=false,config.KUBECDC_NAMESPACES=shop"}, "set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER"},
 		{[]string{postgres, "secret.KUBECDC_SINK=postgres"}, "set secret.KUBECDC_SINK_POSTGRES"},
 		{[]string{kafka, postgres, "fullnameOverride=My_Name"}, "fullnameOverride"},
 		{[]string{kafka, postgres, "image.tagg=x"}, "tagg"},

@@ -12,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	appsv1 "k8s.io/api/apps/v1"
 	authorization "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	rbac "k8s.io/client-go/applyconfigurations/rbac/v1"
@@ -64,6 +66,47 @@ func TestHelmInstallsUpgradesAndUninstalls(t *testing.T) {
 		t.Errorf("after the uninstall, the volume: %v", err)
 	}
 	run(append([]string{"install", "cdc", "chart"}, values...)...)
+}
+
+// Who administers one namespace alone can install the chart there. The exporter runs with a Role.
+func TestAnAdminOfOneNamespaceInstalls(t *testing.T) {
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	ns := servers.Namespace(t)
+	team := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "team"}}
+	_, err := admin.CoreV1().ServiceAccounts(ns).Create(t.Context(), team, metav1.CreateOptions{})
+	if err == nil {
+		_, err = admin.RbacV1().Roles(ns).Create(t.Context(), &rbacv1.Role{ObjectMeta: team.ObjectMeta,
+			Rules: []rbacv1.PolicyRule{{APIGroups: []string{"*"}, Resources: []string{"*"}, Verbs: []string{"*"}}}}, metav1.CreateOptions{})
+	}
+	if err == nil {
+		_, err = admin.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{ObjectMeta: team.ObjectMeta,
+			RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "team"},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: ns, Name: "team"}}}, metav1.CreateOptions{})
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err == nil {
+		err = kube.WriteKubeconfig(kubeconfig, kube.Address, accountToken(t, admin, ns, "team"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings := map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_RESOURCES": "configmaps", "KUBECDC_NAMESPACES": ns, "KUBECDC_CLUSTER": ns}
+	args := []string{"install", "cdc", "chart", "--namespace", ns, "--kubeconfig", kubeconfig, "--set=rbac.clusterRole=false,persistence.enabled=true"}
+	for name, value := range settings {
+		args = append(args, "--set=config."+name+"="+value)
+	}
+	if _, stderr, err := helm(t, args...); err != nil {
+		t.Fatalf("helm install: %v\n%s", err, stderr)
+	}
+	if err := kube.WriteKubeconfig(kubeconfig, kube.Address, accountToken(t, admin, ns, "cdc-kubecdc")); err != nil {
+		t.Fatal(err)
+	}
+	settings["KUBECONFIG"], settings["KUBECDC_CHECKPOINT"] = kubeconfig, "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")
+	exporter := e2e.StartExporter(t, "exporter", settings)
+	e2e.Await(t, 30*time.Second, "the record of a ConfigMap in its namespace", func() (bool, error) {
+		return strings.Contains(exporter.Output(), `"name":"cdc-kubecdc","namespace":"`+ns+`"`), nil
+	})
 }
 
 // aggregates does to a ClusterRole what the control plane's controller does, which does not run here: it owns the rules from then on.

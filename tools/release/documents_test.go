@@ -26,9 +26,16 @@ func TestTheSBOMListsTheLinkedModules(t *testing.T) {
 	must(t, err)
 	doc, err := spdx.Read(bytes.NewReader(text))
 	must(t, err)
-	packages := map[string]string{}
+	packages, declared := map[string]string{}, map[string]string{}
 	for _, p := range doc.Packages {
 		packages[string(p.PackageSPDXIdentifier)] = p.PackageName + " " + p.PackageVersion
+		declared[p.PackageName] = p.PackageLicenseDeclared
+	}
+	for module, want := range map[string]string{"github.com/segmentio/kafka-go": "MIT", "k8s.io/apimachinery": "Apache-2.0",
+		"go.yaml.in/yaml/v3": "Apache-2.0 AND MIT", certificatesModule: "BSD-3-Clause", r.name: noAssertion} {
+		if declared[module] != want {
+			t.Errorf("the licence of %s is %s, want %s", module, declared[module], want)
+		}
 	}
 	for _, b := range binaries {
 		binary := string(elementID("binary", filepath.Base(b.path), r.version))

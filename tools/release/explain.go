@@ -13,15 +13,15 @@ var nextSteps = template.Must(template.New("").Parse(`
 image {{.Image}}
 chart {{.Chart}}
 
-To publish and sign them, with REGISTRY=registry.example.com/kubecdc and a key (without --key cosign asks for an identity: keyless):
+To publish and sign them, with REGISTRY=registry.example.com/kubecdc and SIGN="--key /path/to/cosign.key" (docs/releasing.md):
 
 make publish VERSION={{.Version}} REGISTRY=$REGISTRY
 cd {{.Dir}}
-cosign sign --key cosign.key $REGISTRY/exporter@{{.Image}}
-cosign attest --key cosign.key --type slsaprovenance1 --predicate {{.Predicate}} $REGISTRY/exporter@{{.Image}}
-cosign attest --key cosign.key --type spdxjson --predicate {{.SBOM}} $REGISTRY/exporter@{{.Image}}
-cosign sign --key cosign.key $REGISTRY/charts/kubecdc@{{.Chart}}
-cosign sign-blob --key cosign.key --bundle SHA256SUMS.sigstore.json SHA256SUMS
+cosign sign $SIGN $REGISTRY/exporter@{{.Image}}
+cosign attest $SIGN --type slsaprovenance1 --predicate {{.Predicate}} $REGISTRY/exporter@{{.Image}}
+cosign attest $SIGN --type spdxjson --predicate {{.SBOM}} $REGISTRY/exporter@{{.Image}}
+cosign sign $SIGN $REGISTRY/charts/kubecdc@{{.Chart}}
+cosign sign-blob $SIGN --bundle SHA256SUMS.sigstore.json SHA256SUMS
 `))
 
 // explain prints what was made, and how it is published and signed.

@@ -23,8 +23,9 @@ const noAssertion = "NOASSERTION"
 // sbom collects an SPDX document (https://spdx.github.io/spdx-spec/v2.3): the binaries and the image, and the modules that are
 // linked into each binary, as the binary itself tells.
 type sbom struct {
-	doc  v2_3.Document
-	seen map[common.ElementID]bool
+	doc      v2_3.Document
+	seen     map[common.ElementID]bool
+	licenses map[string]string // path@version of a module → SPDX expression
 }
 
 // writeSBOM writes the SPDX document of a release as JSON.
@@ -35,10 +36,18 @@ func (r *release) writeSBOM(file string, binaries []binary, image v1.Hash) error
 		CreationInfo: &v2_3.CreationInfo{Created: r.time.Format(time.RFC3339),
 			Creators: []common.Creator{{CreatorType: "Tool", Creator: "kubecdc-make-release"}}},
 	}}
+	own, _ := debug.ReadBuildInfo()
+	modules := own.Deps
+	for _, b := range binaries {
+		modules = append(modules, b.info.Deps...)
+	}
+	var err error
+	if s.licenses, err = licenses(modules); err != nil {
+		return err
+	}
 	container := s.add(v2_3.Package{PackageName: r.name, PackageVersion: r.version, PrimaryPackagePurpose: "CONTAINER",
 		PackageChecksums: []common.Checksum{{Algorithm: common.SHA256, Value: image.Hex}}}, "image", "")
 	s.relate("DOCUMENT", common.TypeRelationshipDescribe, container)
-	own, _ := debug.ReadBuildInfo()
 	for _, m := range own.Deps {
 		if m.Path == certificatesModule {
 			s.relate(container, common.TypeRelationshipContains, s.module(m))
@@ -87,7 +96,8 @@ func (s *sbom) module(m *debug.Module) common.ElementID {
 	if m.Replace != nil {
 		m = m.Replace
 	}
-	return s.add(v2_3.Package{PackageName: m.Path, PackageVersion: m.Version, PrimaryPackagePurpose: "LIBRARY"}, "module",
+	return s.add(v2_3.Package{PackageName: m.Path, PackageVersion: m.Version, PrimaryPackagePurpose: "LIBRARY",
+		PackageLicenseDeclared: s.licenses[m.Path+"@"+m.Version]}, "module",
 		"pkg:golang/"+m.Path+"@"+strings.ReplaceAll(m.Version, "+", "%2B"))
 }
 
@@ -98,7 +108,8 @@ func (s *sbom) add(p v2_3.Package, kind, purl string) common.ElementID {
 		return p.PackageSPDXIdentifier
 	}
 	s.seen[p.PackageSPDXIdentifier] = true
-	p.PackageDownloadLocation, p.PackageLicenseConcluded, p.PackageLicenseDeclared, p.PackageCopyrightText = noAssertion, noAssertion, noAssertion, noAssertion
+	p.PackageDownloadLocation, p.PackageLicenseConcluded, p.PackageCopyrightText = noAssertion, noAssertion, noAssertion
+	p.PackageLicenseDeclared = cmp.Or(p.PackageLicenseDeclared, noAssertion)
 	p.PackageSupplier = &common.Supplier{Supplier: noAssertion}
 	if purl != "" {
 		p.PackageExternalReferences = []*v2_3.PackageExternalReference{{Category: common.CategoryPackageManager, RefType: common.TypePackageManagerPURL, Locator: purl}}

@@ -183,6 +183,9 @@ one has its own. */}}
 {{- if and (not $given.KUBECDC_CHECKPOINT) (not $unseen) }}
 {{- fail "no checkpoint: set secret.KUBECDC_CHECKPOINT to postgres://USER:PASSWORD@HOST/DB, existingSecret to a Secret that has it, or persistence.enabled to true for an SQLite file on a volume" }}
 {{- end }}
+{{- if and .Values.rbac.create (not .Values.rbac.clusterRole) (or (not $given.KUBECDC_NAMESPACES) (not $given.KUBECDC_CLUSTER) .Values.rbac.aggregate (eq (default "" $given.KUBECDC_HTTP_ACCESS) "kubernetes")) }}
+{{- fail "rbac.clusterRole: without it set config.KUBECDC_NAMESPACES, and config.KUBECDC_CLUSTER to a name that no other cluster has; rbac.aggregate and KUBECDC_HTTP_ACCESS=kubernetes need it" }}
+{{- end }}
 {{- if and (gt (int .Values.replicas) 1) (hasPrefix "sqlite:" (default "" $given.KUBECDC_CHECKPOINT)) }}
 {{- fail "replicas: an SQLite checkpoint is for one process: set replicas to 1, or KUBECDC_CHECKPOINT to postgres://…" }}
 {{- end }}
