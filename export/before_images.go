@@ -86,7 +86,7 @@ func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []
 		}
 		base, body, err := b.unpacked.unpack(stored)
 		if err != nil {
-			return fmt.Errorf("%s: %w", key, err)
+			return fmt.Errorf("body: %q: %w", key, err)
 		}
 		if redact != nil {
 			redacted := redact(key, body)
