@@ -23,15 +23,15 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 	}
 	var more *sinks.LostTailError
 	if state.New || s.damaged || loss != nil && !loss.TailRead {
-		why := loss
+		why, damaged := loss, loss == nil && !state.New
 		switch {
-		case why == nil && state.New:
-			why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
-		case why == nil:
+		case damaged:
 			why = &sinks.LostTailError{Reason: "the checkpoint is damaged"}
+		case why == nil:
+			why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
 		}
 		var err error
-		if more, err = s.rebuildFrom(ctx, log, state, why); err != nil {
+		if more, err = s.rebuildFrom(ctx, log, state, why, damaged); err != nil {
 			return err
 		}
 	}
@@ -49,13 +49,13 @@ func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log s
 // rebuildFrom rebuilds the checkpoint of this slot's streams, except those whose records the log has lost: they are written
 // again. It returns what else the log turned out to have lost.
 func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
-	loss *sinks.LostTailError) (*sinks.LostTailError, error) {
+	loss *sinks.LostTailError, damaged bool) (*sinks.LostTailError, error) {
 	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
 	mine := func(stream change.StreamID) bool {
 		return s.owns(stream) && !stream.IsSnapshot() && (loss.Gone == nil || !loss.Gone(change.ResourceOf(stream)))
 	}
 	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
-		Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
+		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 
 // recordLoss makes this slot's streams of the resources that the log has lost be written again from a snapshot. Gap records

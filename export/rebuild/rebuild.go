@@ -45,6 +45,7 @@ type Slot struct {
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
 	Known    func(ctx context.Context) ([]change.Position, error)              // the checkpoint's positions of the slot's streams
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
+	Damaged  bool                                                              // only a log that has something replaces what is left
 	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
 	Store    Store
 	Observer Observer
@@ -85,8 +86,8 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known,
 		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, pacer: progress.NewPacer()}
-	if r.empty() && !state.New && state.Seq > 0 {
-		return nil, errors.New("the checkpoint can't be rebuilt: the log has nothing that could be read back")
+	if s.Damaged && r.empty() {
+		return nil, errors.New("the checkpoint is damaged, and can't be rebuilt: the log has nothing that could be read back")
 	}
 	r.logStart()
 	defer s.Observer.Rebuilding(s.Number, 0, 0)

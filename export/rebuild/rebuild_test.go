@@ -73,16 +73,20 @@ func (quiet) Rebuilding(int, int64, int64) {}
 
 // run rebuilds slot 0, which has all streams but nodes.
 func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, loss *sinks.LostTailError, known ...change.Position) error {
+	_, err := slotOf(p, known...).Run(t.Context(), l, state, loss)
+	return err
+}
+
+func slotOf(p *pages, known ...change.Position) Slot {
 	p.ended = -1
-	_, err := Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler),
+	return Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler),
 		Known: func(context.Context) ([]change.Position, error) { return known, nil },
 		Redactor: func(stream change.StreamID) func(string, []byte) []byte {
 			if stream != "secrets" {
 				return nil
 			}
 			return func(string, []byte) []byte { return []byte("redacted") }
-		}}.Run(t.Context(), l, state, loss)
-	return err
+		}}
 }
 
 func record(op change.Op, stream, name, version string, size int) change.Change {
@@ -93,14 +97,17 @@ func record(op change.Op, stream, name, version string, size int) change.Change 
 	return c
 }
 
-// A log that can't be read back, as stdout's, replaces no checkpoint that has something.
-func TestAnEmptyLogReplacesNoCheckpoint(t *testing.T) {
-	p := &pages{}
-	if err := run(t, p, &log{}, &checkpoint.SlotState{Seq: 7}, &sinks.LostTailError{}); err == nil || p.cleared {
-		t.Errorf("the checkpoint is cleared: %v, error %v", p.cleared, err)
-	}
-	if err := run(t, p, &log{}, &checkpoint.SlotState{New: true}, &sinks.LostTailError{}); err != nil || !p.cleared {
-		t.Errorf("a new one is cleared: %v, error %v", p.cleared, err)
+// A log that can't be read back, as stdout's, does not replace what is left of a damaged checkpoint. One that has lost all of a
+// slot's records does: they are written again.
+func TestAnEmptyLogReplacesNoDamagedCheckpoint(t *testing.T) {
+	for _, damaged := range []bool{true, false} {
+		p := &pages{}
+		s := slotOf(p)
+		s.Damaged = damaged
+		_, err := s.Run(t.Context(), &log{}, &checkpoint.SlotState{Seq: 7}, &sinks.LostTailError{})
+		if p.cleared == damaged || (err == nil) == damaged {
+			t.Errorf("damaged: %v, cleared: %v, error %v", damaged, p.cleared, err)
+		}
 	}
 }
 
