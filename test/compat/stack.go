@@ -114,7 +114,7 @@ func (s *stack) export(ctx context.Context, log topics) error {
 	}
 	defer out.Close()
 	cmd := exec.Command(s.binary, "run")
-	cmd.Env = append(environment(), append(s.settings(log), "KUBECDC_LISTEN="+listen)...)
+	cmd.Env = append(child.Environ(), append(s.settings(log), "KUBECDC_LISTEN="+listen)...)
 	cmd.Stdout, cmd.Stderr = out, out
 	process, err := child.Start(cmd)
 	if err != nil {
@@ -135,16 +135,6 @@ func (s *stack) stopExporters(logs []topics) {
 	for _, log := range logs {
 		s.running[log.Prefix].Kill()
 	}
-}
-
-// environment is this process's, without what the user has set for an exporter of their own.
-func environment() (rest []string) {
-	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "KUBECDC_") && !strings.HasPrefix(v, "KUBECONFIG=") {
-			rest = append(rest, v)
-		}
-	}
-	return rest
 }
 
 // await polls until done says so.
@@ -186,7 +176,7 @@ func start(dir string, env []string, name string, args ...string) (p *program, e
 		return nil, err
 	}
 	p = &program{cmd: exec.Command(name, args...)}
-	p.cmd.Env = append(environment(), env...)
+	p.cmd.Env = append(child.Environ(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errors
 	p.Child, err = child.Start(p.cmd)
 	return p, err
