@@ -27,7 +27,7 @@ test: servers $(if $(PKG)$(RUN),,monitoring) ## all tests, on real servers (PKG=
 	$(if $(PKG)$(RUN),,cd tools/release && GOWORK=off $(GO) test -count=1 .)
 
 .PHONY: monitoring
-monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time builds promtool: minutes)
+monitoring: ## the alerts, as Prometheus tests them, and the queries of the dashboard (the first time a minute of building)
 	cd test/prometheus && GOWORK=off $(GO) test -count=1 .
 
 unit: ## the tests that need no server: a minute

@@ -3,7 +3,6 @@ package main
 import (
 	"flag"
 	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,15 +22,6 @@ func must[T any](t *testing.T) func(T, error) T {
 			t.Fatal(err)
 		}
 		return v
-	}
-}
-
-// Prometheus' own test of rules: each alert fires in its trouble and not otherwise.
-func TestAlertsFireInTheirTrouble(t *testing.T) {
-	promtool := exec.Command("go", "run", "-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/promtool", "test", "rules",
-		folder+"rules_test.yaml")
-	if out, err := promtool.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 
