@@ -3,7 +3,8 @@
 
 GO      ?= go
 BIN     := bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
+# The release that the tree belongs to: the chart names its image by it, too.
+VERSION ?= $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary. Tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0

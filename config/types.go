@@ -32,7 +32,7 @@ type Bytes int64
 // UnmarshalText reads a size.
 func (b *Bytes) UnmarshalText(text []byte) error {
 	n, err := humanize.ParseBytes(strings.TrimSpace(string(text)))
-	if err != nil || n > math.MaxInt64 {
+	if err != nil || n > math.MaxInt64 || strings.HasSuffix(string(text), "b") { // 4Mb are bits
 		return errors.New("not a size")
 	}
 	*b = Bytes(n)

@@ -121,6 +121,16 @@ func TestTheSchemaOfTheValuesHasAllSettings(t *testing.T) {
 	upToDate(t, file, b.String())
 }
 
+// notation has a regular expression for the values of each kind of setting that has a notation of its own.
+var notation = map[string]string{
+	"number":           `-?[0-9]+(\.[0-9]+)?`,
+	"size":             `[0-9]+(\.[0-9]+)? ?([kKMGTPE]i?)?B?`,
+	"duration":         duration,
+	"duration|forever": duration + "|forever",
+}
+
+const duration = `0|-?([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+`
+
 func settingSchema(s *config.Setting) map[string]any {
 	switch {
 	case s.Kind() == "list":
@@ -136,8 +146,12 @@ func settingSchema(s *config.Setting) map[string]any {
 			}
 		}
 		return map[string]any{"enum": values}
-	case s.Kind() == "number" || s.Kind() == "size":
-		return map[string]any{"type": []string{"string", "number", "null"}}
+	case notation[s.Kind()] != "": // an empty text is the default
+		schema := map[string]any{"type": []string{"string", "null"}, "pattern": "^(" + notation[s.Kind()] + ")?$"}
+		if s.Kind() == "number" || s.Kind() == "size" {
+			schema["type"] = []string{"string", "number", "null"}
+		}
+		return schema
 	case s.Env == "KUBECDC_LISTEN": // YAML's off
 		return map[string]any{"type": []string{"string", "boolean", "null"}}
 	}
@@ -217,6 +231,9 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		{[]string{kafka, postgres, `config.KUBECDC_RESOURCES=pods\,deploy`}, "deploy is not in the core group: write the plural with its group"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_BORKERS=x"}, "KUBECDC_KAFKA_BORKERS"},
 		{[]string{kafka, postgres, "config.KUBECDC_SINK=kafak"}, "KUBECDC_SINK"},
+		{[]string{kafka, postgres, "config.KUBECDC_BATCH_MAX_BYTES=4Mb"}, "KUBECDC_BATCH_MAX_BYTES"},
+		{[]string{kafka, postgres, "config.KUBECDC_BATCH_LINGER=10"}, "KUBECDC_BATCH_LINGER"},
+		{[]string{kafka, postgres, "config.KUBECDC_SLOTS=four"}, "KUBECDC_SLOTS"},
 		{[]string{kafka, postgres, "config.KUBECDC_KAFKA_SASL_PASSWORD=x"}, "KUBECDC_KAFKA_SASL_PASSWORD"},
 		{[]string{kafka, postgres, "serviceMonitor.enabled=true", "service.enabled=false"}, "serviceMonitor: it needs the Service"},
 		{[]string{kafka, postgres, "extraEnv[0].name=KUBECDC_NAMESPACES,extraEnv[0].value=shop"}, "KUBECDC_NAMESPACES: set it in config"},

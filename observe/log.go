@@ -35,9 +35,12 @@ func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	return slog.New(tint.NewTextHandler(w, options))
 }
 
-// redact hides passwords in strings and in errors, which may come from any library.
+// redact hides passwords in strings and in errors, which may come from any library. Durations are texts, as in settings: JSON would
+// have nanoseconds.
 func redact(_ []string, a slog.Attr) slog.Attr {
 	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		a.Value = slog.StringValue(v.String())
 	case string:
 		a.Value = slog.StringValue(config.Redact(v))
 	case error:

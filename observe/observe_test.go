@@ -313,3 +313,14 @@ func TestLogFormats(t *testing.T) {
 		t.Errorf("a terminal's log has no colour: %q", out.String())
 	}
 }
+
+// A duration reads the same in text and in JSON.
+func TestDurationsAreTexts(t *testing.T) {
+	for _, format := range []string{"text", "json"} {
+		var out bytes.Buffer
+		NewLogger(&out, "info", format, false).Info("waited", "after", 1500*time.Millisecond)
+		if !strings.Contains(out.String(), "1.5s") {
+			t.Errorf("%s: %s", format, out.String())
+		}
+	}
+}

@@ -23,6 +23,7 @@ type Progress struct {
 	running  map[change.StreamID]*count // streams that are added and not yet watching
 	finished int64                      // objects of streams that are watching
 	started  time.Time                  // of the first snapshots; zero: none is running
+	listed   bool                       // a first list has ended since
 	lines    *rate.Sometimes
 }
 
@@ -132,6 +133,7 @@ func (p *Progress) end(stream change.StreamID, finished bool) {
 	delete(p.running, stream)
 	if finished {
 		p.finished += c.done
+		p.listed = p.listed || c.snapshot
 	}
 	if len(p.running) == 0 {
 		log = p.finish()
@@ -144,8 +146,11 @@ func (p *Progress) finish() func() {
 	if p.started.IsZero() {
 		return func() {} // all streams resumed
 	}
-	logger, objects, took := p.logger, p.finished, time.Since(p.started).Round(time.Millisecond)
-	p.finished, p.started = 0, time.Time{}
+	logger, objects, took, listed := p.logger, p.finished, time.Since(p.started).Round(time.Millisecond), p.listed
+	p.finished, p.started, p.listed = 0, time.Time{}, false
+	if !listed {
+		return func() {} // all were held up: a refused stream begins again every few seconds
+	}
 	return func() { logger.Info("snapshot complete", "objects", objects, "took", took.String()) }
 }
 

@@ -62,4 +62,11 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	if out.Len() > 0 {
 		t.Errorf("a resumed stream had no snapshot: %s", out.String())
 	}
+	for range 3 { // a stream that is refused begins again every few seconds
+		e.SnapshotStarted("secrets")
+		e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403"))
+	}
+	if out.Len() > 0 {
+		t.Errorf("a refused stream has no snapshot: %s", out.String())
+	}
 }

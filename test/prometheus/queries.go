@@ -10,7 +10,7 @@ import (
 )
 
 // folder has the rules and the dashboard.
-const folder = "../../deploy/monitoring/"
+const folder = "../../deploy/chart/monitoring/"
 
 type dashboard struct {
 	Panels []struct {

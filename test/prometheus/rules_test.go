@@ -35,8 +35,8 @@ func TestEveryAlertIsTestedAndHasARunbook(t *testing.T) {
 			if !strings.Contains(tests, `alertname="`+r.Alert+`"`) {
 				t.Errorf("rules_test.yaml does not let %s fire", r.Alert)
 			}
-			if want := "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook"] != want {
-				t.Errorf("the runbook of %s is %q, want %q", r.Alert, r.Annotations["runbook"], want)
+			if want := "docs/operations.md#" + strings.ToLower(r.Alert); r.Annotations["runbook_url"] != want {
+				t.Errorf("the runbook of %s is %q, want %q", r.Alert, r.Annotations["runbook_url"], want)
 			}
 			if !strings.Contains(page, "\n### "+r.Alert+"\n") {
 				t.Errorf("docs/operations.md has no section %s", r.Alert)
@@ -77,7 +77,7 @@ func TestQueriesNameWhatThereIs(t *testing.T) {
 			queries = append(queries, query{r.Alert, r.Expr})
 		}
 	}
-	target := []string{labels.MetricName, "job", "instance", "namespace"}
+	target := []string{labels.MetricName, "job", "instance", "namespace", "app_kubernetes_io_instance"}
 	for _, q := range queries {
 		expr := must[parser.Expr](t)(parser.NewParser(parser.Options{}).ParseExpr(q.expr))
 		var possible []string

@@ -13,6 +13,10 @@
 {{- end }}
 {{- end }}
 
+{{- define "kubecdc.namespace" -}}
+{{- default .Release.Namespace .Values.namespaceOverride }}
+{{- end }}
+
 {{- define "kubecdc.selectorLabels" -}}
 app.kubernetes.io/name: {{ include "kubecdc.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -140,14 +144,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 one has its own. */}}
 {{- define "kubecdc.roleName" -}}
 {{- $name := include "kubecdc.fullname" (index . 0) }}
-{{- $namespace := (index . 0).Release.Namespace }}
+{{- $namespace := include "kubecdc.namespace" (index . 0) }}
 {{- print $name (index . 1) (ternary "" (print ":" $namespace) (eq $name $namespace)) }}
 {{- end }}
 
 {{- define "kubecdc.subject" -}}
 - kind: ServiceAccount
   name: {{ include "kubecdc.serviceAccount" . }}
-  namespace: {{ .Release.Namespace }}
+  namespace: {{ include "kubecdc.namespace" . }}
 {{- end }}
 
 {{- /* What is missing or contradicts itself, before anything is rendered. */}}
