@@ -257,3 +257,32 @@ func TestTheChartRefusesWrongValues(t *testing.T) {
 		}
 	}
 }
+
+// An umbrella chart may put everything into another namespace than its release's.
+func TestNamespaceOverride(t *testing.T) {
+	const here = "release"
+	text := template(t, here, "--values=chart/ci/all-values.yaml", "--set=namespaceOverride=cdc")
+	if strings.Contains(text, "namespace: "+here) || strings.Count(text, "namespace: cdc") < 10 {
+		t.Errorf("with namespaceOverride:\n%s", text)
+	}
+}
+
+// Nothing in the Pods' template, which is exported as any object is, follows from the passwords.
+func TestPasswordsLeaveNoTraceBesideTheSecret(t *testing.T) {
+	deployment := func(password string) string {
+		for _, o := range render(t, "kubecdc", "--set=config.KUBECDC_KAFKA_BROKERS=kafka:9092", "--set=secret.KUBECDC_CHECKPOINT="+password) {
+			if o.GetKind() == "Deployment" {
+				text, err := json.Marshal(o.Object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return string(text)
+			}
+		}
+		t.Fatal("no Deployment")
+		return ""
+	}
+	if a, b := deployment("postgres://u:one@h/d"), deployment("postgres://u:two@h/d"); a != b {
+		t.Errorf("the Deployment differs with the password:\n%s\n%s", a, b)
+	}
+}

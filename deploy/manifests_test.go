@@ -154,7 +154,7 @@ func installMonitors(t *testing.T, kube *servers.Kubernetes) {
 		t.Fatal(err)
 	}
 	var crds []*unstructured.Unstructured
-	kinds := []string{"servicemonitors", "podmonitors"}
+	kinds := []string{"servicemonitors", "podmonitors", "prometheusrules"}
 	for _, kind := range kinds {
 		text, err := os.ReadFile(filepath.Join(module.Dir, "example/prometheus-operator-crd/monitoring.coreos.com_"+kind+".yaml"))
 		if err != nil {
