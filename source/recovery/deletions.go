@@ -19,7 +19,7 @@ import (
 // more objects than are known.
 
 // onePage is the size up to which a collection is listed before each deletion.
-const onePage = 2000
+var onePage int64 = 2000
 
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {
@@ -110,7 +110,7 @@ func (s *search) listBeforeDeletions(ctx context.Context) error {
 		var deleted []*incarnation
 		for i, r := range batch {
 			if names[i] != nil {
-				deleted = append(deleted, s.deletedAt(names[i], after, r)...)
+				deleted = append(deleted, s.deletedAt(names[i], after, r, deleted)...)
 			}
 			after = names[i]
 			if after == nil {
@@ -136,16 +136,16 @@ func (s *search) namesAt(ctx context.Context, at uint64) (map[identity]bool, err
 	return names, err
 }
 
-// deletedAt returns the incarnations that end at the deletion.
-func (s *search) deletedAt(before, after map[identity]bool, revision uint64) (deleted []*incarnation) {
+// deletedAt returns the incarnations that end at the deletion, but for keys of which a later one is to be walked back first: it
+// may be the one that the log has. An object that is back after the deletion, under its uid, is found by findDeletion.
+func (s *search) deletedAt(before, after map[identity]bool, revision uint64, later []*incarnation) (deleted []*incarnation) {
 	for id := range before {
-		if after != nil && after[id] || after == nil && s.existsAtEnd(id) || s.endIsKnown(id, revision) {
+		if after != nil && after[id] || after == nil && s.existsAtEnd(id) || s.endIsKnown(id, revision) ||
+			slices.ContainsFunc(later, func(l *incarnation) bool { return l.key == id.key }) {
 			continue
 		}
 		l := s.endedIncarnation(id, revision)
-		l.deleted = revision
-		s.sizes.deletion(revision)
-		s.explain(revision)
+		s.noteDeletion(l, revision)
 		deleted = append(deleted, l)
 	}
 	return deleted
@@ -191,12 +191,64 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
+// noteDeletion records the revision at which the incarnation was deleted.
+func (s *search) noteDeletion(l *incarnation, revision uint64) {
+	s.mu.Lock()
+	l.deleted = revision
+	i, _ := slices.BinarySearch(s.deletions, revision)
+	s.deletions = slices.Insert(s.deletions, i, revision)
+	s.mu.Unlock()
+	s.explain(revision)
+	s.sizes.deletion(revision)
+}
+
+// walkDeleted walks a deleted incarnation back. The first read is no older than the deletion of another object before: if
+// the incarnation does not exist there, both were deleted at one revision.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
-	return s.walkBack(ctx, l, s.before(l, l.deleted-1), l.deleted-1)
+	at, last := s.before(l, l.deleted-1), l.deleted-1
+	if other := s.deletionBefore(l.deleted); !s.Leased && !s.Aggregated && at < other && other >= s.oldestReadable() {
+		if exists, err := s.exists(ctx, l, other); err == nil && !exists {
+			return errSeveralKeys
+		} else if err != nil && !apiclient.IsGone(err) {
+			return err
+		}
+	}
+	return s.walkBack(ctx, l, at, last)
+}
+
+// deletionBefore returns the newest revision before this one at which an object is known to have been deleted; 0: there is none.
+func (s *search) deletionBefore(revision uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, _ := slices.BinarySearch(s.deletions, revision); i > 0 {
+		return s.deletions[i-1]
+	}
+	return 0
+}
+
+// bound bounds where the incarnation was deleted by what is known of others under its key by now. It reports whether one of them
+// is the same.
+func (s *search) bound(l *incarnation) (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.incarnations[l.key] {
+		switch {
+		case other == l:
+		case other.created > l.lastSeen:
+			l.firstMissing = min(l.firstMissing, other.created-1)
+		case other.uid == l.uid && !l.logged && !other.undated && other.created != 0 && other.deleted > l.lastSeen:
+			s.incarnations[l.key] = slices.DeleteFunc(s.incarnations[l.key], func(x *incarnation) bool { return x == l })
+			return true
+		}
+	}
+	return false
 }
 
 // findDeletion finds the deletion of an incarnation that ended, and walks the incarnation back from there.
 func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
+	if s.bound(l) {
+		return nil
+	}
 	for {
 		lo := l.lastSeen
 		if oldest := s.oldestReadable(); lo < oldest {
@@ -223,11 +275,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 		if err != nil {
 			return err
 		}
-		l.deleted = deleted
-		s.explain(deleted)
-		if s.sizes != nil {
-			s.sizes.deletion(deleted)
-		}
+		s.noteDeletion(l, deleted)
 		return s.walkDeleted(ctx, l)
 	}
 }
@@ -355,8 +403,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		l.deleted = deleted
-		s.explain(deleted)
+		s.noteDeletion(l, deleted)
 		return nil
 	})
 }

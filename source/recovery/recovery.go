@@ -95,6 +95,19 @@ type Gap struct {
 // Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
 // empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies apiclient.IsGone, among others.
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
+	if errors.Is(err, errSeveralKeys) {
+		gap.Leased, gap.Participant = true, nil
+		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
+	}
+	return plan, incompleteReason, err
+}
+
+// errSeveralKeys reports that a revision deleted several objects of a resource of which none expire, as when somebody deletes a
+// prefix in etcd. Then no revision is explained by a change at it, and the search begins again on that condition.
+var errSeveralKeys = errors.New("a revision deleted several objects")
+
+func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
@@ -125,6 +138,7 @@ type search struct {
 	sizeAtFrom   int64                     // -1: not known
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
+	deletions    []uint64                  // the revisions of deletions that were found, in order
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
@@ -263,12 +277,27 @@ func (s *search) oldestReadable() uint64 {
 	return s.oldest
 }
 
-// each runs f for all incarnations, several of them concurrently.
+// each runs f for all incarnations, several of them concurrently, but those under one key one after another: where one of them
+// begins or ends bounds the others.
 func (s *search) each(ctx context.Context, all []*incarnation, f func(context.Context, *incarnation) error) error {
+	byKey, keys := map[string][]*incarnation{}, []string(nil)
+	for _, l := range all {
+		if byKey[l.key] == nil {
+			keys = append(keys, l.key)
+		}
+		byKey[l.key] = append(byKey[l.key], l)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)
-	for _, l := range all {
-		group.Go(func() error { return f(ctx, l) })
+	for _, key := range keys {
+		group.Go(func() error {
+			for _, l := range byKey[key] {
+				if err := f(ctx, l); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return group.Wait()
 }

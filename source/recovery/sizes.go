@@ -41,6 +41,9 @@ func (c *sizes) creation(revision uint64) bool {
 
 // deletion records that an object deleted at the revision is found.
 func (c *sizes) deletion(revision uint64) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deletions[revision] > 0 {
@@ -97,9 +100,8 @@ func (s *search) readSizes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.findUnexplained(c)
 	s.sizes = c
-	return nil
+	return s.findUnexplained(c)
 }
 
 // readUnexplained reads the size at each revision that is not explained when its turn comes.
@@ -138,7 +140,7 @@ func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 }
 
 // findUnexplained finds the deletions and creations that the incarnations found so far do not explain.
-func (s *search) findUnexplained(c *sizes) {
+func (s *search) findUnexplained(c *sizes) error {
 	for r := range c.counts {
 		if r >= s.oldest {
 			c.asked = append(c.asked, r)
@@ -158,6 +160,9 @@ func (s *search) findUnexplained(c *sizes) {
 			}
 			steps = steps[1:]
 		}
+		if off < -1 && !s.Leased && !s.Aggregated {
+			return errSeveralKeys
+		}
 		if off != 0 {
 			s.wrote(r)
 		}
@@ -168,6 +173,7 @@ func (s *search) findUnexplained(c *sizes) {
 			c.order = append(c.order, r)
 		}
 	}
+	return nil
 }
 
 // step is a change of the size by one incarnation.

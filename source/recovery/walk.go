@@ -41,7 +41,13 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 	if !l.logged && len(l.seen) == 0 {
 		l.floor = s.lastPastList(l.key, last) // no past list has it
 	}
-	for !l.doneAt(at, s.From) {
+	for {
+		if gone := s.goneAt(l, at, last); gone != 0 {
+			return s.noteCreation(l, gone)
+		}
+		if l.doneAt(at, s.From) {
+			break
+		}
 		if oldest := s.oldestReadable(); at < oldest {
 			if last < oldest {
 				l.truncated = true
@@ -86,6 +92,19 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 	return nil
 }
 
+// goneAt returns the newest revision in [lo, hi] at which another incarnation under the key is known to have been deleted; 0:
+// there is none. Of one uid they could else be taken for one, since a deletion explains its revision.
+func (s *search) goneAt(l *incarnation, lo, hi uint64) (revision uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.incarnations[l.key] {
+		if other != l && other.deleted >= lo && other.deleted <= hi {
+			revision = max(revision, other.deleted)
+		}
+	}
+	return revision
+}
+
 // doneAt reports whether everything is known of the incarnation up to the revision.
 func (l *incarnation) doneAt(at, from uint64) bool {
 	return at <= max(from, l.floor, l.walked) || l.logged && at <= l.version
@@ -105,6 +124,9 @@ func (s *search) noteRevision(l *incarnation, version uint64, body []byte) {
 func (s *search) noteCreation(l *incarnation, absent uint64) error {
 	if n := len(l.revisions); n > 0 {
 		l.created = l.revisions[n-1].version
+		if s.Aggregated {
+			s.sizes.creation(l.created)
+		}
 	}
 	if l.logged {
 		if len(s.pastLists) > 0 { // they were read as if this could not be, without selectors
