@@ -31,7 +31,7 @@ func (s *search) findDeletions(ctx context.Context) error {
 			return err
 		}
 	}
-	for last := -1; ; {
+	for last := int64(-1); ; {
 		for len(s.ended) > 0 {
 			ended := s.ended
 			s.ended = nil
@@ -42,9 +42,9 @@ func (s *search) findDeletions(ctx context.Context) error {
 		if s.sizes == nil {
 			return nil
 		}
-		open := len(s.sizes.openDeletions(s.oldestReadable(), s.To))
+		open := s.sizes.allOpen()
 		if open == last { // each round must explain a deletion, or the loop would not end
-			s.incomplete(fmt.Sprintf("%d deletions are of objects that no list of the server has", open))
+			s.contradiction(fmt.Sprintf("%d deletions are of objects that no list of the server has", open))
 			return nil
 		}
 		last = open
@@ -110,7 +110,11 @@ func (s *search) listBeforeDeletions(ctx context.Context) error {
 		var deleted []*incarnation
 		for i, r := range batch {
 			if names[i] != nil {
-				deleted = append(deleted, s.deletedAt(names[i], after, r, deleted)...)
+				here := s.deletedAt(names[i], after, r, deleted)
+				if len(here) > 1 && s.oneKey() {
+					return errSeveralKeys
+				}
+				deleted = append(deleted, here...)
 			}
 			after = names[i]
 			if after == nil {
@@ -202,28 +206,37 @@ func (s *search) noteDeletion(l *incarnation, revision uint64) {
 	s.sizes.deletion(revision)
 }
 
+// oneKey reports whether a revision deletes one object of the collection, as far as is known.
+func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
+
 // walkDeleted walks a deleted incarnation back. The first read is no older than the deletion of another object before: if
 // the incarnation does not exist there, both were deleted at one revision.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
-	at, last := s.before(l, l.deleted-1), l.deleted-1
-	if other := s.deletionBefore(l.deleted); !s.Leased && !s.Aggregated && at < other && other >= s.oldestReadable() {
-		if exists, err := s.exists(ctx, l, other); err == nil && !exists {
-			return errSeveralKeys
-		} else if err != nil && !apiclient.IsGone(err) {
-			return err
-		}
-	}
-	return s.walkBack(ctx, l, at, last)
+	last := l.deleted - 1
+	return s.walkBack(ctx, l, max(s.before(l, last), s.newestDeletion(last)), last)
 }
 
-// deletionBefore returns the newest revision before this one at which an object is known to have been deleted; 0: there is none.
-func (s *search) deletionBefore(revision uint64) uint64 {
+// newestDeletion returns the newest revision up to this one at which an object is known to have been deleted; 0: there is none.
+func (s *search) newestDeletion(revision uint64) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if i, _ := slices.BinarySearch(s.deletions, revision); i > 0 {
+	if i, _ := slices.BinarySearch(s.deletions, revision+1); i > 0 && s.oneKey() {
 		return s.deletions[i-1]
 	}
 	return 0
+}
+
+// left takes the only revision that is left for the deletion of an incarnation that is missing at hi. Another object may have been
+// deleted in between: if the incarnation exists after all, both were deleted at one revision.
+func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
+	if s.newestDeletion(hi) <= revision {
+		return revision, nil
+	}
+	exists, err := s.exists(ctx, l, revision)
+	if err == nil && exists {
+		err = errSeveralKeys
+	}
+	return revision, err
 }
 
 // bound bounds where the incarnation was deleted by what is known of others under its key by now. It reports whether one of them
@@ -294,13 +307,13 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 			if exists {
 				open = open[mid+1:]
 			} else {
-				open = open[:mid+1]
+				open, hi = open[:mid+1], open[mid]
 			}
 		}
 		if len(open) == 1 {
-			return open[0], nil
+			return s.left(ctx, l, open[0], hi)
 		}
-		s.incomplete(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
+		s.contradiction(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
 			l.key, lo, hi))
 	} else if !s.unbounded() {
 		if deleted, err := s.unexplainedDeletion(ctx, l, lo, hi); err != nil || deleted != 0 {
@@ -319,7 +332,7 @@ func (s *search) unexplainedDeletion(ctx context.Context, l *incarnation, lo, hi
 			return 0, nil
 		}
 		if len(open) == 1 {
-			return open[0], nil
+			return s.left(ctx, l, open[0], hi)
 		}
 		mid := open[(len(open)-1)/2]
 		exists, err := s.exists(ctx, l, mid)

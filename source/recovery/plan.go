@@ -27,7 +27,7 @@ func (s *search) plan() Plan {
 	var p Plan
 	for _, all := range s.incarnations {
 		for _, l := range all {
-			p = l.plan(p)
+			p = s.planOf(l, p)
 		}
 	}
 	slices.SortStableFunc(p, func(x, y Change) int {
@@ -38,8 +38,8 @@ func (s *search) plan() Plan {
 
 func (c *Change) order() uint64 { return max(c.Version, c.after) }
 
-// plan appends the changes of the incarnation.
-func (l *incarnation) plan(p Plan) Plan {
+// planOf appends the changes of the incarnation.
+func (s *search) planOf(l *incarnation, p Plan) Plan {
 	if !l.logged && len(l.revisions) == 0 {
 		return p // nothing of it can be read any more
 	}
@@ -48,13 +48,18 @@ func (l *incarnation) plan(p Plan) Plan {
 	for i := len(l.revisions) - 1; i >= 0; i-- {
 		r := l.revisions[i]
 		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body}
-		if oldest := i == len(l.revisions)-1; oldest && !l.logged {
+		switch oldest := i == len(l.revisions)-1; {
+		case oldest && !l.logged:
 			c.Op = change.Create
 			c.Inferred = l.created == 0 // only the oldest state that can be read is known, not the creation itself
+		case oldest:
+			c.Inferred = l.truncated && s.Selected // it may have left the selection before, and come back
 		}
 		p, last = append(p, c), r.version
 	}
 	switch {
+	case l.doubtful:
+		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true, after: l.deleted})
 	case l.deleted != 0:
 		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Version: l.deleted})
 	case l.undated:

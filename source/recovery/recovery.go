@@ -136,6 +136,7 @@ type search struct {
 	ended        []*incarnation            // those whose end is in the gap, at a revision that is not known yet
 	sizes        *sizes                    // nil before step 2, or if the sizes can't be read
 	sizeAtFrom   int64                     // -1: not known
+	contradicted bool                      // what was read contradicts itself
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
 	deletions    []uint64                  // the revisions of deletions that were found, in order
@@ -162,6 +163,7 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
+	doubtful     bool           // it was deleted at that revision or, with another object, at one before: both are compacted
 	seen         []seenRevision // what past lists show of it, newest first
 	floor        uint64         // up to there past lists show that it did not change, or did not exist
 	walked       uint64         // up to there all of its revisions were found
@@ -203,6 +205,9 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	s.checkSizes()
+	if s.contradicted && s.oneKey() {
+		return errSeveralKeys
+	}
 	return ctx.Err()
 }
 
@@ -247,6 +252,14 @@ func (s *search) incomplete(reason string) {
 	if s.reason == "" {
 		s.reason = reason
 	}
+}
+
+// contradiction records that what was read can't all be true, if nothing was compacted and a revision writes one key.
+func (s *search) contradiction(reason string) {
+	s.mu.Lock()
+	s.contradicted = s.contradicted || s.reason == ""
+	s.mu.Unlock()
+	s.incomplete(reason)
 }
 
 // compacted records that the server has compacted a revision, and all before it, since the search began. If that is the whole

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -62,6 +63,16 @@ func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 		}
 	}
 	return revisions
+}
+
+// allOpen returns how many objects were deleted that are not found yet.
+func (c *sizes) allOpen() (all int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.deletions {
+		all += n
+	}
+	return all
 }
 
 // fewOpenDeletions reports whether an object that is not found yet was deleted at no more than two revisions in (lo, hi].
@@ -160,7 +171,7 @@ func (s *search) findUnexplained(c *sizes) error {
 			}
 			steps = steps[1:]
 		}
-		if off < -1 && !s.Leased && !s.Aggregated {
+		if off < -1 && s.oneKey() {
 			return errSeveralKeys
 		}
 		if off != 0 {
@@ -205,20 +216,31 @@ func (s *search) steps() (steps []step, atFloor int64) {
 	return steps, atFloor
 }
 
+// unknown returns, for every revision whose size was read, in order, how many more objects existed than are known.
+func (s *search) unknown() iter.Seq2[uint64, int64] {
+	steps, atFloor := s.steps()
+	known := int64(s.log.Len()) + atFloor
+	return func(yield func(uint64, int64) bool) {
+		for _, r := range s.sizes.asked {
+			for len(steps) > 0 && steps[0].at <= r {
+				known += steps[0].delta
+				steps = steps[1:]
+			}
+			if r >= s.oldest && !yield(r, s.sizes.counts[r]-known) {
+				return
+			}
+		}
+	}
+}
+
 // checkSizes compares every size with the incarnations found. If all sizes agree, nothing is missing.
 func (s *search) checkSizes() {
 	if s.sizes == nil {
 		return
 	}
-	steps, atFloor := s.steps()
-	expected := int64(s.log.Len()) + atFloor
-	for _, r := range s.sizes.asked {
-		for len(steps) > 0 && steps[0].at <= r {
-			expected += steps[0].delta
-			steps = steps[1:]
-		}
-		if size := s.sizes.counts[r]; size != expected && r >= s.oldest {
-			s.incomplete(fmt.Sprintf("at revision %d the collection had %d objects, and %d are known", r, size, expected))
+	for r, n := range s.unknown() {
+		if size := s.sizes.counts[r]; n != 0 {
+			s.contradiction(fmt.Sprintf("at revision %d the collection had %d objects, and %d are known", r, size, size-n))
 			return
 		}
 	}

@@ -42,7 +42,7 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 		}
 		found = found || lost[i] || len(unknown[i]) > 0
 		if !lost[i] && len(unknown[i]) == 0 {
-			s.incomplete(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
+			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
 		}
 	}
 	return found, nil
@@ -56,12 +56,12 @@ func (s *search) mostTransient() (runs []span) {
 	for _, r := range s.sizes.openDeletions(s.oldest, s.To) {
 		open[r] = r-1 >= s.oldest
 	}
-	at, existing, most := uint64(0), s.unknownAtOldest(), int64(0)
-	for _, r := range s.sizes.asked {
-		if open[r] && (at == 0 || existing > most) {
-			at, most = r-1, existing
+	at, before, most := uint64(0), int64(0), int64(0)
+	for r, existing := range s.unknown() {
+		if open[r] && (at == 0 || before > most) {
+			at, most = r-1, before
 		}
-		if existing += s.sizes.creations[r] - s.sizes.deletions[r]; existing <= 0 && at != 0 {
+		if before = existing; existing <= 0 && at != 0 {
 			runs, at, most = append(runs, span{at, r}), 0, 0
 		}
 	}
@@ -69,12 +69,6 @@ func (s *search) mostTransient() (runs []span) {
 		runs = append(runs, span{at, s.To})
 	}
 	return runs
-}
-
-// unknownAtOldest returns how many objects existed at the oldest readable revision that are not found yet.
-func (s *search) unknownAtOldest() int64 {
-	_, atFloor := s.steps()
-	return s.sizes.counts[s.sizes.asked[0]] - int64(s.log.Len()) - atFloor
 }
 
 // unknownAt reads the names at the revision, and returns the incarnations that are not known yet.

@@ -51,6 +51,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 		if oldest := s.oldestReadable(); at < oldest {
 			if last < oldest {
 				l.truncated = true
+				l.doubtful = last+1 == l.deleted && s.newestDeletion(last) > l.lastSeen
 				return nil
 			}
 			at = oldest // the object is in the same state there
@@ -70,6 +71,9 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 				return err
 			}
 			if !exists || o.UID != l.uid {
+				if l.deleted != 0 && last == l.deleted-1 && s.oneKey() {
+					return errSeveralKeys
+				}
 				return s.noteCreation(l, at)
 			}
 			if version, err = o.Version.Revision(); err != nil {
