@@ -134,8 +134,8 @@ func (s *search) namesAt(ctx context.Context, at uint64) (map[identity]bool, err
 		names[identity{o.Key(), o.UID}] = true
 		return nil
 	})
-	if apiclient.IsGone(err) {
-		return nil, s.compacted(ctx, at)
+	if IsLost(err) {
+		return nil, s.lose(ctx, at, err)
 	}
 	return names, err
 }
@@ -269,7 +269,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 			if oldest < l.firstMissing {
 				exists, err = s.exists(ctx, l, oldest)
 			}
-			if apiclient.IsGone(err) {
+			if IsLost(err) {
 				continue
 			}
 			if err != nil {
@@ -282,7 +282,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 			lo = oldest
 		}
 		deleted, err := s.deletionBetween(ctx, l, lo, l.firstMissing)
-		if apiclient.IsGone(err) {
+		if IsLost(err) {
 			continue // compacted meanwhile
 		}
 		if err != nil {
@@ -366,8 +366,8 @@ func (s *search) bisect(ctx context.Context, l *incarnation, lo, hi uint64) (uin
 // exists reports whether the incarnation exists at the revision. What the read shows of it is noted.
 func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, error) {
 	o, exists, err := s.history.Object(ctx, l.key, at)
-	if apiclient.IsGone(err) {
-		if lost := s.compacted(ctx, at); lost != nil {
+	if IsLost(err) {
+		if lost := s.lose(ctx, at, err); lost != nil {
 			return false, lost
 		}
 	}
@@ -410,7 +410,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {
 		deleted, err := s.unexplainedDeletion(ctx, l, l.lastSeen, l.firstMissing)
 		switch {
-		case apiclient.IsGone(err) || err == nil && deleted == 0:
+		case IsLost(err) || err == nil && deleted == 0:
 			s.noteEnd(l, l.lastSeen, l.firstMissing) // the sizes decide
 			return nil
 		case err != nil:

@@ -52,7 +52,7 @@ import (
 // ErrNotPossible reports that the missed revisions can't be read. Only a comparison of a list with the log is left.
 var ErrNotPossible = errors.New("the missed revisions can't be read")
 
-// History reads a collection as it was at a revision. The error of a revision that was compacted satisfies apiclient.IsGone.
+// History reads a collection as it was at a revision. The error of a revision that can't be read any more satisfies IsLost.
 type History interface {
 	// Size returns how many objects the collection had, or one namespace of it.
 	Size(ctx context.Context, namespace string, revision uint64) (int64, error)
@@ -215,9 +215,10 @@ func (s *search) run(ctx context.Context) error {
 func (s *search) findOldest(ctx context.Context) error {
 	size, err := s.history.Size(ctx, "", s.From)
 	switch {
-	case apiclient.IsGone(err):
+	case IsLost(err):
+		unreadable := err
 		s.oldest, err = s.oldestFrom(ctx, s.From+1)
-		s.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", s.oldest))
+		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", s.oldest)))
 	case errors.Is(err, errNoSize):
 		s.oldest, err = s.From, nil
 	case err == nil && size != int64(s.log.Len()):
@@ -235,7 +236,7 @@ func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 		at := lo + (hi-lo)/2
 		_, err := s.history.Size(ctx, "", at)
 		switch {
-		case apiclient.IsGone(err):
+		case IsLost(err):
 			lo = at + 1
 		case err != nil && !errors.Is(err, errNoSize):
 			return 0, err
@@ -262,18 +263,26 @@ func (s *search) contradiction(reason string) {
 	s.incomplete(reason)
 }
 
-// compacted records that the server has compacted a revision, and all before it, since the search began. If that is the whole
-// gap, the recovery is not possible.
-func (s *search) compacted(ctx context.Context, revision uint64) error {
+// lostBecause says why a part of the history can't be read.
+func lostBecause(err error, what string) string {
+	if errors.Is(err, errUnreadable) {
+		return "the server can't read its history " + what + ": " + apiclient.Reason(err)
+	}
+	return "the server has compacted its history " + what
+}
+
+// lose records that a revision, and all before it, can't be read any more: the server has compacted it, since the search began, or
+// it fails to read it. If that is the whole gap, the recovery is not possible.
+func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
 	if revision < s.oldestReadable() {
 		return nil // another goroutine has recorded it
 	}
 	if revision >= s.To {
-		return fmt.Errorf("%w: the server compacted all of it while it was read", ErrNotPossible)
+		return fmt.Errorf("%w: %s", ErrNotPossible, lostBecause(cause, fmt.Sprintf("up to revision %d, which is all of the gap", revision)))
 	}
-	s.incomplete(fmt.Sprintf("the server compacted its history up to revision %d or later while it was read", revision))
+	s.incomplete(lostBecause(cause, fmt.Sprintf("up to revision %d or later", revision)))
 	oldest, err := s.oldestFrom(ctx, revision+1)
 	if err != nil {
 		return err

@@ -10,8 +10,6 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-
-	"kubecdc/source/apiclient"
 )
 
 // sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these
@@ -137,8 +135,8 @@ func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
 
 func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 	n, err := s.history.Size(ctx, "", r)
-	if apiclient.IsGone(err) {
-		return s.compacted(ctx, r)
+	if IsLost(err) {
+		return s.lose(ctx, r, err)
 	}
 	if err != nil {
 		return err

@@ -24,8 +24,8 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 			if err == nil {
 				unknown[i], err = s.unknownAt(inner, namespace, at)
 			}
-			if lost[i] = apiclient.IsGone(err); lost[i] {
-				return s.compacted(inner, at) // the next round looks elsewhere
+			if lost[i] = IsLost(err); lost[i] {
+				return s.lose(inner, at, err) // the next round looks elsewhere
 			}
 			return err
 		})

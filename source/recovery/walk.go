@@ -3,8 +3,6 @@ package recovery
 import (
 	"context"
 	"fmt"
-
-	"kubecdc/source/apiclient"
 )
 
 // explainChanged records the versions that the list shows: these revisions need no read, whoever they are of.
@@ -61,8 +59,8 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 			body = seen.body
 		} else {
 			o, exists, err := s.history.Object(ctx, l.key, at)
-			if apiclient.IsGone(err) {
-				if err := s.compacted(ctx, at); err != nil {
+			if IsLost(err) {
+				if err := s.lose(ctx, at, err); err != nil {
 					return err
 				}
 				continue
