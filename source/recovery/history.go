@@ -27,7 +27,7 @@ type ExactReads struct {
 	limiter      *Limiter
 	requests     atomic.Int64
 	bodyBytes    atomic.Int64 // of a body, about
-	lasting      atomic.Value // the message of a 500 that lasts (string)
+	unreadable   atomic.Bool  // a revision was found that the server fails to read
 
 	// Failed is called after each request that failed. nil: nobody is told.
 	Failed func()
@@ -64,7 +64,7 @@ const countPages = 4
 const pageTries = 10
 
 // internalTries is how often a read gets a 500, and the present can be listed, until its revision counts as one that can't be
-// read.
+// read. Of a collection that has such a revision, once is enough.
 const internalTries = 3
 
 // Size returns the number of objects in the collection at the revision, by a request of one object and its
@@ -213,11 +213,12 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		if err != nil && h.Failed != nil {
 			h.Failed()
 		}
-		if apiclient.IsInternal(err) {
-			internal++
+		if internal++; !apiclient.IsInternal(err) {
+			internal = 0
 		}
 		switch after := apiclient.RetryAfter(err); {
-		case apiclient.IsInternal(err) && h.lasts(ctx, err, internal):
+		case (internal >= internalTries || apiclient.IsInternal(err) && h.unreadable.Load()) && h.listsPresent(ctx):
+			h.unreadable.Store(true)
 			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, at, err))
 		case after > 0:
 			return p, backoff.RetryAfter(int(after.Seconds()))
@@ -252,24 +253,12 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	return p, nil
 }
 
-// lasts reports whether a 500 has come back so often, while the present can be listed, that it will not pass; or that it is the same as
-// another one that did not.
-func (h *ExactReads) lasts(ctx context.Context, err error, times int) bool {
-	message := apiclient.Reason(err)
-	if h.lasting.Load() == message {
-		return true
-	}
-	if times < internalTries {
-		return false
-	}
+// listsPresent reports whether the collection can be listed as it is now.
+func (h *ExactReads) listsPresent(ctx context.Context) bool {
 	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	failed := h.limiter.Do(ctx, false, func() error {
+	return nil == h.limiter.Do(ctx, false, func() error {
 		h.requests.Add(1)
 		_, err := h.client.List(ctx, h.stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
 		return err
 	})
-	if failed == nil {
-		h.lasting.Store(message)
-	}
-	return failed == nil
 }
