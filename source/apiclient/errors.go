@@ -44,6 +44,13 @@ func IsUnreadable(err error) bool {
 	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported)
 }
 
+// IsInternal reports that the server failed: 500. What it failed at may be this one request, whoever makes it and however often, as
+// to read objects that were stored in a version that it has no more.
+func IsInternal(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && status.Status().Code == http.StatusInternalServerError
+}
+
 // IsOverload reports that the server is overloaded or cut the response. The client should send fewer requests.
 func IsOverload(err error) bool {
 	var status apierrors.APIStatus

@@ -220,6 +220,17 @@ func (p *Participant) CommonEnd(from change.ResourceVersion) (until uint64) {
 	return until
 }
 
+// Failed records that a request of the stream failed: until its next answer no other stream waits for it.
+func (p *Participant) Failed() {
+	if p == nil {
+		return
+	}
+	p.coordinator.mu.Lock()
+	defer p.coordinator.mu.Unlock()
+	p.enter(p.stage)
+	p.active = time.Time{}
+}
+
 // Answered records that the API server answers the stream's requests.
 func (p *Participant) Answered() {
 	if p == nil {

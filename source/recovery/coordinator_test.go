@@ -45,7 +45,7 @@ func (e *etcd) write(keys int) {
 	if n == leasedResource && len(all) > 1 && e.random.IntN(4) == 0 {
 		for key := range all {
 			if e.random.IntN(2) == 0 {
-				s.writes = append(s.writes, write{e.revision, change.Delete, key})
+				s.writes = append(s.writes, write{e.revision, change.Delete, key, false})
 			}
 		}
 		return
@@ -55,7 +55,7 @@ func (e *etcd) write(keys int) {
 	if _, exists := all[key]; exists {
 		op = []change.Op{change.Update, change.Delete}[e.random.IntN(2)]
 	}
-	s.writes = append(s.writes, write{e.revision, op, key})
+	s.writes = append(s.writes, write{e.revision, op, key, false})
 }
 
 // in returns the server as a stream of one namespace sees it.

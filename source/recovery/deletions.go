@@ -19,7 +19,7 @@ import (
 // more objects than are known.
 
 // onePage is the size up to which a collection is listed before each deletion.
-const onePage = 2000
+var onePage int64 = 2000
 
 // findDeletions finds the end of every incarnation that ends in the gap, and all of its revisions.
 func (s *search) findDeletions(ctx context.Context) error {
@@ -31,7 +31,7 @@ func (s *search) findDeletions(ctx context.Context) error {
 			return err
 		}
 	}
-	for last := -1; ; {
+	for last := int64(-1); ; {
 		for len(s.ended) > 0 {
 			ended := s.ended
 			s.ended = nil
@@ -42,9 +42,9 @@ func (s *search) findDeletions(ctx context.Context) error {
 		if s.sizes == nil {
 			return nil
 		}
-		open := len(s.sizes.openDeletions(s.oldestReadable(), s.To))
+		open := s.sizes.allOpen()
 		if open == last { // each round must explain a deletion, or the loop would not end
-			s.incomplete(fmt.Sprintf("%d deletions are of objects that no list of the server has", open))
+			s.contradiction(fmt.Sprintf("%d deletions are of objects that no list of the server has", open))
 			return nil
 		}
 		last = open
@@ -110,7 +110,11 @@ func (s *search) listBeforeDeletions(ctx context.Context) error {
 		var deleted []*incarnation
 		for i, r := range batch {
 			if names[i] != nil {
-				deleted = append(deleted, s.deletedAt(names[i], after, r)...)
+				here := s.deletedAt(names[i], after, r, deleted)
+				if len(here) > 1 && s.oneKey() {
+					return errSeveralKeys
+				}
+				deleted = append(deleted, here...)
 			}
 			after = names[i]
 			if after == nil {
@@ -130,22 +134,22 @@ func (s *search) namesAt(ctx context.Context, at uint64) (map[identity]bool, err
 		names[identity{o.Key(), o.UID}] = true
 		return nil
 	})
-	if apiclient.IsGone(err) {
-		return nil, s.compacted(ctx, at)
+	if IsLost(err) {
+		return nil, s.lose(ctx, at, err)
 	}
 	return names, err
 }
 
-// deletedAt returns the incarnations that end at the deletion.
-func (s *search) deletedAt(before, after map[identity]bool, revision uint64) (deleted []*incarnation) {
+// deletedAt returns the incarnations that end at the deletion, but for keys of which a later one is to be walked back first: it
+// may be the one that the log has. An object that is back after the deletion, under its uid, is found by findDeletion.
+func (s *search) deletedAt(before, after map[identity]bool, revision uint64, later []*incarnation) (deleted []*incarnation) {
 	for id := range before {
-		if after != nil && after[id] || after == nil && s.existsAtEnd(id) || s.endIsKnown(id, revision) {
+		if after != nil && after[id] || after == nil && s.existsAtEnd(id) || s.endIsKnown(id, revision) ||
+			slices.ContainsFunc(later, func(l *incarnation) bool { return l.key == id.key }) {
 			continue
 		}
 		l := s.endedIncarnation(id, revision)
-		l.deleted = revision
-		s.sizes.deletion(revision)
-		s.explain(revision)
+		s.noteDeletion(l, revision)
 		deleted = append(deleted, l)
 	}
 	return deleted
@@ -191,12 +195,73 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
+// noteDeletion records the revision at which the incarnation was deleted.
+func (s *search) noteDeletion(l *incarnation, revision uint64) {
+	s.mu.Lock()
+	l.deleted = revision
+	i, _ := slices.BinarySearch(s.deletions, revision)
+	s.deletions = slices.Insert(s.deletions, i, revision)
+	s.mu.Unlock()
+	s.explain(revision)
+	s.sizes.deletion(revision)
+}
+
+// oneKey reports whether a revision deletes one object of the collection, as far as is known.
+func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
+
+// walkDeleted walks a deleted incarnation back. The first read is no older than the deletion of another object before: if
+// the incarnation does not exist there, both were deleted at one revision.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
-	return s.walkBack(ctx, l, s.before(l, l.deleted-1), l.deleted-1)
+	last := l.deleted - 1
+	return s.walkBack(ctx, l, max(s.before(l, last), s.newestDeletion(last)), last)
+}
+
+// newestDeletion returns the newest revision up to this one at which an object is known to have been deleted; 0: there is none.
+func (s *search) newestDeletion(revision uint64) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i, _ := slices.BinarySearch(s.deletions, revision+1); i > 0 && s.oneKey() {
+		return s.deletions[i-1]
+	}
+	return 0
+}
+
+// left takes the only revision that is left for the deletion of an incarnation that is missing at hi. Another object may have been
+// deleted in between: if the incarnation exists after all, both were deleted at one revision.
+func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
+	if s.newestDeletion(hi) <= revision {
+		return revision, nil
+	}
+	exists, err := s.exists(ctx, l, revision)
+	if err == nil && exists {
+		err = errSeveralKeys
+	}
+	return revision, err
+}
+
+// bound bounds where the incarnation was deleted by what is known of others under its key by now. It reports whether one of them
+// is the same.
+func (s *search) bound(l *incarnation) (found bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.incarnations[l.key] {
+		switch {
+		case other == l:
+		case other.created > l.lastSeen:
+			l.firstMissing = min(l.firstMissing, other.created-1)
+		case other.uid == l.uid && !l.logged && !other.undated && other.created != 0 && other.deleted > l.lastSeen:
+			s.incarnations[l.key] = slices.DeleteFunc(s.incarnations[l.key], func(x *incarnation) bool { return x == l })
+			return true
+		}
+	}
+	return false
 }
 
 // findDeletion finds the deletion of an incarnation that ended, and walks the incarnation back from there.
 func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
+	if s.bound(l) {
+		return nil
+	}
 	for {
 		lo := l.lastSeen
 		if oldest := s.oldestReadable(); lo < oldest {
@@ -204,7 +269,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 			if oldest < l.firstMissing {
 				exists, err = s.exists(ctx, l, oldest)
 			}
-			if apiclient.IsGone(err) {
+			if IsLost(err) {
 				continue
 			}
 			if err != nil {
@@ -217,17 +282,13 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 			lo = oldest
 		}
 		deleted, err := s.deletionBetween(ctx, l, lo, l.firstMissing)
-		if apiclient.IsGone(err) {
+		if IsLost(err) {
 			continue // compacted meanwhile
 		}
 		if err != nil {
 			return err
 		}
-		l.deleted = deleted
-		s.explain(deleted)
-		if s.sizes != nil {
-			s.sizes.deletion(deleted)
-		}
+		s.noteDeletion(l, deleted)
 		return s.walkDeleted(ctx, l)
 	}
 }
@@ -246,13 +307,13 @@ func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uin
 			if exists {
 				open = open[mid+1:]
 			} else {
-				open = open[:mid+1]
+				open, hi = open[:mid+1], open[mid]
 			}
 		}
 		if len(open) == 1 {
-			return open[0], nil
+			return s.left(ctx, l, open[0], hi)
 		}
-		s.incomplete(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
+		s.contradiction(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
 			l.key, lo, hi))
 	} else if !s.unbounded() {
 		if deleted, err := s.unexplainedDeletion(ctx, l, lo, hi); err != nil || deleted != 0 {
@@ -271,7 +332,7 @@ func (s *search) unexplainedDeletion(ctx context.Context, l *incarnation, lo, hi
 			return 0, nil
 		}
 		if len(open) == 1 {
-			return open[0], nil
+			return s.left(ctx, l, open[0], hi)
 		}
 		mid := open[(len(open)-1)/2]
 		exists, err := s.exists(ctx, l, mid)
@@ -305,8 +366,8 @@ func (s *search) bisect(ctx context.Context, l *incarnation, lo, hi uint64) (uin
 // exists reports whether the incarnation exists at the revision. What the read shows of it is noted.
 func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, error) {
 	o, exists, err := s.history.Object(ctx, l.key, at)
-	if apiclient.IsGone(err) {
-		if lost := s.compacted(ctx, at); lost != nil {
+	if IsLost(err) {
+		if lost := s.lose(ctx, at, err); lost != nil {
 			return false, lost
 		}
 	}
@@ -349,14 +410,13 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {
 		deleted, err := s.unexplainedDeletion(ctx, l, l.lastSeen, l.firstMissing)
 		switch {
-		case apiclient.IsGone(err) || err == nil && deleted == 0:
+		case IsLost(err) || err == nil && deleted == 0:
 			s.noteEnd(l, l.lastSeen, l.firstMissing) // the sizes decide
 			return nil
 		case err != nil:
 			return err
 		}
-		l.deleted = deleted
-		s.explain(deleted)
+		s.noteDeletion(l, deleted)
 		return nil
 	})
 }

@@ -10,9 +10,9 @@ import (
 // The example of the package comment: the log is complete up to revision 10, and the list is of revision 20.
 func ExampleRecover() {
 	history := &server{writes: []write{
-		{5, change.Create, "a"}, {7, change.Create, "b"},
-		{12, change.Create, "c"}, {13, change.Update, "a"}, {14, change.Delete, "b"},
-		{15, change.Create, "d"}, {16, change.Delete, "c"}, {18, change.Update, "a"},
+		{5, change.Create, "a", false}, {7, change.Create, "b", false},
+		{12, change.Create, "c", false}, {13, change.Update, "a", false}, {14, change.Delete, "b", false},
+		{15, change.Create, "d", false}, {16, change.Delete, "c", false}, {18, change.Update, "a", false},
 	}}
 	log, gap := history.gap(10, 20)
 	plan, incomplete, err := Recover(context.Background(), history, log, gap)

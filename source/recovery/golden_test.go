@@ -26,6 +26,7 @@ type write struct {
 	revision uint64
 	op       change.Op
 	key      string
+	same     bool // the object leaves the selection, or comes back: it keeps its uid
 }
 
 // server is a History of writes that counts the reads, and that compacts after some of them.
@@ -66,7 +67,9 @@ func (s *server) at(revision uint64) map[string]known.Object {
 		}
 		switch w.op {
 		case change.Create:
-			incarnations[w.key]++
+			if !w.same {
+				incarnations[w.key]++
+			}
 			all[w.key] = known.Object{UID: fmt.Sprintf("%s#%d", w.key, incarnations[w.key]), Version: change.VersionOf(w.revision)}
 		case change.Update:
 			all[w.key] = known.Object{UID: all[w.key].UID, Version: change.VersionOf(w.revision)}
@@ -167,6 +170,9 @@ func (s *server) gap(from, to uint64) (*known.Set, Gap) {
 
 var ops = map[string]change.Op{"create": change.Create, "update": change.Update, "delete": change.Delete}
 
+// moves are the writes that move an object into the selection and out of it.
+var moves = map[string]change.Op{"enter": change.Create, "leave": change.Delete}
+
 // text describes a change as the scripts write it: 12 create a.
 func text(revision uint64, op change.Op, key string) string {
 	for name, o := range ops {
@@ -181,11 +187,15 @@ func parseWrites(t *testing.T, input string) (writes []write) {
 	for _, line := range strings.Split(strings.TrimSpace(input), "\n") {
 		f := strings.Fields(line)
 		revision, err := strconv.ParseUint(f[0], 10, 64)
-		if err != nil || len(f) < 3 || ops[f[1]] == 0 {
-			t.Fatalf("%q is not a write: REVISION create|update|delete KEY…", line)
+		op, same := moves[f[1]]
+		if !same {
+			op = ops[f[1]]
+		}
+		if err != nil || len(f) < 3 || op == 0 {
+			t.Fatalf("%q is not a write: REVISION create|update|delete|enter|leave KEY…", line)
 		}
 		for _, key := range f[2:] {
-			writes = append(writes, write{revision, ops[f[1]], key})
+			writes = append(writes, write{revision, op, key, same})
 		}
 	}
 	return writes
@@ -214,7 +224,7 @@ func TestScripts(t *testing.T) {
 				d.ScanArgs(t, "compacts", &s.then, &s.after)
 			}
 			log, g := s.gap(from, to)
-			g.Leased, g.Aggregated = d.HasArg("leased"), d.HasArg("aggregated")
+			g.Leased, g.Aggregated, g.Selected = d.HasArg("leased"), d.HasArg("aggregated"), d.HasArg("selected")
 			plan, incomplete, err := Recover(t.Context(), s, log, g)
 			if err != nil {
 				return "error: " + err.Error() + "\n"
@@ -359,7 +369,7 @@ func randomHistory(random *rand.Rand) (s *server, from, to uint64) {
 			op = []change.Op{change.Update, change.Delete}[random.IntN(2)]
 		}
 		if random.IntN(5) > 0 { // else it is another resource's revision
-			s.writes = append(s.writes, write{revision, op, key})
+			s.writes = append(s.writes, write{revision, op, key, false})
 		}
 	}
 	return s, from, to

@@ -27,7 +27,18 @@ type ExactReads struct {
 	limiter      *Limiter
 	requests     atomic.Int64
 	bodyBytes    atomic.Int64 // of a body, about
+	unreadable   atomic.Bool  // a revision was found that the server fails to read
+
+	// Failed is called after each request that failed. nil: nobody is told.
+	Failed func()
 }
+
+// errUnreadable reports a revision that the server has and can't read, while it lists the present: an object was stored there in a
+// version of its resource that the server has no more.
+var errUnreadable = errors.New("the server can't read its collection as it was at a revision")
+
+// IsLost reports that the collection can't be read any more as it was at a revision.
+func IsLost(err error) bool { return apiclient.IsGone(err) || errors.Is(err, errUnreadable) }
 
 // NewExactReads returns the history of a stream's collection, read through its API server. aggregated says that another API
 // server keeps the collection, whose remainingItemCount is an estimate.
@@ -51,6 +62,10 @@ const countPages = 4
 
 // pageTries take half a minute: the pauses between them grow from half a second. Waiting for the limiter is not counted.
 const pageTries = 10
+
+// internalTries is how often a read gets a 500, and the present can be listed, until its revision counts as one that can't be
+// read. Of a collection that has such a revision, once is enough.
+const internalTries = 3
 
 // Size returns the number of objects in the collection at the revision, by a request of one object and its
 // remainingItemCount.
@@ -164,8 +179,8 @@ func anyBody(*apiclient.Object) bool { return true }
 func noBody(*apiclient.Object) bool { return false }
 
 // page reads one page of the past when the limiter admits it. It repeats the request a few times after an error that may pass
-// (5xx, a lost connection, an answer that is no list, as of a proxy). visit sees no item twice, since it is called after the
-// whole page was read.
+// (5xx, a refusal, a lost connection, an answer that is no list, as of a proxy). visit sees no item twice, since it is called
+// after the whole page was read.
 func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apiclient.ListOptions,
 	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
@@ -177,6 +192,7 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	var items []item
 	full := !o.MetadataOnly || h.metadataOnly
 	singleRead := o.Limit <= 1 // of one object: by its name, or any
+	internal := 0
 	read := func() (p apiclient.Page, err error) {
 		err = h.limiter.Do(ctx, singleRead, func() error {
 			h.requests.Add(1)
@@ -194,10 +210,19 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			})
 			return err
 		})
-		if after := apiclient.RetryAfter(err); after > 0 {
-			return p, backoff.RetryAfter(int(after.Seconds()))
+		if err != nil && h.Failed != nil {
+			h.Failed()
 		}
-		if apiclient.IsGone(err) || apiclient.IsRefused(err) || apiclient.IsInvalid(err) || errors.Is(err, apiclient.ErrUnsupported) {
+		if internal++; !apiclient.IsInternal(err) {
+			internal = 0
+		}
+		switch after := apiclient.RetryAfter(err); {
+		case (internal >= internalTries || apiclient.IsInternal(err) && h.unreadable.Load()) && h.listsPresent(ctx):
+			h.unreadable.Store(true)
+			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, at, err))
+		case after > 0:
+			return p, backoff.RetryAfter(int(after.Seconds()))
+		case apiclient.IsGone(err) || apiclient.IsInvalid(err) || errors.Is(err, apiclient.ErrUnsupported):
 			return p, backoff.Permanent(err)
 		}
 		return p, err
@@ -226,4 +251,14 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 		}
 	}
 	return p, nil
+}
+
+// listsPresent reports whether the collection can be listed as it is now.
+func (h *ExactReads) listsPresent(ctx context.Context) bool {
+	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
+	return nil == h.limiter.Do(ctx, false, func() error {
+		h.requests.Add(1)
+		_, err := h.client.List(ctx, h.stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		return err
+	})
 }

@@ -245,8 +245,8 @@ func (s *search) readPastList(ctx context.Context, namespace string, n span, at 
 	} else {
 		err = s.history.Names(ctx, namespace, at, visit)
 	}
-	if apiclient.IsGone(err) {
-		return s.compacted(ctx, at)
+	if IsLost(err) {
+		return s.lose(ctx, at, err)
 	}
 	if err == nil {
 		s.mu.Lock()

@@ -17,43 +17,53 @@ type Change struct {
 	Version  uint64 // 0: a deletion whose revision is not known
 	Body     []byte // nil: a deletion, or a state that must be read again
 	Inferred bool   // only the states before and after are known, not the change itself
+
+	after uint64 // of a deletion whose revision is not known: the last one at which its object is known to have changed
 }
 
-// plan puts the changes of all incarnations in the order of their revisions. Deletions whose revision is not known come
-// first: they happened before anything that can still be read.
+// plan puts the changes of all incarnations in the order of their revisions. A deletion whose revision is not known follows the
+// last change of its object that is; without one it comes first, since it happened before anything that can still be read.
 func (s *search) plan() Plan {
 	var p Plan
 	for _, all := range s.incarnations {
 		for _, l := range all {
-			p = l.plan(p)
+			p = s.planOf(l, p)
 		}
 	}
 	slices.SortStableFunc(p, func(x, y Change) int {
-		return cmp.Or(cmp.Compare(x.Version, y.Version), cmp.Compare(x.Key, y.Key))
+		return cmp.Or(cmp.Compare(x.order(), y.order()), cmp.Compare(x.Key, y.Key))
 	})
 	return p
 }
 
-// plan appends the changes of the incarnation.
-func (l *incarnation) plan(p Plan) Plan {
-	if l.undated && l.logged {
-		return append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true})
-	}
+func (c *Change) order() uint64 { return max(c.Version, c.after) }
+
+// planOf appends the changes of the incarnation.
+func (s *search) planOf(l *incarnation, p Plan) Plan {
 	if !l.logged && len(l.revisions) == 0 {
 		return p // nothing of it can be read any more
 	}
 	slices.SortFunc(l.revisions, func(x, y revision) int { return cmp.Compare(y.version, x.version) })
+	last := uint64(0)
 	for i := len(l.revisions) - 1; i >= 0; i-- {
 		r := l.revisions[i]
 		c := Change{Key: l.key, UID: l.uid, Op: change.Update, Version: r.version, Body: r.body}
-		if oldest := i == len(l.revisions)-1; oldest && !l.logged {
+		switch oldest := i == len(l.revisions)-1; {
+		case oldest && !l.logged:
 			c.Op = change.Create
 			c.Inferred = l.created == 0 // only the oldest state that can be read is known, not the creation itself
+		case oldest:
+			c.Inferred = l.truncated && s.Selected // it may have left the selection before, and come back
 		}
-		p = append(p, c)
+		p, last = append(p, c), r.version
 	}
-	if l.deleted != 0 {
+	switch {
+	case l.doubtful:
+		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true, after: l.deleted})
+	case l.deleted != 0:
 		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Version: l.deleted})
+	case l.undated:
+		p = append(p, Change{Key: l.key, UID: l.uid, Op: change.Delete, Inferred: true, after: last})
 	}
 	return p
 }

@@ -52,7 +52,7 @@ import (
 // ErrNotPossible reports that the missed revisions can't be read. Only a comparison of a list with the log is left.
 var ErrNotPossible = errors.New("the missed revisions can't be read")
 
-// History reads a collection as it was at a revision. The error of a revision that was compacted satisfies apiclient.IsGone.
+// History reads a collection as it was at a revision. The error of a revision that can't be read any more satisfies IsLost.
 type History interface {
 	// Size returns how many objects the collection had, or one namespace of it.
 	Size(ctx context.Context, namespace string, revision uint64) (int64, error)
@@ -95,6 +95,19 @@ type Gap struct {
 // Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
 // empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies apiclient.IsGone, among others.
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
+	if errors.Is(err, errSeveralKeys) {
+		gap.Leased, gap.Participant = true, nil
+		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
+	}
+	return plan, incompleteReason, err
+}
+
+// errSeveralKeys reports that a revision deleted several objects of a resource of which none expire, as when somebody deletes a
+// prefix in etcd. Then no revision is explained by a change at it, and the search begins again on that condition.
+var errSeveralKeys = errors.New("a revision deleted several objects")
+
+func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
@@ -123,8 +136,10 @@ type search struct {
 	ended        []*incarnation            // those whose end is in the gap, at a revision that is not known yet
 	sizes        *sizes                    // nil before step 2, or if the sizes can't be read
 	sizeAtFrom   int64                     // -1: not known
+	contradicted bool                      // what was read contradicts itself
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
+	deletions    []uint64                  // the revisions of deletions that were found, in order
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
@@ -148,6 +163,7 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
+	doubtful     bool           // it was deleted at that revision or, with another object, at one before: both are compacted
 	seen         []seenRevision // what past lists show of it, newest first
 	floor        uint64         // up to there past lists show that it did not change, or did not exist
 	walked       uint64         // up to there all of its revisions were found
@@ -189,6 +205,9 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	s.checkSizes()
+	if s.contradicted && s.oneKey() {
+		return errSeveralKeys
+	}
 	return ctx.Err()
 }
 
@@ -196,9 +215,10 @@ func (s *search) run(ctx context.Context) error {
 func (s *search) findOldest(ctx context.Context) error {
 	size, err := s.history.Size(ctx, "", s.From)
 	switch {
-	case apiclient.IsGone(err):
+	case IsLost(err):
+		unreadable := err
 		s.oldest, err = s.oldestFrom(ctx, s.From+1)
-		s.incomplete(fmt.Sprintf("the server has compacted its history before revision %d", s.oldest))
+		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", s.oldest)))
 	case errors.Is(err, errNoSize):
 		s.oldest, err = s.From, nil
 	case err == nil && size != int64(s.log.Len()):
@@ -216,7 +236,7 @@ func (s *search) oldestFrom(ctx context.Context, lo uint64) (uint64, error) {
 		at := lo + (hi-lo)/2
 		_, err := s.history.Size(ctx, "", at)
 		switch {
-		case apiclient.IsGone(err):
+		case IsLost(err):
 			lo = at + 1
 		case err != nil && !errors.Is(err, errNoSize):
 			return 0, err
@@ -235,18 +255,34 @@ func (s *search) incomplete(reason string) {
 	}
 }
 
-// compacted records that the server has compacted a revision, and all before it, since the search began. If that is the whole
-// gap, the recovery is not possible.
-func (s *search) compacted(ctx context.Context, revision uint64) error {
+// contradiction records that what was read can't all be true, if nothing was compacted and a revision writes one key.
+func (s *search) contradiction(reason string) {
+	s.mu.Lock()
+	s.contradicted = s.contradicted || s.reason == ""
+	s.mu.Unlock()
+	s.incomplete(reason)
+}
+
+// lostBecause says why a part of the history can't be read.
+func lostBecause(err error, what string) string {
+	if errors.Is(err, errUnreadable) {
+		return "the server can't read its history " + what + ": " + apiclient.Reason(err)
+	}
+	return "the server has compacted its history " + what
+}
+
+// lose records that a revision, and all before it, can't be read any more: the server has compacted it, since the search began, or
+// it fails to read it. If that is the whole gap, the recovery is not possible.
+func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
 	if revision < s.oldestReadable() {
 		return nil // another goroutine has recorded it
 	}
 	if revision >= s.To {
-		return fmt.Errorf("%w: the server compacted all of it while it was read", ErrNotPossible)
+		return fmt.Errorf("%w: %s", ErrNotPossible, lostBecause(cause, fmt.Sprintf("up to revision %d, which is all of the gap", revision)))
 	}
-	s.incomplete(fmt.Sprintf("the server compacted its history up to revision %d or later while it was read", revision))
+	s.incomplete(lostBecause(cause, fmt.Sprintf("up to revision %d or later", revision)))
 	oldest, err := s.oldestFrom(ctx, revision+1)
 	if err != nil {
 		return err
@@ -263,12 +299,27 @@ func (s *search) oldestReadable() uint64 {
 	return s.oldest
 }
 
-// each runs f for all incarnations, several of them concurrently.
+// each runs f for all incarnations, several of them concurrently, but those under one key one after another: where one of them
+// begins or ends bounds the others.
 func (s *search) each(ctx context.Context, all []*incarnation, f func(context.Context, *incarnation) error) error {
+	byKey, keys := map[string][]*incarnation{}, []string(nil)
+	for _, l := range all {
+		if byKey[l.key] == nil {
+			keys = append(keys, l.key)
+		}
+		byKey[l.key] = append(byKey[l.key], l)
+	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)
-	for _, l := range all {
-		group.Go(func() error { return f(ctx, l) })
+	for _, key := range keys {
+		group.Go(func() error {
+			for _, l := range byKey[key] {
+				if err := f(ctx, l); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	}
 	return group.Wait()
 }

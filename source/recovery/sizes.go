@@ -5,12 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-
-	"kubecdc/source/apiclient"
 )
 
 // sizes holds the collection's size at every revision that was not explained when the sizes were read. Between two of these
@@ -41,6 +40,9 @@ func (c *sizes) creation(revision uint64) bool {
 
 // deletion records that an object deleted at the revision is found.
 func (c *sizes) deletion(revision uint64) {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.deletions[revision] > 0 {
@@ -59,6 +61,16 @@ func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
 		}
 	}
 	return revisions
+}
+
+// allOpen returns how many objects were deleted that are not found yet.
+func (c *sizes) allOpen() (all int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, n := range c.deletions {
+		all += n
+	}
+	return all
 }
 
 // fewOpenDeletions reports whether an object that is not found yet was deleted at no more than two revisions in (lo, hi].
@@ -97,9 +109,8 @@ func (s *search) readSizes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.findUnexplained(c)
 	s.sizes = c
-	return nil
+	return s.findUnexplained(c)
 }
 
 // readUnexplained reads the size at each revision that is not explained when its turn comes.
@@ -124,8 +135,8 @@ func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
 
 func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 	n, err := s.history.Size(ctx, "", r)
-	if apiclient.IsGone(err) {
-		return s.compacted(ctx, r)
+	if IsLost(err) {
+		return s.lose(ctx, r, err)
 	}
 	if err != nil {
 		return err
@@ -138,7 +149,7 @@ func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 }
 
 // findUnexplained finds the deletions and creations that the incarnations found so far do not explain.
-func (s *search) findUnexplained(c *sizes) {
+func (s *search) findUnexplained(c *sizes) error {
 	for r := range c.counts {
 		if r >= s.oldest {
 			c.asked = append(c.asked, r)
@@ -158,6 +169,9 @@ func (s *search) findUnexplained(c *sizes) {
 			}
 			steps = steps[1:]
 		}
+		if off < -1 && s.oneKey() {
+			return errSeveralKeys
+		}
 		if off != 0 {
 			s.wrote(r)
 		}
@@ -168,6 +182,7 @@ func (s *search) findUnexplained(c *sizes) {
 			c.order = append(c.order, r)
 		}
 	}
+	return nil
 }
 
 // step is a change of the size by one incarnation.
@@ -199,20 +214,31 @@ func (s *search) steps() (steps []step, atFloor int64) {
 	return steps, atFloor
 }
 
+// unknown returns, for every revision whose size was read, in order, how many more objects existed than are known.
+func (s *search) unknown() iter.Seq2[uint64, int64] {
+	steps, atFloor := s.steps()
+	known := int64(s.log.Len()) + atFloor
+	return func(yield func(uint64, int64) bool) {
+		for _, r := range s.sizes.asked {
+			for len(steps) > 0 && steps[0].at <= r {
+				known += steps[0].delta
+				steps = steps[1:]
+			}
+			if r >= s.oldest && !yield(r, s.sizes.counts[r]-known) {
+				return
+			}
+		}
+	}
+}
+
 // checkSizes compares every size with the incarnations found. If all sizes agree, nothing is missing.
 func (s *search) checkSizes() {
 	if s.sizes == nil {
 		return
 	}
-	steps, atFloor := s.steps()
-	expected := int64(s.log.Len()) + atFloor
-	for _, r := range s.sizes.asked {
-		for len(steps) > 0 && steps[0].at <= r {
-			expected += steps[0].delta
-			steps = steps[1:]
-		}
-		if size := s.sizes.counts[r]; size != expected && r >= s.oldest {
-			s.incomplete(fmt.Sprintf("at revision %d the collection had %d objects, and %d are known", r, size, expected))
+	for r, n := range s.unknown() {
+		if size := s.sizes.counts[r]; n != 0 {
+			s.contradiction(fmt.Sprintf("at revision %d the collection had %d objects, and %d are known", r, size, size-n))
 			return
 		}
 	}

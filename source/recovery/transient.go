@@ -13,18 +13,19 @@ import (
 // findTransient finds objects that were created and deleted in the gap, if there are deletions of unknown objects. It reports
 // whether it found any.
 func (s *search) findTransient(ctx context.Context) (found bool, err error) {
-	all := s.mostTransient()
-	unknown, lost := make([][]identity, len(all)), make([]bool, len(all))
+	runs := s.mostTransient()
+	unknown, lost := make([][]identity, len(runs)), make([]bool, len(runs))
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)
-	for i, at := range all {
+	for i, run := range runs {
 		group.Go(func() (err error) {
+			at := run.from
 			namespace, err := s.suspectNamespace(inner, at)
 			if err == nil {
 				unknown[i], err = s.unknownAt(inner, namespace, at)
 			}
-			if lost[i] = apiclient.IsGone(err); lost[i] {
-				return s.compacted(inner, at) // the next round looks elsewhere
+			if lost[i] = IsLost(err); lost[i] {
+				return s.lose(inner, at, err) // the next round looks elsewhere
 			}
 			return err
 		})
@@ -32,40 +33,42 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 	if err := group.Wait(); err != nil {
 		return false, err
 	}
-	for i, at := range all {
+	for i, run := range runs {
+		at := run.from
 		for _, id := range unknown[i] {
 			if !s.existsAt(id.key, id.uid, at) {
-				s.noteEnd(s.transient(id.key, id.uid), at, s.nextPastList(id.key, at))
+				s.noteEnd(s.transient(id.key, id.uid), at, min(run.to, s.nextPastList(id.key, at)))
 			}
 		}
 		found = found || lost[i] || len(unknown[i]) > 0
 		if !lost[i] && len(unknown[i]) == 0 {
-			s.incomplete(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
+			s.contradiction(fmt.Sprintf("at revision %d an unknown object exists, and the list of names does not have it", at))
 		}
 	}
 	return found, nil
 }
 
 // mostTransient returns revisions just before open deletions at which unknown objects exist: one in each run of revisions at
-// which there are some, where most exist. No object is in two of these runs.
-func (s *search) mostTransient() (all []uint64) {
+// which there are some, where most exist, with the end of the run, where none exists any more. What is unknown within a run ends
+// there; under its uid the object may be back later.
+func (s *search) mostTransient() (runs []span) {
 	open := map[uint64]bool{}
 	for _, r := range s.sizes.openDeletions(s.oldest, s.To) {
 		open[r] = r-1 >= s.oldest
 	}
-	at, existing, most := uint64(0), int64(0), int64(0)
-	for _, r := range s.sizes.asked {
-		if open[r] && (at == 0 || existing > most) {
-			at, most = r-1, existing
+	at, before, most := uint64(0), int64(0), int64(0)
+	for r, existing := range s.unknown() {
+		if open[r] && (at == 0 || before > most) {
+			at, most = r-1, before
 		}
-		if existing += s.sizes.creations[r] - s.sizes.deletions[r]; existing <= 0 && at != 0 {
-			all, at, most = append(all, at), 0, 0
+		if before = existing; existing <= 0 && at != 0 {
+			runs, at, most = append(runs, span{at, r}), 0, 0
 		}
 	}
 	if at != 0 {
-		all = append(all, at)
+		runs = append(runs, span{at, s.To})
 	}
-	return all
+	return runs
 }
 
 // unknownAt reads the names at the revision, and returns the incarnations that are not known yet.

@@ -3,8 +3,6 @@ package recovery
 import (
 	"context"
 	"fmt"
-
-	"kubecdc/source/apiclient"
 )
 
 // explainChanged records the versions that the list shows: these revisions need no read, whoever they are of.
@@ -41,10 +39,17 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 	if !l.logged && len(l.seen) == 0 {
 		l.floor = s.lastPastList(l.key, last) // no past list has it
 	}
-	for !l.doneAt(at, s.From) {
+	for {
+		if gone := s.goneAt(l, at, last); gone != 0 {
+			return s.noteCreation(l, gone)
+		}
+		if l.doneAt(at, s.From) {
+			break
+		}
 		if oldest := s.oldestReadable(); at < oldest {
 			if last < oldest {
 				l.truncated = true
+				l.doubtful = last+1 == l.deleted && s.newestDeletion(last) > l.lastSeen
 				return nil
 			}
 			at = oldest // the object is in the same state there
@@ -54,8 +59,8 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 			body = seen.body
 		} else {
 			o, exists, err := s.history.Object(ctx, l.key, at)
-			if apiclient.IsGone(err) {
-				if err := s.compacted(ctx, at); err != nil {
+			if IsLost(err) {
+				if err := s.lose(ctx, at, err); err != nil {
 					return err
 				}
 				continue
@@ -64,6 +69,9 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 				return err
 			}
 			if !exists || o.UID != l.uid {
+				if l.deleted != 0 && last == l.deleted-1 && s.oneKey() {
+					return errSeveralKeys
+				}
 				return s.noteCreation(l, at)
 			}
 			if version, err = o.Version.Revision(); err != nil {
@@ -86,6 +94,19 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 	return nil
 }
 
+// goneAt returns the newest revision in [lo, hi] at which another incarnation under the key is known to have been deleted; 0:
+// there is none. Of one uid they could else be taken for one, since a deletion explains its revision.
+func (s *search) goneAt(l *incarnation, lo, hi uint64) (revision uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, other := range s.incarnations[l.key] {
+		if other != l && other.deleted >= lo && other.deleted <= hi {
+			revision = max(revision, other.deleted)
+		}
+	}
+	return revision
+}
+
 // doneAt reports whether everything is known of the incarnation up to the revision.
 func (l *incarnation) doneAt(at, from uint64) bool {
 	return at <= max(from, l.floor, l.walked) || l.logged && at <= l.version
@@ -105,6 +126,9 @@ func (s *search) noteRevision(l *incarnation, version uint64, body []byte) {
 func (s *search) noteCreation(l *incarnation, absent uint64) error {
 	if n := len(l.revisions); n > 0 {
 		l.created = l.revisions[n-1].version
+		if s.Aggregated {
+			s.sizes.creation(l.created)
+		}
 	}
 	if l.logged {
 		if len(s.pastLists) > 0 { // they were read as if this could not be, without selectors

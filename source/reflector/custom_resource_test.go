@@ -9,14 +9,18 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
@@ -133,4 +137,132 @@ func follow(t *testing.T, config *rest.Config, pattern string, l *ledger) {
 			}
 		})
 	}()
+}
+
+// The storage version of a CRD changes, all objects are written again, and the old version is removed: the server then fails to read
+// what was stored before, for ever. What it can read is recovered, the gap record says why the rest is not, and another stream
+// neither waits nor is slowed down.
+func TestAPastStoredInAVersionThatWasRemoved(t *testing.T) {
+	k, ns := servers.Kube(t), servers.Namespace(t)
+	group := ns + ".example.com"
+	client := dynamic.NewForConfigOrDie(k.Config)
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	widgets := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
+	maps := kubernetes.NewForConfigOrDie(k.Config).CoreV1().ConfigMaps(ns)
+	apply := func(u *unstructured.Unstructured) {
+		t.Helper()
+		old := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), u.GetName(), metav1.GetOptions{}))
+		u.SetResourceVersion(old.GetResourceVersion())
+		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), u, metav1.UpdateOptions{}))
+	}
+	must[*unstructured.Unstructured](t)(crds.Create(t.Context(), crd(group, []string{"v1", "v1beta1"}, "v1beta1"), metav1.CreateOptions{}))
+	sets := 0
+	set := func() (last string) {
+		t.Helper()
+		sets++
+		for _, name := range []string{"a", "b", "c"} {
+			last = setWidget(t, widgets, group, name, int64(sets))
+			must[*corev1.ConfigMap](t)(maps.Create(t.Context(), configMap(fmt.Sprint(name, sets), nil), metav1.CreateOptions{}))
+		}
+		return last
+	}
+	set()
+	log := &recorder{}
+	options := testOptions()
+	options.Recovery = reflector.NewRecovery(100, 500, slog.New(slog.NewTextHandler(log, nil)))
+	options.Recovery.Parallel, options.Recovery.MaxRevisions = 4, 100_000
+	resource := change.Resource{Group: group, Version: "v1", Plural: "widgets", Kind: "Widget", Namespaced: true}
+	g1, g2, l, other := newGateway(t, k.Config), newGateway(t, k.Config), newLedger(), newLedger()
+	startStream(t, g1.config(), change.NewStream(resource, ns, "", ""), options, l, &quietObserver{})
+	startStream(t, g2.config(), change.NewStream(configMaps, ns, "", ""), options, other, &quietObserver{})
+	l.awaitStarted(t)
+	other.awaitStarted(t)
+	g1.hold()
+	g2.hold()
+	set()
+	apply(crd(group, []string{"v1", "v1beta1"}, "v1"))
+	migrated := set()
+	for !storedAs(t, k, group, "v1") { // the API server takes a moment to notice
+		migrated = set()
+	}
+	onlyV1(t, crds, "widgets."+group)
+	awaitLost(t, k.Config, group, ns, other.position)
+	last := set()
+	g1.release(true)
+	g2.release(true)
+	other.await(t, "the neighbour's changes", func() bool { return len(other.changes) == 3*sets })
+	l.awaitPosition(t, last)
+	if gap := onlyGap(t, other); !gap.Complete || gap.Recovered != 3*sets-3 {
+		t.Errorf("the neighbour's gap record %+v", gap)
+	}
+	gap := onlyGap(t, l)
+	if gap.Complete || !strings.Contains(gap.Reason, "can't read its history") || strings.Contains(gap.Reason, "compacted") {
+		t.Errorf("gap record %+v, want one that says what the server can't read", gap)
+	}
+	for _, c := range l.changes {
+		if c.ResourceVersion.Compare(change.ResourceVersion(migrated)) > 0 && c.Inferred {
+			t.Errorf("%s %s @%s is inferred, and can be read", c.Op, c.Name, c.ResourceVersion)
+		}
+	}
+	if strings.Contains(log.all(other), "overload") {
+		t.Errorf("the log says %s", log.all(other))
+	}
+	t.Logf("%s; %s; %d requests in %d ms", says(l), gap.Reason, gap.Requests, gap.ElapsedMs)
+}
+
+// setWidget creates a widget, or updates it.
+func setWidget(t *testing.T, widgets dynamic.ResourceInterface, group, name string, size int64) (version string) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "size": size}}
+		old, err := widgets.Get(t.Context(), name, metav1.GetOptions{})
+		if err == nil {
+			u.SetResourceVersion(old.GetResourceVersion())
+			u, err = widgets.Update(t.Context(), u, metav1.UpdateOptions{})
+		} else if apierrors.IsNotFound(err) {
+			u, err = widgets.Create(t.Context(), u, metav1.CreateOptions{})
+		}
+		if err == nil {
+			return u.GetResourceVersion()
+		}
+		if time.Now().After(deadline) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// storedAs reports whether the last three writes to widgets were stored in the version.
+func storedAs(t *testing.T, k *servers.Kubernetes, group, version string) bool {
+	t.Helper()
+	events := must[[]servers.EtcdEvent](t)(k.EtcdHistory(t.Context(), "/registry/"+group+"/widgets/", 1))
+	for _, e := range events[len(events)-3:] {
+		if !strings.Contains(string(e.Value), `"apiVersion":"`+group+"/"+version+`"`) {
+			return false
+		}
+	}
+	return true
+}
+
+// onlyV1 removes the other version, after its objects were stored anew.
+func onlyV1(t *testing.T, crds dynamic.ResourceInterface, name string) {
+	t.Helper()
+	must[*unstructured.Unstructured](t)(crds.Patch(t.Context(), name, types.MergePatchType, []byte(`{"status":{"storedVersions":["v1"]}}`),
+		metav1.PatchOptions{}, "status"))
+	must[*unstructured.Unstructured](t)(crds.Patch(t.Context(), name, types.JSONPatchType, []byte(`[{"op":"remove","path":"/spec/versions/1"}]`),
+		metav1.PatchOptions{}))
+}
+
+// awaitLost waits until the API server fails to read the past.
+func awaitLost(t *testing.T, config *rest.Config, group, ns string, at change.ResourceVersion) {
+	t.Helper()
+	widgets := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		_, err := widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
+		if apiclient.IsInternal(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("the past is read: %v", err)
+		}
+	}
 }

@@ -30,7 +30,7 @@ func (e *expired) step(ctx context.Context) (state, error) {
 	}
 	gap := e.gapFrom(e.position)
 	if e.options.Recovery != nil {
-		return e.enter(&recovering{e.Reflector, gap}, e.reason), nil
+		return e.enter(&recovering{Reflector: e.Reflector, gap: gap}, e.reason), nil
 	}
 	return e.enter(e.list(gap), "relist: "+e.reason), nil
 }

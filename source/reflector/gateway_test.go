@@ -22,6 +22,8 @@ type gateway struct {
 	expire  bool          // the next watch gets 410
 	exact   int           // reads of the past so far
 	reading func(n int)   // told of each
+
+	answered func(exact bool, status int) // told of each answer but those of watches
 }
 
 func newGateway(t testing.TB, config *rest.Config) *gateway {
@@ -39,6 +41,15 @@ func newGateway(t testing.TB, config *rest.Config) *gateway {
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: target.Scheme, Host: target.Host})
 	proxy.Transport = transport
 	proxy.FlushInterval = -1
+	proxy.ModifyResponse = func(r *http.Response) error {
+		g.mu.Lock()
+		answered := g.answered
+		g.mu.Unlock()
+		if q := r.Request.URL.Query(); answered != nil && q.Get("watch") == "" {
+			answered(q.Get("resourceVersionMatch") == "Exact", r.StatusCode)
+		}
+		return nil
+	}
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("watch") != "1" {
 			g.past(r)

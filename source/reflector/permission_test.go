@@ -3,10 +3,12 @@ package reflector_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,16 +35,64 @@ func readConfigMaps(t *testing.T, client kubernetes.Interface) rbacv1.RoleRef {
 	return rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: "read-configmaps"}
 }
 
+func grantReader(t *testing.T, client kubernetes.Interface) {
+	t.Helper()
+	must[*rbacv1.ClusterRoleBinding](t)(client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: readConfigMaps(t, client),
+		Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}}, metav1.CreateOptions{}))
+}
+
+// In the middle of a recovery the ClusterRoleBinding is deleted, and made again once reads are refused, as Helm does: no change is
+// lost that the server still has.
+func TestARecoveryOutlivesARefusal(t *testing.T) {
+	t.Parallel()
+	k := ownKubernetes(t, servers.KubernetesOptions{Users: []servers.User{{Name: "reader", Token: "reader-token"}}})
+	client := kubernetes.NewForConfigOrDie(k.Config)
+	grantReader(t, client)
+	g := newGateway(t, k.UserConfig(k.Address, "reader-token"))
+	l, w := newLedger(), newWriter(t, k.Config, 13, []string{"default", "kube-public"})
+	startOn(t, g.config(), testOptions(), l, &quietObserver{})
+	l.awaitStarted(t)
+	begin := position(l)
+	g.hold()
+	w.run(180)
+	withdrawn, refused, again := sync.Once{}, 0, make(chan struct{})
+	g.mu.Lock()
+	g.reading = func(n int) {
+		withdrawn.Do(func() {
+			ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
+		})
+	}
+	g.answered = func(exact bool, status int) {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if status == http.StatusForbidden && exact {
+			if refused++; refused == 3 {
+				close(again)
+			}
+		}
+	}
+	g.mu.Unlock()
+	g.release(true)
+	select {
+	case <-again:
+	case <-time.After(20 * time.Second): // a recovery that has given up
+		t.Error("after one or two refusals nothing more is read of the past")
+	}
+	grantReader(t, client)
+	want := etcdSays(t, k, begin)
+	l.awaitPosition(t, want[len(want)-1][strings.Index(want[len(want)-1], "@")+1:])
+	equalLogs(t, logSays(l.changes), want)
+	if gap := onlyGap(t, l); !gap.Complete || gap.Recovered != 180 {
+		t.Errorf("gap record %+v, want 180 recovered changes and nothing missing", gap)
+	}
+}
+
 func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{Users: []servers.User{{Name: "reader", Token: "reader-token"}}})
 	client := kubernetes.NewForConfigOrDie(k.Config)
-	grant := func() {
-		t.Helper()
-		must[*rbacv1.ClusterRoleBinding](t)(client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "reader"}, RoleRef: readConfigMaps(t, client),
-			Subjects: []rbacv1.Subject{{Kind: "User", APIGroup: "rbac.authorization.k8s.io", Name: "reader"}}}, metav1.CreateOptions{}))
-	}
+	grant := func() { grantReader(t, client) }
 	proxy := newProxy(t, k.Address)
 	w := newWriter(t, k.Config, 9, []string{"default"})
 	l, o := newLedger(), &quietObserver{}

@@ -33,7 +33,8 @@ func NewRecovery(start, most float64, log *slog.Logger) *Recovery {
 // gap is shorter and nothing is emitted twice.
 type recovering struct {
 	*Reflector
-	gap *change.Gap
+	gap     *change.Gap
+	refused bool // the reads of the last try were refused, after a list that was not
 }
 
 func (r *recovering) name() State { return StateBackfilling }
@@ -87,6 +88,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	gap, version, err := r.findGap(ctx)
 	f.version = version
+	r.refused = r.refused && !apiclient.IsRefused(err)
 	if err != nil || gap == nil {
 		return f, err
 	}
@@ -97,14 +99,17 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	gap.Aggregated = aggregated
 	f.history = r.history(aggregated)
+	f.history.Failed = r.participant.Failed
 	gap.Report = func(done, total int) {
 		r.participant.Progress(done, total, f.history.Requests())
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
-	if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
+	refused := apiclient.IsRefused(err)
+	if apiclient.IsInvalid(err) || refused && r.refused || apiclient.IsUnreadable(err) {
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
 	}
+	r.refused = refused
 	return f, err
 }
 
@@ -174,7 +179,7 @@ func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 func (r *recovering) findGap(ctx context.Context) (gap *recovery.Gap, version change.ResourceVersion, err error) {
 	until := r.participant.CommonEnd(r.newestEmitted())
 	gap, version, err = r.compareAt(ctx, until)
-	if until != 0 && apiclient.IsGone(err) {
+	if until != 0 && recovery.IsLost(err) {
 		gap, version, err = r.compareAt(ctx, 0)
 	}
 	if err != nil || gap.From == gap.To { // nothing was written since
