@@ -86,6 +86,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		known = true
 	}
 	gap, version, err := r.findGap(ctx)
+	if err == nil {
+		err = r.client.Confirm(ctx)
+	}
 	f.version = version
 	if err != nil || gap == nil {
 		return f, err
@@ -102,6 +105,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
+	if err == nil {
+		err = f.history.Confirm(ctx)
+	}
 	if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
 	}
@@ -163,10 +169,10 @@ func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
 // by as much as the server wrote since its last bookmarks to them.
 const writesBefore = 100_000
 
-// history returns the past of the stream's collection.
+// history returns the past of the stream's collection. Before anything follows from what it reads, call its Confirm.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 	o := &r.options
-	return recovery.NewExactReads(r.client, r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)
+	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)
 }
 
 // findGap lists identities and returns the gap between the log and the list, and the list's version. The gap is nil if nothing

@@ -31,6 +31,7 @@ var (
 	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
 	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
 	Events      = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "/registry/events/"} // not among them: no watch cache
+	Budgets     = Kind{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, "/registry/poddisruptionbudgets/"}
 	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
 )
 
@@ -191,6 +192,8 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	case Events:
 		o["apiVersion"], o["kind"], o["reason"] = "v1", "Event", "Tested"
 		o["involvedObject"] = map[string]any{"kind": "ConfigMap", "namespace": "default", "name": name}
+	case Budgets:
+		o["apiVersion"], o["kind"], o["spec"] = "policy/v1", "PodDisruptionBudget", map[string]any{"maxUnavailable": int64(n % 5)}
 	case Roles:
 		o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "Role"
 		o["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}
