@@ -26,6 +26,8 @@ type Chaos struct {
 	replicas [2]*replica
 	proxies  map[string]*servers.Proxy
 	admin    *kadm.Client
+	other    *servers.Kubernetes // another cluster; nil until it is needed
+	unequal  *servers.APIServer  // of the world's cluster, without one of its resources; nil until it is needed
 	Faults   map[string]int
 }
 
@@ -177,6 +179,8 @@ var faults = map[string]func(*Chaos){
 	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
 	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
 	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
+	"the address of another cluster":       (*Chaos).swapClusters,
+	"an API server lacks a resource":       (*Chaos).swapAPIServers,
 }
 
 const (
@@ -187,9 +191,9 @@ const (
 	beyond = 5 * time.Second
 )
 
-// long are the faults that outlast every timeout. A run begins with one of each.
+// long are the faults that outlast every timeout, or need servers of their own. A run begins with one of each.
 var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
-	"all exporters paused beyond timeouts", "the checkpoint is lost"}
+	"all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster", "an API server lacks a resource"}
 
 // weights: the slow faults come less often.
 var weights = []struct {
@@ -199,7 +203,8 @@ var weights = []struct {
 	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
-	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1},
+	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
+	{"an API server lacks a resource", 3},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
@@ -217,7 +222,7 @@ func (c *Chaos) Fault() {
 	}
 }
 
-// Long makes every fault that outlasts all timeouts, and returns their number.
+// Long makes one of each of the long faults, and returns their number.
 func (c *Chaos) Long() int {
 	for _, name := range long {
 		c.do(name)
@@ -292,6 +297,39 @@ func (c *Chaos) dropCheckpoint() {
 	_, err = conn.Exec(context.Background(),
 		`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'kubecdc'; drop schema kubecdc cascade`)
 	must(c.t, err)
+}
+
+// swapClusters leads the address of the API server to another cluster for a while. It has objects of the same names, and none of
+// the custom resources. At first its revisions are ahead of the world's, later they fall behind.
+func (c *Chaos) swapClusters() {
+	if c.other == nil {
+		c.other = c.world.anotherCluster(c.t)
+		w := NewWriter(c.t, c.other.Config, c.random.Uint64(), []Kind{ConfigMaps, Secrets, Deployments, Roles})
+		w.Run(100)
+		w.overtake(c.world.Kube, c.other)
+	}
+	c.leadTo(c.other.Address)
+}
+
+// swapAPIServers leads the address to an API server that lacks a built-in resource for a while, as an upgrade does.
+func (c *Chaos) swapAPIServers() {
+	if c.unequal == nil {
+		var err error
+		c.unequal, err = c.world.Kube.AddAPIServer(context.Background(), "--runtime-config=apps/v1=false")
+		must(c.t, err)
+		must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again what the other one has unregistered
+	}
+	c.leadTo(c.unequal.Address)
+}
+
+// leadTo leads the address of the API server elsewhere for a while.
+func (c *Chaos) leadTo(address string) {
+	p := c.proxies["api"]
+	p.Retarget(address)
+	p.Drop()
+	c.wait(200 + c.random.IntN(3000))
+	p.Retarget(c.world.Kube.Address)
+	p.Drop()
 }
 
 func (c *Chaos) disturb(how func(*servers.Proxy)) {

@@ -16,7 +16,7 @@ import (
 // /readyz says why. Where the other server answers again, it goes on from its position.
 func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) {
 	t.Parallel()
-	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	w := postgresWorld(t, startKube(t, 10*time.Minute), servers.PostgresOptions{})
 	kinds := []Kind{ConfigMaps, Budgets}
 	writer := w.Writer(t, kinds)
 	writer.Fill(12)
@@ -40,6 +40,7 @@ func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) 
 	awaitProblem(t, e, "stream "+Budgets.ID(), "is built in")
 	wantNoEnd(t, w, Budgets)
 
+	must(t, w.Kube.RestartAPIServer(t.Context())) // registers again what the other one has unregistered
 	lead(w.Kube.Address)
 	w.AwaitComplete(t, writer, kinds)
 	stop(t, e)
