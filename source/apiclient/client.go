@@ -35,9 +35,9 @@ type Client struct {
 	idle     time.Duration // a connection without a byte for so long is half open
 	withhold bool          // errors quote a response only if it is a Status: else it could be an object
 
-	cluster      *cluster      // that is read (cluster.go)
-	checks       *checks       // whether it still is, over these connections
-	confirmedFor time.Duration // how long a check is worth something; 0: each answer needs its own
+	cluster    *cluster      // that is read (cluster.go)
+	checks     *checks       // whether it still is, over these connections
+	checkedFor time.Duration // how long a check is worth something; 0: each answer needs its own
 }
 
 // New prepares a client. It makes no request.
@@ -194,7 +194,7 @@ func (c *Client) Fresh() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.idle, fresh.withhold, fresh.cluster, fresh.confirmedFor = c.idle, c.withhold, c.cluster, c.confirmedFor
+	fresh.idle, fresh.withhold, fresh.cluster, fresh.checkedFor = c.idle, c.withhold, c.cluster, c.checkedFor
 	c.http.CloseIdleConnections()
 	return fresh, nil
 }

@@ -90,7 +90,7 @@ type checks struct {
 	mu        sync.Mutex
 	running   *check
 	next      *check    // begins when the running one has ended
-	confirmed time.Time // when the last check began that found the cluster; zero if a connection was made since
+	checkedAt time.Time // when the last check began that found the cluster; zero if a connection was made since
 
 	connections int // made so far
 }
@@ -125,7 +125,7 @@ func (s *checks) run(k *check, do func() error) {
 		close(k.done)
 		s.mu.Lock()
 		if k.err == nil {
-			s.confirmed = began
+			s.checkedAt = began
 		}
 		k, s.next = s.next, nil
 		s.running = k
@@ -136,11 +136,11 @@ func (s *checks) run(k *check, do func() error) {
 func (s *checks) within(d time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Since(s.confirmed) < d
+	return time.Since(s.checkedAt) < d
 }
 
-// Confirm returns nil if the cluster is the expected one now. If it is another one, the error is an *OtherClusterError.
-func (c *Client) Confirm(ctx context.Context) error {
+// SameCluster returns nil if the cluster is the expected one now. If it is another one, the error is an *OtherClusterError.
+func (c *Client) SameCluster(ctx context.Context) error {
 	uid, err := c.cluster.expected()
 	if uid == "" || err != nil {
 		return err
@@ -154,43 +154,43 @@ func (c *Client) Confirm(ctx context.Context) error {
 	}
 }
 
-// Loosely returns a client that confirms the cluster once in a while and for each new connection, not for each answer. Its user
-// calls Confirm before anything follows from the answers. It is for many small reads, one after another.
+// Loosely returns a client that checks the cluster once in a while and for each new connection, not for each answer. Its user
+// calls SameCluster before anything follows from the answers. It is for many small reads, one after another.
 func (c *Client) Loosely() *Client {
 	loose := *c
-	loose.confirmedFor = looseness
+	loose.checkedFor = looseness
 	return &loose
 }
 
 const looseness = time.Second
 
-// Strictly returns a client that confirms the cluster for each answer.
+// Strictly returns a client that checks the cluster for each answer.
 func (c *Client) Strictly() *Client {
 	strict := *c
-	strict.confirmedFor = 0
+	strict.checkedFor = 0
 	return &strict
 }
 
-// get makes one request, as ask does, and confirms the cluster that the answer came from.
+// get makes one request, as ask does, and checks the cluster that the answer came from.
 func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
 	body, multiplexed, err := c.ask(ctx, path, query, accept)
-	if unconfirmed := c.confirmAnswer(ctx, multiplexed, err); unconfirmed != nil {
+	if notChecked := c.checkAnswer(ctx, multiplexed, err); notChecked != nil {
 		if body != nil {
 			_ = body.Close()
 		}
-		return nil, unconfirmed
+		return nil, notChecked
 	}
 	return body, err
 }
 
-// confirmAnswer confirms the cluster that an answer came from. The check of a multiplexed connection (HTTP/2) goes over the same
+// checkAnswer checks the cluster that an answer came from. The check of a multiplexed connection (HTTP/2) goes over the same
 // one, unless that has ended.
-func (c *Client) confirmAnswer(ctx context.Context, multiplexed bool, answer error) error {
-	if saysNothing(answer) || c.confirmedFor > 0 && c.checks.within(c.confirmedFor) {
+func (c *Client) checkAnswer(ctx context.Context, multiplexed bool, answer error) error {
+	if saysNothing(answer) || c.checkedFor > 0 && c.checks.within(c.checkedFor) {
 		return nil
 	}
 	connections := c.checks.made()
-	if err := c.Confirm(ctx); err != nil {
+	if err := c.SameCluster(ctx); err != nil {
 		return err
 	}
 	if uid, _ := c.cluster.expected(); uid != "" && multiplexed && c.checks.made() != connections {
@@ -226,11 +226,11 @@ func (c *Client) check() error {
 		}
 		pause := max(RetryAfter(err), 100*time.Millisecond)
 		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) {
-			return c.unconfirmed(err)
+			return c.notChecked(err)
 		}
 		select {
 		case <-ctx.Done():
-			return c.unconfirmed(err)
+			return c.notChecked(err)
 		case <-time.After(pause):
 		}
 	}
@@ -249,13 +249,13 @@ func (c *Client) askAll(ctx context.Context, path string) ([]byte, error) {
 func (c *Client) compareWith(raw []byte) error {
 	o, err := ParseObject(raw)
 	if err != nil {
-		return c.unconfirmed(err)
+		return c.notChecked(err)
 	}
 	return c.cluster.compare(c.Host(), o.UID)
 }
 
-// unconfirmed returns the error of a check that failed. A refusal is none of what was asked for, so it does not pass for one.
-func (c *Client) unconfirmed(err error) error {
+// notChecked returns the error of a check that failed. A refusal is none of what was asked for, so it does not pass for one.
+func (c *Client) notChecked(err error) error {
 	const tried = "make sure that the API server at %s is still that of the exported cluster (GET %s)"
 	var status apierrors.APIStatus
 	if IsRefused(err) && errors.As(err, &status) {
@@ -280,7 +280,7 @@ func (s *checks) noticeConnections(ctx context.Context) context.Context {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.connections++
-		s.confirmed = time.Time{}
+		s.checkedAt = time.Time{}
 	}})
 }
 

@@ -44,7 +44,7 @@ func (c *Client) healthChecks(ctx context.Context) (string, error) {
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 	if err == nil {
-		err = c.Confirm(ctx)
+		err = c.SameCluster(ctx)
 	}
 	return string(text), err
 }

@@ -39,11 +39,11 @@ func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly
 	return h
 }
 
-// Confirm makes sure that all that was read came from the exported cluster; each later read makes sure of it by itself
+// SameCluster makes sure that all that was read came from the exported cluster; each later read makes sure of it by itself
 // (apiclient.Client.Loosely).
-func (h *ExactReads) Confirm(ctx context.Context) error {
+func (h *ExactReads) SameCluster(ctx context.Context) error {
 	h.client = h.client.Strictly()
-	return h.client.Confirm(ctx)
+	return h.client.SameCluster(ctx)
 }
 
 // Requests returns how many requests were made.

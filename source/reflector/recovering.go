@@ -87,7 +87,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	gap, version, err := r.findGap(ctx)
 	if err == nil {
-		err = r.client.Confirm(ctx)
+		err = r.client.SameCluster(ctx)
 	}
 	f.version = version
 	if err != nil || gap == nil {
@@ -106,7 +106,7 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
 	if err == nil {
-		err = f.history.Confirm(ctx)
+		err = f.history.SameCluster(ctx)
 	}
 	if apiclient.IsInvalid(err) || apiclient.IsRefused(err) || apiclient.IsUnreadable(err) {
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
@@ -169,7 +169,7 @@ func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
 // by as much as the server wrote since its last bookmarks to them.
 const writesBefore = 100_000
 
-// history returns the past of the stream's collection. Before anything follows from what it reads, call its Confirm.
+// history returns the past of the stream's collection. Before anything follows from what it reads, call its SameCluster.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 	o := &r.options
 	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)

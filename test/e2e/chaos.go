@@ -26,8 +26,8 @@ type Chaos struct {
 	replicas [2]*replica
 	proxies  map[string]*servers.Proxy
 	admin    *kadm.Client
-	other    *servers.Kubernetes // another cluster; nil until it is needed
-	unequal  *servers.APIServer  // of the world's cluster, without one of its resources; nil until it is needed
+	other    *servers.Kubernetes // another cluster
+	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
 }
 
@@ -47,6 +47,7 @@ type replica struct {
 func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 	t.Helper()
 	c := &Chaos{t: t, world: w, random: rand.New(rand.NewPCG(seed, 3)), Faults: map[string]int{}}
+	c.startOthers()
 	var env map[string]string
 	c.proxies, env = w.Proxied(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
@@ -179,8 +180,8 @@ var faults = map[string]func(*Chaos){
 	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
 	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
 	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
-	"the address of another cluster":       (*Chaos).swapClusters,
-	"an API server lacks a resource":       (*Chaos).swapAPIServers,
+	"the address of another cluster":       func(c *Chaos) { c.leadTo(c.other.Address) },
+	"an API server lacks a resource":       func(c *Chaos) { c.leadTo(c.unequal.Address) },
 }
 
 const (
@@ -191,7 +192,7 @@ const (
 	beyond = 5 * time.Second
 )
 
-// long are the faults that outlast every timeout, or need servers of their own. A run begins with one of each.
+// long are the faults that outlast every timeout, and those that lead elsewhere. A run begins with one of each.
 var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
 	"all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster", "an API server lacks a resource"}
 
@@ -299,27 +300,18 @@ func (c *Chaos) dropCheckpoint() {
 	must(c.t, err)
 }
 
-// swapClusters leads the address of the API server to another cluster for a while. It has objects of the same names, and none of
-// the custom resources. At first its revisions are ahead of the world's, later they fall behind.
-func (c *Chaos) swapClusters() {
-	if c.other == nil {
-		c.other = c.world.anotherCluster(c.t)
-		w := NewWriter(c.t, c.other.Config, c.random.Uint64(), []Kind{ConfigMaps, Secrets, Deployments, Roles})
-		w.Run(100)
-		w.overtake(c.world.Kube, c.other)
-	}
-	c.leadTo(c.other.Address)
-}
-
-// swapAPIServers leads the address to an API server that lacks a built-in resource for a while, as an upgrade does.
-func (c *Chaos) swapAPIServers() {
-	if c.unequal == nil {
-		var err error
-		c.unequal, err = c.world.Kube.AddAPIServer(context.Background(), "--runtime-config=apps/v1=false")
-		must(c.t, err)
-		must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again what the other one has unregistered
-	}
-	c.leadTo(c.unequal.Address)
+// startOthers starts what else the address of the API server may lead to: another cluster, which has objects of the same names and
+// none of the custom resources, and whose revisions are ahead at first and fall behind later; and an API server of the same
+// cluster that lacks a built-in resource, as during an upgrade.
+func (c *Chaos) startOthers() {
+	c.other = c.world.anotherCluster(c.t)
+	w := NewWriter(c.t, c.other.Config, c.random.Uint64(), []Kind{ConfigMaps, Secrets, Deployments, Roles})
+	w.Run(100)
+	w.overtake(c.world.Kube, c.other)
+	var err error
+	c.unequal, err = c.world.Kube.AddAPIServer(context.Background(), "--runtime-config=apps/v1=false")
+	must(c.t, err)
+	must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again what the other one has unregistered
 }
 
 // leadTo leads the address of the API server elsewhere for a while.

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"path/filepath"
 	"reflect"
@@ -12,15 +11,6 @@ import (
 	"kubecdc/change"
 	"kubecdc/test/servers"
 )
-
-// anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.
-func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
-	t.Helper()
-	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{SameAccess: w.Kube})
-	must(t, err)
-	t.Cleanup(func() { _ = k.Stop() })
-	return k
-}
 
 // atProxy puts a proxy before the API server, and returns the settings of an exporter behind it.
 func (w *World) atProxy(t testing.TB, settings ...string) (*servers.Proxy, map[string]string) {
@@ -68,17 +58,6 @@ func TestAnotherClusterAtTheSameAddressIsNotExported(t *testing.T) {
 	writer.Run(30)
 	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) })
 	Judge(t, w.Kube, w.Read(t), w.Prefix, kinds).Demand(t, 0)
-}
-
-// overtake writes until the cluster's revision is above the other one's.
-func (w *Writer) overtake(other, own *servers.Kubernetes) {
-	limit, err := other.Revision(context.Background())
-	must(w.t, err)
-	for at := int64(0); at <= limit; {
-		w.Run(20)
-		at, err = own.Revision(context.Background())
-		must(w.t, err)
-	}
 }
 
 // wantNothingSince demands that the log has no record of any object, and none that says something of a stream's history, since it

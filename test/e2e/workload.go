@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // The five kinds that the tests write: built-in ones of three groups, and a custom resource.
@@ -120,6 +121,17 @@ func (w *Writer) Until(stop <-chan struct{}, perSecond int) {
 		case <-ticker.C:
 			w.one()
 		}
+	}
+}
+
+// overtake writes until the cluster's revision is above the other one's.
+func (w *Writer) overtake(other, own *servers.Kubernetes) {
+	limit, err := other.Revision(context.Background())
+	must(w.t, err)
+	for at := int64(0); at <= limit; {
+		w.Run(20)
+		at, err = own.Revision(context.Background())
+		must(w.t, err)
 	}
 }
 
