@@ -92,6 +92,7 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 		measure(ctx, parts)
 		return nil
 	})
+	group.Go(func() error { return parts.Server.OtherCluster(ctx) })
 	group.Go(func() error { return ownSlots(ctx, config, parts, selections) })
 	return group.Wait()
 }

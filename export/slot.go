@@ -16,6 +16,7 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/sinks"
+	"kubecdc/source/discovery"
 )
 
 // slot works on the streams that hash to its number. It works in sessions: acquire the slot, open the log, roll the checkpoint
@@ -46,7 +47,7 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err), isLogConflict(err), isCheckpointGone(err):
+		case isFenced(err), isLogConflict(err), isCheckpointGone(err), isOtherCluster(err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isUnavailable(err):
 			s.logger.Debug("the slot is not available", "reason", err)
@@ -74,6 +75,12 @@ func (s *slot) run(ctx context.Context) error {
 
 // isCheckpointGone reports that the checkpoint must be opened again.
 func isCheckpointGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
+
+// isOtherCluster reports that the API server's address leads to another cluster now.
+func isOtherCluster(err error) bool {
+	var other *discovery.OtherClusterError
+	return errors.As(err, &other)
+}
 
 // isUnavailable reports that another replica holds the slot, or that the layout has changed. The balancer handles both.
 func isUnavailable(err error) bool {

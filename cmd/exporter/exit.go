@@ -26,6 +26,7 @@ func exitCode(err error) int {
 	var other *checkpoint.OtherClusterError
 	var log *checkpoint.OtherLogError
 	var foreign *sinks.OtherClusterError
+	var moved *discovery.OtherClusterError
 	var encoded *sinks.OtherEncodingError
 	switch {
 	case err == nil:
@@ -33,7 +34,8 @@ func exitCode(err error) int {
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown),
-		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &encoded):
+		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &moved),
+		errors.As(err, &encoded):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced

@@ -36,7 +36,8 @@ Exit codes:
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
        within KUBECDC_START_TIMEOUT; for diff and verify: something differs;
        for check and status: something is wrong
-  2    wrong settings: each one is named, with a fix
+  2    wrong settings: each one is named, with a fix; or the API server is of
+       another cluster than before
   3    fenced: another process took over the slot, or writes the same log with
        another checkpoint
   130  ended by Ctrl-C or SIGTERM before it was done; for run: at once, by a

@@ -34,6 +34,10 @@ type Client struct {
 	base     *url.URL
 	idle     time.Duration // a connection without a byte for so long is half open
 	withhold bool          // errors quote a response only if it is a Status: else it could be an object
+
+	cluster    *cluster      // that is read (cluster.go)
+	checks     *checks       // whether it still is, over these connections
+	checkedFor time.Duration // how long a check is worth something; 0: each answer needs its own
 }
 
 // New prepares a client. It makes no request.
@@ -52,7 +56,8 @@ func New(config *rest.Config) (*Client, error) {
 		return nil, fmt.Errorf("prepare the connection to %s: %w", config.Host, err)
 	}
 	hc.Timeout = 0
-	return &Client{http: hc, config: config, base: base, idle: DefaultIdle}, nil
+	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
+		cluster: newCluster(), checks: &checks{}}, nil
 }
 
 // ProxyName returns the name of the proxy in between, for messages; empty if there is none.
@@ -69,41 +74,43 @@ func (c *Client) With(idle time.Duration, withhold bool) *Client {
 	return &same
 }
 
-// get makes one request and returns the body of a 200, unless it is HTML. Any other answer is an *apierrors.StatusError. Reads
+// ask makes one request and returns the body of a 200, unless it is HTML. Any other answer is an *apierrors.StatusError. Reads
 // fail with ErrIdle if no byte comes for the client's idle timeout: the connection is then half open.
-func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+func (c *Client) ask(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	timer := time.AfterFunc(c.idle, func() { cancel(ErrIdle) })
-	body, err := c.do(ctx, path, query, accept)
+	body, multiplexed, err := c.do(ctx, path, query, accept)
 	timer.Stop()
 	if err != nil {
 		if errors.Is(context.Cause(ctx), ErrIdle) {
 			err = ErrIdle
 		}
 		cancel(nil)
-		return nil, err
+		return nil, multiplexed, err
 	}
-	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle}, nil
+	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle}, multiplexed, nil
 }
 
-func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+// do makes the request. multiplexed says that the answer's connection takes other requests meanwhile.
+func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
 	u := *c.base
 	u.Path = singleSlash(u.Path, path)
 	u.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	req, err := http.NewRequestWithContext(c.checks.noticeConnections(ctx), http.MethodGet, u.String(), nil)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	req.Header.Set("Accept", accept)
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
+	multiplexed = resp.ProtoMajor > 1
 	if resp.StatusCode == http.StatusOK && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
-		return resp.Body, nil
+		return resp.Body, multiplexed, nil
 	}
 	defer resp.Body.Close()
-	return nil, readStatus(resp, c.withhold)
+	return nil, multiplexed, readStatus(resp, c.withhold)
 }
 
 func singleSlash(base, path string) string {
@@ -187,7 +194,7 @@ func (c *Client) Fresh() (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	fresh.idle, fresh.withhold = c.idle, c.withhold
+	fresh.idle, fresh.withhold, fresh.cluster, fresh.checkedFor = c.idle, c.withhold, c.cluster, c.checkedFor
 	c.http.CloseIdleConnections()
 	return fresh, nil
 }

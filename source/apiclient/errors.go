@@ -73,7 +73,7 @@ func RetryAfter(err error) time.Duration {
 // goes on from its position; only an end that repeats is a failure.
 func IsConnectionEnd(err error) bool {
 	var netErr net.Error
-	return errors.Is(err, ErrIdle) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return errors.Is(err, ErrIdle) || errors.Is(err, errMoved) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.As(err, &netErr) && !errors.Is(err, context.Canceled)
 }
 

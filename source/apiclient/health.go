@@ -43,5 +43,8 @@ func (c *Client) healthChecks(ctx context.Context) (string, error) {
 		return "", readStatus(resp, c.withhold)
 	}
 	text, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err == nil {
+		err = c.SameCluster(ctx)
+	}
 	return string(text), err
 }

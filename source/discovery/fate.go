@@ -12,8 +12,8 @@ type Fate int
 
 const (
 	FateUnsure     Fate = iota // not known yet: the error says why
-	FateRemoved                // it was removed from the API
-	FateDeselected             // the server has it, and the settings do not select it
+	FateRemoved                // its CRD was deleted, and its objects with it
+	FateDeselected             // its objects exist, and the settings do not select it
 )
 
 // Fate returns what happened to the resource of a stream that is not in the selection.
@@ -33,7 +33,7 @@ func (s *Selection) Fate(ctx context.Context, stream *change.Stream) (Fate, erro
 	switch {
 	case found == removed:
 		return FateRemoved, nil
-	case found == registered && !s.MayHave(r):
+	case (found == registered || found == outlived) && !s.MayHave(r):
 		return FateDeselected, nil
 	case found == registered:
 		err = errNotShown(id)

@@ -45,6 +45,7 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 			continue
 		}
 		selected, _ := Select(patterns, served)
+		d.remember(ctx, selected, log)
 		selected, doubts := removals.keep(ctx, selected)
 		if passing(doubts) && len(delays) == 0 {
 			delays = afterTrigger[len(afterTrigger)-1:]

@@ -21,6 +21,8 @@ import (
 // Identify returns the identity of the cluster: the uid of namespace kube-system, and the fingerprint of the CA that the client
 // trusts. The uid is empty only if the API server itself answers that the namespace may not be read (403) or does not exist
 // (404). Any other answer is an error. An error of 429 or 5xx is an apierrors.APIStatus, so the caller can retry.
+//
+// From then on no answer of another cluster is used, if the uid is known. (If only the CA is, each connection proves it.)
 func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 	var id change.ClusterIdentity
 	var err error
@@ -34,14 +36,19 @@ func (d *Server) Identify(ctx context.Context) (change.ClusterIdentity, error) {
 		return id, fmt.Errorf("tell which cluster this is: namespace kube-system can't be read (%s) and the kubeconfig has no CA: "+
 			"grant get on namespace kube-system, or set certificate-authority", id.Hidden)
 	}
+	d.client.Expect(id.UID)
 	return id, nil
 }
 
-const kubeSystem = "/api/v1/namespaces/kube-system"
+// OtherClusterError reports that the API server's address leads to another cluster than the one that was identified.
+type OtherClusterError = apiclient.OtherClusterError
+
+// OtherCluster waits until another cluster is found at the address, and returns the error that says so; nil if ctx ends before.
+func (d *Server) OtherCluster(ctx context.Context) error { return d.client.OtherCluster(ctx) }
 
 // clusterUID returns the uid, or the server's message why it can't be read.
 func (d *Server) clusterUID(ctx context.Context) (uid, hidden string, err error) {
-	raw, err := d.client.Read(ctx, kubeSystem)
+	raw, err := d.client.Read(ctx, apiclient.KubeSystem)
 	var refusal apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -74,12 +81,12 @@ func (d *Server) unidentified(s metav1.Status, err error) error {
 	switch {
 	case s.Kind != "Status":
 		return fmt.Errorf("a proxy%s, or whatever else is at %s, answers %d to GET %s, and not as an API server does (%w): look at "+
-			"that proxy, or correct the address", d.client.ProxyName(), d.Host(), s.Code, kubeSystem, err)
+			"that proxy, or correct the address", d.client.ProxyName(), d.Host(), s.Code, apiclient.KubeSystem, err)
 	case s.Code == http.StatusUnauthorized:
 		return fmt.Errorf("the API server at %s refuses the credentials (401: %w): they are wrong, expired or revoked: "+
 			"renew what the kubeconfig's user has (a token, certificate or login), or the Pod's ServiceAccount", d.Host(), err)
 	}
-	return fmt.Errorf("the API server at %s answers %d to GET %s: %w", d.Host(), s.Code, kubeSystem, err)
+	return fmt.Errorf("the API server at %s answers %d to GET %s: %w", d.Host(), s.Code, apiclient.KubeSystem, err)
 }
 
 // fingerprint returns a hash of the CA's certificates, whatever else is in their file; empty if the kubeconfig has no CA.

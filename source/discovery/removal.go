@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -17,6 +16,10 @@ import (
 // resources for a moment, and answers 404 to requests for them. If that counted as a removal, the deletion of live objects
 // would be recorded. So what registers the resource is read: its CRD, and the API services of its group, both by consistent
 // reads of etcd. While one of them can't be read, the resource counts as not removed.
+//
+// Only the deletion of a CRD deletes objects. A built-in resource that is not served keeps them: another API server of the cluster
+// may serve it, as in an upgrade, or with another --runtime-config. So does an aggregated one: its objects are in the store of its own
+// server, whatever becomes of the APIService. So these are never removed; their streams wait (origin.go).
 
 // registration says whether a resource is registered in the API server.
 type registration int
@@ -24,13 +27,15 @@ type registration int
 const (
 	unclear    registration = iota // not known: the error says why, and which right is missing
 	registered                     // it has a CRD, or can be listed
-	removed                        // it is not registered
+	removed                        // it had a CRD, which was deleted
+	outlived                       // it is not served, and its objects outlive that: the error says why
 )
 
 // UnsureError says why it is not known whether a resource was removed.
 type UnsureError struct {
 	Resource string
 	Right    string // that is missing, as "get customresourcedefinitions.apiextensions.k8s.io"; empty: none
+	Lasting  bool   // nothing but its being served again ends the doubt
 	Err      error
 }
 
@@ -53,7 +58,7 @@ func unsure(resource, right string, err error) (registration, error) {
 	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
 		right = ""
 	}
-	return unclear, &UnsureError{resource, right, err}
+	return unclear, &UnsureError{Resource: resource, Right: right, Err: err}
 }
 
 // RemovalRights are the rights that are needed to find out whether a resource was removed.
@@ -76,36 +81,24 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 	case !names(err, name):
 		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
 	}
-	versions, err := d.groupVersions(ctx, r.Group)
+	services, err := d.apiServices(ctx)
 	if err != nil {
 		return unsure(id, "list "+triggers[1].ID(), err)
 	}
-	return d.listed(ctx, r, versions)
+	found, err := d.listed(ctx, r, services[r.Group].versions)
+	if found != removed {
+		return found, err
+	}
+	if outlives := d.originOf(r.Group, services).outlives(); outlives != nil {
+		return outlived, &UnsureError{Resource: id, Lasting: true, Err: outlives}
+	}
+	return removed, nil
 }
 
 // names reports whether a 404 names the object. That of a proxy, or of a server that does not know the path yet, does not.
 func names(err error, name string) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Name == name
-}
-
-// groupVersions returns the versions of a group that have an API service, whose name is VERSION.GROUP.
-func (d *Server) groupVersions(ctx context.Context, group string) (versions []string, err error) {
-	all := change.NewStream(triggers[1], "", "", "")
-	for token := ""; ; {
-		options := apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}
-		p, err := d.client.List(ctx, all, options, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
-			version, of, _ := strings.Cut(o.Name, ".")
-			if of == group {
-				versions = append(versions, version)
-			}
-			return nil
-		})
-		if err != nil || p.Continue == "" {
-			return versions, err
-		}
-		token = p.Continue
-	}
 }
 
 // listed lists the collection itself, in a group that is served. It has no CRD, so it is built in, or an aggregated server's.
@@ -166,7 +159,7 @@ func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []
 			delete(r.selected, id)
 			continue
 		}
-		if err == nil {
+		if found == registered {
 			err = errNotShown(id)
 		}
 		selected, doubts[id] = append(selected, resource), err
@@ -174,11 +167,11 @@ func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []
 	return selected, doubts
 }
 
-// passing reports whether one of the doubts may end by itself: that of a missing right does not.
+// passing reports whether one of the doubts may end soon: that of a missing right does not, nor one that lasts.
 func passing(doubts map[string]error) bool {
 	for _, err := range doubts {
 		var u *UnsureError
-		if !errors.As(err, &u) || u.Right == "" {
+		if !errors.As(err, &u) || u.Right == "" && !u.Lasting {
 			return true
 		}
 	}

@@ -52,10 +52,12 @@ func (s *registry) RoundTrip(r *http.Request) (*http.Response, error) {
 
 var notThere = "404 " + strings.Replace(failure(404, "NotFound"), `"code"`, `"details":{"name":"widgets.example.com"},"code"`, 1)
 
+// list is a list of names. After a name comes the label that says who made an APIService.
 func list(names ...string) string {
 	var items []string
 	for _, n := range names {
-		items = append(items, `{"metadata":{"name":"`+n+`"}}`)
+		name, label, _ := strings.Cut(n, "=")
+		items = append(items, `{"metadata":{"name":"`+name+`","labels":{"kube-aggregator.kubernetes.io/automanaged":"`+label+`"}}}`)
 	}
 	return `200 {"kind":"List","metadata":{"resourceVersion":"1"},"items":[` + strings.Join(items, ",") + `]}`
 }
@@ -63,7 +65,8 @@ func list(names ...string) string {
 // Only what nothing registers is removed, whatever the time; and where that can't be read, the missing right is named.
 func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 	const crd, services, collection = "/widgets.example.com", "/apiservices", "/v2/widgets"
-	others, own := list("v1.", "v1.apps", "v1.other.example.com"), list("v1.apps", "v2.example.com")
+	others, own := list("v1.=onstart", "v1.apps=onstart", "v1.other.example.com"), list("v1.apps=onstart", "v2.example.com=true")
+	aggregated, onStart := list("v2.example.com"), list("v2.example.com=onstart")
 	for name, test := range map[string]struct {
 		answers map[string]string
 		doubt   string // empty: it is removed
@@ -75,6 +78,8 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 		"API services may not be read":                 {map[string]string{crd: notThere, services: "403"}, "list apiservices.apiregistration.k8s.io"},
 		"nothing registers it":                         {map[string]string{crd: notThere, services: others}, ""},
 		"its group is served, and it is not":           {map[string]string{crd: notThere, services: own, collection: "404"}, ""},
+		"an aggregated server's, which lacks it":       {map[string]string{crd: notThere, services: aggregated, collection: "404"}, "outlive its APIService"},
+		"it is built in":                               {map[string]string{crd: notThere, services: onStart, collection: "404"}, "it is built in"},
 		"its group's server is away":                   {map[string]string{crd: notThere, services: own, collection: "503"}, "not known"},
 		"its group is served, it may not be listed":    {map[string]string{crd: notThere, services: own, collection: "403"}, "list widgets.example.com"},
 		"its group is served, and it is, in another v": {map[string]string{crd: notThere, services: own, collection: list()}, "registered"},
@@ -113,7 +118,7 @@ func TestAResourceThatIsNotShownIsRemovedOnlyWhereThatIsKnown(t *testing.T) {
 
 // A user with rights in a namespace alone gets a 403 elsewhere, and asks there.
 func TestARemovalIsSeenByAUserOfOneNamespace(t *testing.T) {
-	server := &registry{answers: map[string]string{"/widgets.example.com": notThere, "/apiservices": list("v2.example.com"), "/v2/widgets": "403",
+	server := &registry{answers: map[string]string{"/widgets.example.com": notThere, "/apiservices": list("v2.example.com=true"), "/v2/widgets": "403",
 		"/v2/namespaces/shop/widgets": "404"}}
 	server.hidden.Store(true)
 	api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
@@ -130,5 +135,51 @@ func TestARemovalIsSeenByAUserOfOneNamespace(t *testing.T) {
 	s := <-selections
 	if fate, err := s.Fate(ctx, change.ParseStream("widgets.example.com@shop")); fate != discovery.FateRemoved || err != nil {
 		t.Errorf("the fate of a removed resource is %v, %v", fate, err)
+	}
+}
+
+// What served a resource while it was there decides when nothing stands for it any more; else its group's name does.
+func TestOnlyWhatHadACRDIsRemoved(t *testing.T) {
+	for name, test := range map[string]struct {
+		stream string
+		before string // APIServices while it was served; empty: no exporter ran
+		fate   discovery.Fate
+	}{
+		"a CRD, gone unseen":                        {"widgets.example.com", "", discovery.FateRemoved},
+		"a CRD":                                     {"widgets.example.com", list("v1.example.com=true"), discovery.FateRemoved},
+		"an aggregated server's":                    {"widgets.example.com", list("v1.example.com"), discovery.FateUnsure},
+		"built in":                                  {"poddisruptionbudgets.policy", "", discovery.FateUnsure},
+		"built in, with a dot":                      {"ingresses.networking.k8s.io", "", discovery.FateUnsure},
+		"perhaps built in, by another release":      {"gadgets.new.k8s.io", "", discovery.FateUnsure},
+		"a group of Kubernetes' that has no CRD":    {"widgets.example.com", list("v1.example.com=onstart"), discovery.FateUnsure},
+		"a CRD beside an aggregated server's group": {"widgets.example.com", list("v1.example.com=true", "v1.other.com"), discovery.FateRemoved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				stream := change.ParseStream(change.StreamID(test.stream))
+				gone := strings.Replace(notThere, "widgets.example.com", test.stream, 1)
+				server := &registry{answers: map[string]string{"/" + test.stream: gone, "/apiservices": list("v1.=onstart")}}
+				server.hidden.Store(test.before == "")
+				if test.before != "" {
+					server.answers["/apiservices"] = test.before
+				}
+				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
+				patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*"}))
+				var last atomic.Pointer[discovery.Selection]
+				ctx, cancel := context.WithCancel(t.Context())
+				defer synctest.Wait()
+				defer cancel()
+				go api.Follow(ctx, patterns, time.Minute, slog.New(slog.DiscardHandler), func(s discovery.Selection) { last.Store(&s) })
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				server.answers["/apiservices"] = list("v1.=onstart")
+				server.hidden.Store(true)
+				time.Sleep(time.Hour)
+				synctest.Wait()
+				if fate, err := last.Load().Fate(ctx, stream); fate != test.fate {
+					t.Errorf("the fate is %v, %v, want %v", fate, err, test.fate)
+				}
+			})
+		})
 	}
 }

@@ -6,6 +6,7 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -20,6 +21,9 @@ type Server struct {
 
 	client *apiclient.Client
 	config *rest.Config
+
+	mu      sync.Mutex
+	origins map[string]origin // by group, of what was served since the start
 }
 
 // Connect prepares the connection to an API server. It makes no request.
@@ -28,7 +32,7 @@ func Connect(config *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{client: client, config: config}, nil
+	return &Server{client: client, config: config, origins: map[string]origin{}}, nil
 }
 
 // Client returns the client of the API server, to list and watch with.

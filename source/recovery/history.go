@@ -50,6 +50,13 @@ func NewExactReads(client *apiclient.Client, stream *change.Stream, metadataOnly
 	return h
 }
 
+// SameCluster makes sure that all that was read came from the exported cluster; each later read makes sure of it by itself
+// (apiclient.Client.Loosely).
+func (h *ExactReads) SameCluster(ctx context.Context) error {
+	h.client = h.client.Strictly()
+	return h.client.SameCluster(ctx)
+}
+
 // Requests returns how many requests were made.
 func (h *ExactReads) Requests() int { return int(h.requests.Load()) }
 

@@ -87,6 +87,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		known = true
 	}
 	gap, version, err := r.findGap(ctx)
+	if err == nil {
+		err = r.client.SameCluster(ctx)
+	}
 	f.version = version
 	r.refused = r.refused && !apiclient.IsRefused(err)
 	if err != nil || gap == nil {
@@ -105,6 +108,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 		r.observer.RecoveryProgress(r.ID(), done, total, f.history.Requests())
 	}
 	f.plan, f.incomplete, err = recovery.Recover(ctx, f.history, r.known, *gap)
+	if err == nil {
+		err = f.history.SameCluster(ctx)
+	}
 	refused := apiclient.IsRefused(err)
 	if apiclient.IsInvalid(err) || refused && r.refused || apiclient.IsUnreadable(err) {
 		err = fmt.Errorf("%w: %s", recovery.ErrNotPossible, apiclient.Reason(err))
@@ -168,10 +174,10 @@ func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
 // by as much as the server wrote since its last bookmarks to them.
 const writesBefore = 100_000
 
-// history returns the past of the stream's collection.
+// history returns the past of the stream's collection. Before anything follows from what it reads, call its SameCluster.
 func (r *Reflector) history(aggregated bool) *recovery.ExactReads {
 	o := &r.options
-	return recovery.NewExactReads(r.client, r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)
+	return recovery.NewExactReads(r.client.Loosely(), r.stream, o.MetadataOnly, o.Redactor, aggregated, o.Recovery.limiter)
 }
 
 // findGap lists identities and returns the gap between the log and the list, and the list's version. The gap is nil if nothing

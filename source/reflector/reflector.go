@@ -123,7 +123,8 @@ func (r *Reflector) Objects() int64 { return r.objects.Load() }
 // Group is the API group of the stream's resource.
 func (r *Reflector) Group() string { return r.group }
 
-// Run works until the context ends or the output returns an error.
+// Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
+// (*apiclient.OtherClusterError).
 func (r *Reflector) Run(ctx context.Context) error {
 	r.turn.Lock()
 	stopProving := r.startProving(ctx)
@@ -139,6 +140,9 @@ func (r *Reflector) Run(ctx context.Context) error {
 		var output *outputError
 		if errors.As(err, &output) {
 			return output.err
+		}
+		if other := (*apiclient.OtherClusterError)(nil); errors.As(err, &other) {
+			return other
 		}
 		if err != nil && ctx.Err() == nil {
 			r.pause(ctx, err)

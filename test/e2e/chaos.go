@@ -26,6 +26,8 @@ type Chaos struct {
 	replicas [2]*replica
 	proxies  map[string]*servers.Proxy
 	admin    *kadm.Client
+	other    *servers.Kubernetes // another cluster
+	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
 }
 
@@ -45,6 +47,7 @@ type replica struct {
 func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 	t.Helper()
 	c := &Chaos{t: t, world: w, random: rand.New(rand.NewPCG(seed, 3)), Faults: map[string]int{}}
+	c.startOthers()
 	var env map[string]string
 	c.proxies, env = w.Proxied(t)
 	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
@@ -177,6 +180,8 @@ var faults = map[string]func(*Chaos){
 	"an exporter paused beyond timeouts":   func(c *Chaos) { c.pause(c.any()) },
 	"all exporters paused beyond timeouts": func(c *Chaos) { c.pause(c.replicas[0].exporter(), c.replicas[1].exporter()) },
 	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
+	"the address of another cluster":       func(c *Chaos) { c.leadTo(c.other.Address) },
+	"an API server lacks a resource":       func(c *Chaos) { c.leadTo(c.unequal.Address) },
 }
 
 const (
@@ -187,9 +192,9 @@ const (
 	beyond = 5 * time.Second
 )
 
-// long are the faults that outlast every timeout. A run begins with one of each.
+// long are the faults that outlast every timeout, and those that lead elsewhere. A run begins with one of each.
 var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
-	"all exporters paused beyond timeouts", "the checkpoint is lost"}
+	"all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster", "an API server lacks a resource"}
 
 // weights: the slow faults come less often.
 var weights = []struct {
@@ -199,7 +204,8 @@ var weights = []struct {
 	{"kill -9 an exporter", 5}, {"SIGSTOP an exporter", 4}, {"kill -9 the broker", 2}, {"kill -9 Postgres", 3}, {"kill -9 the API server", 2},
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
-	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1},
+	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
+	{"an API server lacks a resource", 3},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
@@ -217,7 +223,7 @@ func (c *Chaos) Fault() {
 	}
 }
 
-// Long makes every fault that outlasts all timeouts, and returns their number.
+// Long makes one of each of the long faults, and returns their number.
 func (c *Chaos) Long() int {
 	for _, name := range long {
 		c.do(name)
@@ -292,6 +298,30 @@ func (c *Chaos) dropCheckpoint() {
 	_, err = conn.Exec(context.Background(),
 		`select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'kubecdc'; drop schema kubecdc cascade`)
 	must(c.t, err)
+}
+
+// startOthers starts what else the address of the API server may lead to: another cluster, which has objects of the same names and
+// none of the custom resources, and whose revisions are ahead at first and fall behind later; and an API server of the same
+// cluster that lacks a built-in resource, as during an upgrade.
+func (c *Chaos) startOthers() {
+	c.other = c.world.anotherCluster(c.t)
+	w := NewWriter(c.t, c.other.Config, c.random.Uint64(), []Kind{ConfigMaps, Secrets, Deployments, Roles})
+	w.Run(100)
+	w.overtake(c.world.Kube, c.other)
+	var err error
+	c.unequal, err = c.world.Kube.AddAPIServer(context.Background(), "--runtime-config=apps/v1=false")
+	must(c.t, err)
+	must(c.t, c.world.Kube.RestartAPIServer(context.Background())) // registers again what the other one has unregistered
+}
+
+// leadTo leads the address of the API server elsewhere for a while.
+func (c *Chaos) leadTo(address string) {
+	p := c.proxies["api"]
+	p.Retarget(address)
+	p.Drop()
+	c.wait(200 + c.random.IntN(3000))
+	p.Retarget(c.world.Kube.Address)
+	p.Drop()
 }
 
 func (c *Chaos) disturb(how func(*servers.Proxy)) {

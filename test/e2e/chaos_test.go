@@ -60,6 +60,9 @@ func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *
 	log := w.AwaitComplete(t, writer, Kinds)
 	v := Judge(t, w.Kube, log, w.Prefix, Kinds)
 	report(t, c)
+	if codes := c.ExitCodes(); codes[2] == 0 {
+		t.Errorf("no process ended since its address led to another cluster: exit codes %v", codes)
+	}
 	return c, v, log
 }
 

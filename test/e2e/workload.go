@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // The five kinds that the tests write: built-in ones of three groups, and a custom resource.
@@ -31,6 +32,7 @@ var (
 	Roles       = Kind{schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"}, "/registry/roles/"}
 	Widgets     = Kind{schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "widgets"}, "/registry/example.com/widgets/"}
 	Events      = Kind{schema.GroupVersionResource{Version: "v1", Resource: "events"}, "/registry/events/"} // not among them: no watch cache
+	Budgets     = Kind{schema.GroupVersionResource{Group: "policy", Version: "v1", Resource: "poddisruptionbudgets"}, "/registry/poddisruptionbudgets/"}
 	Kinds       = []Kind{ConfigMaps, Secrets, Deployments, Roles, Widgets}
 )
 
@@ -122,6 +124,17 @@ func (w *Writer) Until(stop <-chan struct{}, perSecond int) {
 	}
 }
 
+// overtake writes until the cluster's revision is above the other one's.
+func (w *Writer) overtake(other, own *servers.Kubernetes) {
+	limit, err := other.Revision(context.Background())
+	must(w.t, err)
+	for at := int64(0); at <= limit; {
+		w.Run(20)
+		at, err = own.Revision(context.Background())
+		must(w.t, err)
+	}
+}
+
 var writeNamespaces = []string{"default", "kube-public", "kube-node-lease"}
 
 func (w *Writer) one() {
@@ -191,6 +204,8 @@ func sample(kind Kind, name string, n, pad int) *unstructured.Unstructured {
 	case Events:
 		o["apiVersion"], o["kind"], o["reason"] = "v1", "Event", "Tested"
 		o["involvedObject"] = map[string]any{"kind": "ConfigMap", "namespace": "default", "name": name}
+	case Budgets:
+		o["apiVersion"], o["kind"], o["spec"] = "policy/v1", "PodDisruptionBudget", map[string]any{"maxUnavailable": int64(n % 5)}
 	case Roles:
 		o["apiVersion"], o["kind"] = "rbac.authorization.k8s.io/v1", "Role"
 		o["rules"] = []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"pods"}, "verbs": []any{"get"}}}

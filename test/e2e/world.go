@@ -84,6 +84,15 @@ func startKube(t testing.TB, compaction time.Duration) *servers.Kubernetes {
 	return k
 }
 
+// anotherCluster starts a cluster that has the same certificates and tokens as the world's: whoever reads that one can read this one.
+func (w *World) anotherCluster(t testing.TB) *servers.Kubernetes {
+	t.Helper()
+	k, err := servers.StartKubernetes(context.Background(), servers.KubernetesOptions{SameAccess: w.Kube})
+	must(t, err)
+	t.Cleanup(func() { _ = k.Stop() })
+	return k
+}
+
 // Writer makes random changes in the world's cluster; the test's log has the seed.
 func (w *World) Writer(t testing.TB, kinds []Kind) *Writer {
 	t.Helper()

@@ -18,9 +18,10 @@ type APIServer struct {
 	Kubeconfig string       // path of a file whose current context is an admin
 	Config     *rest.Config // the same admin, without a client-side rate limit
 
-	kube *Kubernetes
-	name string
-	proc *process
+	kube  *Kubernetes
+	name  string
+	flags []string // besides those of all
+	proc  *process
 }
 
 func (a *APIServer) args() []string {
@@ -50,7 +51,7 @@ func (a *APIServer) args() []string {
 	for _, resource := range k.opts.OwnEtcd {
 		args = append(args, "--etcd-servers-overrides="+resource+"#"+k.second.endpoint)
 	}
-	return append(args, k.opts.APIServerFlags...)
+	return append(append(args, k.opts.APIServerFlags...), a.flags...)
 }
 
 // Start starts the server on the port it had before, and waits until it is

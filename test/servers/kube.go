@@ -32,7 +32,9 @@ type KubernetesOptions struct {
 	// not to be had.
 	Kine, KineEndpoint string
 	Users              []User // besides the admin
-	Keep               bool   // keep the folder after Stop
+	// SameAccess is a cluster whose certificates and tokens this one has too, as one that takes over its address.
+	SameAccess *Kubernetes
+	Keep       bool // keep the folder after Stop
 }
 
 // User is someone that the API server knows by a bearer token. RBAC decides
@@ -133,6 +135,10 @@ func (k *Kubernetes) newEtcd(name string) (*etcd, error) {
 }
 
 func (k *Kubernetes) writeFiles() error {
+	if same := k.opts.SameAccess; same != nil {
+		k.files, k.admin = same.files, same.admin
+		return nil
+	}
 	ca, err := newAuthority(k.Dir)
 	if err != nil {
 		return err
@@ -224,15 +230,16 @@ func (k *Kubernetes) newAPIServer(name string) (*APIServer, error) {
 	return a, writeKubeconfig(a.Kubeconfig, a.Config)
 }
 
-// AddAPIServer starts another kube-apiserver on the same etcd. It stops with
-// the rest.
-func (k *Kubernetes) AddAPIServer(ctx context.Context) (*APIServer, error) {
+// AddAPIServer starts another kube-apiserver on the same etcd, with more flags
+// than the first. It stops with the rest.
+func (k *Kubernetes) AddAPIServer(ctx context.Context, flags ...string) (*APIServer, error) {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	a, err := k.newAPIServer(fmt.Sprintf("kube-apiserver-%d", len(k.more)+2))
 	if err != nil {
 		return nil, err
 	}
+	a.flags = flags
 	k.more = append(k.more, a)
 	return a, a.Start(ctx)
 }

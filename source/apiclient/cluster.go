@@ -1,0 +1,292 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// An address may lead to another cluster at any time: by a switch of DNS or of a load balancer, or since the cluster was made
+// again. What that one answers is no news of the first one, whatever it is: a list without an object, a 404, a 410, an event. So
+// once a client is told which cluster it reads, an answer is used only after the uid of namespace kube-system was read, and read
+// after the answer began: the connection that brought it is then still the one to that cluster, or has just been made.
+//
+// The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing, so
+// the answer is not used, and the request fails as if it had not been answered.
+
+// OtherClusterError reports that the address leads to another cluster. It ends the use of the client and of all made from it.
+type OtherClusterError struct {
+	Host        string
+	Known, Here string // uids of namespace kube-system
+}
+
+func (e *OtherClusterError) Error() string {
+	return fmt.Sprintf("the API server at %s is that of another cluster now: its namespace kube-system has the uid %s, that of the cluster "+
+		"which is exported has %s. Nothing that it answered was used: lead the address back to the first cluster and start again, "+
+		"or give the other one a KUBECDC_CLUSTER and a log of its own", e.Host, e.Here, e.Known)
+}
+
+// cluster is which cluster a client reads, and all that are made from it.
+type cluster struct {
+	mu    sync.Mutex
+	uid   string             // of namespace kube-system; empty: not known, so nothing is compared
+	other *OtherClusterError // nil: none was found
+	found chan struct{}      // is closed when another one was found
+}
+
+func newCluster() *cluster { return &cluster{found: make(chan struct{})} }
+
+// Expect makes the client, and all made from it, use no answer of any other cluster than that whose namespace kube-system has the uid.
+func (c *Client) Expect(uid string) {
+	c.cluster.mu.Lock()
+	defer c.cluster.mu.Unlock()
+	c.cluster.uid = uid
+}
+
+// OtherCluster waits until the client finds another cluster, and returns the error that says so; nil if the context ends before.
+func (c *Client) OtherCluster(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-c.cluster.found:
+		_, err := c.cluster.expected()
+		return err
+	}
+}
+
+func (s *cluster) expected() (uid string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.other != nil {
+		return s.uid, s.other
+	}
+	return s.uid, nil
+}
+
+// compare returns an error if the uid is not the expected one.
+func (s *cluster) compare(host, uid string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if uid != s.uid && s.other == nil {
+		s.other = &OtherClusterError{Host: host, Known: s.uid, Here: uid}
+		close(s.found)
+	}
+	if s.other != nil {
+		return s.other
+	}
+	return nil
+}
+
+// checks are the reads of the uid over the connections of one client.
+type checks struct {
+	mu        sync.Mutex
+	running   *check
+	next      *check    // begins when the running one has ended
+	checkedAt time.Time // when the last check began that found the cluster; zero if a connection was made since
+
+	connections int // made so far
+}
+
+// check is one read of the uid.
+type check struct {
+	done chan struct{}
+	err  error
+}
+
+// join returns a check that has not begun yet.
+func (s *checks) join(do func() error) *check {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := &check{done: make(chan struct{})}
+	switch {
+	case s.running == nil:
+		s.running = k
+		go s.run(k, do)
+	case s.next == nil:
+		s.next = k
+	default:
+		k = s.next
+	}
+	return k
+}
+
+func (s *checks) run(k *check, do func() error) {
+	for k != nil {
+		began := time.Now()
+		k.err = do()
+		close(k.done)
+		s.mu.Lock()
+		if k.err == nil {
+			s.checkedAt = began
+		}
+		k, s.next = s.next, nil
+		s.running = k
+		s.mu.Unlock()
+	}
+}
+
+func (s *checks) within(d time.Duration) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.checkedAt) < d
+}
+
+// SameCluster returns nil if the cluster is the expected one now. If it is another one, the error is an *OtherClusterError.
+func (c *Client) SameCluster(ctx context.Context) error {
+	uid, err := c.cluster.expected()
+	if uid == "" || err != nil {
+		return err
+	}
+	k := c.checks.join(c.check)
+	select {
+	case <-k.done:
+		return k.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Loosely returns a client that checks the cluster once in a while and for each new connection, not for each answer. Its user
+// calls SameCluster before anything follows from the answers. It is for many small reads, one after another.
+func (c *Client) Loosely() *Client {
+	loose := *c
+	loose.checkedFor = looseness
+	return &loose
+}
+
+const looseness = time.Second
+
+// Strictly returns a client that checks the cluster for each answer.
+func (c *Client) Strictly() *Client {
+	strict := *c
+	strict.checkedFor = 0
+	return &strict
+}
+
+// get makes one request, as ask does, and checks the cluster that the answer came from.
+func (c *Client) get(ctx context.Context, path string, query url.Values, accept string) (io.ReadCloser, error) {
+	body, multiplexed, err := c.ask(ctx, path, query, accept)
+	if notChecked := c.checkAnswer(ctx, multiplexed, err); notChecked != nil {
+		if body != nil {
+			_ = body.Close()
+		}
+		return nil, notChecked
+	}
+	return body, err
+}
+
+// checkAnswer checks the cluster that an answer came from. The check of a multiplexed connection (HTTP/2) goes over the same
+// one, unless that has ended.
+func (c *Client) checkAnswer(ctx context.Context, multiplexed bool, answer error) error {
+	if saysNothing(answer) || c.checkedFor > 0 && c.checks.within(c.checkedFor) {
+		return nil
+	}
+	connections := c.checks.made()
+	if err := c.SameCluster(ctx); err != nil {
+		return err
+	}
+	if uid, _ := c.cluster.expected(); uid != "" && multiplexed && c.checks.made() != connections {
+		return errMoved
+	}
+	return nil
+}
+
+// saysNothing reports an error from which nothing follows: there was no answer, or the server has no time, or it does not know who
+// asks.
+func saysNothing(answer error) bool {
+	var status apierrors.APIStatus
+	return answer != nil && (!errors.As(answer, &status) || IsOverload(answer) || apierrors.IsUnauthorized(answer))
+}
+
+// KubeSystem is the path of the namespace whose uid identifies the cluster.
+const KubeSystem = "/api/v1/namespaces/kube-system"
+
+// checkTimeout limits a check with its tries, of which there are more only where the server has no time.
+const (
+	checkTimeout = 20 * time.Second
+	checkTries   = 4
+)
+
+// check reads the uid once.
+func (c *Client) check() error {
+	ctx, cancel := context.WithTimeout(context.Background(), checkTimeout)
+	defer cancel()
+	for try := 1; ; try++ {
+		raw, err := c.askAll(ctx, KubeSystem)
+		if err == nil {
+			return c.compareWith(raw)
+		}
+		pause := max(RetryAfter(err), 100*time.Millisecond)
+		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) {
+			return c.notChecked(err)
+		}
+		select {
+		case <-ctx.Done():
+			return c.notChecked(err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// askAll reads one small document, of whatever cluster answers.
+func (c *Client) askAll(ctx context.Context, path string) ([]byte, error) {
+	body, _, err := c.ask(ctx, path, nil, acceptJSON)
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(io.LimitReader(body, 1<<20))
+}
+
+func (c *Client) compareWith(raw []byte) error {
+	o, err := ParseObject(raw)
+	if err != nil {
+		return c.notChecked(err)
+	}
+	return c.cluster.compare(c.Host(), o.UID)
+}
+
+// notChecked returns the error of a check that failed. A refusal is none of what was asked for, so it does not pass for one.
+func (c *Client) notChecked(err error) error {
+	const tried = "make sure that the API server at %s is still that of the exported cluster (GET %s)"
+	var status apierrors.APIStatus
+	if IsRefused(err) && errors.As(err, &status) {
+		hint := ""
+		if status.Status().Code != http.StatusUnauthorized {
+			hint = "; grant get on namespace kube-system again, or start again: the cluster is then known by its CA"
+		}
+		return fmt.Errorf(tried+": %s%s", c.Host(), KubeSystem, Reason(err), hint)
+	}
+	return fmt.Errorf(tried+": %w", c.Host(), KubeSystem, err)
+}
+
+// errMoved reports an answer that came over a connection which may be gone: another one was made since, which may lead elsewhere.
+var errMoved = errors.New("a new connection was made while an answer came over another one, which may have led to another cluster")
+
+// noticeConnections counts the connections that requests make.
+func (s *checks) noticeConnections(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		if info.Reused {
+			return
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.connections++
+		s.checkedAt = time.Time{}
+	}})
+}
+
+// made returns how many connections were made.
+func (s *checks) made() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.connections
+}

@@ -1,0 +1,123 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+	"kubecdc/source/apiclient"
+)
+
+// origin is who serves the resources of a group. It decides what becomes of their objects when they are not served any more. While
+// they are, the label of the group's APIServices tells; it is remembered, since they are gone with what they stand for.
+type origin int
+
+const (
+	originUnknown    origin = iota
+	originCustom            // CRDs
+	originAggregated        // an API server of its own
+	originBuiltIn           // kube-apiserver
+)
+
+// outlives returns why the objects of a resource outlive its being served; nil if they don't.
+func (o origin) outlives() error {
+	const otherwise = "the stream waits until it is served again, and no deletion is recorded. If it is gone for good, leave it out of " +
+		"KUBECDC_RESOURCES"
+	switch o {
+	case originBuiltIn:
+		return errors.New("it is built in, and has no CRD whose deletion would delete its objects; another API server of the cluster may " +
+			"serve it, as during an upgrade: " + otherwise)
+	case originAggregated:
+		return errors.New("it is served by an aggregated API server, whose objects outlive its APIService: " + otherwise)
+	}
+	return nil
+}
+
+// automanaged is the label of APIServices that kube-apiserver makes itself: "onstart" for what is built in, "true" for groups of
+// CRDs (k8s.io/kube-aggregator, pkg/controllers/autoregister). It removes the first kind if it does not serve it.
+const automanaged = "kube-aggregator.kubernetes.io/automanaged"
+
+// services are a group's APIServices.
+type services struct {
+	versions []string
+	origin   origin
+}
+
+// apiServices returns the APIServices of each group. Their names are VERSION.GROUP.
+func (d *Server) apiServices(ctx context.Context) (map[string]services, error) {
+	all, groups := change.NewStream(triggers[1], "", "", ""), map[string]services{}
+	for token := ""; ; {
+		options := apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}
+		p, err := d.client.List(ctx, all, options, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
+			version, group, _ := strings.Cut(o.Name, ".")
+			s := groups[group]
+			s.versions, s.origin = append(s.versions, version), max(s.origin, originIn(o.Raw))
+			groups[group] = s
+			return nil
+		})
+		if err != nil || p.Continue == "" {
+			return groups, err
+		}
+		token = p.Continue
+	}
+}
+
+// originIn returns what the label of an APIService says.
+func originIn(raw []byte) origin {
+	labels := rawjson.Member(rawjson.Member(raw, "metadata"), "labels")
+	switch label, _ := rawjson.Text(rawjson.Member(labels, automanaged)); label {
+	case "onstart":
+		return originBuiltIn
+	case "true":
+		return originCustom
+	}
+	return originAggregated
+}
+
+// originOf returns the origin of a group that is not served, given the APIServices that there are. If nothing is remembered, since
+// it was served before this process began, its name has to tell: only built-in groups have no dot. Groups in k8s.io belong to
+// Kubernetes, so one that this release does not know may be built in too.
+func (d *Server) originOf(group string, present map[string]services) origin {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	remembered := d.origins[group]
+	switch {
+	case slices.Contains(builtIn, group), !strings.Contains(group, "."):
+		return originBuiltIn
+	case remembered != originUnknown:
+		return remembered
+	case present[group].origin != originUnknown:
+		return present[group].origin
+	case strings.HasSuffix(group, ".k8s.io"):
+		return originBuiltIn
+	}
+	return originCustom
+}
+
+// remember reads the origins of resources that are served, unless they are known.
+func (d *Server) remember(ctx context.Context, served []change.Resource, log *slog.Logger) {
+	if !slices.ContainsFunc(served, d.isNew) {
+		return
+	}
+	groups, err := d.apiServices(ctx)
+	if err != nil {
+		log.Debug("who serves the resources can't be read; it is tried again", "error", err)
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for group, s := range groups {
+		d.origins[group] = s.origin
+	}
+}
+
+// isNew reports whether the origin of a resource's group is not known.
+func (d *Server) isNew(r change.Resource) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.origins[r.Group] == originUnknown && !slices.Contains(builtIn, r.Group)
+}

@@ -1,0 +1,82 @@
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// Behind one address are two API servers of one cluster, and one of them does not serve a built-in resource, as in an upgrade that
+// drops or adds a version. Its 404 and its discovery say nothing of the objects: none is deleted in the log, the stream waits, and
+// /readyz says why. Where the other server answers again, it goes on from its position.
+func TestABuiltInResourceThatOneAPIServerDoesNotServeIsNotRemoved(t *testing.T) {
+	t.Parallel()
+	w := postgresWorld(t, startKube(t, 10*time.Minute), servers.PostgresOptions{})
+	kinds := []Kind{ConfigMaps, Budgets}
+	writer := w.Writer(t, kinds)
+	writer.Fill(12)
+	proxy, env := w.atProxy(t, "KUBECDC_RESOURCES", Resources(kinds))
+	e := StartExporter(t, "behind two servers", env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, writer, kinds)
+	without, err := w.Kube.AddAPIServer(t.Context(), "--runtime-config=policy/v1=false")
+	must(t, err)
+	lead := func(to string) { proxy.Retarget(to); proxy.Drop() }
+
+	lead(without.Address)
+	awaitProblem(t, e, "stream "+Budgets.ID(), "is built in")
+	writer.Run(60)
+	w.AwaitComplete(t, writer, []Kind{ConfigMaps})
+	wantNoEnd(t, w, Budgets)
+
+	t.Log("started behind the server that does not serve it")
+	stop(t, e)
+	e = StartExporter(t, "behind the server without it", env)
+	awaitProblem(t, e, "stream "+Budgets.ID(), "is built in")
+	wantNoEnd(t, w, Budgets)
+
+	must(t, w.Kube.RestartAPIServer(t.Context())) // registers again what the other one has unregistered
+	lead(w.Kube.Address)
+	w.AwaitComplete(t, writer, kinds)
+	stop(t, e)
+	log := w.Read(t)
+	wantNoEnd(t, w, Budgets)
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	if begins := log.controlsOf(Budgets.Stream(), change.ControlSnapshotBegin); len(begins) != 1 {
+		t.Errorf("the stream began %d times: %+v", len(begins), begins)
+	}
+}
+
+func wantNoEnd(t *testing.T, w *World, kind Kind) {
+	t.Helper()
+	if ends := w.Read(t).controlsOf(kind.Stream(), change.ControlStreamEnd); len(ends) != 0 {
+		t.Fatalf("the stream ended: %+v", ends)
+	}
+}
+
+// awaitProblem waits until /readyz has a problem of the component, with the text.
+func awaitProblem(t *testing.T, e *Exporter, component, text string) {
+	t.Helper()
+	Await(t, 90*time.Second, component+": "+text, func() (bool, error) {
+		resp, err := http.Get("http://" + e.listen + "/readyz")
+		if err != nil {
+			return false, nil
+		}
+		defer resp.Body.Close()
+		var report struct {
+			Wrong []struct{ Component, Problem string }
+		}
+		err = json.NewDecoder(resp.Body).Decode(&report)
+		for _, w := range report.Wrong {
+			if w.Component == component && strings.Contains(w.Problem, text) {
+				return true, nil
+			}
+		}
+		return false, err
+	})
+}
