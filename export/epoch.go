@@ -71,5 +71,6 @@ func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
 	var newer *change.NewerVersionError
-	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
+	var moved *sinks.MovedError
+	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &moved) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
 }

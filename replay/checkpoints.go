@@ -188,7 +188,7 @@ func (c *Checkpoint) merge() {
 					lowest = next
 				}
 			}
-			if all {
+			if all && p != change.TopicID {
 				c.Offsets[topic][p] = lowest
 			}
 		}

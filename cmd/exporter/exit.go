@@ -26,16 +26,17 @@ func exitCode(err error) int {
 	var other *checkpoint.OtherClusterError
 	var log *checkpoint.OtherLogError
 	var foreign *sinks.OtherClusterError
-	var moved *discovery.OtherClusterError
+	var otherServer *discovery.OtherClusterError
 	var encoded *sinks.OtherEncodingError
+	var moved *sinks.MovedError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown),
-		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &moved),
-		errors.As(err, &encoded):
+		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &otherServer),
+		errors.As(err, &encoded), errors.As(err, &moved):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced

@@ -3,7 +3,6 @@ package kafka
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -42,12 +41,9 @@ func (r *Reader) controlReader(partition int32, first int64, visit func(*change.
 	return consumer.New(r.sink.client, consumer.Range{Topic: change.ControlTopic(r.envelope.Prefix), Partition: partition, First: first,
 		Wanted: func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) },
 		Visit: func(f consumer.Record) error {
-			c := new(change.Control)
-			if err := json.Unmarshal(f.Value, c); err != nil {
-				return fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
-			}
-			if !r.sink.owns(c.ClusterUID) {
-				return nil
+			c, err := r.sink.parseControl(partition, &f)
+			if err != nil || c == nil || !r.sink.owns(c.ClusterUID) {
+				return err
 			}
 			return visit(c, position{partition, f.Offset})
 		}})

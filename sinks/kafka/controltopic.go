@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
@@ -23,6 +24,7 @@ func (l *slotLog) verify(ctx context.Context, from sinks.Durable) error {
 	if err != nil {
 		return err
 	}
+	l.control.Next = ends[int(l.control.Index)]
 	if from.New {
 		l.history, err = l.readHistory(ctx, ends)
 	} else {
@@ -39,9 +41,10 @@ func (l *slotLog) verify(ctx context.Context, from sinks.Durable) error {
 
 // controlSeen is what was learned from the control records read so far, committed or not.
 type controlSeen struct {
-	epoch int64           // the newest of the slot
-	own   bool            // there was a record of this cluster
-	last  *change.Control // the cluster's last open or batch record, of any slot
+	damaged string          // which of the slot's own records is
+	epoch   int64           // the newest of the slot
+	own     bool            // there was a record of this cluster
+	last    *change.Control // the cluster's last open or batch record, of any slot
 }
 
 // checkEpoch returns the error for a slot that had an owner with this epoch or a newer one.
@@ -60,27 +63,54 @@ func (l *slotLog) controlReader(partition int32, first int64, visit func(consume
 func (l *slotLog) controlRange(partition int32, first int64, visit func(consumer.Record) error) consumer.Range {
 	own := fmt.Appendf(nil, `{"cluster":%s,"slot":`, mustJSON(l.envelope.Cluster))
 	return consumer.Range{Topic: l.control.Topic.Name, Partition: partition, First: first,
-		Wanted: func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) }, Fetched: l.decodeControl,
+		Wanted:  func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) },
+		Fetched: func(f *consumer.Record) error { return l.decodeControl(partition, f) },
 		Visit: func(f consumer.Record) error {
-			if !l.sink.owns(controlOf(f).ClusterUID) {
+			if c := controlOf(f); c == nil || !l.sink.owns(c.ClusterUID) {
 				return nil
 			}
 			return visit(f)
 		}}
 }
 
-// controlOf is the record as decodeControl has decoded it.
+// parseControl returns a record under one of the cluster's keys; nil if it is no control record, which is passed by with a warning:
+// whoever may write to the topic must not be able to stop the export. The error is *change.NewerVersionError.
+func (s *Sink) parseControl(partition int32, f *consumer.Record) (*change.Control, error) {
+	c := new(change.Control)
+	err := json.Unmarshal(f.Value, c)
+	var newer *change.NewerVersionError
+	switch own := c.Type != "" && c.Type == f.Headers[change.HeaderType] && c.Cluster == s.cfg.Cluster; {
+	case own && errors.As(err, &newer):
+		return nil, fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
+	case own && err == nil:
+		return c, nil
+	}
+	topic := change.ControlTopic(s.cfg.TopicPrefix)
+	if _, warned := s.strange.LoadOrStore(fmt.Sprintf("%d/%d", partition, f.Offset), true); !warned {
+		s.cfg.Logger.Warn("passing by a record that has the key of a control record and is none: another program has written it, or it is "+
+			"damaged", "topic", topic, "partition", partition, "offset", f.Offset, "key", string(f.Key), "headers", f.Headers, "error", err)
+	}
+	return nil, nil
+}
+
+// controlOf is the record as decodeControl has decoded it; nil if it is no control record.
 func controlOf(f consumer.Record) *change.Control { return f.Data.(*change.Control) }
 
 // decodeControl decodes a record. One of another cluster is an error. Two clusters that start at the same time may each have
 // written an open record before they could read the other's: the log belongs to the one whose record is first. The other's
 // open record, which no batch follows, is skipped.
-func (l *slotLog) decodeControl(f *consumer.Record) error {
-	c := new(change.Control)
-	if err := json.Unmarshal(f.Value, c); err != nil {
-		return fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
-	}
+func (l *slotLog) decodeControl(partition int32, f *consumer.Record) error {
+	c, err := l.sink.parseControl(partition, f)
 	f.Data = c
+	if err != nil {
+		return err
+	}
+	if c == nil {
+		if f.Headers[change.HeaderType] != "" && f.Headers[change.HeaderSlot] == strconv.Itoa(l.slot) {
+			l.seen.damaged = fmt.Sprintf(" (the record at offset %d, of batch %s, is damaged)", f.Offset, f.Headers[change.HeaderBatch])
+		}
+		return nil
+	}
 	if !l.sink.owns(c.ClusterUID) {
 		if c.Type == change.ControlOpen && l.seen.own {
 			return nil

@@ -71,6 +71,9 @@ func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control
 }
 
 func (r *Replay) see(f consumer.Record, visit func(*change.Control) error) error {
+	if f.Headers[change.HeaderType] == "" {
+		return nil // another program's
+	}
 	c := &change.Control{}
 	if err := json.Unmarshal(f.Value, c); err != nil {
 		return fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"kubecdc/change"
@@ -26,6 +27,8 @@ type Sink struct {
 	codec                   recordbatch.Codec
 	encodings               encoding.Set
 	dataTopic, controlTopic topicPlan
+	doubts                  doubts
+	strange                 sync.Map // records of the control topic that are none of its own, and were warned of
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -102,6 +105,12 @@ func (s *Sink) open(
 	if err := l.verify(ctx, from); err != nil {
 		return l, nil, err
 	}
+	// Fencing an owner that was killed ends its transaction, and the markers of that would fill the offsets of lost records.
+	lost, err := l.inspect(ctx, from.Offsets)
+	if err != nil {
+		return l, nil, err
+	}
+	l.expect(from.Offsets, lost)
 	if from.New { // the lost checkpoint may have known the cluster by another of its ids
 		for _, uid := range s.cfg.ClusterIDs {
 			if _, err := l.newProducer(ctx, uid); err != nil {
@@ -112,7 +121,7 @@ func (s *Sink) open(
 	if l.producer, err = l.newProducer(ctx, s.cfg.ClusterUID); err != nil {
 		return l, nil, err
 	}
-	lost, err := s.openLog(ctx, l, from)
+	lost, err = s.openLog(ctx, l, from, lost)
 	return l, lost, err
 }
 
@@ -121,18 +130,21 @@ func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, err
 	l := &slotLog{
 		sink: s, slot: slot, epoch: epoch, envelope: envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(envelope),
 		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
+		ids: topicIDs{of: map[string]int64{}, told: map[string]bool{}, asked: time.Now()},
 	}
 	t, err := s.topic(ctx, l.topics, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
 	if err != nil {
 		return nil, err
 	}
 	l.control = t.Partitions[slot%len(t.Partitions)]
-	return l, nil
+	return l, l.learnID(ctx, t.Name)
 }
 
-// openLog writes the open record and finds out what is lost. With at-least-once delivery this record is what fences: the control
+// openLog writes the open record and reads the tail up to it. With at-least-once delivery this record is what fences: the control
 // partition now has the newer producer epoch, so no older writer can finish a batch.
-func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (lost *sinks.LostTailError, err error) {
+func (s *Sink) openLog(
+	ctx context.Context, l *slotLog, from sinks.Durable, lost *sinks.LostTailError,
+) (_ *sinks.LostTailError, err error) {
 	if l.openOffset, err = l.writeOpen(ctx, from.Seq); err != nil {
 		return nil, fmt.Errorf("write the open record: %w", err)
 	}
@@ -141,8 +153,8 @@ func (s *Sink) openLog(ctx context.Context, l *slotLog, from sinks.Durable) (los
 			return nil, err
 		}
 	}
-	if lost, err = l.inspect(ctx, from.Offsets); err != nil || l.after == nil || l.after.lost == nil {
-		return lost, err
+	if l.after == nil || l.after.lost == nil {
+		return lost, nil
 	}
 	return withTail(l.after.lost, lost), nil
 }

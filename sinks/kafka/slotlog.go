@@ -54,6 +54,8 @@ type slotLog struct {
 	after      *tail       // what follows the checkpoint; nil if that is new
 	history    *history    // of the whole cluster; nil until it is needed
 	openOffset int64       // of this owner's "open" record
+	ids        topicIDs
+	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
 
 	broken error
 }
@@ -70,6 +72,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		p.Done()
 	}
 	if err != nil {
+		l.sink.doubts.note(l.slot, l.active)
 		l.broken = err
 		l.sink.abort(l.producer, l.broken)
 		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, asInvalidWriter(err))
@@ -78,6 +81,9 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 }
 
 func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
+	if err := l.compareIDs(ctx); err != nil {
+		return nil, err
+	}
 	if err := l.prepare(ctx, b); err != nil {
 		return nil, err
 	}
@@ -162,6 +168,7 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 		}
 		offsets[p.Topic.Name][int(p.Index)] = p.Last + 1
 	}
+	l.tellIDs(offsets)
 	return offsets, nil
 }
 
@@ -228,6 +235,12 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topi
 	t, err := l.sink.topic(ctx, l.topics, name, plan)
 	if err != nil {
 		return nil, cmp.Or(l.Failed(name, err), err)
+	}
+	if err := l.learnID(ctx, name); err != nil {
+		return nil, err
+	}
+	for _, p := range t.Partitions {
+		p.Next = max(p.Next, l.expected[name][int(p.Index)])
 	}
 	l.streams[s] = t
 	return t, nil

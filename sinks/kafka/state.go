@@ -55,6 +55,8 @@ func (l *slotLog) wholeHistory(ctx context.Context) (*history, error) {
 // slotState sets what concerns the slot itself.
 func (l *slotLog) slotState(h *history, p *sinks.State) {
 	p.Epoch = l.seen.epoch
+	control := map[int]int64{change.TopicID: l.ids.of[l.control.Topic.Name]}
+	p.Offsets[l.control.Topic.Name] = control
 	next := l.openOffset + 1 // before the first batch, tailStart looks for the open record
 	if s := h.slots[l.slot]; s != nil && s.seq > 0 {
 		if p.Seq = s.seq; s.partition != l.control.Index {
@@ -62,7 +64,7 @@ func (l *slotLog) slotState(h *history, p *sinks.State) {
 		}
 		next = s.next
 	}
-	p.Offsets[l.control.Topic.Name] = map[int]int64{int(l.control.Index): next}
+	control[int(l.control.Index)] = next
 }
 
 // folder reads data topics from their starts.
@@ -92,8 +94,13 @@ func (f *folder) find(ctx context.Context, p *sinks.State) error {
 	if err != nil {
 		return err
 	}
+	ids, err := f.log.sink.topicIDs(ctx, topics...)
+	if err != nil {
+		return err
+	}
 	since := time.Now()
 	for _, topic := range topics {
+		p.Offsets.Merge(change.Offsets{topic: {change.TopicID: ids[topic]}})
 		ends, err := f.ends(ctx, topic, since)
 		if err != nil {
 			return err

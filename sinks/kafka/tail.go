@@ -52,7 +52,14 @@ func (l *slotLog) beginTail(ctx context.Context, from sinks.Durable, end int64) 
 	if err != nil {
 		return nil, err
 	}
-	first, err := l.tailStart(ctx, from, start, end)
+	id := from.Offsets[l.control.Topic.Name][change.TopicID]
+	l.ids.told[l.control.Topic.Name] = id != 0
+	var first int64
+	if l.ids.differs(l.control.Topic.Name, id) {
+		err = gone("%s was deleted and made again", l.control.Topic.Name)
+	} else {
+		first, err = l.tailStart(ctx, from, start, end)
+	}
 	if errors.Is(err, consumer.ErrGone) {
 		first, t.lost = start, err
 	} else if err != nil {
@@ -78,7 +85,7 @@ func (t *tail) note(f consumer.Record) error {
 	switch {
 	case t.lost != nil || !t.follows(c):
 	case c.Batch != t.seq+1:
-		t.lost = gone("batch %d follows batch %d in %s", c.Batch, t.seq, t.log.control.Topic.Name)
+		t.lost = gone("batch %d follows batch %d in %s%s", c.Batch, t.seq, t.log.control.Topic.Name, t.log.seen.damaged)
 	default:
 		if t.seq == t.from.Seq {
 			t.first = f.Offset
@@ -122,7 +129,8 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 		return 0, err
 	}
 	if !found {
-		return 0, gone("%s/%d was recreated: offset %d is not batch %d", l.control.Topic.Name, l.control.Index, next-1, from.Seq)
+		return 0, gone("%s/%d was recreated: offset %d is not batch %d%s", l.control.Topic.Name, l.control.Index, next-1, from.Seq,
+			l.seen.damaged)
 	}
 	return next, nil
 }

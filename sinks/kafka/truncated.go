@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -16,14 +17,14 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// inspect compares the data topics with the offsets of the checkpoint. A topic that ends before them, or does not exist, was
-// deleted, recreated or truncated: its records are lost. (A topic that was recreated and has grown beyond the offsets can't be
-// distinguished from the old one.)
+// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, or does not exist, was
+// deleted, recreated or truncated: its records are lost. (Without ids, a topic that was recreated and has grown beyond the offsets can't
+// be distinguished from the old one.)
 func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.control.Topic.Name || topic == change.DeadLetterTopic(l.envelope.Prefix)
 	})
-	r := l.sink.client.Attempts("compare the topics with the checkpoint of " + l.producer.TransactionalID)
+	r := l.sink.client.Attempts(fmt.Sprintf("compare the topics %s.* with the checkpoint of slot %d", l.envelope.Prefix, l.slot))
 	defer r.Done()
 	for {
 		gone, missing, err := l.shorter(ctx, suspects, offsets)
@@ -54,12 +55,25 @@ func (s *Sink) tooEarly(ctx context.Context, missing []string, since time.Time) 
 	return nil
 }
 
-// shorter returns the topics that end before the offsets, with their ends; missing are those that the brokers do not know.
+// expect notes what the checkpoint has of the topics that have lost nothing.
+func (l *slotLog) expect(offsets change.Offsets, lost *sinks.LostTailError) {
+	l.expected = maps.Clone(offsets)
+	if lost != nil {
+		maps.DeleteFunc(l.expected, func(topic string, _ map[int]int64) bool { return lost.Offsets[topic] != nil })
+	}
+}
+
+// shorter returns the topics that have lost what the offsets count on, with their ends; missing are those that the brokers do not know.
 func (l *slotLog) shorter(
 	ctx context.Context, topics []string, offsets change.Offsets,
 ) (gone map[string]map[int]int64, missing []string, err error) {
 	gone = map[string]map[int]int64{}
+	ids, err := l.sink.topicIDs(ctx, topics...)
+	if err != nil {
+		return nil, nil, err
+	}
 	for _, topic := range topics {
+		l.ids.note(topic, ids, offsets[topic][change.TopicID])
 		ends, err := l.sink.client.Ends(ctx, topic)
 		if errors.Is(err, kafka.TopicAuthorizationFailed) {
 			l.sink.cfg.Logger.Warn("a topic can't be compared with the checkpoint", "topic", topic, "error", err)
@@ -71,17 +85,40 @@ func (l *slotLog) shorter(
 		if ends == nil {
 			missing = append(missing, topic)
 		}
-		for p, next := range offsets[topic] {
-			if ends[p] >= next {
-				continue
-			}
-			if gone[topic] == nil {
-				gone[topic] = map[int]int64{}
-			}
-			gone[topic][p] = ends[p]
+		lost, err := l.lostPartitions(ctx, topic, offsets[topic], ends)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(lost) > 0 { // the new id is told with the loss
+			lost[change.TopicID] = l.ids.of[topic]
+			gone[topic] = lost
 		}
 	}
 	return gone, missing, nil
+}
+
+// lostPartitions returns the ends of the partitions that have lost something.
+func (l *slotLog) lostPartitions(ctx context.Context, topic string, offsets, ends map[int]int64) (map[int]int64, error) {
+	lost, other := map[int]int64{}, l.ids.differs(topic, offsets[change.TopicID])
+	for p, next := range offsets {
+		gone := other || ends[p] < next
+		if p == change.TopicID {
+			continue
+		}
+		var err error
+		if !gone {
+			gone, err = l.hasLost(ctx, topic, p, next)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case other:
+			lost[p] = ends[p]
+		case gone:
+			lost[p] = min(ends[p], next-1) // any offset but the one that the record was before
+		}
+	}
+	return lost, nil
 }
 
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {

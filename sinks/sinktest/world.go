@@ -231,8 +231,13 @@ func asText(s string) string {
 	return s
 }
 
+// wantOffsets compares offsets. What a batch says of its topics besides, nobody reads back.
 func wantOffsets(t *testing.T, got, want change.Offsets) {
 	t.Helper()
+	want = change.Offsets{}.Merge(want)
+	for topic := range want {
+		delete(want[topic], change.TopicID)
+	}
 	if len(got) != len(want) || len(got) > 0 && !reflect.DeepEqual(got, want) {
 		t.Errorf("recovered offsets %v, Write said %v", got, want)
 	}

@@ -46,6 +46,7 @@ type Kafka struct {
 	ClientKeyFile  string
 	Issuer         *Issuer // with KafkaOptions.OAuth
 	Proxy          *Proxy  // between ProxiedBrokers and the broker
+	ClusterID      string  // which every broker of the cluster says
 	Dir            string  // of this instance: data and log
 
 	opts     KafkaOptions
@@ -95,7 +96,7 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Kafka{Dir: i.dir, opts: opts, home: home, instance: i, id: 1}
+	k := &Kafka{Dir: i.dir, opts: opts, home: home, instance: i, id: 1, ClusterID: kafkaID()}
 	if err := errors.Join(k.listen(), k.certify()); err != nil {
 		return nil, err
 	}
@@ -106,6 +107,9 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	}
 	if err := os.CopyFS(i.path("data"), os.DirFS(filepath.Join(home, "template"))); err != nil {
 		return nil, fmt.Errorf("prepare Kafka's data folder: %w", err)
+	}
+	if err := k.format(); err != nil {
+		return nil, err
 	}
 	return k, writeProperties(i.path("server.properties"), k.properties())
 }

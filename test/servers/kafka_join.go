@@ -19,7 +19,7 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	if err != nil {
 		return nil, err
 	}
-	other.id, other.control = k.id+1, k.control
+	other.id, other.control, other.ClusterID = k.id+1, k.control, k.ClusterID
 	if err := other.format(); err != nil {
 		return nil, err
 	}
@@ -31,13 +31,18 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 
 // format makes the data folder that of a node of its own.
 func (k *Kafka) format() error {
-	id := make([]byte, 16)
-	_, _ = rand.Read(id)
-	text := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", k.id, base64.RawURLEncoding.EncodeToString(id), kafkaClusterID)
+	text := fmt.Sprintf("version=1\nnode.id=%d\ndirectory.id=%s\ncluster.id=%s\n", k.id, kafkaID(), k.ClusterID)
 	if err := os.WriteFile(k.instance.path("data/meta.properties"), []byte(text), 0o644); err != nil {
 		return fmt.Errorf("prepare Kafka's data folder: %w", err)
 	}
 	return nil
+}
+
+// kafkaID is a new id as Kafka makes them.
+func kafkaID() string {
+	id := make([]byte, 16)
+	_, _ = rand.Read(id)
+	return base64.RawURLEncoding.EncodeToString(id)
 }
 
 // joined turns the properties of the first node into those of a mere broker.

@@ -12,11 +12,14 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/sasl"
+
+	"kubecdc/sinks"
 )
 
 // Options say how to connect. All are required except SASL.
@@ -43,6 +46,9 @@ type Client struct {
 	mu        sync.Mutex
 	refreshed time.Time          // when the view of the cluster was last dropped
 	stuck     map[*Attempts]bool // operations that have been retried for long
+
+	id    atomic.Pointer[string]           // of the cluster, from the first connection; nil before
+	moved atomic.Pointer[sinks.MovedError] // an address leads to another cluster; nil: none does
 }
 
 const (
@@ -59,7 +65,7 @@ const (
 func New(o Options) *Client {
 	c := &Client{Options: o, addr: kafka.TCP(o.Brokers...), stuck: map[*Attempts]bool{}}
 	c.transport = &kafka.Transport{
-		ClientID: o.ClientID, Dial: o.Dial, SASL: o.SASL,
+		ClientID: o.ClientID, Dial: c.dial, SASL: o.SASL,
 		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: idleTimeout,
 	}
 	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport}
@@ -69,11 +75,17 @@ func New(o Options) *Client {
 // Close closes the connections.
 func (c *Client) Close() { c.transport.CloseIdleConnections() }
 
-// RoundTrip sends one request once and waits for at most the request timeout.
-func (c *Client) RoundTrip(ctx context.Context, req protocol.Message) (protocol.Message, error) {
+// RoundTrip sends one request once and waits for at most the request timeout. After a *sinks.MovedError it returns nothing else.
+func (c *Client) RoundTrip(ctx context.Context, req protocol.Message) (m protocol.Message, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
 	defer cancel()
-	return c.transport.RoundTrip(ctx, c.addr, req)
+	if c.moved.Load() == nil {
+		m, err = c.transport.RoundTrip(ctx, c.addr, req)
+	}
+	if moved := c.moved.Load(); moved != nil {
+		return nil, moved
+	}
+	return m, err
 }
 
 // refresh drops connections and the view of the cluster, so that the next request makes new ones.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"kubecdc/sinks"
 )
 
 // Verdict is what to do after an error.
@@ -92,8 +94,9 @@ func Judge(err error) Verdict {
 		return verdicts[code]
 	}
 	var own *Error
+	var moved *sinks.MovedError
 	switch {
-	case errors.As(err, &own):
+	case errors.As(err, &own), errors.As(err, &moved):
 		return Fail
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
 		return Refresh // our view of the cluster does not have it yet

@@ -8,6 +8,7 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
 const (
@@ -65,7 +66,7 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 	v := Judge(err)
 	switch {
 	case v == Retry:
-	case v == Refresh && !((NoTopic(err) || errors.Is(err, kafka.Unknown)) && time.Since(a.Since) > patience):
+	case v == Refresh && !(mayStay(err) && time.Since(a.Since) > patience):
 		a.client.refresh()
 	default:
 		if connectionRefused(err) {
@@ -74,6 +75,11 @@ func (a *Attempts) Pause(ctx context.Context, err error) error {
 		return a.client.NewError(a.Op, err)
 	}
 	return a.Next(ctx, err)
+}
+
+// mayStay are the errors that patience is for.
+func mayStay(err error) bool {
+	return NoTopic(err) || errors.Is(err, protocol.ErrNoPartition) || errors.Is(err, kafka.Unknown)
 }
 
 // Next waits for the next attempt, after whatever error.

@@ -51,6 +51,8 @@ type Range struct {
 	// Visit gets each wanted record that was committed, in the order of the offsets. Only a transaction that has not ended after
 	// maxHeld bytes more, or at the end of what is read, is overtaken: its records come when it commits.
 	Visit func(Record) error
+	// Marker gets the offset of each marker that ends a transaction; may be nil.
+	Marker func(offset int64)
 	// MaxBytes bounds the size of a fetch; 0: 4 MiB.
 	MaxBytes int32
 }
@@ -229,6 +231,9 @@ func (s *Reader) deliver(overtake bool) error {
 // readMarker ends a transaction: its records are delivered or dropped. Type 1 is a commit, 0 an abort (KIP-98).
 func (s *Reader) readMarker(b *protocol.ControlBatch) error {
 	s.next = max(s.next, b.BaseOffset+1)
+	if s.Marker != nil {
+		s.Marker(b.BaseOffset)
+	}
 	r, err := b.ReadControlRecord()
 	if err != nil {
 		return fmt.Errorf("decode a transaction marker at offset %d: %w", b.BaseOffset, err)

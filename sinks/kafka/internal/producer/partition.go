@@ -83,6 +83,10 @@ type Partition struct {
 	// Written: something was acknowledged since Reset; First and Last are its first and last offset.
 	Written     bool
 	First, Last int64
+	// Next is the least offset that the next record can have, since all before it are taken.
+	Next int64
+	// Doubt: the broker's last answer says that it may have lost records; Lost: that it certainly has.
+	Doubt, Lost bool
 
 	sequence int32 // of the next record, as the broker counts this producer's
 	items    []int32
@@ -130,6 +134,7 @@ func (p *Partition) acknowledge(baseOffset int64) {
 	}
 	p.Written = true
 	p.Last = baseOffset + int64(p.pendingRecords) - 1
+	p.Next = p.Last + 1
 	p.sequence = nextSequence(p.sequence, p.pendingRecords)
 	p.next += p.pendingItems
 	p.pending, p.most = nil, 0

@@ -188,6 +188,10 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 	for _, q := range partitions {
 		err := cluster.CodeError(q.answer.code)
 		switch {
+		case err == nil && q.answer.offset < q.Next:
+			q.Lost = true
+			err = cluster.Final(fmt.Errorf("%s/%d took records at offset %d after those at %d: the topic was deleted and made again, "+
+				"or the broker has lost records", q.Topic.Name, q.Index, q.answer.offset, q.Next-1))
 		case err == nil:
 			q.pending.Release()
 			q.acknowledge(q.answer.offset)
@@ -195,6 +199,7 @@ func (p *Producer) handleAnswers(ctx context.Context, partitions []*Partition) e
 		case cluster.Judge(err) == cluster.TooLarge:
 			err = p.makeSmaller(ctx, q, err)
 		default:
+			q.Doubt = q.sequence > 0 && (errors.Is(err, kafka.OutOfOrderSequenceNumber) || errors.Is(err, kafka.UnknownProducerId))
 			err = fmt.Errorf("%s/%d: %w", q.Topic.Name, q.Index, cluster.WithText(err, q.answer.text))
 			if own := p.Source.Failed(q.Topic.Name, err); own != nil {
 				err = cluster.Final(own)

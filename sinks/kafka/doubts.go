@@ -1,0 +1,79 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
+)
+
+// doubts are the partitions that may have lost records, as the answers to writes say. That a partition's end is past the records proves
+// nothing: the markers of aborted transactions fill lost offsets, and so do other writers.
+type doubts struct {
+	mu  sync.Mutex
+	all map[place]doubt
+}
+
+// place is a partition that a slot writes to.
+type place struct {
+	slot, partition int
+	topic           string
+}
+
+// doubt is about the record before an offset, which was the slot's.
+type doubt struct {
+	next int64
+	lost bool // beyond doubt
+}
+
+// note takes the answers to a write that failed.
+func (d *doubts) note(slot int, partitions []*producer.Partition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range partitions {
+		if !p.Lost && !p.Doubt {
+			continue
+		}
+		if d.all == nil {
+			d.all = map[place]doubt{}
+		}
+		d.all[place{slot, int(p.Index), p.Topic.Name}] = doubt{p.Next, p.Lost}
+	}
+}
+
+// of returns the doubt about a partition whose next offset is the checkpoint's. A doubt about other offsets is out of date: the
+// checkpoint has moved on, after what was lost was written again.
+func (d *doubts) of(at place, next int64) (found doubt, ok bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found, ok = d.all[at]
+	return found, ok && found.next == next
+}
+
+// hasLost reports whether a partition has lost the record before the checkpoint's next offset, although its end is past that.
+func (l *slotLog) hasLost(ctx context.Context, topic string, partition int, next int64) (bool, error) {
+	doubt, ok := l.sink.doubts.of(place{l.slot, partition, topic}, next)
+	if !ok || doubt.lost {
+		return ok, nil
+	}
+	return l.isOther(ctx, topic, partition, next-1)
+}
+
+// isOther reports whether what has an offset now is not of this slot. Compaction may have left nothing there, which proves nothing.
+func (l *slotLog) isOther(ctx context.Context, topic string, partition int, offset int64) (other bool, err error) {
+	slot := strconv.Itoa(l.slot)
+	r := consumer.New(l.sink.client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true,
+		Wanted: func(f *consumer.Record) bool {
+			other = other || f.Offset == offset && f.Headers[change.HeaderSlot] != slot
+			return false
+		},
+		Marker: func(at int64) { other = other || at == offset }})
+	if err = r.ReadTo(ctx, offset); errors.Is(err, consumer.ErrGone) {
+		return true, nil
+	}
+	return other, err
+}

@@ -1,0 +1,66 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+
+	"kubecdc/sinks"
+)
+
+// dial makes a connection that is asked for its cluster.
+func (c *Client) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := c.Dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	return &askedConn{Conn: conn, client: c, address: address}, nil
+}
+
+// note keeps the id of the first cluster, and returns the error for another one.
+func (c *Client) note(address, id string) error {
+	if c.id.CompareAndSwap(nil, &id) || *c.id.Load() == id {
+		return nil
+	}
+	c.moved.CompareAndSwap(nil, &sinks.MovedError{Address: address, Known: "Kafka cluster " + *c.id.Load(), Found: "Kafka cluster " + id})
+	return c.moved.Load()
+}
+
+// askedConn asks the broker for the id of its cluster before the first request: so nothing reaches another cluster, whatever view of the
+// cluster the request follows. It lets the login pass, which must come first. kafka-go has one request at a time on a connection.
+type askedConn struct {
+	net.Conn
+	client  *Client
+	address string
+	asked   bool
+}
+
+// beforeLogin are the requests that a broker answers before a login.
+var beforeLogin = map[protocol.ApiKey]bool{
+	new(apiversions.Request).ApiKey(): true, new(saslhandshake.Request).ApiKey(): true, new(saslauthenticate.Request).ApiKey(): true,
+}
+
+// askVersion has the cluster's id, and every supported broker knows it.
+const askVersion = 5
+
+// Write gets a request from its start on: its size, and its key.
+func (a *askedConn) Write(b []byte) (int, error) {
+	if !a.asked && len(b) >= 6 && !beforeLogin[protocol.ApiKey(binary.BigEndian.Uint16(b[4:]))] {
+		m, err := protocol.RoundTrip(a.Conn, askVersion, 0, a.client.ClientID, &metadata.Request{TopicNames: []string{}})
+		if err == nil {
+			err = a.client.note(a.address, m.(*metadata.Response).ClusterID)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("ask %s which cluster it is of: %w", a.address, err)
+		}
+		a.asked = true
+	}
+	return a.Conn.Write(b)
+}

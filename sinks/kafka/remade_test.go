@@ -1,0 +1,172 @@
+package kafka_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/test/servers"
+)
+
+// A topic is deleted and made again, with as many or more partitions, while the log is open or not, and others write to it until its ends
+// are past the checkpoint's offsets: the next owner is told that the log has lost its records, and only of that topic.
+func TestATopicIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	broker := servers.SharedKafka(t)
+	for _, partitions := range []int32{3, 5} {
+		for _, while := range []string{"open", "closed"} {
+			for _, grown := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%d partitions/%s/grown %v", partitions, while, grown), func(t *testing.T) {
+					t.Parallel()
+					cfg := newConfig(t, broker.Brokers)
+					o := &owner{cfg: cfg}
+					mustDo(t, o.open(t))
+					o.write(t, 9)
+					if while == "closed" {
+						mustDo(t, o.log.Close())
+					}
+					remake(t, broker.Brokers, cfg.TopicPrefix+".pods", partitions)
+					if grown {
+						other := &owner{cfg: cfg, slot: 1}
+						mustDo(t, other.open(t))
+						other.write(t, 60)
+					}
+					if while == "open" {
+						o.writeUntilRefused(t)
+					}
+					lost := o.wantLost(t, "pods")
+					o.record(t, lost)
+					o.write(t, 9)
+					mustDo(t, o.open(t)) // nothing more is lost
+				})
+			}
+		}
+	}
+}
+
+// The control topic is made again, and has grown past the checkpoint's offset: the tail is gone.
+func TestTheControlTopicIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	broker := servers.SharedKafka(t)
+	for _, while := range []string{"open", "closed"} {
+		t.Run(while, func(t *testing.T) {
+			t.Parallel()
+			cfg := newConfig(t, broker.Brokers)
+			o := &owner{cfg: cfg}
+			mustDo(t, o.open(t))
+			o.write(t, 9)
+			if while == "closed" {
+				mustDo(t, o.log.Close())
+			}
+			remake(t, broker.Brokers, cfg.TopicPrefix+".control", 1)
+			if while == "open" {
+				o.writeUntilRefused(t)
+			}
+			err := o.open(t)
+			var lost *sinks.LostTailError
+			if !errors.As(err, &lost) || lost.TailRead {
+				t.Fatalf("Open = %v, want that the tail is lost", err)
+			}
+		})
+	}
+}
+
+// The dead-letter topic is made again: the batch is written again, nothing of the objects is lost.
+func TestTheDeadLetterTopicIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	broker := servers.SharedKafka(t)
+	cfg := newConfig(t, broker.Brokers)
+	o := &owner{cfg: cfg}
+	mustDo(t, o.open(t))
+	letter := func(b *change.Batch) {
+		b.Malformed = append(b.Malformed, change.Malformed{Stream: "pods", Bytes: []byte("{"), Reason: "it does not end"})
+	}
+	o.write(t, 3, letter)
+	remake(t, broker.Brokers, cfg.TopicPrefix+".dead-letter", 3)
+	b := o.next(3, letter)
+	_, err := o.log.Write(t.Context(), b)
+	if err == nil {
+		t.Fatal("the loss of the dead letters is not noticed")
+	}
+	t.Log(err)
+	mustDo(t, o.open(t))
+	o.write(t, 3, letter)
+}
+
+// next is the next batch.
+func (o *owner) next(n int, with ...func(*change.Batch)) *change.Batch {
+	b := lives(o.from.Seq+1, n, 3)
+	b.Slot, b.Epoch = o.slot, o.epoch
+	for i := range b.Changes {
+		b.Changes[i].Namespace = fmt.Sprint("slot-", o.slot)
+	}
+	for _, do := range with {
+		do(b)
+	}
+	return b
+}
+
+func (o *owner) write(t *testing.T, n int, with ...func(*change.Batch)) {
+	t.Helper()
+	b := o.next(n, with...)
+	offsets, err := o.log.Write(t.Context(), b)
+	mustDo(t, err)
+	o.durable(b, offsets)
+}
+
+// writeUntilRefused writes batches of no changes, as those of a quiet stream, and of some, until the log notices that it was broken.
+func (o *owner) writeUntilRefused(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		b := o.next(0)
+		offsets, err := o.log.Write(t.Context(), b)
+		if err != nil {
+			t.Log(err)
+			return
+		}
+		o.durable(b, offsets)
+	}
+	t.Fatal("the loss is not noticed in a minute")
+}
+
+// wantLost opens the slot, which has lost the records of one resource, and nothing after the checkpoint.
+func (o *owner) wantLost(t *testing.T, plural string) *sinks.LostTailError {
+	t.Helper()
+	err := o.open(t)
+	var lost *sinks.LostTailError
+	if !errors.As(err, &lost) || !lost.TailRead || lost.Gone == nil {
+		t.Fatalf("Open = %v, want that records are lost", err)
+	}
+	if !lost.Gone(change.Resource{Version: "v1", Plural: plural}) || lost.Gone(change.Resource{Version: "v1", Plural: "nodes"}) {
+		t.Errorf("the wrong resources are lost: %v", lost)
+	}
+	return lost
+}
+
+// record checkpoints the loss as the exporter does, once the log has a record of it.
+func (o *owner) record(t *testing.T, lost *sinks.LostTailError) {
+	t.Helper()
+	b := o.next(0)
+	offsets, err := o.log.Write(t.Context(), b)
+	mustDo(t, err)
+	o.durable(b, change.Offsets{}.Merge(lost.Offsets).Merge(offsets))
+}
+
+func remake(t *testing.T, brokers []string, topic string, partitions int32) {
+	t.Helper()
+	admin := kadmOf(t, brokers)
+	answers, err := admin.DeleteTopics(t.Context(), topic)
+	mustDo(t, errors.Join(err, answers.Error()))
+	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		answer, err := admin.CreateTopic(t.Context(), partitions, 1, nil, topic)
+		if err == nil && answer.Err == nil {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("create %s again: %v, %v", topic, err, answer.Err)
+		}
+	}
+}
