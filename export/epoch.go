@@ -70,6 +70,8 @@ func (r *epochRaises) add(slot int, now time.Time) error {
 func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
+	var overlap *OverlapError
 	var newer *change.NewerVersionError
-	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
+	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &overlap) || errors.As(err, &newer) ||
+		errors.Is(err, ErrCompetingCheckpoint)
 }

@@ -27,13 +27,14 @@ func exitCode(err error) int {
 	var log *checkpoint.OtherLogError
 	var foreign *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
+	var overlap *export.OverlapError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
 	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown),
-		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &encoded):
+		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &encoded), errors.As(err, &overlap):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced
