@@ -70,7 +70,9 @@ func (r *epochRaises) add(slot int, now time.Time) error {
 func isLogConflict(err error) bool {
 	var other *sinks.OtherClusterError
 	var encoded *sinks.OtherEncodingError
+	var overlap *OverlapError
 	var newer *change.NewerVersionError
 	var moved *sinks.MovedError
-	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &moved) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
+	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &moved) || errors.As(err, &overlap) ||
+		errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
 }

@@ -7,6 +7,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"slices"
@@ -144,7 +145,7 @@ func selectServed(ctx context.Context, config *Config, parts *Parts) (*selection
 	return &s, err
 }
 
-// prepare verifies that the checkpoint belongs to the log, and that the resources exist.
+// prepare verifies that the checkpoint belongs to the log, that the resources exist, and that the log has no other selection of them.
 func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	if parts.Leases == nil {
 		parts.Leases = parts.Store
@@ -162,6 +163,13 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 		return discovery.Unknown(s.unknown, s.served)
 	}
 	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
+	err = parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which streams the log has", parts.StoreAt, func(ctx context.Context) error {
+		stored, err := parts.Store.Streams(ctx)
+		return cmp.Or(err, config.refuseOverlaps(selected, stored))
+	})
+	if err != nil {
+		return err
+	}
 	for _, warning := range config.Warnings(s.served) {
 		parts.Logger.Warn(warning)
 	}

@@ -15,91 +15,81 @@ import (
 	"kubecdc/sinks"
 )
 
-// reconcile makes the checkpoint match the opened log. The checkpoint is rebuilt if it does not know what the log has, and the
-// streams whose records the log has lost are written again from a snapshot.
+// reconcile makes the checkpoint match the opened log. The checkpoint is rebuilt if it does not know what the log has, or if the log
+// has lost what the checkpoint counts on: an object whose deletion is lost lives in the log, and the checkpoint knows it no more.
 func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, loss *sinks.LostTailError) error {
-	if loss != nil && loss.All {
-		return s.recordLoss(ctx, state, log, loss)
+	damaged := s.damaged && loss == nil && !state.New
+	if loss == nil && !state.New && !damaged {
+		return nil
 	}
-	var more *sinks.LostTailError
-	if state.New || s.damaged || loss != nil && !loss.TailRead {
-		why, damaged := loss, loss == nil && !state.New
-		switch {
-		case damaged:
-			why = &sinks.LostTailError{Reason: "the checkpoint is damaged"}
-		case why == nil:
-			why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
-		}
-		var err error
-		if more, err = s.rebuildFrom(ctx, log, state, why, damaged); err != nil {
-			return err
-		}
+	before, err := s.positionsOf(ctx, nil)
+	if err != nil {
+		return dependency.Tag(dependency.Checkpoint, err)
 	}
-	for _, l := range []*sinks.LostTailError{loss, more} {
-		if l == nil || l.Gone == nil {
-			continue
-		}
-		if err := s.recordLoss(ctx, state, log, l); err != nil {
-			return err
-		}
+	why := loss
+	switch {
+	case damaged:
+		why = &sinks.LostTailError{Reason: "the checkpoint is damaged"}
+	case why == nil:
+		why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
+	}
+	more, err := s.rebuildFrom(ctx, log, state, why, before, damaged)
+	if err != nil {
+		return err
+	}
+	if all := loss.Join(more); all != nil && all.Gone != nil {
+		return s.recordLoss(ctx, state, log, all, before)
 	}
 	return nil
 }
 
-// rebuildFrom rebuilds the checkpoint of this slot's streams, except those whose records the log has lost: they are written
-// again. It returns what else the log turned out to have lost.
-func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState,
-	loss *sinks.LostTailError, damaged bool) (*sinks.LostTailError, error) {
-	known := func(ctx context.Context) ([]change.Position, error) { return s.positionsOf(ctx, nil) }
+// rebuildFrom rebuilds the checkpoint of this slot's streams from what the log has; if the log has only lost the records of some
+// resources, that of their streams. It returns what else the log turned out to have lost.
+func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint.SlotState, loss *sinks.LostTailError,
+	known []change.Position, damaged bool) (*sinks.LostTailError, error) {
+	some := loss.TailRead && loss.Gone != nil && !state.New && !s.damaged
 	mine := func(stream change.StreamID) bool {
-		return s.owns(stream) && !stream.IsSnapshot() && (loss.Gone == nil || !loss.Gone(change.ResourceOf(stream)))
+		return s.owns(stream) && !stream.IsSnapshot() && (!some || loss.Gone(change.ResourceOf(stream)))
 	}
-	return rebuild.Slot{Number: s.number, Mine: mine, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
+	return rebuild.Slot{Number: s.number, Mine: mine, Some: some, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
 		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 
-// recordLoss makes this slot's streams of the resources that the log has lost be written again from a snapshot. Gap records
-// come first, so that no consumer takes the snapshot for new objects. As long as the offsets of the remaining partitions are
-// not in the checkpoint, the next session finds the same loss and does this again. Only the loss of everything is not found
-// again once a record is written, so in that case the checkpoint is changed first.
-func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, loss *sinks.LostTailError) error {
-	gone := loss.Gone
-	if loss.All {
-		gone = nil
-	}
-	positions, err := s.positionsOf(ctx, gone)
+// recordLoss makes this slot's streams of the resources that the log has lost be compared with a snapshot, of which what the log
+// does not have is written. Gap records come first, so that no consumer takes that for new objects. As long as the offsets of the
+// remaining partitions are not in the checkpoint, the next session finds the same loss and does this again.
+func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, loss *sinks.LostTailError,
+	before []change.Position) error {
+	positions, err := s.positionsOf(ctx, loss.Gone)
 	if err != nil {
-		return err
+		return dependency.Tag(dependency.Checkpoint, err)
 	}
-	if len(positions) == 0 && !loss.All {
+	if len(positions) == 0 {
 		s.logger.Warn("the log has lost snapshots on demand, and nothing else", "reason", loss.Reason)
 	} else {
-		s.logger.Error("the log has lost records: writing the objects again from a snapshot", "reason", loss.Reason, "all", loss.All)
+		s.logger.Warn("comparing what the log still has with a snapshot", "streams", len(positions), "reason", loss.Reason)
 	}
 	var controls []change.Control
-	var streams []change.StreamID
+	first := map[change.StreamID]change.Position{}
 	for _, p := range positions {
-		streams = append(streams, p.Stream)
-		if p.ResourceVersion == "" && !loss.All || p.Ended != "" {
-			continue // its first list continues, or will start when the stream is selected again
+		known := slices.IndexFunc(before, func(k change.Position) bool { return k.Stream == p.Stream })
+		if p.ResourceVersion == change.UnknownVersion && known >= 0 { // the log does not have the position either
+			p = before[known]
 		}
-		controls = append(controls, lossGap(p, loss.Reason))
-	}
-	forget := func() error { return s.parts.Store.MarkLost(ctx, s.number, state.Epoch, streams) }
-	if loss.All {
-		if err := forget(); err != nil {
-			return dependency.Tag(dependency.Checkpoint, err)
+		if p.ResourceVersion != "" && p.Ended == "" { // otherwise its first list continues, or will start when it is selected again
+			controls = append(controls, lossGap(p, loss.Reason))
 		}
-		forget = nil
+		p.ResourceVersion = ""
+		first[p.Stream] = p
 	}
-	return s.commitControls(ctx, state, log, controls, loss.Offsets, forget)
+	return s.commitControls(ctx, state, log, controls, first, loss.Offsets)
 }
 
 // lossGap is the gap record of a stream whose records the log has lost.
 func lossGap(p change.Position, cause string) change.Control {
 	return change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause,
 		Gap: &change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion), From: change.UnknownVersion, To: p.ResourceVersion,
-			Reason: "the log has lost its records; a snapshot of all objects follows, as for a new stream"}}
+			Reason: "the log has lost records; what it does not have of a snapshot follows"}}
 }
 
 // owns reports whether a stream hashes to this slot.
@@ -115,22 +105,17 @@ func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool
 	}), err
 }
 
-// commitControls writes a batch of control records, calls do (nil: nothing), and checkpoints the batch.
+// commitControls writes a batch of control records that moves positions, and checkpoints it.
 func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, controls []change.Control,
-	offsets change.Offsets, do func() error) error {
+	positions map[change.StreamID]change.Position, offsets change.Offsets) error {
 	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster}
-	batch := c.prepare(&batching.Batch{Batch: change.Batch{Controls: controls}})
+	batch := c.prepare(&batching.Batch{Batch: change.Batch{Controls: controls}, Newest: positions})
 	started := time.Now()
 	written, err := log.Write(ctx, batch)
 	if err != nil {
 		return dependency.Tag(dependency.Sink, err)
 	}
 	took := time.Since(started)
-	if do != nil {
-		if err := do(); err != nil {
-			return err
-		}
-	}
 	moved := change.Offsets{}.Merge(offsets).Merge(written)
 	if err := s.parts.Store.Commit(ctx, commitOf(batch, state.Epoch, moved, false)); err != nil {
 		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))

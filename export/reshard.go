@@ -85,7 +85,7 @@ func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotSta
 }
 
 func (a *acquiredSlot) Begin(ctx context.Context, record change.Control, offsets change.Offsets) error {
-	return a.commitControls(ctx, &a.state, a.log, []change.Control{record}, offsets, nil)
+	return a.commitControls(ctx, &a.state, a.log, []change.Control{record}, nil, offsets)
 }
 
 func (a *acquiredSlot) Close() {

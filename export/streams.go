@@ -91,6 +91,9 @@ func (st *streams) reportRemoved() {
 
 // apply starts new streams, updates the running ones with what the API server serves now, and ends unselected ones.
 func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
+	if err := st.refuseOverlaps(ctx, selection); err != nil {
+		return err
+	}
 	selected := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.config.StreamsOf(r) {

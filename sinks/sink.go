@@ -237,11 +237,9 @@ type LostTailError struct {
 	// TailRead: nothing is missing after the checkpoint. Otherwise the checkpoint of the slot's streams must be rebuilt from
 	// the log (Log.State).
 	TailRead bool
-	// Gone reports whether a resource's earlier records are gone, so that its streams must be written again from the start.
-	// nil: none are. (It takes a resource, since a topic's name can't be turned back into one.)
+	// Gone reports whether records of a resource are gone before that, so that what the log still has of it must be compared with a
+	// list. nil: none are. (It takes a resource, since a topic's name can't be turned back into one.)
 	Gone func(change.Resource) bool
-	// All: the records of all resources are gone.
-	All bool
 	// Offsets are the ends of those partitions now, to be checkpointed once the loss is recorded.
 	Offsets change.Offsets
 }
@@ -251,4 +249,18 @@ func (e *LostTailError) Error() string {
 		return "the log has lost what was written before: " + e.Reason
 	}
 	return "the log after the checkpoint can't be read: " + e.Reason
+}
+
+// Join returns both losses; nil: there is none.
+func (e *LostTailError) Join(other *LostTailError) *LostTailError {
+	switch {
+	case other == nil || other.Gone == nil:
+		return e
+	case e == nil || e.Gone == nil:
+		return other
+	}
+	both := *e
+	both.Gone = func(r change.Resource) bool { return e.Gone(r) || other.Gone(r) }
+	both.Offsets = change.Offsets{}.Merge(other.Offsets).Merge(e.Offsets)
+	return &both
 }

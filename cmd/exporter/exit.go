@@ -21,22 +21,12 @@ const (
 )
 
 func exitCode(err error) int {
-	var usage *usageError
-	var unknown *discovery.UnknownError
-	var other *checkpoint.OtherClusterError
-	var log *checkpoint.OtherLogError
-	var foreign *sinks.OtherClusterError
-	var otherServer *discovery.OtherClusterError
-	var encoded *sinks.OtherEncodingError
-	var moved *sinks.MovedError
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
-	case config.IsError(err), errors.As(err, &usage), errors.As(err, &unknown),
-		errors.As(err, &other), errors.As(err, &log), errors.As(err, &foreign), errors.As(err, &otherServer),
-		errors.As(err, &encoded), errors.As(err, &moved):
+	case config.IsError(err), isA[*usageError](err), isA[*discovery.UnknownError](err), isA[*export.OverlapError](err), isForeign(err):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced
@@ -44,6 +34,17 @@ func exitCode(err error) int {
 		return exitKilled
 	}
 	return exitFailed
+}
+
+// isForeign reports that an address leads to another cluster or another log than those that the checkpoint belongs to.
+func isForeign(err error) bool {
+	return isA[*checkpoint.OtherClusterError](err) || isA[*checkpoint.OtherLogError](err) || isA[*sinks.OtherClusterError](err) ||
+		isA[*discovery.OtherClusterError](err) || isA[*sinks.MovedError](err) || isA[*sinks.OtherEncodingError](err)
+}
+
+func isA[T error](err error) bool {
+	_, ok := errors.AsType[T](err)
+	return ok
 }
 
 // untilStopped is for what goes on until a signal ends it: that is no failure then.

@@ -43,7 +43,8 @@ type Observer interface {
 type Slot struct {
 	Number   int
 	Mine     func(stream change.StreamID) bool                                 // the streams to rebuild
-	Known    func(ctx context.Context) ([]change.Position, error)              // the checkpoint's positions of the slot's streams
+	Some     bool                                                              // the slot's other streams stay as they are
+	Known    []change.Position                                                 // the checkpoint's positions of the slot's streams
 	Bodies   bool                                                              // the checkpoint stores objects' bodies
 	Damaged  bool                                                              // only a log that has something replaces what is left
 	Redactor func(stream change.StreamID) func(key string, body []byte) []byte // nil for a stream whose objects are stored in full
@@ -59,7 +60,6 @@ type rebuild struct {
 	state *checkpoint.SlotState
 	past  *sinks.State
 	loss  *sinks.LostTailError
-	known []change.Position // of the checkpoint, before
 
 	page    map[change.StreamID]map[string]*checkpoint.Object // stream → key → last state; nil: deleted
 	count   int
@@ -79,11 +79,7 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 	if err != nil {
 		return nil, dependency.Tag(dependency.Sink, err)
 	}
-	known, err := s.Known(ctx)
-	if err != nil {
-		return nil, dependency.Tag(dependency.Checkpoint, err)
-	}
-	r := &rebuild{Slot: s, state: state, past: past, loss: loss, known: known,
+	r := &rebuild{Slot: s, state: state, past: past, loss: loss,
 		page: map[change.StreamID]map[string]*checkpoint.Object{}, seen: map[change.StreamID]bool{},
 		started: started, pacer: progress.NewPacer()}
 	if s.Damaged && r.empty() {
@@ -99,6 +95,9 @@ func (s Slot) Run(ctx context.Context, log sinks.Log, state *checkpoint.SlotStat
 
 func (r *rebuild) logStart() {
 	switch {
+	case !r.state.New && (r.Some || r.past.Seq < r.state.Seq):
+		r.Logger.Error("the log has lost records: rebuilding the checkpoint from what it still has", "reason", r.loss.Reason,
+			"checkpoint_batch", r.state.Seq, "log_batch", r.past.Seq, "records", r.past.Records)
 	case r.empty():
 		r.Logger.Debug("the log has no records of this slot's streams")
 	case r.past.Seq == 0 && len(r.past.Positions) == 0:
@@ -216,7 +215,7 @@ func (r *rebuild) finish(ctx context.Context) error {
 	for stream := range r.seen {
 		addUnknown(stream)
 	}
-	for _, p := range r.known {
+	for _, p := range r.Known {
 		if p.ResourceVersion != "" && r.Mine(p.Stream) {
 			addUnknown(p.Stream)
 		}
@@ -230,10 +229,14 @@ func (r *rebuild) finish(ctx context.Context) error {
 	return nil
 }
 
-// offsets are the log's, with the checkpoint's own for topics that are gone, so that the loss is found again until it is
+// offsets are the log's, with the checkpoint's own for topics that have lost records, so that the loss is found again until it is
 // recorded in the log.
 func (r *rebuild) offsets() change.Offsets {
-	offsets := change.Offsets{}.Merge(r.past.Offsets)
+	offsets := change.Offsets{}
+	if r.Some {
+		offsets.Merge(r.state.Offsets)
+	}
+	offsets.Merge(r.past.Offsets)
 	for topic := range r.loss.Offsets {
 		offsets.Merge(change.Offsets{topic: r.state.Offsets[topic]})
 	}

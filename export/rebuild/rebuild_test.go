@@ -80,7 +80,7 @@ func run(t *testing.T, p *pages, l *log, state *checkpoint.SlotState, loss *sink
 func slotOf(p *pages, known ...change.Position) Slot {
 	p.ended = -1
 	return Slot{Mine: func(stream change.StreamID) bool { return stream != "nodes" }, Bodies: true, Store: p, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler),
-		Known: func(context.Context) ([]change.Position, error) { return known, nil },
+		Known: known,
 		Redactor: func(stream change.StreamID) func(string, []byte) []byte {
 			if stream != "secrets" {
 				return nil

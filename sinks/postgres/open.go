@@ -31,9 +31,8 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	switch {
 	case from.New:
 	case at.seq < from.Seq:
-		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or "+
-			"restored from a backup?", at.seq, from.Seq)
-		opened.Lost.All = true
+		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or restored from "+
+			"a backup, or did the server fail over to a standby that was behind?", at.seq, from.Seq)
 	default:
 		opened.Last = at.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {

@@ -40,6 +40,8 @@ type Postgres struct {
 
 	CACertFile, ClientCertFile, ClientKeyFile string // with PostgresOptions.TLS
 
+	Upstream *Proxy // of a standby: leads to the server that it follows
+
 	opts     PostgresOptions
 	ca       *authority
 	binaries string
@@ -210,6 +212,9 @@ func (p *Postgres) Kill() { p.proc.kill() }
 func (p *Postgres) Stop() error {
 	if !unregister(p) {
 		return nil
+	}
+	if p.Upstream != nil {
+		p.Upstream.Close()
 	}
 	return errors.Join(p.proc.stop(syscall.SIGQUIT), p.instance.close())
 }

@@ -1,0 +1,84 @@
+package export
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"kubecdc/change"
+	"kubecdc/export/dependency"
+	"kubecdc/source/discovery"
+)
+
+// Two streams of one resource overlap if an object may be in both: those of one namespace, or of all, with different selectors.
+// The log orders the changes of a key within one stream, and keeps what each stream knows of its objects apart: so an overlapping
+// stream would repeat what the other one wrote, and delete what that one still selects. The log has one of them for ever, running or
+// ended: an ended one has left its objects there.
+
+// OverlapError says that the log has a stream which overlaps with one that the settings select. Nothing of that one was written.
+type OverlapError struct {
+	Selected change.StreamID
+	Stored   change.Position
+}
+
+func (e *OverlapError) Error() string {
+	s, old := change.ParseStream(e.Selected), change.ParseStream(e.Stored.Stream)
+	setting, was := "KUBECDC_NAMESPACES", old.Namespace
+	switch {
+	case s.LabelSelector != old.LabelSelector:
+		setting, was = "KUBECDC_LABEL_SELECTOR", old.LabelSelector
+	case s.FieldSelector != old.FieldSelector:
+		setting, was = "KUBECDC_FIELD_SELECTOR", old.FieldSelector
+	}
+	if was == "" {
+		was = "empty"
+	}
+	text := fmt.Sprintf("the settings select the stream %s, and the log has the stream %s, in which the same objects may be: two of them "+
+		"in one log would repeat each other's changes and delete each other's objects: set %s back (it was %s), or begin another log with "+
+		"a checkpoint of its own: set KUBECDC_CHECKPOINT to another place, and KUBECDC_KAFKA_TOPIC_PREFIX or KUBECDC_SINK_POSTGRES too",
+		e.Selected, e.Stored.Stream, setting, was)
+	if e.Stored.Ended != "" {
+		text += fmt.Sprintf("; or, if that stream has ended for good and its objects may stay in the log: exporter forget '%s'", e.Stored.Stream)
+	}
+	return text
+}
+
+// refuseOverlaps returns an *OverlapError if a selected stream overlaps with a stored one.
+func (c *Config) refuseOverlaps(selected []change.Resource, stored []change.Position) error {
+	type collection struct{ resource, namespace string }
+	in := map[collection][]change.Position{} // of the namespace, and all under the name "*"
+	for _, p := range stored {
+		if p.Stream.IsSnapshot() {
+			continue
+		}
+		s := change.ParseStream(p.Stream)
+		for _, namespace := range []string{s.Namespace, "*"} {
+			at := collection{s.Resource.ID(), namespace}
+			in[at] = append(in[at], p)
+		}
+	}
+	for _, r := range selected {
+		for _, s := range c.StreamsOf(r) {
+			others := slices.Concat(in[collection{r.ID(), s.Namespace}], in[collection{r.ID(), ""}])
+			if s.Namespace == "" {
+				others = in[collection{r.ID(), "*"}]
+			}
+			for _, p := range others {
+				if p.Stream != s.ID() {
+					return &OverlapError{Selected: s.ID(), Stored: p}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// refuseOverlaps compares the selection with all streams of the checkpoint: a rebuild may have found more than there were at the
+// start, a resource may be served since, and another process may have other settings.
+func (st *streams) refuseOverlaps(ctx context.Context, selection discovery.Selection) error {
+	stored, err := st.reads.Streams(ctx)
+	if err != nil {
+		return dependency.Tag(dependency.Checkpoint, err)
+	}
+	return st.slot.config.refuseOverlaps(selection.Resources, stored)
+}

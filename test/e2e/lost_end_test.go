@@ -1,0 +1,119 @@
+package e2e
+
+import (
+	"context"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"kubecdc/test/servers"
+)
+
+// The sink's Postgres fails over to a standby that was behind: the log has lost its last batches, deletions among them. What it
+// still has is the start of what is written again: every change is in it once, in order.
+func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
+	t.Parallel()
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	standby, err := w.Postgres.Standby(context.Background())
+	must(t, err)
+	t.Cleanup(func() { _ = standby.Stop() })
+	proxy, err := servers.NewProxy(w.Postgres.Address)
+	must(t, err)
+	t.Cleanup(proxy.Close)
+	kinds := []Kind{ConfigMaps, Secrets, Roles}
+	writer := w.Writer(t, kinds)
+	writer.Fill(20)
+	e := StartExporter(t, "an exporter", w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2",
+		"KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxy.Address, "kubecdc"), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")))
+	e.AwaitReady(t)
+	writer.Run(150)
+	have := len(w.AwaitComplete(t, writer, kinds).Records)
+	Await(t, 60*time.Second, "the standby to have followed", func() (bool, error) {
+		return len(ReadTables(t, standby.URL, w.Prefix).Records) >= have, nil
+	})
+	standby.Upstream.Cut()
+	writer.Run(150)
+	w.AwaitComplete(t, writer, kinds)
+	lost := len(w.Read(t).Records) - len(ReadTables(t, standby.URL, w.Prefix).Records)
+	if lost < 100 {
+		t.Fatalf("the standby lacks %d records: nothing is tried", lost)
+	}
+	w.Postgres.Kill()
+	must(t, standby.Promote(context.Background()))
+	proxy.Retarget(standby.Address)
+	proxy.Drop()
+	w.Postgres = standby
+	writer.Run(50)
+	log := w.AwaitComplete(t, writer, kinds)
+	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
+	wantObjects(t, w, kinds)
+	e.wantLogged(t, "the log has lost records", "fail over to a standby that was behind")
+}
+
+// A broker that was behind becomes the leader of a topic: the topic has lost its end, deletions in it too. What it still has is
+// compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on as if nothing had been.
+func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps, Secrets}
+	writer := w.Writer(t, kinds)
+	writer.Fill(20)
+	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2")
+	runFor(t, env, func() { w.AwaitComplete(t, writer, kinds) }) // all topics are on the first broker
+	ahead, behind := join(t, w.Kafka), (*servers.Kafka)(nil)
+	behind = join(t, ahead)
+	topic := w.Prefix + "." + ConfigMaps.ID()
+	moveTopic(t, w, topic, 2, 3)
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	writer.Run(100)
+	w.AwaitComplete(t, writer, kinds)
+
+	behind.Kill()
+	writer.Run(200)
+	w.AwaitComplete(t, writer, kinds)
+	ahead.Kill()
+	must(t, behind.Start(context.Background()))
+	writer.Run(50)
+	log := w.AwaitComplete(t, writer, kinds)
+	wantLossSaid(t, log, topic, ConfigMaps)
+	wantReplay(t, w, log, ConfigMaps)
+	Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)
+}
+
+// join starts one more broker, which leads nothing at first.
+func join(t *testing.T, k *servers.Kafka) *servers.Kafka {
+	t.Helper()
+	other, err := k.Join(context.Background())
+	must(t, err)
+	t.Cleanup(func() { _ = other.Stop() })
+	return other
+}
+
+// moveTopic moves a topic to other brokers, any of which may become its leader.
+func moveTopic(t *testing.T, w *World, topic string, brokers ...int32) {
+	t.Helper()
+	a, ctx, unclean := admin(t, w), context.Background(), "true"
+	answers, err := a.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "unclean.leader.election.enable", Value: &unclean}}, topic)
+	must(t, err)
+	_, err = answers.On(topic, nil)
+	must(t, err)
+	var move kadm.AlterPartitionAssignmentsReq
+	for p := range int32(3) {
+		move.Assign(topic, p, brokers)
+	}
+	moved, err := a.AlterPartitionAssignments(ctx, move)
+	must(t, err)
+	must(t, moved.Error())
+	Await(t, 60*time.Second, "the topic to move", func() (bool, error) {
+		topics, err := a.ListTopics(ctx, topic)
+		for _, p := range topics[topic].Partitions {
+			if len(p.Replicas) != len(brokers) || len(p.ISR) != len(brokers) {
+				return false, err
+			}
+		}
+		return err == nil, err
+	})
+}
