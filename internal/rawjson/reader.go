@@ -1,6 +1,7 @@
 package rawjson
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -8,6 +9,25 @@ import (
 
 // readerBytes is the size of a Reader's buffer, unless a value is larger.
 const readerBytes = 32 << 10
+
+const (
+	// LargestValue bounds a value that a Reader holds.
+	LargestValue = 16 << 20
+	// longestValue bounds a value that is passed without being held. A longer one is taken for endless.
+	longestValue = 1 << 30
+	// keptBytes is how much is kept of the beginning of a value that is too large.
+	keptBytes = 64 << 10
+)
+
+// TooLargeError reports a value that is too large to be held. It was passed.
+type TooLargeError struct{ Bytes int64 }
+
+func (e *TooLargeError) Error() string {
+	return fmt.Sprintf("it has %d bytes, and %d are the most", e.Bytes, LargestValue)
+}
+
+// ErrEndless reports a value that was not passed to its end.
+var ErrEndless = fmt.Errorf("a value of more than %d bytes", longestValue)
 
 // Reader reads an object or array that is too large to be held in memory, as it comes off the wire.
 type Reader struct {
@@ -72,8 +92,11 @@ func (r *Reader) each(first, last byte, do func() error) error {
 }
 
 // Value passes the next value and returns its bytes, which are valid until the next call. The value must be part of an object
-// or array: at the end of the stream a number could go on.
-func (r *Reader) Value() ([]byte, error) {
+// or array: at the end of the stream a number could go on. With a *TooLargeError the bytes are the value's beginning.
+func (r *Reader) Value() ([]byte, error) { return r.value(func(*Scanner) {}) }
+
+// value lets scan look at a value that is too large, as far as it is held.
+func (r *Reader) value(scan func(*Scanner)) ([]byte, error) {
 	if _, err := r.Peek(); err != nil {
 		return nil, err
 	}
@@ -87,6 +110,30 @@ func (r *Reader) Value() ([]byte, error) {
 			r.i = end
 			return value, nil
 		}
+		if len(r.b)-r.i > LargestValue {
+			return r.passLarge(scan)
+		}
+		if err := r.read(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// passLarge passes a value without checking that it is JSON.
+func (r *Reader) passLarge(scan func(*Scanner)) ([]byte, error) {
+	scan(&Scanner{b: r.b, i: r.i, depth: r.depth})
+	kept, p, began := bytes.Clone(r.b[r.i:r.i+keptBytes]), Passer{}, r.gone+int64(r.i)
+	for {
+		n, done := p.Pass(r.b[r.i:])
+		r.i += n
+		passed := r.gone + int64(r.i) - began
+		switch {
+		case done:
+			r.gone, r.b, r.i = r.gone+int64(r.i), bytes.Clone(r.b[r.i:]), 0 // without the room for the value
+			return kept, &TooLargeError{passed}
+		case passed > longestValue:
+			return nil, ErrEndless
+		}
 		if err := r.read(); err != nil {
 			return nil, err
 		}
@@ -94,7 +141,8 @@ func (r *Reader) Value() ([]byte, error) {
 }
 
 // Scan passes the next value as Value does, and lets scan look at it meanwhile, so that each byte is looked at once, unless the
-// value is cut: then scan is called again. scan must pass one value. ok is false if it failed, although the value is JSON.
+// value is cut: then scan is called again. scan must pass one value. ok is false if it failed, although the value is JSON. Of a value
+// that is too large scan sees the beginning.
 func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 	if _, err := r.Peek(); err != nil {
 		return nil, false, err
@@ -108,8 +156,8 @@ func (r *Reader) Scan(scan func(*Scanner)) (value []byte, ok bool, err error) {
 		r.last = len(value)
 		return value, true, nil
 	}
-	if value, err = r.Value(); err != nil {
-		return nil, false, err
+	if value, err = r.value(scan); err != nil {
+		return value, false, err
 	}
 	r.last = len(value)
 	s = Scanner{b: value, depth: r.depth}
@@ -166,8 +214,8 @@ func (r *Reader) read() error {
 		return r.err
 	}
 	rest, room := r.b[r.i:], r.b[:0]
-	if len(rest) >= cap(room)/2 {
-		room = make([]byte, 0, max(2*cap(room), readerBytes))
+	if most := LargestValue + readerBytes; len(rest) >= cap(room)/2 && cap(room) < most {
+		room = make([]byte, 0, min(max(2*cap(room), readerBytes), most))
 	}
 	r.gone += int64(r.i)
 	r.b, r.i = append(room, rest...), 0

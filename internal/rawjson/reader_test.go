@@ -90,3 +90,53 @@ func FuzzReader(f *testing.F) {
 		}
 	})
 }
+
+// A value that is too large is passed, whatever its strings hold and however it comes, and what follows it is read. Its beginning is
+// looked at. One that does not end is an error.
+func TestLargeValues(t *testing.T) {
+	filler := strings.Repeat(`"\\\"}{][",{"a":[1,"]"]},`, LargestValue/20)
+	large := `{"id":7,"items":[` + filler + `0]}`
+	for name, from := range map[string]func(io.Reader) io.Reader{"whole": func(r io.Reader) io.Reader { return r }, "halves": iotest.HalfReader} {
+		r := NewReader(from(strings.NewReader(`[1,` + large + `,"after",` + large + `]`)))
+		var got []string
+		err := r.Array(func() error {
+			id := ""
+			raw, _, err := r.Scan(func(s *Scanner) {
+				if !s.AtObject() {
+					s.Skip()
+					return
+				}
+				for name, more := s.First(); more; name, more = s.Next() {
+					if value := s.Skip(); string(name) == "id" {
+						id = string(value)
+					}
+				}
+			})
+			var tooLarge *TooLargeError
+			if errors.As(err, &tooLarge) {
+				if tooLarge.Bytes != int64(len(large)) || !strings.HasPrefix(large, string(raw)) || len(raw) == 0 {
+					t.Errorf("%s: %v of %d bytes, begins %.20q", name, err, len(large), raw)
+				}
+				raw, err = []byte("large "+id), nil
+			}
+			got = append(got, string(raw))
+			return err
+		})
+		if err = errors.Join(err, r.End()); err != nil || fmt.Sprint(got) != `[1 large 7 "after" large 7]` {
+			t.Errorf("%s: read %.100q, error %v", name, got, err)
+		}
+		if len(r.b) > LargestValue {
+			t.Errorf("%s: it holds %d bytes", name, len(r.b))
+		}
+	}
+	for _, begin := range []string{`["`, `[["x",`} {
+		r := NewReader(io.MultiReader(strings.NewReader(begin), spaces{}))
+		if err := r.Array(func() error { _, err := r.Value(); return err }); !errors.Is(err, ErrEndless) {
+			t.Errorf("%s: error %v", begin, err)
+		}
+	}
+}
+
+type spaces struct{}
+
+func (spaces) Read(b []byte) (int, error) { return copy(b, bytes.Repeat([]byte(" "), len(b))), nil }

@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"kubecdc/change"
 	"kubecdc/internal/rawjson"
 )
 
@@ -39,9 +41,26 @@ var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion
 // ErrName reports an object without a name, or with one that is too long (maxName).
 var ErrName = errors.New("its name is missing or too long")
 
+// TooLargeError reports an object that is too large to be held in memory (rawjson.LargestValue). kube-apiserver's own are below 10 MB:
+// etcd takes 1.5 MB of an object, of which JSON may make six times as much.
+type TooLargeError struct {
+	Key     string // empty if it is not known
+	Version change.ResourceVersion
+	Bytes   int64
+}
+
+func (e *TooLargeError) Error() string {
+	what := "an object"
+	if e.Key != "" {
+		what = fmt.Sprintf("object %q at resourceVersion %s", e.Key, quoteVersion(string(e.Version)))
+	}
+	return fmt.Sprintf("%s has %d bytes, and kubecdc accepts %d: only its beginning is kept", what, e.Bytes, rawjson.LargestValue)
+}
+
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
 func IsUnreadable(err error) bool {
-	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported)
+	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported) ||
+		errors.As(err, new(*TooLargeError))
 }
 
 // IsInternal reports that the server failed: 500. What it failed at may be this one request, whoever makes it and however often, as

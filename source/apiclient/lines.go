@@ -3,8 +3,10 @@ package apiclient
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 
+	"kubecdc/internal/rawjson"
 	"kubecdc/internal/slab"
 )
 
@@ -22,13 +24,15 @@ type lines struct {
 	seen  int   // up to here the incomplete line has no newline
 	reads int   // into this slab
 	err   error // of the last read
+	long  int64 // bytes of the line that next returned, if it is longer than rawjson.LargestValue; else 0
 }
 
 func newLines(from io.Reader) *lines { return &lines{from: from, slab: slab.New(smallestLines)} }
 
-// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line.
+// next returns a line without its newline. io.EOF is an end between two lines, io.ErrUnexpectedEOF an end inside a line. Of a line
+// that is too long it returns the beginning.
 func (l *lines) next() ([]byte, error) {
-	for {
+	for l.long = 0; ; {
 		if n := bytes.IndexByte(l.slab.Bytes[l.seen:], '\n'); n >= 0 {
 			line := l.slab.Bytes[l.start : l.seen+n : l.seen+n]
 			l.start = l.seen + n + 1
@@ -39,7 +43,36 @@ func (l *lines) next() ([]byte, error) {
 		if l.err != nil {
 			return nil, l.ended()
 		}
+		if l.seen-l.start > rawjson.LargestValue {
+			return l.passLong()
+		}
 		l.read()
+	}
+}
+
+// longestLine bounds a line of which the rest is passed. A longer one is taken for endless.
+const longestLine = 1 << 30
+
+// passLong passes the rest of a line, and returns its beginning.
+func (l *lines) passLong() ([]byte, error) {
+	line, rest := l.slab.Bytes[l.start:], slab.New(largestLines)
+	l.long = int64(len(line))
+	for {
+		b := rest.Bytes[:cap(rest.Bytes)]
+		n, err := l.from.Read(b)
+		if end := bytes.IndexByte(b[:n], '\n'); end >= 0 {
+			l.long += int64(end)
+			rest.Bytes, l.err = b[:n], err
+			l.slab, l.start, l.seen, l.reads = rest, end+1, end+1, 0 // the line's own is left to the garbage collector
+			return line, nil
+		}
+		if l.long += int64(n); l.long > longestLine {
+			err = fmt.Errorf("a line of a watch has more than %d bytes: %w", longestLine, rawjson.ErrMalformed)
+		}
+		if err != nil {
+			l.err = err
+			return nil, l.ended()
+		}
 	}
 }
 
@@ -79,7 +112,7 @@ func (l *lines) renew() {
 		size *= 2
 	}
 	rest, old := l.slab.Bytes[l.start:], l.slab
-	l.slab = slab.New(max(min(size, largestLines), smallestLines, 2*len(rest)))
+	l.slab = slab.New(max(min(size, largestLines), smallestLines, min(2*len(rest), rawjson.LargestValue+largestLines)))
 	l.slab.Bytes = append(l.slab.Bytes, rest...)
 	old.Release()
 	l.start, l.seen, l.reads = 0, len(rest), 0

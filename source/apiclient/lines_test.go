@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"kubecdc/internal/rawjson"
 )
 
 // Lines of any length come as they were sent, however the reads fall, and stay as they are while they are held, whatever is read
@@ -75,5 +77,26 @@ func sameLater(t *testing.T, l *lines, line []byte, want string) func() {
 			t.Fatalf("a line is %.40q…, want %.40q…", line, want)
 		}
 		held.Release()
+	}
+}
+
+// endless repeats a byte for ever.
+type endless byte
+
+func (e endless) Read(b []byte) (int, error) {
+	for i := range b {
+		b[i] = byte(e)
+	}
+	return len(b), nil
+}
+
+// A line that never ends ends the watch.
+func TestALineThatNeverEnds(t *testing.T) {
+	l := newLines(io.MultiReader(strings.NewReader("whole\n"), endless('x')))
+	if line, err := l.next(); string(line) != "whole" || err != nil {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if _, err := l.next(); !errors.Is(err, rawjson.ErrMalformed) || !strings.Contains(err.Error(), "more than 1073741824 bytes") {
+		t.Errorf("error %v", err)
 	}
 }

@@ -3,6 +3,7 @@ package apiclient
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -28,7 +29,8 @@ func (p *Page) check() error {
 }
 
 // Visit takes an item of a list. The item's bytes are valid until it returns. err says why the item is no object that the protocol
-// can use, as that of ParseObject does.
+// can use, as that of ParseObject does. Of an item that is too large (*TooLargeError) there are the first bytes, and its identity if
+// that stands in what was read of it.
 type Visit func(p *Page, o *Object, err error) error
 
 // List reads one page and calls visit for each item while the page is being read, so the page is never in memory as a whole.
@@ -107,6 +109,10 @@ func eachItem(r *rawjson.Reader, visit func(*Object, error) error) error {
 	var o Object
 	return r.Array(func() error {
 		raw, ok, err := r.Scan(o.scan)
+		if large := new(rawjson.TooLargeError); errors.As(err, &large) {
+			o.Raw = raw
+			return visit(&o, &TooLargeError{o.Key(), o.Version, large.Bytes})
+		}
 		if err != nil {
 			return err
 		}

@@ -66,6 +66,9 @@ func (w *Watch) Next() (Event, error) {
 			return Event{}, err
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
+			if w.lines.long > 0 {
+				return largeEvent(line, w.lines.long), nil
+			}
 			e := parseEvent(line)
 			e.Object.Slab = w.lines.slab.Hold()
 			if e.Type == "BOOKMARK" { // about once a minute
@@ -74,6 +77,21 @@ func (w *Watch) Next() (Event, error) {
 			return e, nil
 		}
 	}
+}
+
+// keptOfEvent is how much is kept of the beginning of an event that is too large.
+const keptOfEvent = 64 << 10
+
+// largeEvent makes an event of the beginning of a line. A deletion needs no more than the object's identity.
+func largeEvent(begin []byte, size int64) Event {
+	e := parseEvent(begin)
+	if e.Object.Raw = nil; e.Type == "DELETED" && e.Object.Check() == nil {
+		e.Err = nil
+	} else {
+		e.Err = &TooLargeError{e.Object.Key(), e.Object.Version, size}
+	}
+	e.Line = bytes.Clone(begin[:keptOfEvent])
+	return e
 }
 
 // parseEvent reads type and object in one pass and ignores unknown members.

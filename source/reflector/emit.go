@@ -121,7 +121,10 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error) error {
 	bytes := append([]byte(nil), raw...)
 	if redactor := r.options.Redactor; redactor.Hides() {
-		bytes, reason = []byte(redactor.Describe(raw)), errWithheld
+		bytes = []byte(redactor.Describe(raw))
+		if !errors.As(reason, new(*apiclient.TooLargeError)) {
+			reason = errWithheld
+		}
 	}
 	r.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
 	return r.emit(ctx, Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, stays)

@@ -39,6 +39,7 @@ type listing struct {
 	created, updated, deleted int
 	rewound                   bool // an object is older than in the log
 	failed                    int  // failed streaming lists
+	nameless                  int  // objects that can't be read, and that nobody knows the names of
 	older                     bool // the streaming list has objects as they were before the log's position
 }
 
@@ -91,7 +92,7 @@ func (l *listing) gapID() string {
 
 // restart begins again at the first page. The counts of changes stay, since those were emitted.
 func (l *listing) restart() {
-	l.token, l.version, l.until, l.objects = "", "", "", 0
+	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.restarts++
 	l.known.StartPass()
 }
@@ -117,7 +118,7 @@ func (l *listing) read(ctx context.Context) error {
 			return err
 		}
 		l.log.Info("reading the list in pages", "reason", err)
-		l.failed, l.version, l.objects = 2, "", 0
+		l.failed, l.version, l.objects, l.nameless = 2, "", 0, 0
 		l.known.StartPass()
 	}
 	for {
@@ -223,9 +224,19 @@ func (l *listing) item(ctx context.Context, o *apiclient.Object, unreadable erro
 		return unreadable // all items are like that, and none of them must be taken for deleted
 	}
 	if unreadable != nil {
-		return l.sendMalformed(ctx, o.Raw, unreadable)
+		return l.unread(ctx, o, o.Raw, unreadable)
 	}
 	return l.object(ctx, o)
+}
+
+// unread takes an object that can't be read. It exists, so it must not be taken for deleted; nor must any other, if nobody knows
+// which one it is.
+func (l *listing) unread(ctx context.Context, o *apiclient.Object, raw []byte, reason error) error {
+	if o.Name == "" {
+		l.nameless++
+	}
+	l.known.Mark(o.Key())
+	return l.sendMalformed(ctx, raw, reason)
 }
 
 // object emits the change of a listed object, if there is one. In one history a list never has an older version of an object
@@ -280,7 +291,13 @@ func (l *listing) sendMissed(ctx context.Context, o *apiclient.Object, d known.D
 
 // finish emits the deletions and the control record of the list, and moves the position.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
-	for _, key := range l.known.Unseen() {
+	missing := l.known.Unseen()
+	if l.nameless > 0 && len(missing) > 0 {
+		l.log.Warn("the list has objects without a readable name: no deletion is inferred from it", "unreadable", l.nameless,
+			"missing", len(missing))
+		missing = nil
+	}
+	for _, key := range missing {
 		if err := l.sendDelete(ctx, key, l.gapID()); err != nil {
 			return err
 		}

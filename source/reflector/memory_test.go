@@ -87,12 +87,7 @@ func peak(t *testing.T, objects int, streaming string) int64 {
 	t.Helper()
 	server := httptest.NewServer(bigCollection(objects))
 	defer server.Close()
-	child := exec.Command(os.Args[0], "-test.run=^$")
-	child.Env = append(os.Environ(), "KUBECDC_TEST_CHILD="+server.URL, "KUBECDC_TEST_STREAMING="+streaming)
-	out, err := child.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out := runChild(t, server.URL, "KUBECDC_TEST_STREAMING="+streaming)
 	n, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -100,8 +95,24 @@ func peak(t *testing.T, objects int, streaming string) int64 {
 	return n
 }
 
+// runChild runs a process of its own that reads from a server, and returns what it printed.
+func runChild(t *testing.T, url, setting string) []byte {
+	t.Helper()
+	child := exec.Command(os.Args[0], "-test.run=^$")
+	child.Env = append(os.Environ(), "KUBECDC_TEST_CHILD="+url, setting)
+	out, err := child.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return out
+}
+
 func TestMain(m *testing.M) {
 	if url := os.Getenv("KUBECDC_TEST_CHILD"); url != "" {
+		if redacted := os.Getenv("KUBECDC_TEST_LARGE"); redacted != "" {
+			readLarge(url, redacted)
+			return
+		}
 		readTwice(url, os.Getenv("KUBECDC_TEST_STREAMING"))
 		return
 	}
@@ -136,13 +147,18 @@ func readTwice(url, streaming string) {
 	o.FreshTries, o.StreamingLists = 0, streaming
 	c := &counted{cancel: cancel}
 	_ = reflector.New(change.NewStream(configMaps, "", "", ""), client.Client(), o, c, c, &quietObserver{}, slog.New(slog.DiscardHandler)).Run(ctx)
+	fmt.Println(peakRSS())
+}
+
+// peakRSS is the highest RSS of this process, in bytes.
+func peakRSS() (bytes int64) {
 	status, _ := os.Open("/proc/self/status")
 	for lines := bufio.NewScanner(status); lines.Scan(); {
 		if f := strings.Fields(lines.Text()); f[0] == "VmHWM:" {
-			kb, _ := strconv.ParseInt(f[1], 10, 64)
-			fmt.Println(kb * 1024)
+			bytes, _ = strconv.ParseInt(f[1], 10, 64)
 		}
 	}
+	return bytes * 1024
 }
 
 // bigCollection serves so many objects of 4 KB; a watch gets 410. On the second list every tenth object has changed.

@@ -37,7 +37,7 @@ var errNotStreamed = errors.New("the list can't be streamed")
 // streamed reads a streaming list. After an error the list begins anew; what was emitted is among the known objects.
 func (l *listing) streamed(ctx context.Context) error {
 	l.known.StartPass()
-	l.objects = 0
+	l.objects, l.nameless = 0, 0
 	w, err := l.client.WatchList(ctx, l.stream, l.options.MetadataOnly, listSeconds)
 	if err == nil {
 		defer w.Close()
@@ -68,7 +68,7 @@ const listSeconds = 3600
 // initial handles one event of a streaming list; done is true at the bookmark that ends the list.
 func (l *listing) initial(ctx context.Context, e apiclient.Event) (done bool, err error) {
 	if e.Err != nil {
-		return false, l.sendMalformed(ctx, e.Line, e.Err)
+		return false, l.unread(ctx, &e.Object, e.Line, e.Err)
 	}
 	switch e.Type {
 	case "ADDED", "MODIFIED", "DELETED":
@@ -93,7 +93,7 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) {
 		return err
 	} else if err != nil {
-		return l.sendMalformed(ctx, e.Line, err)
+		return l.unread(ctx, &o, e.Line, err)
 	}
 	d := l.known.Compare(o.Key(), o.UID, o.Version)
 	if e.Type == "ADDED" {

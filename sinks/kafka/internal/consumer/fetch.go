@@ -13,13 +13,11 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// The answer to a fetch is held in memory, decompressed, where it may be a hundred times larger than on the wire. So the size of
-// the next fetch follows from what the last answer held. A record batch that is larger than the size comes alone.
+// The answer to a fetch is held in memory as it was sent, and unpacked record by record. A record batch that is larger than the
+// size comes alone.
 const (
 	firstFetch = 128 << 10
-	maxFetch   = 4 << 20
-	fewBytes   = 2 << 20 // of keys and values
-	manyBytes  = 8 << 20
+	maxFetch   = 1 << 20
 )
 
 // Readable tests whether the user may read a topic. It fetches from an offset that no log has, so that nothing is sent. A
@@ -36,7 +34,7 @@ func Readable(ctx context.Context, c *cluster.Client, topic string) error {
 }
 
 func (s *Reader) fetchOnce(ctx context.Context) error {
-	p, err := fetchFrom(ctx, s.client, s.Topic, s.Partition, s.next, s.fetchSize)
+	a, err := fetchFrom(ctx, s.client, s.Topic, s.Partition, s.next, s.fetchSize)
 	if errors.Is(err, kafka.OffsetOutOfRange) {
 		s.err = fmt.Errorf("offset %d: %w", s.next, ErrGone)
 		return nil
@@ -44,11 +42,11 @@ func (s *Reader) fetchOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.bytes = 0
-	s.err = s.readAnswer(p.RecordSet.Records, p.HighWatermark)
-	s.resize()
+	defer a.records.Release()
+	s.err = s.readAnswer(a)
+	s.fetchSize = min(s.fetchSize*2, s.MaxBytes)
 	if s.err == nil && s.empty {
-		return s.judgeEmpty(ctx, p.HighWatermark)
+		return s.judgeEmpty(ctx, a.highWatermark)
 	}
 	return nil
 }
@@ -70,34 +68,24 @@ func (s *Reader) judgeEmpty(ctx context.Context, highWatermark int64) error {
 
 func fetchFrom(
 	ctx context.Context, c *cluster.Client, topic string, partition int32, offset int64, size int32,
-) (*fetch.ResponsePartition, error) {
-	m, err := c.RoundTrip(ctx, &fetch.Request{
+) (*answer, error) {
+	m, err := c.RoundTrip(ctx, &exchange{clientID: c.ClientID, Request: fetch.Request{
 		ReplicaID: -1, MaxWaitTime: int32((500 * time.Millisecond).Milliseconds()), MinBytes: 1, MaxBytes: size,
 		SessionID: 0, SessionEpoch: -1, // no fetch session (KIP-227)
 		Topics: []fetch.RequestTopic{{Topic: topic, Partitions: []fetch.RequestPartition{{
 			Partition: partition, CurrentLeaderEpoch: -1, FetchOffset: offset, LogStartOffset: -1, PartitionMaxBytes: size,
 		}}}},
-	})
+	}})
 	if err != nil {
 		return nil, err
 	}
-	res := m.(*fetch.Response)
-	if err := cluster.CodeError(res.ErrorCode); err != nil {
+	a := m.(*answer)
+	if err := cluster.CodeError(a.code); err != nil {
+		a.records.Release()
 		return nil, err
 	}
-	if len(res.Topics) == 0 || len(res.Topics[0].Partitions) == 0 {
+	if a.records == nil {
 		return nil, fmt.Errorf("the broker does not answer for %s/%d", topic, partition)
 	}
-	p := &res.Topics[0].Partitions[0]
-	return p, cluster.CodeError(p.ErrorCode)
-}
-
-// resize chooses the size of the next fetch.
-func (s *Reader) resize() {
-	switch {
-	case s.bytes > manyBytes:
-		s.fetchSize = max(s.fetchSize/2, firstFetch/8)
-	case s.bytes < fewBytes:
-		s.fetchSize = min(s.fetchSize*2, s.MaxBytes)
-	}
+	return a, nil
 }

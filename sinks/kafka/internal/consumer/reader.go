@@ -11,14 +11,14 @@ package consumer
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"time"
 
-	"github.com/segmentio/kafka-go/protocol"
-
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // ErrGone is the error for records that are no longer in the log.
@@ -42,9 +42,9 @@ type Range struct {
 	First     int64
 	// Committed: all records are known to be committed, so no marker is waited for.
 	Committed bool
-	// Wanted chooses records by key and headers, before their value is copied; nil: all.
+	// Wanted chooses records by key and headers, whose bytes are its own only if it chooses the record; nil: all.
 	Wanted func(*Record) bool
-	// NoValues: values are not copied; they are empty, and those of tombstones nil.
+	// NoValues: values are empty, and those of tombstones nil.
 	NoValues bool
 	// Fetched gets each wanted record, whether or not its transaction commits; may be nil.
 	Fetched func(*Record) error
@@ -53,7 +53,7 @@ type Range struct {
 	Visit func(Record) error
 	// Marker gets the offset of each marker that ends a transaction; may be nil.
 	Marker func(offset int64)
-	// MaxBytes bounds the size of a fetch; 0: 4 MiB.
+	// MaxBytes bounds the size of a fetch; 0: 1 MiB.
 	MaxBytes int32
 }
 
@@ -71,7 +71,7 @@ type Reader struct {
 	empty     bool              // the answer had no records
 	records   int64
 	fetchSize int32
-	bytes     int   // of keys and values in an answer
+	decoder   recordbatch.Decoder
 	err       error // that ends the reading
 }
 
@@ -80,6 +80,9 @@ type held struct {
 	Record
 	decided, committed bool
 }
+
+// size is about how much memory a record takes that is held: the map of its headers more than most control records.
+func (h *held) size() int { return len(h.Key) + len(h.Value) + 1<<10 }
 
 // maxHeld is how many bytes are held behind a transaction that does not end.
 const maxHeld = 8 << 20
@@ -125,29 +128,32 @@ func (s *Reader) Fetch(ctx context.Context, last int64) (more bool, err error) {
 func (s *Reader) done() bool { return s.next > s.last }
 
 // readAnswer reads the record batches of one answer.
-func (s *Reader) readAnswer(records protocol.RecordReader, highWatermark int64) error {
-	stream, ok := records.(*protocol.RecordStream)
-	if !ok || len(stream.Records) == 0 {
-		if s.empty = highWatermark <= s.last; !s.empty {
+func (s *Reader) readAnswer(a *answer) error {
+	rest := a.records.Bytes
+	if s.empty = len(rest) == 0; s.empty {
+		if s.empty = a.highWatermark <= s.last; !s.empty {
 			s.next = s.last + 1 // the rest was removed by compaction
 		}
 		return nil
 	}
-	s.empty = false
 	before := s.next
-	for _, batch := range stream.Records {
-		var err error
-		switch b := batch.(type) {
-		case *protocol.RecordBatch:
-			err = s.readBatch(b)
-		case *protocol.ControlBatch:
-			err = s.readMarker(b)
-		default:
-			err = fmt.Errorf("offset %d: a record batch in the format of a Kafka before 0.11", s.next)
+	for len(rest) > 0 && !s.done() {
+		b, after, err := recordbatch.Next(rest)
+		switch {
+		case errors.Is(err, recordbatch.ErrCut) && a.capped && b.Last >= s.next:
+			s.passBy(&recordbatch.TooLargeError{Offset: b.Base, What: fmt.Sprintf("a record batch above %d bytes", maxAnswer)})
+			s.next = b.Last + 1
+			return nil
+		case errors.Is(err, recordbatch.ErrCut) && len(rest) < len(a.records.Bytes):
+			rest = nil
+			continue
+		case err == nil:
+			err = s.readBatch(&b)
 		}
-		if err != nil || s.done() {
+		if err != nil {
 			return err
 		}
+		rest = after
 	}
 	if s.next == before {
 		s.next++ // in a batch whose last records were removed by compaction
@@ -155,38 +161,57 @@ func (s *Reader) readAnswer(records protocol.RecordReader, highWatermark int64) 
 	return nil
 }
 
-func (s *Reader) readBatch(b *protocol.RecordBatch) error {
+// passBy names a record that is too large to be read. The exporter writes none: it was written by somebody else.
+func (s *Reader) passBy(e *recordbatch.TooLargeError) {
+	s.client.Logger.Error("passed by what is too large to be read, and not the exporter's own", "topic", s.Topic,
+		"partition", s.Partition, "offset", e.Offset, "reason", e.What)
+}
+
+func (s *Reader) readBatch(b *recordbatch.Batch) error {
 	from := s.next // brokers send a batch from its start, whichever offset was asked for
-	s.next = max(s.next, b.BaseOffset+1)
+	s.next = max(s.next, b.Base+1)
+	if err := s.decoder.Open(b); err != nil {
+		return err
+	}
+	defer s.decoder.Close()
 	for {
-		r, err := b.ReadRecord()
-		if errors.Is(err, io.EOF) {
+		r, err := s.decoder.Next()
+		var large *recordbatch.TooLargeError
+		switch {
+		case errors.Is(err, io.EOF):
 			return nil
-		}
-		if err != nil {
+		case errors.As(err, &large):
+			if large.Offset >= from && large.Offset <= s.last {
+				s.passBy(large)
+			}
+			s.next = max(s.next, large.Offset+1)
+			continue
+		case err != nil:
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
-		}
-		f, wanted, err := s.copyRecord(r)
-		if err != nil {
-			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
-		}
-		if f.Offset < from || f.Offset > s.last {
+		case r.Offset < from || r.Offset > s.last:
 			continue
 		}
-		s.next = f.Offset + 1
+		s.next = r.Offset + 1
+		if b.Control() {
+			if s.Marker != nil {
+				s.Marker(r.Offset)
+			}
+			return s.endTransaction(b.ProducerID, r.Key)
+		}
 		s.records++
+		f, wanted := s.asRecord(r)
 		if !wanted {
 			continue
 		}
-		f.Transactional = b.Attributes.Transactional()
-		if err := s.record(b, f); err != nil {
+		f.Transactional = b.Transactional()
+		if err := s.record(b.ProducerID, f); err != nil {
 			return err
 		}
 	}
 }
 
 // record delivers a record, or keeps it until its transaction ends.
-func (s *Reader) record(b *protocol.RecordBatch, f Record) error {
+func (s *Reader) record(producer int64, f Record) error {
 	if s.Fetched != nil {
 		if err := s.Fetched(&f); err != nil {
 			return err
@@ -197,10 +222,10 @@ func (s *Reader) record(b *protocol.RecordBatch, f Record) error {
 		return s.Visit(f)
 	}
 	if !h.decided {
-		s.open[b.ProducerID] = append(s.open[b.ProducerID], h)
+		s.open[producer] = append(s.open[producer], h)
 	}
 	s.queue = append(s.queue, h)
-	s.held += len(f.Key) + len(f.Value)
+	s.held += h.size()
 	return s.deliver(s.held > maxHeld)
 }
 
@@ -216,7 +241,7 @@ func (s *Reader) deliver(overtake bool) error {
 			}
 			continue
 		}
-		s.held -= len(h.Key) + len(h.Value)
+		s.held -= h.size()
 		if h.committed {
 			if err := s.Visit(h.Record); err != nil {
 				return err
@@ -228,55 +253,32 @@ func (s *Reader) deliver(overtake bool) error {
 	return nil
 }
 
-// readMarker ends a transaction: its records are delivered or dropped. Type 1 is a commit, 0 an abort (KIP-98).
-func (s *Reader) readMarker(b *protocol.ControlBatch) error {
-	s.next = max(s.next, b.BaseOffset+1)
-	if s.Marker != nil {
-		s.Marker(b.BaseOffset)
+// endTransaction delivers or drops the records of a transaction. The key of a marker is a version, then a type: 1 is a commit,
+// 0 an abort (KIP-98).
+func (s *Reader) endTransaction(producer int64, key []byte) error {
+	if len(key) < 4 {
+		return fmt.Errorf("decode a transaction marker before offset %d: %w", s.next, recordbatch.ErrMalformed)
 	}
-	r, err := b.ReadControlRecord()
-	if err != nil {
-		return fmt.Errorf("decode a transaction marker at offset %d: %w", b.BaseOffset, err)
+	for _, h := range s.open[producer] {
+		h.decided, h.committed = true, binary.BigEndian.Uint16(key[2:]) == 1
 	}
-	for _, h := range s.open[b.ProducerID] {
-		h.decided, h.committed = true, r.Type == 1
-	}
-	delete(s.open, b.ProducerID)
+	delete(s.open, producer)
 	return s.deliver(s.held > maxHeld)
 }
 
-// copyRecord copies a record; the value of one that is not wanted is left out.
-func (s *Reader) copyRecord(r *protocol.Record) (f Record, wanted bool, err error) {
-	f = Record{Offset: r.Offset, Time: r.Time, Headers: make(map[string]string, len(r.Headers)), Order: make([]string, len(r.Headers))}
+// asRecord makes a record of what was decoded, with the same bytes if it is wanted.
+func (s *Reader) asRecord(r *recordbatch.Received) (f Record, wanted bool) {
+	f = Record{Offset: r.Offset, Time: time.UnixMilli(r.Time), Key: r.Key,
+		Headers: make(map[string]string, len(r.Headers)), Order: make([]string, len(r.Headers))}
 	for i, h := range r.Headers {
-		f.Headers[h.Key], f.Order[i] = string(h.Value), h.Key
+		f.Headers[h.Name], f.Order[i] = string(h.Value), h.Name
 	}
-	for _, part := range []protocol.Bytes{r.Key, r.Value} {
-		if part != nil {
-			s.bytes += part.Len()
-		}
+	if s.NoValues && r.Value != nil {
+		r.Value = r.Value[:0]
 	}
-	if f.Key, err = readBytes(r.Key); err != nil {
-		return f, false, err
+	if wanted = s.Wanted == nil || s.Wanted(&f); wanted {
+		f.Value = r.Value
+		s.decoder.Keep()
 	}
-	wanted = s.Wanted == nil || s.Wanted(&f)
-	if !wanted || s.NoValues {
-		if r.Value != nil {
-			r.Value.Close()
-			f.Value = []byte{}
-		}
-		return f, wanted, nil
-	}
-	f.Value, err = readBytes(r.Value)
-	return f, true, err
-}
-
-func readBytes(b protocol.Bytes) ([]byte, error) {
-	if b == nil {
-		return nil, nil
-	}
-	defer b.Close()
-	out := make([]byte, b.Len())
-	_, err := io.ReadFull(b, out)
-	return out, err
+	return f, wanted
 }

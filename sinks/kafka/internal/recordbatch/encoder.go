@@ -1,5 +1,6 @@
-// Package recordbatch encodes Kafka's record batches (message format 2, KIP-98) with the id, epoch and sequence number of an
-// idempotent or transactional producer, which kafka-go's writer can't set. It knows nothing of brokers, nor of what records hold.
+// Package recordbatch encodes and decodes Kafka's record batches (message format 2, KIP-98). kafka-go's writer can't set the id,
+// epoch and sequence number of an idempotent or transactional producer, and its reader unpacks an answer as a whole, with a page of
+// 64 KiB for each record batch. It knows nothing of brokers, nor of what records hold.
 package recordbatch
 
 import (
@@ -31,7 +32,9 @@ const (
 	// SizePrefix is the length of the size that precedes the batch in the slab of Seal.
 	SizePrefix = 4
 
+	codecBits        = 7
 	transactionalBit = 1 << 4
+	controlBit       = 1 << 5
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

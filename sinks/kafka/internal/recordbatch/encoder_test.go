@@ -85,6 +85,7 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				wantRecords(t, own(t, sealed.Bytes[recordbatch.SizePrefix:]), want)
 				b, got := decode(t, sealed.Bytes)
 				if b.ProducerID != 1<<40 || b.ProducerEpoch != 7 || b.BaseSequence != math.MaxInt32 || !b.Attributes.Transactional() {
 					t.Errorf("producer %d/%d sequence %d %v", b.ProducerID, b.ProducerEpoch, b.BaseSequence, b.Attributes)
