@@ -3,7 +3,6 @@ package query
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,12 +22,14 @@ type Event struct {
 	Op              string                 `json:"op"`
 	UID             string                 `json:"uid"`
 	ResourceVersion change.ResourceVersion `json:"resourceVersion"`
-	// Time is when the exporter saw the change, Logged when the log got it.
-	Time     time.Time `json:"time"`
-	Logged   time.Time `json:"logged"`
-	Managers []string  `json:"managers,omitempty"` // the field managers that made it; empty: not known
-	Inferred bool      `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
-	Gap      string    `json:"gap,omitempty"`
+	// Time is when the change happened, as TimeFrom tells; Seen is when the exporter saw it, Logged when the log got it.
+	Time     time.Time         `json:"time"`
+	TimeFrom change.TimeSource `json:"timeFrom"`
+	Seen     time.Time         `json:"seen"`
+	Logged   time.Time         `json:"logged"`
+	Managers []string          `json:"managers,omitempty"` // the field managers that made it; empty: not known
+	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
+	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the one after it.
 	Patch jsondiff.Patch `json:"patch,omitempty"`
 	Note  string         `json:"note,omitempty"` // what Patch lacks
@@ -58,8 +59,10 @@ type state struct {
 // Event makes the event of a change; it is valid as long as the change.
 func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 	e := &Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(), UID: l.UID,
-		ResourceVersion: l.ResourceVersion, Time: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
+		ResourceVersion: l.ResourceVersion, Seen: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
 		Before: l.Before, After: l.After}
+	e.Time, e.TimeFrom = l.Happened()
+	e.Time = e.Time.UTC()
 	key := e.Resource + "\x00" + l.Change.Key()
 	if last := t.last[key]; e.Before == nil && last.uid == l.UID {
 		e.Before = last.body
@@ -107,7 +110,7 @@ func ReadHistory(
 	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool,
 	covered func(*History) error, visit func(*sinks.Logged) error,
 ) error {
-	s, err := readStories(ctx, r, []string{resource}, Target{})
+	s, err := readStories(ctx, r, []string{resource}, Target{}, nil)
 	if err != nil {
 		return err
 	}
@@ -119,8 +122,7 @@ func ReadHistory(
 		c := s.coverage(s.streams[id])
 		h.Coverage, h.Missing = append(h.Coverage, c), append(h.Missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
-			h.Missing = append(h.Missing, fmt.Sprintf("%s: changes between resourceVersions %s and %s may be missing: %s",
-				id, g.From, g.To, g.Reason))
+			h.Missing = append(h.Missing, string(id)+": "+g.lacks())
 		}
 	}
 	if len(h.Coverage) == 0 {

@@ -43,7 +43,7 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for _, c := range l.changes {
-		if (q.Namespace == "" || q.Namespace == c.Namespace) && (q.Name == "" || q.Name == c.Name) {
+		if (q.Namespace == "" || q.Namespace == c.Namespace) && (q.Name == "" || q.Name == c.Name) && (q.Wanted == nil || q.Wanted(c)) {
 			if err := visit(c); err != nil {
 				return err
 			}
