@@ -110,7 +110,11 @@ func ReadHistory(
 	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool,
 	covered func(*History) error, visit func(*sinks.Logged) error,
 ) error {
-	s, err := readStories(ctx, r, []string{resource}, Target{}, nil)
+	kept, err := readKept(ctx, r, []string{resource})
+	if err != nil {
+		return err
+	}
+	s, err := readStories(ctx, r, []string{resource}, kept, Target{}, nil)
 	if err != nil {
 		return err
 	}

@@ -71,14 +71,18 @@ type folder struct {
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
 	var folders []*folder
+	kept, err := readKept(ctx, r, q.Resources)
+	if err != nil {
+		return nil, err
+	}
 	for _, at := range moments {
-		f, state, err := newFolder(ctx, r, q, at)
+		f, state, err := newFolder(ctx, r, q, kept, at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		states, folders = append(states, state), append(folders, f)
 	}
-	err := r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
+	err = r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
 		func(l *sinks.Logged) error {
 			record := &record{Logged: l}
 			for _, f := range folders {
@@ -95,7 +99,7 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	return states, nil
 }
 
-func newFolder(ctx context.Context, r sinks.Reader, q Question, moment Target) (*folder, *State, error) {
+func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*folder, *State, error) {
 	at, err := resolve(ctx, r, moment)
 	if err != nil {
 		return nil, nil, err
@@ -104,7 +108,7 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, moment Target) (
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := readStories(ctx, r, q.Resources, at, cut)
+	s, err := readStories(ctx, r, q.Resources, kept, at, cut)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -93,24 +93,30 @@ type stories struct {
 	resources []string // empty: all
 	target    Target
 	cut       *sinks.Cut           // of a target that is a point of the log; else nil
-	kept      map[string]time.Time // by resource: since when every change is kept
+	kept      kept
 	ends      time.Time            // when the last batch was logged
 	streams   map[change.StreamID]*story
 }
 
-func readStories(ctx context.Context, r sinks.Reader, resources []string, target Target, cut *sinks.Cut) (*stories, error) {
-	s := &stories{resources: resources, target: target, cut: cut, kept: map[string]time.Time{}, streams: map[change.StreamID]*story{}}
+// kept is since when the log has every change of a resource.
+type kept map[string]time.Time
+
+func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, error) {
 	known, err := r.Resources(ctx)
-	if err != nil {
-		return nil, err
-	}
+	k := kept{}
 	for _, id := range known {
-		if s.selects(id) {
-			if s.kept[id], err = r.KeptSince(ctx, id); err != nil {
-				return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
-			}
+		if len(resources) > 0 && !slices.Contains(resources, id) {
+			continue
+		}
+		if k[id], err = r.KeptSince(ctx, id); err != nil {
+			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
 		}
 	}
+	return k, err
+}
+
+func readStories(ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut) (*stories, error) {
+	s := &stories{resources: resources, target: target, cut: cut, kept: kept, streams: map[change.StreamID]*story{}}
 	if err := r.Controls(ctx, time.Time{}, s.control); err != nil {
 		return nil, err
 	}
@@ -120,6 +126,10 @@ func readStories(ctx context.Context, r sinks.Reader, resources []string, target
 			found = found || change.ResourceOf(stream).ID() == id
 		}
 		if !found {
+			known, err := r.Resources(ctx)
+			if err != nil {
+				return nil, err
+			}
 			return nil, &NoResourceError{Resource: id, Known: known}
 		}
 	}

@@ -68,6 +68,8 @@ type Reader struct {
 	open      map[int64][]*held // by producer id: those whose transaction has not ended yet
 	empty     bool              // the answer had no records
 	records   int64
+	whole     int64 // up to which offset none is lacking since hole
+	hole      int64
 	fetchSize int32
 	bytes     int   // of keys and values in an answer
 	err       error // that ends the reading
@@ -85,11 +87,28 @@ const maxHeld = 8 << 20
 // New makes a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
+	return &Reader{Range: r, client: c, next: r.First, whole: r.First, hole: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
 // Records counts the records read so far, wanted or not.
 func (s *Reader) Records() int64 { return s.records }
+
+// Hole returns the offset from which on no record was lacking in what was read: compaction leaves holes where it removes records. It
+// is that of the range's start if there was none.
+func (s *Reader) Hole() int64 {
+	if s.done() && s.whole <= s.last {
+		return s.last + 1
+	}
+	return s.hole
+}
+
+// reach notes the next offset that is not a hole.
+func (s *Reader) reach(offset int64) {
+	if offset > s.whole {
+		s.hole = offset
+	}
+	s.whole = max(s.whole, offset+1)
+}
 
 // Open reports whether a wanted record was read whose transaction has not ended in what was read.
 func (s *Reader) Open() bool { return len(s.open) > 0 }
@@ -164,6 +183,9 @@ func (s *Reader) readBatch(b *protocol.RecordBatch) error {
 		if err != nil {
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
 		}
+		if r.Offset >= from && r.Offset <= s.last {
+			s.reach(r.Offset)
+		}
 		f, wanted, err := s.copyRecord(r)
 		if err != nil {
 			return fmt.Errorf("decode a record at offset %d: %w", s.next, err)
@@ -229,6 +251,9 @@ func (s *Reader) deliver(overtake bool) error {
 // readMarker ends a transaction: its records are delivered or dropped. Type 1 is a commit, 0 an abort (KIP-98).
 func (s *Reader) readMarker(b *protocol.ControlBatch) error {
 	s.next = max(s.next, b.BaseOffset+1)
+	if b.BaseOffset <= s.last {
+		s.reach(b.BaseOffset)
+	}
 	r, err := b.ReadControlRecord()
 	if err != nil {
 		return fmt.Errorf("decode a transaction marker at offset %d: %w", b.BaseOffset, err)
