@@ -11,6 +11,7 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"kubecdc/change"
+	"kubecdc/change/provenance"
 	"kubecdc/sinks"
 )
 
@@ -75,9 +76,12 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 	case e.Before == nil && (l.Op == change.Update || l.Op == change.Delete):
 		e.Note = "the log does not have the object before this change"
 	}
-	e.Managers = told(l)
+	e.Managers = told(&l.Change)
 	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
-		e.Managers = managers(e.Before, e.After)
+		c := l.Change
+		c.Before = e.Before
+		new(provenance.Teller).Tell(&c)
+		e.Managers = told(&c)
 	}
 	var err error
 	if l.Op == change.Update && e.Before != nil {
@@ -96,12 +100,17 @@ func (t *Teller) remember(key string, l *sinks.Logged) {
 	t.last[key] = state{l.UID, bytes.Clone(l.After)}
 }
 
-// told are the managers that the log itself names.
-func told(l *sinks.Logged) []string {
-	if len(l.Told.Managers) == 0 {
+// told are the managers that a change names.
+func told(c *change.Change) []string {
+	if len(c.Told.Managers) == 0 {
 		return nil
 	}
-	return strings.Split(string(l.Told.Managers), ",")
+	var names []string
+	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Told.Managers)) // no name has such characters
+	for name := range strings.SplitSeq(joined, "\x01") {
+		names = append(names, strings.ReplaceAll(name, "\x00", ","))
+	}
+	return names
 }
 
 // ReadHistory visits the changes of one object, oldest first, and tells how far back they are complete. With follow it goes on

@@ -92,9 +92,9 @@ type gap struct {
 type stories struct {
 	resources []string // empty: all
 	target    Target
-	cut       *sinks.Cut           // of a target that is a point of the log; else nil
+	cut       *sinks.Cut // of a target that is a point of the log; else nil
 	kept      kept
-	ends      time.Time            // when the last batch was logged
+	ends      time.Time // when the last batch was logged
 	streams   map[change.StreamID]*story
 }
 
