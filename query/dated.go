@@ -46,6 +46,9 @@ func (f *folder) date(ctx context.Context, r sinks.Reader, q Question, state *St
 			continue
 		}
 		by := st.delays.seenBy(t)
+		if silent := f.stories.pulses.seenBy(t); silent.After(by) {
+			by = silent
+		}
 		daters[st.stream] = &dater{story: st, t: t, by: by, horizon: by.Add(hindsight)}
 		if since.IsZero() || st.at.Logged.Before(since) {
 			since = st.at.Logged

@@ -2,6 +2,7 @@ package query
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,6 +19,35 @@ const (
 	// silence is after which time without a position a stream counts as not read: API servers send a bookmark each minute.
 	silence = 90 * time.Second
 )
+
+// Of a network that is gone for a while, or a sink that takes nothing, the log says nothing; but then no stream at all has a position.
+const (
+	// hush is after which time without a position of any stream none may have been read.
+	hush = 5 * time.Second
+	// around is how far from a time positions are looked at.
+	around = 5 * time.Minute
+)
+
+// pulses are the seconds around a time in which some stream had a position.
+type pulses map[int64]bool
+
+func (p pulses) note(t, position time.Time) {
+	if d := position.Sub(t); !t.IsZero() && -around < d && d < around {
+		p[position.Unix()] = true
+	}
+}
+
+// seenBy is when a change is seen at the latest that happened by a time, if no stream was read then or shortly before.
+func (p pulses) seenBy(t time.Time) time.Time {
+	by, seconds := t, slices.Sorted(maps.Keys(p))
+	for i := range seconds[min(1, len(seconds)):] {
+		from, to := time.Unix(seconds[i], 0), time.Unix(seconds[i+1], 0).Add(time.Second)
+		if end := to.Add(2 * hush); to.Sub(from) > hush+time.Second && !from.After(t) && end.After(by) && end.After(t) {
+			by = end
+		}
+	}
+	return by
+}
 
 // span is a time, both ends included.
 type span struct{ from, to time.Time }

@@ -148,7 +148,14 @@ func (m *model) deliver() {
 
 // outage is a time in which nothing is read, and how it ends.
 func (m *model) outage() {
-	paused := m.IntN(3) == 0
+	paused, silent := m.IntN(3) == 0, m.IntN(4) == 0
+	if silent { // a network that is gone for a while leaves no trace
+		for range 1 + m.IntN(6) {
+			m.write()
+		}
+		m.deliver()
+		return
+	}
 	if paused {
 		m.commit(0, []change.Control{{Type: change.ControlStreamPaused}})
 	}

@@ -50,10 +50,11 @@ type object struct {
 	uid             string
 	version         change.ResourceVersion
 	logged          time.Time
-	body            []byte // packed; nil: it did not exist
-	known           bool   // by a record from before the moment
-	later           bool   // a record from after the moment was seen
-	doubt           string // why the body may not be what it was
+	body            []byte          // packed; nil: it did not exist
+	known           bool            // by a record from before the moment
+	later           bool            // a record from after the moment was seen
+	doubt           string          // why the body may not be what it was
+	between         change.StreamID // the stream, if the state is newer than its position at the cut
 }
 
 // folder keeps the last state of each object by the moment.
@@ -62,7 +63,6 @@ type folder struct {
 	strange  map[change.StreamID]bool // streams without control records
 	cut      *sinks.Cut               // nil: the moment is a resourceVersion of each stream
 	versions map[change.StreamID]change.ResourceVersion
-	between  map[change.StreamID]bool // the cut is between the changes of a list that was compared with the log
 	objects  map[string]*object
 }
 
@@ -113,7 +113,7 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, momen
 		return nil, nil, err
 	}
 	f := &folder{stories: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
-		strange: map[change.StreamID]bool{}, between: map[change.StreamID]bool{}}
+		strange: map[change.StreamID]bool{}}
 	state := &State{At: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
 	return f, state, f.date(ctx, r, q, state)
@@ -128,7 +128,12 @@ func (f *folder) doubts(state *State, namespace string) {
 		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says from where on "+
 			"its changes are complete")
 	}
-	for _, id := range slices.Sorted(maps.Keys(f.between)) {
+	between := map[change.StreamID]bool{}
+	for _, o := range f.objects {
+		between[o.between] = true
+	}
+	delete(between, "")
+	for _, id := range slices.Sorted(maps.Keys(between)) {
 		state.Missing = append(state.Missing, string(id)+": the log had only a part of what a list had found out, or a gap was recovered")
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
@@ -209,8 +214,9 @@ func (f *folder) add(r *record) {
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
 	}
+	o.between = ""
 	if f.cut != nil && st != nil && f.apart(r.Logged, st) {
-		f.between[st.stream] = true
+		o.between = st.stream
 	}
 }
 

@@ -94,6 +94,7 @@ type stories struct {
 	target    Target
 	cut       *sinks.Cut // of a target that is a point of the log; else nil
 	kept      kept
+	pulses    pulses
 	ends      time.Time // when the last batch was logged
 	streams   map[change.StreamID]*story
 }
@@ -116,7 +117,7 @@ func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, er
 }
 
 func readStories(ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut) (*stories, error) {
-	s := &stories{resources: resources, target: target, cut: cut, kept: kept, streams: map[change.StreamID]*story{}}
+	s := &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: pulses{}, streams: map[change.StreamID]*story{}}
 	if err := r.Controls(ctx, time.Time{}, s.control); err != nil {
 		return nil, err
 	}
@@ -168,6 +169,7 @@ func (s *stories) control(c *change.Control) error {
 			s.ends = logged
 		}
 		for _, p := range c.Positions {
+			s.pulses.note(s.target.Happened, p.Time)
 			s.position(p, c)
 		}
 		return nil

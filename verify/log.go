@@ -31,23 +31,38 @@ func Log(name string, r sinks.Reader, streams []*change.Stream, hash *Hash) Copy
 	return c
 }
 
-// fold returns the last state of each key, by those changes that are wanted.
+// fold returns the last state of each key, by those changes that are wanted. Partitions have no order among them, so each is folded for
+// itself; a key that is alive on several is apart.
 func fold(ctx context.Context, r sinks.Reader, s *change.Stream, hash *Hash, wanted func(*sinks.Logged) bool) (map[string]Object, error) {
-	state := map[string]Object{}
+	partitions := map[int]map[string]Object{}
 	q := sinks.Query{Resources: []string{s.Resource.ID()}, NoBodies: hash == nil, Wanted: wanted}
-	return state, r.Changes(ctx, q, func(l *sinks.Logged) error {
-		key := l.Change.Key()
-		if l.Op == change.Delete {
+	err := r.Changes(ctx, q, func(l *sinks.Logged) error {
+		state, key := partitions[l.Partition], l.Change.Key()
+		switch {
+		case l.Op == change.Delete:
 			delete(state, key)
 			return nil
+		case state == nil:
+			state = map[string]Object{}
+			partitions[l.Partition] = state
 		}
-		old, known := state[key]
-		o := objectOf(l, s, hash)
-		o.partition = int32(l.Partition)
-		o.apart = known && (old.apart || old.partition != o.partition)
-		state[strings.Clone(key)] = o
+		state[strings.Clone(key)] = objectOf(l, s, hash)
 		return nil
 	})
+	all := map[string]Object{}
+	for _, state := range partitions {
+		for key, o := range state {
+			if other, apart := all[key]; apart {
+				if other.Version.Compare(o.Version) > 0 {
+					o = other
+				}
+				o.apart = true
+			}
+			all[key] = o
+		}
+		clear(state)
+	}
+	return all, err
 }
 
 // objectOf is an object as a change left it.

@@ -27,10 +27,9 @@ type Object struct {
 	UID     string                 `json:"uid"`
 	Version change.ResourceVersion `json:"resourceVersion"`
 
-	sum       uint64 // of its content; 0: not known
-	partition int32
-	apart     bool // it is on several partitions
-	other     bool // its last record is of another stream
+	sum   uint64 // of its content; 0: not known
+	apart bool   // it is on several partitions
+	other bool   // its last record is of another stream
 }
 
 // equal reports whether two are the same version of the same object, with the same content as far as that is known.
