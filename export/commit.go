@@ -10,7 +10,7 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
-	"kubecdc/export/provenance"
+	"kubecdc/change/provenance"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -86,52 +85,6 @@ func readable(pointer string) string {
 		}
 	}
 	return b.String()
-}
-
-// managers are the field managers whose entry in managedFields is new or changed. An entry that keeps its time has only lost
-// fields to another manager, so it counts only if no other does (times have whole seconds).
-func managers(before, after []byte) (names []string) {
-	old := map[string]managedFieldsEntry{}
-	for _, e := range managedFields(before) {
-		old[e.id] = e
-	}
-	var changed []string
-	for _, e := range managedFields(after) {
-		was := old[e.id]
-		if was.raw == e.raw || e.manager == "" {
-			continue
-		}
-		if changed = append(changed, e.manager); was.time != e.time && !slices.Contains(names, e.manager) {
-			names = append(names, e.manager)
-		}
-	}
-	if names == nil {
-		names = slices.Compact(changed)
-	}
-	return names
-}
-
-// managedFieldsEntry is one entry; the server merges those of one id.
-type managedFieldsEntry struct{ id, manager, time, raw string }
-
-func managedFields(object []byte) (entries []managedFieldsEntry) {
-	if object == nil {
-		return nil
-	}
-	s := rawjson.New(rawjson.Member(rawjson.Member(object, "metadata"), "managedFields"))
-	if !s.AtArray() {
-		return nil
-	}
-	for more := s.FirstElement(); more; more = s.NextElement() {
-		raw := s.Skip()
-		e := managedFieldsEntry{raw: string(raw), time: string(rawjson.Member(raw, "time"))}
-		e.manager, _ = rawjson.Text(rawjson.Member(raw, "manager"))
-		for _, name := range []string{"manager", "operation", "apiVersion", "subresource"} {
-			e.id += string(rawjson.Member(raw, name)) + " "
-		}
-		entries = append(entries, e)
-	}
-	return entries
 }
 
 func versionOf(object []byte) change.ResourceVersion {

@@ -3,7 +3,6 @@ package query
 import (
 	"bytes"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +11,7 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"kubecdc/change"
+	"kubecdc/change/provenance"
 	"kubecdc/sinks"
 )
 
@@ -23,12 +23,14 @@ type Event struct {
 	Op              string                 `json:"op"`
 	UID             string                 `json:"uid"`
 	ResourceVersion change.ResourceVersion `json:"resourceVersion"`
-	// Time is when the exporter saw the change, Logged when the log got it.
-	Time     time.Time `json:"time"`
-	Logged   time.Time `json:"logged"`
-	Managers []string  `json:"managers,omitempty"` // the field managers that made it; empty: not known
-	Inferred bool      `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
-	Gap      string    `json:"gap,omitempty"`
+	// Time is when the change happened, as TimeFrom tells; Seen is when the exporter saw it, Logged when the log got it.
+	Time     time.Time         `json:"time"`
+	TimeFrom change.TimeSource `json:"timeFrom"`
+	Seen     time.Time         `json:"seen"`
+	Logged   time.Time         `json:"logged"`
+	Managers []string          `json:"managers,omitempty"` // the field managers that made it; empty: not known
+	Inferred bool              `json:"inferred,omitempty"` // found by comparing two states: it may stand for several changes
+	Gap      string            `json:"gap,omitempty"`
 	// Patch leads from the object before the change to the one after it.
 	Patch jsondiff.Patch `json:"patch,omitempty"`
 	Note  string         `json:"note,omitempty"` // what Patch lacks
@@ -58,8 +60,10 @@ type state struct {
 // Event makes the event of a change; it is valid as long as the change.
 func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 	e := &Event{Resource: change.ResourceOf(l.Stream.ID()).ID(), Namespace: l.Namespace, Name: l.Name, Op: l.Op.String(), UID: l.UID,
-		ResourceVersion: l.ResourceVersion, Time: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
+		ResourceVersion: l.ResourceVersion, Seen: l.Time.UTC(), Logged: l.Logged.UTC(), Inferred: l.Inferred, Gap: l.Gap,
 		Before: l.Before, After: l.After}
+	e.Time, e.TimeFrom = l.Happened()
+	e.Time = e.Time.UTC()
 	key := e.Resource + "\x00" + l.Change.Key()
 	if last := t.last[key]; e.Before == nil && last.uid == l.UID {
 		e.Before = last.body
@@ -72,9 +76,12 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 	case e.Before == nil && (l.Op == change.Update || l.Op == change.Delete):
 		e.Note = "the log does not have the object before this change"
 	}
-	e.Managers = told(l)
+	e.Managers = told(&l.Change)
 	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
-		e.Managers = managers(e.Before, e.After)
+		c := l.Change
+		c.Before = e.Before
+		new(provenance.Teller).Tell(&c)
+		e.Managers = told(&c)
 	}
 	var err error
 	if l.Op == change.Update && e.Before != nil {
@@ -93,12 +100,17 @@ func (t *Teller) remember(key string, l *sinks.Logged) {
 	t.last[key] = state{l.UID, bytes.Clone(l.After)}
 }
 
-// told are the managers that the log itself names.
-func told(l *sinks.Logged) []string {
-	if len(l.Told.Managers) == 0 {
+// told are the managers that a change names.
+func told(c *change.Change) []string {
+	if len(c.Told.Managers) == 0 {
 		return nil
 	}
-	return strings.Split(string(l.Told.Managers), ",")
+	var names []string
+	joined := strings.NewReplacer(`\\`, `\`, `\,`, "\x00", `,`, "\x01").Replace(string(c.Told.Managers)) // no name has such characters
+	for name := range strings.SplitSeq(joined, "\x01") {
+		names = append(names, strings.ReplaceAll(name, "\x00", ","))
+	}
+	return names
 }
 
 // ReadHistory visits the changes of one object, oldest first, and tells how far back they are complete. With follow it goes on
@@ -107,7 +119,11 @@ func ReadHistory(
 	ctx context.Context, r sinks.Reader, resource, namespace, name string, follow bool,
 	covered func(*History) error, visit func(*sinks.Logged) error,
 ) error {
-	s, err := readStories(ctx, r, []string{resource}, Target{})
+	kept, err := readKept(ctx, r, []string{resource})
+	if err != nil {
+		return err
+	}
+	s, err := readStories(ctx, r, []string{resource}, kept, Target{}, nil)
 	if err != nil {
 		return err
 	}
@@ -119,8 +135,7 @@ func ReadHistory(
 		c := s.coverage(s.streams[id])
 		h.Coverage, h.Missing = append(h.Coverage, c), append(h.Missing, c.Missing...)
 		for _, g := range s.streams[id].gaps {
-			h.Missing = append(h.Missing, fmt.Sprintf("%s: changes between resourceVersions %s and %s may be missing: %s",
-				id, g.From, g.To, g.Reason))
+			h.Missing = append(h.Missing, string(id)+": "+g.lacks())
 		}
 	}
 	if len(h.Coverage) == 0 {

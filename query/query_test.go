@@ -43,7 +43,7 @@ func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 
 func (l *log) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	for _, c := range l.changes {
-		if (q.Namespace == "" || q.Namespace == c.Namespace) && (q.Name == "" || q.Name == c.Name) {
+		if (q.Namespace == "" || q.Namespace == c.Namespace) && (q.Name == "" || q.Name == c.Name) && (q.Wanted == nil || q.Wanted(c)) {
 			if err := visit(c); err != nil {
 				return err
 			}
@@ -258,9 +258,14 @@ func TestEventsTellWhoAndWhat(t *testing.T) {
 	if err != nil || !slices.Equal(e.Managers, []string{"argocd"}) {
 		t.Errorf("managers %v, %v", e.Managers, err)
 	}
-	l.Told.Managers = []byte("helm,argocd")
-	if e, err := teller.Event(&l); err != nil || !slices.Equal(e.Managers, []string{"helm", "argocd"}) {
-		t.Errorf("the log names helm and argocd, and the event %v, %v", e.Managers, err)
+	l.Told.Managers = []byte(`helm,argo\,cd`)
+	if e, err := teller.Event(&l); err != nil || !slices.Equal(e.Managers, []string{"helm", "argo,cd"}) {
+		t.Errorf("the log names helm and argo,cd, and the event %v, %v", e.Managers, err)
+	}
+	if l.Time, l.Told.Time = minute(60), minute(1); true {
+		if e, err := teller.Event(&l); err != nil || !e.Time.Equal(minute(1)) || !e.Seen.Equal(minute(60)) {
+			t.Errorf("it happened at %s and was seen at %s, %v", e.Time, e.Seen, err)
+		}
 	}
 	lines := query.Lines(e.Patch)
 	if len(lines) != 1 || lines[0] != (query.Line{Sign: '~', Path: "spec.containers[0].image", Text: `"1" → "2"`}) {

@@ -50,10 +50,11 @@ type object struct {
 	uid             string
 	version         change.ResourceVersion
 	logged          time.Time
-	body            []byte // packed; nil: it did not exist
-	known           bool   // by a record from before the moment
-	later           bool   // a record from after the moment was seen
-	doubt           string // why the body may not be what it was
+	body            []byte          // packed; nil: it did not exist
+	known           bool            // by a record from before the moment
+	later           bool            // a record from after the moment was seen
+	doubt           string          // why the body may not be what it was
+	between         change.StreamID // the stream, if the state is newer than its position at the cut
 }
 
 // folder keeps the last state of each object by the moment.
@@ -70,14 +71,18 @@ type folder struct {
 func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Target) ([]*State, error) {
 	var states []*State
 	var folders []*folder
+	kept, err := readKept(ctx, r, q.Resources)
+	if err != nil {
+		return nil, err
+	}
 	for _, at := range moments {
-		f, state, err := newFolder(ctx, r, q, at)
+		f, state, err := newFolder(ctx, r, q, kept, at)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", at, err)
 		}
 		states, folders = append(states, state), append(folders, f)
 	}
-	err := r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
+	err = r.Changes(ctx, sinks.Query{Resources: q.Resources, Namespace: q.Namespace, Name: q.Name, Progress: q.Progress},
 		func(l *sinks.Logged) error {
 			record := &record{Logged: l}
 			for _, f := range folders {
@@ -94,23 +99,24 @@ func ReadStates(ctx context.Context, r sinks.Reader, q Question, moments ...Targ
 	return states, nil
 }
 
-func newFolder(ctx context.Context, r sinks.Reader, q Question, moment Target) (*folder, *State, error) {
+func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, moment Target) (*folder, *State, error) {
 	at, err := resolve(ctx, r, moment)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := readStories(ctx, r, q.Resources, at)
+	cut, err := aim(ctx, r, at)
 	if err != nil {
 		return nil, nil, err
 	}
-	f := &folder{stories: s, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
-		strange: map[change.StreamID]bool{}}
-	if err := f.aim(ctx, r, at); err != nil {
+	s, err := readStories(ctx, r, q.Resources, kept, at, cut)
+	if err != nil {
 		return nil, nil, err
 	}
+	f := &folder{stories: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
+		strange: map[change.StreamID]bool{}}
 	state := &State{At: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
-	return f, state, nil
+	return f, state, f.date(ctx, r, q, state)
 }
 
 // doubts adds what is not known of single objects to what a state may lack.
@@ -121,6 +127,14 @@ func (f *folder) doubts(state *State, namespace string) {
 	for _, id := range slices.Sorted(maps.Keys(f.strange)) {
 		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says from where on "+
 			"its changes are complete")
+	}
+	between := map[change.StreamID]bool{}
+	for _, o := range f.objects {
+		between[o.between] = true
+	}
+	delete(between, "")
+	for _, id := range slices.Sorted(maps.Keys(between)) {
+		state.Missing = append(state.Missing, string(id)+": the log had only a part of what a list had found out, or a gap was recovered")
 	}
 	for _, key := range slices.Sorted(maps.Keys(f.objects)) {
 		if o := f.objects[key]; o.doubt != "" {
@@ -155,22 +169,26 @@ func (f *folder) cover(state *State, namespace string) {
 	}
 }
 
-// aim finds the cut of a target that is a point of the log.
-func (f *folder) aim(ctx context.Context, r sinks.Reader, at Target) (err error) {
-	var cut sinks.Cut
-	switch {
-	case at.Version != "" || !at.Happened.IsZero():
-		return nil
-	case at == Target{}:
+// aim finds the cut of a target that is a point of the log; nil: it is none.
+func aim(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
+	if at.Version != "" || !at.Happened.IsZero() {
+		return nil, nil
+	}
+	cut, err := sinks.Cut{}, error(nil)
+	if at == (Target{}) {
 		cut, err = r.End(ctx)
-	default:
+	} else {
 		cut, err = r.At(ctx, at.Logged)
 	}
-	f.cut = &cut
-	return err
+	return &cut, err
 }
 
 func (f *folder) add(r *record) {
+	st := f.stories.streams[r.Stream.ID()]
+	era := f.stories.when(st, r.Logged)
+	if era < 0 { // the first list of the era has what there was still
+		return
+	}
 	resource := change.ResourceOf(r.Stream.ID()).ID()
 	key := resource + "\x00" + r.Change.Key()
 	o := f.objects[key]
@@ -178,22 +196,27 @@ func (f *folder) add(r *record) {
 		o = &object{resource: resource, namespace: strings.Clone(r.Namespace), name: strings.Clone(r.Name)}
 		f.objects[key] = o
 	}
-	if o.later {
+	if o.later = o.later || era > 0; o.later {
 		return
 	}
-	if f.stories.streams[r.Stream.ID()] == nil {
+	if st == nil {
 		f.strange[r.Stream.ID()] = true
 	}
-	gap := f.gapOf(r.Logged)
-	if !f.by(r.Logged, gap) {
-		if o.next(r); gap != nil && f.cut == nil && gap.From.Compare(f.versions[r.Stream.ID()]) < 0 {
-			o.doubt = fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", done[r.Op], gap.From, gap.To)
+	happened := f.by(r.Logged, st)
+	if happened != before {
+		o.next(r)
+		if happened == unknown {
+			o.doubt = f.unknown(r.Logged, st)
 		}
 		return
 	}
 	o.known, o.doubt = true, ""
 	if o.set(r, packed(r.After, &r.after)); r.DeadLetter != "" && r.Op != change.Delete {
 		o.doubt = "the topic has only a stub of it; the dead-letter topic has the record under " + r.DeadLetter
+	}
+	o.between = ""
+	if f.cut != nil && st != nil && f.apart(r.Logged, st) {
+		o.between = st.stream
 	}
 }
 
@@ -217,32 +240,86 @@ func (o *object) next(r *record) {
 	}
 }
 
-// gapOf returns the gap in which a change was inferred; nil if it was not.
-func (f *folder) gapOf(l *sinks.Logged) *change.Gap {
-	if !l.Inferred {
+// gapOf returns the gap in which a change was inferred; nil if it was not, or the gap was recovered whole.
+func (st *story) gapOf(l *sinks.Logged) *gap {
+	if !l.Inferred || st == nil {
 		return nil
 	}
-	if st := f.stories.streams[l.Stream.ID()]; st != nil {
-		for i := range st.gaps {
-			if st.gaps[i].ID == l.Gap {
-				return &st.gaps[i]
-			}
+	for i := range st.gaps {
+		if st.gaps[i].ID == l.Gap {
+			return &st.gaps[i]
 		}
 	}
 	return nil
 }
 
-// by reports whether a change is from before the moment or of it. An inferred deletion has the last known version of its
-// object: it happened at an unknown version of its gap, so it counts from the gap's end on.
-func (f *folder) by(l *sinks.Logged, gap *change.Gap) bool {
+// order says whether a change happened before a moment.
+type order int
+
+const (
+	before order = iota // before it, or then
+	after
+	unknown
+)
+
+// by tells whether a change happened by the moment. An inferred change was found by comparing two states: a deletion has the last
+// known version of its object, and happened at an unknown one up to the end of its gap, or until it was found.
+func (f *folder) by(l *sinks.Logged, st *story) order {
 	if f.cut != nil {
-		return f.cut.Has(l)
+		if f.cut.Has(l) {
+			return before
+		}
+		return after
 	}
-	at := f.versions[l.Stream.ID()]
-	if gap != nil && l.Op == change.Delete {
-		return gap.To.Compare(at) <= 0
+	at, gap := f.versions[l.Stream.ID()], st.gapOf(l)
+	known := l.ResourceVersion.Compare(at) <= 0
+	switch {
+	case gap != nil && l.Op == change.Delete && gap.To.Compare(at) <= 0:
+		return before
+	case gap != nil && gap.From.Compare(at) < 0 && (l.Op == change.Delete || !known):
+		return unknown
+	case gap != nil && l.Op == change.Delete:
+		return after
+	case l.Inferred && l.Op == change.Delete && known && st != nil:
+		return f.found(l, st)
+	case known:
+		return before
 	}
-	return l.ResourceVersion.Compare(at) <= 0
+	return after
+}
+
+// found is by for a deletion that was inferred outside of a gap: by a snapshot or a repair, or since its resource is gone.
+func (f *folder) found(l *sinks.Logged, st *story) order {
+	e, _ := f.stories.eraOf(st)
+	ended := !e.removed.IsZero() && !l.Logged.Before(e.last.Logged) // until then its object was there
+	switch t := f.stories.target; {
+	case !t.Happened.IsZero() && !l.Time.After(t.Happened):
+		return before
+	case ended && (t.Happened.IsZero() || !t.Happened.After(e.last.Time)):
+		return after
+	case t.Happened.IsZero() && (st.beyond.Version == "" || st.beyond.after(l)):
+		return before
+	}
+	return unknown
+}
+
+// unknown says what is not known about a change.
+func (f *folder) unknown(l *sinks.Logged, st *story) string {
+	if gap := st.gapOf(l); gap != nil {
+		return fmt.Sprintf("it was %s at an unknown resourceVersion between %s and %s", done[l.Op], gap.From, gap.To)
+	}
+	return fmt.Sprintf("it was %s at an unknown resourceVersion after %s, and before %s", done[l.Op], l.ResourceVersion,
+		l.Time.UTC().Format(time.RFC3339))
+}
+
+// apart reports whether a change before the cut is not one of those up to the stream's position then.
+func (f *folder) apart(l *sinks.Logged, st *story) bool {
+	at := f.versions[st.stream]
+	if l.Op == change.Delete {
+		gap := st.gapOf(l)
+		return gap != nil && gap.To.Compare(at) > 0
+	}
+	return l.ResourceVersion.Compare(at) > 0
 }
 
 // Len is the number of objects.

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,40 +17,107 @@ type Mark struct {
 	Version change.ResourceVersion
 	Time    time.Time // of the event, bookmark or list that confirmed it
 	Logged  time.Time
+	slot    int
+	batch   uint64
+}
+
+// later is the one of two marks that was logged later.
+func later(old, m Mark) Mark {
+	if old.Version == "" || !m.Logged.Before(old.Logged) {
+		return m
+	}
+	return old
+}
+
+// after reports whether the mark's batch was logged after a change.
+func (m *Mark) after(l *sinks.Logged) bool {
+	if l.Batch != 0 && l.Slot == m.slot {
+		return m.batch > l.Batch
+	}
+	return m.Logged.After(l.Logged)
 }
 
 // story is what the control records tell of one stream.
 type story struct {
-	stream      change.StreamID
-	first, last Mark
+	stream change.StreamID
+	eras   []*era
+	gaps   []gap // that were not recovered whole
+	delays delays
+	last   Mark
+	kept   Mark // the last one before everything that was logged is kept
+	at     Mark // the last one by the target
+	beyond Mark // the first one after the target's version
+	back   Mark // the last one that is older than the one before: the server's history went back
+}
+
+// era is the time from one first list to the next: that of a stream that was forgotten, or of a resource that was removed and is
+// back. A first list has all objects; nothing tells what became of those that only the era before had.
+type era struct {
+	begin       point
 	listed      change.ResourceVersion // of the end of the first list; empty: the record is not kept
-	gaps        []change.Gap           // that were not recovered whole
-	removed     bool                   // by the last record about its end
-	kept        Mark                   // the last one before everything that was logged is kept
-	at          Mark                   // the last one by the target
+	first, last Mark
+	removed     time.Time // when the log was told that the resource is gone; zero: it is not
+}
+
+// start is the version from which on the era has every change.
+func (e *era) start() change.ResourceVersion {
+	if e.listed != "" {
+		return e.listed
+	}
+	return e.first.Version
+}
+
+// point is a place in the log: that of a batch.
+type point struct {
+	slot   int
+	batch  uint64
+	logged time.Time
+}
+
+// before reports whether a change was logged before the point's batch.
+func (p point) before(l *sinks.Logged) bool {
+	if l.Batch != 0 && l.Slot == p.slot {
+		return l.Batch < p.batch
+	}
+	return l.Logged.Before(p.logged)
+}
+
+// gap is one that was not recovered whole. What it lacks happened after since.
+type gap struct {
+	change.Gap
+	since time.Time
 }
 
 // stories reads the control records about some resources.
 type stories struct {
 	resources []string // empty: all
 	target    Target
-	kept      map[string]time.Time // by resource: since when every change is kept
+	cut       *sinks.Cut // of a target that is a point of the log; else nil
+	kept      kept
+	pulses    pulses
+	ends      time.Time // when the last batch was logged
 	streams   map[change.StreamID]*story
 }
 
-func readStories(ctx context.Context, r sinks.Reader, resources []string, target Target) (*stories, error) {
-	s := &stories{resources: resources, target: target, kept: map[string]time.Time{}, streams: map[change.StreamID]*story{}}
+// kept is since when the log has every change of a resource.
+type kept map[string]time.Time
+
+func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, error) {
 	known, err := r.Resources(ctx)
-	if err != nil {
-		return nil, err
-	}
+	k := kept{}
 	for _, id := range known {
-		if s.selects(id) {
-			if s.kept[id], err = r.KeptSince(ctx, id); err != nil {
-				return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
-			}
+		if len(resources) > 0 && !slices.Contains(resources, id) {
+			continue
+		}
+		if k[id], err = r.KeptSince(ctx, id); err != nil {
+			return nil, fmt.Errorf("find out since when every change of %s is kept: %w", id, err)
 		}
 	}
+	return k, err
+}
+
+func readStories(ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut) (*stories, error) {
+	s := &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: pulses{}, streams: map[change.StreamID]*story{}}
 	if err := r.Controls(ctx, time.Time{}, s.control); err != nil {
 		return nil, err
 	}
@@ -61,6 +127,10 @@ func readStories(ctx context.Context, r sinks.Reader, resources []string, target
 			found = found || change.ResourceOf(stream).ID() == id
 		}
 		if !found {
+			known, err := r.Resources(ctx)
+			if err != nil {
+				return nil, err
+			}
 			return nil, &NoResourceError{Resource: id, Known: known}
 		}
 	}
@@ -95,9 +165,12 @@ func (s *stories) selects(resource string) bool {
 
 func (s *stories) control(c *change.Control) error {
 	if c.Type == change.ControlBatch {
-		logged := time.UnixMilli(c.TimeMs)
+		if logged := time.UnixMilli(c.TimeMs); logged.After(s.ends) {
+			s.ends = logged
+		}
 		for _, p := range c.Positions {
-			s.position(p, logged)
+			s.pulses.note(s.target.Happened, p.Time)
+			s.position(p, c)
 		}
 		return nil
 	}
@@ -106,43 +179,90 @@ func (s *stories) control(c *change.Control) error {
 	}
 	st := s.stream(c.Stream)
 	switch c.Type {
+	case change.ControlSnapshotBegin:
+		st.begin(c)
 	case change.ControlSnapshotEnd:
-		if st.listed == "" {
-			st.listed = c.ResourceVersion
+		if e := st.era(); e.listed == "" {
+			e.listed = c.ResourceVersion
 		}
 	case change.ControlGap:
-		if c.Gap != nil && !c.Gap.Complete {
-			st.gaps = append(st.gaps, *c.Gap)
+		if c.Gap == nil {
+			break
 		}
+		if st.delays.gap(c.Gap.To); !c.Gap.Complete {
+			st.gaps = append(st.gaps, gap{*c.Gap, st.last.Time})
+		}
+	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamResume, change.ControlStreamEnd,
+		change.ControlStreamError, change.ControlStreamRecovered:
+		st.delays.stopped = true
 	}
 	return nil
 }
 
-// position notes a position. Those of one slot come in order; a stream that moved to another slot goes on there.
-func (s *stories) position(p change.Position, logged time.Time) {
-	resource := change.ResourceOf(p.Stream).ID()
-	if p.ResourceVersion == "" || p.ResourceVersion == change.UnknownVersion || !s.selects(resource) {
+// begin begins an era, unless the present one has no complete list: then its first list goes on.
+func (st *story) begin(c *change.Control) {
+	if n := len(st.eras); n > 0 && st.eras[n-1].start() == "" {
 		return
 	}
-	st, m := s.stream(p.Stream), Mark{p.ResourceVersion, p.Time, logged}
-	if st.first.Version == "" || logged.Before(st.first.Logged) {
-		st.first = m
+	st.delays.stopped = true
+	st.eras = append(st.eras, &era{begin: point{c.Slot, c.Batch, time.UnixMilli(c.TimeMs)}})
+}
+
+func (st *story) era() *era {
+	if len(st.eras) == 0 {
+		st.eras = append(st.eras, &era{})
 	}
-	replace := func(old *Mark) {
-		if old.Version == "" || !logged.Before(old.Logged) {
-			*old = m
-		}
+	return st.eras[len(st.eras)-1]
+}
+
+// position notes a position. Those of one slot come in order; a stream that moved to another slot goes on there.
+func (s *stories) position(p change.Position, c *change.Control) {
+	resource := change.ResourceOf(p.Stream).ID()
+	if !s.selects(resource) || p.ResourceVersion == change.UnknownVersion {
+		return
 	}
-	if replace(&st.last); st.last == m {
-		st.removed = p.Ended == change.EndedRemoved
+	st, m := s.stream(p.Stream), Mark{p.ResourceVersion, p.Time, time.UnixMilli(c.TimeMs), c.Slot, c.Batch}
+	if p.Ended == change.EndedRemoved {
+		st.era().removed = p.Time
+		st.delays.add(span{st.last.Time, p.Time})
 	}
-	if !logged.After(s.kept[resource]) {
-		replace(&st.kept)
+	if p.ResourceVersion == "" {
+		return
 	}
-	t := s.target
-	if t == (Target{}) || !t.Happened.IsZero() && !p.Time.After(t.Happened) || !t.Logged.IsZero() && !logged.After(t.Logged) {
-		replace(&st.at)
+	st.delays.mark(m, c.Epoch)
+	st.mark(m)
+	if !m.Logged.After(s.kept[resource]) {
+		st.kept = later(st.kept, m)
 	}
+	if s.reached(m) {
+		st.at = later(st.at, m)
+	}
+	if s.target.Version != "" && m.Version.Compare(s.target.Version) > 0 && (st.beyond.Version == "" || m.Logged.Before(st.beyond.Logged)) {
+		st.beyond = m
+	}
+}
+
+// reached reports whether a position is from before the target, or of it.
+func (s *stories) reached(m Mark) bool {
+	if s.cut == nil {
+		return s.target == Target{} || !s.target.Happened.IsZero() && !m.Time.After(s.target.Happened)
+	}
+	if last, known := s.cut.Batches[m.slot]; known {
+		return m.batch <= last
+	}
+	return s.target == Target{} || !m.Logged.After(s.target.Logged)
+}
+
+// mark adds a position to those of the stream and of its era.
+func (st *story) mark(m Mark) {
+	e := st.era()
+	if e.last.Version != "" && m.Version.Compare(e.last.Version) < 0 && !m.Logged.Before(e.last.Logged) {
+		st.back = m
+	}
+	if e.first.Version == "" || m.Logged.Before(e.first.Logged) {
+		e.first = m
+	}
+	st.last, e.last = later(st.last, m), later(e.last, m)
 }
 
 func (s *stories) stream(id change.StreamID) *story {
@@ -152,61 +272,13 @@ func (s *stories) stream(id change.StreamID) *story {
 	return s.streams[id]
 }
 
-// Coverage says how far an answer about one stream is complete.
-type Coverage struct {
-	Stream change.StreamID `json:"stream"`
-	// Since, UpTo: within these the log has every change, but for what Missing names.
-	Since change.ResourceVersion `json:"completeSince"`
-	UpTo  change.ResourceVersion `json:"completeUpTo"`
-	// At is the resourceVersion that was asked about, or that the time stands for.
-	At      change.ResourceVersion `json:"resourceVersion,omitempty"`
-	AtTime  time.Time              `json:"watermark,omitzero"` // when At was confirmed; zero if At was asked about
-	Missing []string               `json:"missing,omitempty"`
-}
-
-// since is from where on the log has every change of the stream.
-func (s *stories) since(st *story) change.ResourceVersion {
-	since := cmp.Or(st.listed, st.first.Version)
-	if s.kept[change.ResourceOf(st.stream).ID()].IsZero() {
-		return since
-	}
-	if kept := cmp.Or(st.kept.Version, st.first.Version); kept.Compare(since) > 0 {
-		return kept
-	}
-	return since
-}
-
-// coverage tells how far the answer is complete for one stream.
-func (s *stories) coverage(st *story) Coverage {
-	c := Coverage{Stream: st.stream, Since: s.since(st), UpTo: st.last.Version, At: s.target.Version}
-	missing := func(format string, args ...any) {
-		c.Missing = append(c.Missing, string(st.stream)+": "+fmt.Sprintf(format, args...))
-	}
-	if c.At == "" {
-		c.At, c.AtTime = st.at.Version, st.at.Time
-	}
-	switch {
-	case c.UpTo == "" || c.At == "":
-		missing("the log has no complete list of it by then")
-		return c
-	case c.At.Compare(c.Since) < 0:
-		missing("the log has every change since resourceVersion %s, and lacks older ones: objects that existed at %s may be absent, or "+
-			"older than they were", c.Since, c.At)
-	case c.At.Compare(c.UpTo) > 0 && !st.removed:
-		missing("the log is complete up to resourceVersion %s (%s), and what followed is not in it",
-			c.UpTo, st.last.Time.UTC().Format(time.RFC3339))
-	}
-	for _, g := range st.gaps {
-		if g.From.Compare(c.At) < 0 && c.At.Compare(g.To) < 0 {
-			missing("changes of the gap between resourceVersions %s and %s may be missing: %s", g.From, g.To, g.Reason)
-		}
-	}
-	return c
-}
-
 // nothing says that the log has no stream that could answer: that it has no objects proves nothing.
 func (s *stories) nothing(namespace string) string {
-	text := "the log has no stream of " + cmp.Or(strings.Join(s.resources, ", "), "any resource")
+	resources := "any resource"
+	if len(s.resources) > 0 {
+		resources = strings.Join(s.resources, ", ")
+	}
+	text := "the log has no stream of " + resources
 	if namespace != "" {
 		text += " in namespace " + namespace
 	}

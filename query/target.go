@@ -56,7 +56,7 @@ func ParseTarget(text string, logged bool, now time.Time) (Target, error) {
 		return at(t)
 	}
 	if back, err := time.ParseDuration(text); err == nil && back >= 0 && text != "0" { // 0 alone would be no version, or no time ago
-		return at(now.Add(-back))
+		return at(now.Add(-back).Truncate(time.Second)) // objects tell whole seconds
 	}
 	return Target{}, fmt.Errorf("%q is neither a time (2026-11-22T10:53:56Z), nor a duration back (2h), "+
 		"nor a resourceVersion (12345), nor a checkpoint (0/1234), nor now", text)

@@ -88,6 +88,6 @@ type Header struct{ Key, Value string }
 
 // TableReader is a Reader of a sink that also keeps the current state of each object.
 type TableReader interface {
-	// Objects visits what the sink has of a stream now.
-	Objects(ctx context.Context, s *change.Stream, visit func(key, uid string, version change.ResourceVersion)) error
+	// Objects visits what the sink has of a resource now: After, and what identifies it; without After with noBodies.
+	Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*Logged)) error
 }

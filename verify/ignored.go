@@ -52,7 +52,7 @@ func (f *Filter) keepEqual(ctx context.Context, older map[string]Difference, s *
 	logged, seed := map[string]uint64{}, maphash.MakeSeed()
 	q := sinks.Query{Resources: []string{s.Resource.ID()}, Wanted: func(l *sinks.Logged) bool {
 		_, asked := older[l.Change.Key()]
-		return asked && l.Stream.ID() == s.ID() && l.ResourceVersion.Compare(at) <= 0
+		return asked && l.ResourceVersion.Compare(at) <= 0
 	}}
 	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
 		key := l.Change.Key()

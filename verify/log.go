@@ -10,18 +10,19 @@ import (
 	"kubecdc/sinks"
 )
 
-// Log returns the copy that a log is: what folding it gives, or the table of objects of a sink that has one.
-func Log(name string, r sinks.Reader, streams []*change.Stream) Copy {
+// Log returns the copy that a log is: what folding it gives, or the table of objects of a sink that has one. It has the last state of
+// each key, whichever stream that is of. hash is nil if contents are not compared.
+func Log(name string, r sinks.Reader, streams []*change.Stream, hash *Hash) Copy {
 	p := &positions{reader: r, streams: streams}
 	c := Copy{Name: name, Position: p.of}
 	if t, ok := r.(sinks.TableReader); ok {
-		c.Objects = func(ctx context.Context, s *change.Stream, _ change.ResourceVersion, visit func(string, Object)) error {
-			return t.Objects(ctx, s, func(key, uid string, version change.ResourceVersion) { visit(key, Object{uid, version}) })
+		c.Objects = func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
+			return t.Objects(ctx, &s.Resource, hash == nil, func(l *sinks.Logged) { visit(l.Change.Key(), objectOf(l, s, hash)) })
 		}
 		return c
 	}
-	c.Objects = func(ctx context.Context, s *change.Stream, at change.ResourceVersion, visit func(string, Object)) error {
-		state, err := fold(ctx, r, s, func(l *sinks.Logged) bool { return l.ResourceVersion.Compare(at) <= 0 })
+	c.Objects = func(ctx context.Context, s *change.Stream, at *Position, visit func(string, Object)) error {
+		state, err := fold(ctx, r, s, hash, at.has)
 		for key, o := range state {
 			visit(key, o)
 		}
@@ -30,33 +31,58 @@ func Log(name string, r sinks.Reader, streams []*change.Stream) Copy {
 	return c
 }
 
-// fold returns the last state of each object, by those changes that are wanted.
-func fold(ctx context.Context, r sinks.Reader, s *change.Stream, wanted func(*sinks.Logged) bool) (map[string]Object, error) {
-	state := map[string]Object{}
-	q := sinks.Query{Resources: []string{s.Resource.ID()}, NoBodies: true, Wanted: func(l *sinks.Logged) bool {
-		return l.Stream.ID() == s.ID() && wanted(l)
-	}}
-	return state, r.Changes(ctx, q, func(l *sinks.Logged) error {
-		if key := l.Change.Key(); l.Op == change.Delete {
+// fold returns the last state of each key, by those changes that are wanted. Partitions have no order among them, so each is folded for
+// itself; a key that is alive on several is apart.
+func fold(ctx context.Context, r sinks.Reader, s *change.Stream, hash *Hash, wanted func(*sinks.Logged) bool) (map[string]Object, error) {
+	partitions := map[int]map[string]Object{}
+	q := sinks.Query{Resources: []string{s.Resource.ID()}, NoBodies: hash == nil, Wanted: wanted}
+	err := r.Changes(ctx, q, func(l *sinks.Logged) error {
+		state, key := partitions[l.Partition], l.Change.Key()
+		switch {
+		case l.Op == change.Delete:
 			delete(state, key)
-		} else {
-			state[strings.Clone(key)] = Object{strings.Clone(l.UID), change.ResourceVersion(strings.Clone(string(l.ResourceVersion)))}
+			return nil
+		case state == nil:
+			state = map[string]Object{}
+			partitions[l.Partition] = state
 		}
+		state[strings.Clone(key)] = objectOf(l, s, hash)
 		return nil
 	})
+	all := map[string]Object{}
+	for _, state := range partitions {
+		for key, o := range state {
+			if other, apart := all[key]; apart {
+				if other.Version.Compare(o.Version) > 0 {
+					o = other
+				}
+				o.apart = true
+			}
+			all[key] = o
+		}
+		clear(state)
+	}
+	return all, err
+}
+
+// objectOf is an object as a change left it.
+func objectOf(l *sinks.Logged, s *change.Stream, hash *Hash) Object {
+	o := hash.Object(strings.Clone(l.UID), change.ResourceVersion(strings.Clone(string(l.ResourceVersion))), l.After, &s.Resource)
+	o.other = l.Stream.ID() != s.ID()
+	return o
 }
 
 // Inventory returns the copy that the checkpoint's inventory is.
 func Inventory(name string, store checkpoint.Reader) Copy {
 	return Copy{Name: name,
-		Position: func(ctx context.Context, stream change.StreamID) (change.ResourceVersion, bool, error) {
+		Position: func(ctx context.Context, stream change.StreamID, _ time.Time) (Position, bool, error) {
 			p, ok, err := store.Position(ctx, stream)
-			return p.ResourceVersion, ok && known(p), err
+			return Position{Position: p}, ok && known(p), err
 		},
-		Objects: func(ctx context.Context, s *change.Stream, _ change.ResourceVersion, visit func(string, Object)) error {
+		Objects: func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
 			return store.Inventory(ctx, s.ID(), func(o checkpoint.Object) error {
 				if !o.Lost {
-					visit(o.Key, Object{o.UID, o.ResourceVersion})
+					visit(o.Key, Object{UID: o.UID, Version: o.ResourceVersion})
 				}
 				return nil
 			})
@@ -72,29 +98,29 @@ type positions struct {
 	reader  sinks.Reader
 	streams []*change.Stream
 	read    time.Time
-	last    map[change.StreamID]change.Position
+	last    map[change.StreamID]Position
 }
 
 // positionsFresh is how long positions may be used: an API server keeps the history of the last five minutes at least.
 const positionsFresh = 20 * time.Second
 
-func (p *positions) of(ctx context.Context, stream change.StreamID) (change.ResourceVersion, bool, error) {
-	if time.Since(p.read) > positionsFresh {
+func (p *positions) of(ctx context.Context, stream change.StreamID, since time.Time) (Position, bool, error) {
+	if p.read.Before(since) {
 		if err := p.find(ctx); err != nil {
-			return "", false, err
+			return Position{}, false, err
 		}
 	}
 	at, ok := p.last[stream]
-	return at.ResourceVersion, ok && known(at), nil
+	return at, ok && known(at.Position), nil
 }
 
 // find reads the newest control records, and older ones if they do not have all streams.
 func (p *positions) find(ctx context.Context) error {
 	for _, since := range []time.Time{time.Now().Add(-10 * time.Minute), time.Now().Add(-24 * time.Hour), {}} {
-		p.last = map[change.StreamID]change.Position{}
+		p.last, p.read = map[change.StreamID]Position{}, time.Now()
 		err := p.reader.Controls(ctx, since, func(c *change.Control) error {
 			for _, position := range c.Positions {
-				p.last[position.Stream] = position
+				p.last[position.Stream] = Position{position, point{c.Slot, c.Batch, time.UnixMilli(c.TimeMs)}}
 			}
 			return nil
 		})
@@ -105,7 +131,6 @@ func (p *positions) find(ctx context.Context) error {
 			break
 		}
 	}
-	p.read = time.Now()
 	return nil
 }
 

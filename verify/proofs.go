@@ -25,8 +25,11 @@ type Proven struct {
 
 // Proofs folds a log up to the last proof of each stream, without the API server, and compares the digests.
 func Proofs(ctx context.Context, r sinks.Reader, wanted func(resource string) bool) ([]Proven, error) {
-	last := map[change.StreamID]*change.Control{}
+	last, positions := map[change.StreamID]*change.Control{}, map[change.StreamID]change.ResourceVersion{}
 	err := r.Controls(ctx, time.Time{}, func(c *change.Control) error {
+		for _, p := range c.Positions {
+			positions[p.Stream] = p.ResourceVersion
+		}
 		if c.Type == change.ControlProof && c.Proof != nil && wanted(change.ResourceOf(c.Stream).ID()) {
 			kept := *c
 			last[c.Stream] = &kept
@@ -38,7 +41,7 @@ func Proofs(ctx context.Context, r sinks.Reader, wanted func(resource string) bo
 	}
 	all := []Proven{}
 	for _, stream := range slices.Sorted(maps.Keys(last)) {
-		p, err := proven(ctx, r, last[stream])
+		p, err := proven(ctx, r, last[stream], positions[stream])
 		if err != nil {
 			return nil, fmt.Errorf("fold the log of %s: %w", stream, err)
 		}
@@ -47,7 +50,8 @@ func Proofs(ctx context.Context, r sinks.Reader, wanted func(resource string) bo
 	return all, nil
 }
 
-func proven(ctx context.Context, r sinks.Reader, c *change.Control) (Proven, error) {
+// proven compares the log with a proof. No version is newer than the stream's position now: one that is was never the API server's.
+func proven(ctx context.Context, r sinks.Reader, c *change.Control, now change.ResourceVersion) (Proven, error) {
 	p := Proven{Stream: c.Stream, ResourceVersion: c.ResourceVersion, Logged: time.UnixMilli(c.TimeMs), Proof: c.Proof}
 	s := change.ParseStream(c.Stream)
 	since, err := r.KeptSince(ctx, s.Resource.ID())
@@ -64,16 +68,19 @@ func proven(ctx context.Context, r sinks.Reader, c *change.Control) (Proven, err
 		return p, nil
 	}
 	// Up to the proof's batch; of another slot, which had the stream under another number of slots, up to the proof's time.
-	state, err := fold(ctx, r, s, func(l *sinks.Logged) bool {
-		return l.ResourceVersion.Compare(c.ResourceVersion) <= 0 &&
-			(l.Slot == c.Slot && l.Batch <= c.Batch || l.Slot != c.Slot && !l.Logged.After(p.Logged))
+	at := point{c.Slot, c.Batch, p.Logged}
+	state, err := fold(ctx, r, s, nil, func(l *sinks.Logged) bool {
+		never := now != "" && l.ResourceVersion.Compare(now) > 0
+		return (l.ResourceVersion.Compare(c.ResourceVersion) <= 0 || never) && at.has(l)
 	})
 	if err != nil {
 		return p, err
 	}
 	var d change.Digest
 	for key, o := range state {
-		d.Add(key, o.UID, o.Version)
+		if !o.other {
+			d.Add(key, o.UID, o.Version)
+		}
 	}
 	p.Objects, p.Digest = d.Objects, d.String()
 	p.Equal = p.Digest == c.Proof.Digest && p.Objects == c.Proof.Objects

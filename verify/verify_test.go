@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/source/discovery"
@@ -29,27 +30,28 @@ func parse(text string) (key string, o verify.Object) {
 }
 
 func (w *world) read(_ context.Context, _ *change.Stream, at change.ResourceVersion,
-	visit func(key, uid string, version change.ResourceVersion)) (change.ResourceVersion, error) {
+	visit func(key string, o verify.Object)) error {
 	if at != "" && w.compacted {
-		return "", discovery.ErrCompacted
+		return discovery.ErrCompacted
 	}
 	for _, text := range w.live {
 		if key, o := parse(text); at == "" || o.Version.Compare(at) <= 0 {
-			visit(key, o.UID, o.Version)
+			visit(key, o)
 		}
 	}
-	return at, nil
+	return nil
 }
 
 func (w *world) copy() verify.Copy {
 	return verify.Copy{Name: "table",
-		Position: func(context.Context, change.StreamID) (change.ResourceVersion, bool, error) {
+		Position: func(context.Context, change.StreamID, time.Time) (p verify.Position, known bool, err error) {
 			if w.looks++; w.looks == 2 && w.later != nil {
 				w.later(w)
 			}
-			return w.position, w.position != "", nil
+			p.ResourceVersion = w.position
+			return p, w.position != "", nil
 		},
-		Objects: func(_ context.Context, _ *change.Stream, _ change.ResourceVersion, visit func(string, verify.Object)) error {
+		Objects: func(_ context.Context, _ *change.Stream, _ *verify.Position, visit func(string, verify.Object)) error {
 			for _, text := range w.held {
 				visit(parse(text))
 			}
@@ -63,12 +65,20 @@ func TestWhatDiffers(t *testing.T) {
 		want    string
 		pending int
 	}{
-		"equal":                        {world{position: "9", live: []string{"a 1", "b 2"}, held: []string{"b 2", "a 1"}}, "", 0},
-		"missing":                      {world{position: "9", live: []string{"a 1", "b 2"}, held: []string{"a 1"}}, "missing b 2 -", 0},
-		"stale":                        {world{position: "9", live: []string{"a 5"}, held: []string{"a 1"}}, "stale a 5 1", 0},
-		"another":                      {world{position: "9", live: []string{"a 5 x"}, held: []string{"a 5 y"}}, "stale a 5 5", 0},
-		"extra":                        {world{position: "9", held: []string{"a 5"}}, "extra a - 5", 0},
-		"a copy ahead of the position": {world{position: "9", live: []string{"a 5", "b 5"}, held: []string{"a 10", "b 5", "c 11"}}, "", 2},
+		"equal":   {world{position: "9", live: []string{"a 1", "b 2"}, held: []string{"b 2", "a 1"}}, "", 0},
+		"missing": {world{position: "9", live: []string{"a 1", "b 2"}, held: []string{"a 1"}}, "missing b 2 -", 0},
+		"stale":   {world{position: "9", live: []string{"a 5"}, held: []string{"a 1"}}, "stale a 5 1", 0},
+		"another": {world{position: "9", live: []string{"a 5 x"}, held: []string{"a 5 y"}}, "stale a 5 5", 0},
+		"extra":   {world{position: "9", held: []string{"a 5"}}, "extra a - 5", 0},
+		"a copy ahead of the position": {world{position: "9", live: []string{"a 5", "b 5"}, held: []string{"a 10", "b 5", "c 11"}, later: func(w *world) {
+			w.position, w.live, w.held = "20", []string{"a 10", "b 5", "c 25"}, []string{"a 10", "b 5", "c 25"}
+		}}, "", 1},
+		"versions from the future": {world{position: "9", live: []string{"a 5", "b 5"}, held: []string{"a 99", "b 5", "c 98"}, later: func(w *world) {
+			w.position = "20"
+		}}, "stale a 5 99, extra c - 98", 0},
+		"an object that comes and goes": {world{position: "9", live: []string{"a 5"}, later: func(w *world) {
+			w.position, w.live = "12", []string{"a 11"}
+		}}, "", 0},
 		"a deletion that the copy has and the position not yet": {world{position: "9", live: []string{"a 5"}, later: func(w *world) {
 			w.position, w.live = "12", nil
 		}}, "", 0},
@@ -111,10 +121,11 @@ func TestMemoryOfAComparison(t *testing.T) {
 	}
 	most := uint64(0)
 	copied := verify.Copy{Name: "topic",
-		Position: func(context.Context, change.StreamID) (change.ResourceVersion, bool, error) {
-			return "9999999", true, nil
+		Position: func(context.Context, change.StreamID, time.Time) (p verify.Position, known bool, err error) {
+			p.ResourceVersion = "9999999"
+			return p, true, nil
 		},
-		Objects: func(_ context.Context, _ *change.Stream, _ change.ResourceVersion, visit func(string, verify.Object)) error {
+		Objects: func(_ context.Context, _ *change.Stream, _ *verify.Position, visit func(string, verify.Object)) error {
 			for i := range n {
 				key, uid, version := identity(i)
 				visit(key, verify.Object{UID: uid, Version: version})
@@ -122,11 +133,12 @@ func TestMemoryOfAComparison(t *testing.T) {
 			most = heap()
 			return nil
 		}}
-	live := func(_ context.Context, _ *change.Stream, at change.ResourceVersion, visit func(key, uid string, version change.ResourceVersion)) (change.ResourceVersion, error) {
+	live := func(_ context.Context, _ *change.Stream, at change.ResourceVersion, visit func(string, verify.Object)) error {
 		for i := range n {
-			visit(identity(i))
+			key, uid, version := identity(i)
+			visit(key, verify.Object{UID: uid, Version: version})
 		}
-		return at, nil
+		return nil
 	}
 	before := heap()
 	r, err := verify.Stream(t.Context(), live, copied, pods)

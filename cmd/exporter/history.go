@@ -10,6 +10,7 @@ import (
 	"github.com/fatih/color"
 	"github.com/spf13/cobra"
 
+	"kubecdc/change"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -122,6 +123,9 @@ var opNames = map[string]string{"c": "created", "u": "updated", "d": "deleted", 
 // event is a change as text: a title, and a line of each path that changed.
 func (c *colours) event(e *query.Event, object string) string {
 	title := fmt.Sprintf("%s  %s%s  resourceVersion %s", e.Time.Format(time.RFC3339), object, opNames[e.Op], e.ResourceVersion)
+	if e.Gap != "" && e.TimeFrom == change.FromExporter {
+		title += "  (seen then: nothing tells when it happened)"
+	}
 	if len(e.Managers) > 0 {
 		title += "  by " + strings.Join(e.Managers, ", ")
 	}

@@ -17,9 +17,11 @@ import (
 const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
 
 The running exporter lists the objects at one resourceVersion and compares them with
-the log. What the log lacks, or has otherwise, is written as c, u or d, marked
-inferred; if nothing differs, nothing is written. Positions do not move, and no older
-state follows a newer one: what has changed since the list is left to the watch.
+what it has written, as the checkpoint has it. What that lacks, or has otherwise, is
+written as c, u or d, marked inferred; if nothing differs, nothing is written.
+Positions do not move, and no older state follows a newer one: what has changed since
+the list is left to the watch. What somebody else has done to a topic or a table only
+exporter verify finds.
 
 With --all every object is written as r to a topic of its own, PREFIX.snapshot.RESOURCE,
 for consumers that begin or begin again. The live topics get nothing. Signal records in

@@ -14,6 +14,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/rawjson"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -22,14 +23,18 @@ import (
 
 const verifyHelp = `Compare what the log has with the cluster, object by object.
 
-The metadata of each collection is listed as it was at one resourceVersion, the
-position that the log has now, and compared with:
+Each collection is listed as it was at one resourceVersion, the position that the log
+has now, and compared with:
   topic       the last record of each key up to there (KUBECDC_SINK=kafka)
   table       the rows of kubecdc_log.objects (KUBECDC_SINK=postgres)
   inventory   what the checkpoint holds of each object
 Objects that are missing there, stale (another version, or another object of that
-name) or extra are printed, and the exit code is 1. An exporter may run meanwhile:
-newer changes are left out, and what differs is looked at twice. A checkpoint in an
+name), extra, changed (the right version with another content; not looked for in the
+inventory) or apart (on several partitions) are printed, and the exit code is 1. An
+exporter may run meanwhile: newer changes are left out, and what differs is looked at
+twice. BEHIND is how long ago the log was last known to be complete, by an event or a
+bookmark, of which the API server sends one a minute: if it grows, no exporter runs.
+With --identities only metadata is listed, and no content compared. A checkpoint in an
 SQLite file can be read only while no exporter runs. Give it the exporter's settings:
 IGNORED are objects that are older there only since updates are ignored
 (KUBECDC_IGNORE_FIELDS, KUBECDC_OPS).
@@ -52,6 +57,7 @@ func newVerify() *cobra.Command {
 	var out output
 	c := withSettings(withOutput(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster",
 		Long: verifyHelp}, &out))
+	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
 	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
@@ -61,7 +67,7 @@ func newVerify() *cobra.Command {
 		if *topicOnly {
 			return verifyProofs(c, &out, resources)
 		}
-		v, err := openVerification(c, resources)
+		v, err := openVerification(c, resources, *identities)
 		if err != nil {
 			return err
 		}
@@ -111,9 +117,10 @@ type verification struct {
 	streams []*change.Stream
 	skipped []verify.Result
 	plan    *export.Config
+	hash    *verify.Hash // nil: contents are not compared
 }
 
-func openVerification(c *cobra.Command, resources []string) (_ *verification, err error) {
+func openVerification(c *cobra.Command, resources []string, identities bool) (_ *verification, err error) {
 	ctx := c.Context()
 	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
@@ -138,7 +145,10 @@ func openVerification(c *cobra.Command, resources []string) (_ *verification, er
 	if _, tables := v.reader.(sinks.TableReader); tables {
 		name = "table"
 	}
-	v.copies = []verify.Copy{verify.Log(name, v.reader, v.streams)}
+	if !identities {
+		v.hash = verify.NewHash()
+	}
+	v.copies = []verify.Copy{verify.Log(name, v.reader, v.streams, v.hash)}
 	return v, v.openInventory(ctx)
 }
 
@@ -234,7 +244,7 @@ func (v *verification) compare(ctx context.Context) ([]verify.Result, error) {
 	all := []verify.Result{}
 	for _, s := range v.streams {
 		for _, c := range v.copies {
-			r, err := verify.Stream(ctx, v.cluster.server.Identities, c, s)
+			r, err := verify.Stream(ctx, v.live(c), c, s)
 			if err != nil {
 				return nil, fmt.Errorf("compare %s: %w", s.ID(), err)
 			}
@@ -245,6 +255,34 @@ func (v *verification) compare(ctx context.Context) ([]verify.Result, error) {
 		}
 	}
 	return all, nil
+}
+
+// live reads the API server for the comparison with a copy. The inventory is compared without contents; so are objects in which values
+// are hashed, if the key of the hashes can't be read.
+func (v *verification) live(c verify.Copy) verify.Live {
+	return func(ctx context.Context, s *change.Stream, at change.ResourceVersion, visit func(string, verify.Object)) error {
+		if v.hash == nil || c.Name == inventoryName || v.store == nil && v.plan.Redactor(s.Resource) != nil {
+			_, err := v.cluster.server.Identities(ctx, s, at, func(key, uid string, version change.ResourceVersion) {
+				visit(key, verify.Object{UID: uid, Version: version})
+			})
+			return err
+		}
+		return v.bodies(ctx, s, at, func(key string, version change.ResourceVersion, body []byte) {
+			uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(body, "metadata"), "uid"))
+			visit(key, v.hash.Object(uid, version, body, &s.Resource))
+		})
+	}
+}
+
+// bodies reads the objects of the API server as they are exported.
+func (v *verification) bodies(ctx context.Context, s *change.Stream, at change.ResourceVersion,
+	visit func(string, change.ResourceVersion, []byte)) error {
+	if v.store != nil {
+		if err := v.plan.UseKey(ctx, v.store); err != nil {
+			return err
+		}
+	}
+	return v.cluster.server.Bodies(ctx, s, at, v.plan.MetadataOnly(s.Resource), v.plan.Redactor(s.Resource), visit)
 }
 
 // checkpointLag is how long the checkpoint may take to have what the log has: a repair is answered once the log has it.
@@ -271,12 +309,7 @@ func (v *verification) takeOutIgnored(ctx context.Context, r *verify.Result, s *
 	}
 	return filter.TakeOut(ctx, r, s, v.reader, func(ctx context.Context, at change.ResourceVersion,
 		visit func(string, change.ResourceVersion, []byte)) error {
-		if v.store != nil {
-			if err := v.plan.UseKey(ctx, v.store); err != nil {
-				return err
-			}
-		}
-		return v.cluster.server.Bodies(ctx, s, at, v.plan.MetadataOnly(s.Resource), v.plan.Redactor(s.Resource), visit)
+		return v.bodies(ctx, s, at, visit)
 	})
 }
 

@@ -13,14 +13,15 @@ const printedObjects = 20
 
 func printVerified(w io.Writer, out *output, all []verify.Result) error {
 	return out.print(w, all, func(t io.Writer) {
-		fmt.Fprintln(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tPENDING\tIGNORED")
+		fmt.Fprintln(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tCHANGED\tAPART\tPENDING\tIGNORED\tBEHIND")
 		for _, r := range all {
 			if r.Problem != "" {
 				fmt.Fprintf(t, "%s\t%s\tnot compared: %s\n", r.Stream, r.In, r.Problem)
 				continue
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
-				r.Count(verify.Stale), r.Count(verify.Extra), r.Pending, r.Ignored)
+			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
+				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Apart), r.Pending, r.Ignored,
+				time.Since(r.Confirmed).Round(time.Second))
 		}
 		if differing(all) > 0 {
 			writeDifferences(t, all)

@@ -41,8 +41,8 @@ func repairsOf(stream change.StreamID, all []verify.Result) []change.Repair {
 			continue
 		}
 		for _, d := range r.Differences {
-			if byKey[d.Key] != nil {
-				continue // the log's comes first
+			if byKey[d.Key] != nil || d.Kind == verify.Apart {
+				continue // the log's comes first; no record can undo another one on another partition
 			}
 			repair := &change.Repair{Key: d.Key, Live: identityOf(d.Live), Held: identityOf(d.Live)}
 			if all[i].In != inventoryName {

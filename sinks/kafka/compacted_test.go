@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
@@ -77,5 +78,59 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	recovered, lost, err := sinktest.Tail(t.Context(), opened)
 	if err != nil || lost == nil || lost.TailRead || len(recovered) > 0 {
 		t.Errorf("a checkpoint that is behind is rolled forward over %d batches, lost %v, error %v", len(recovered), lost, err)
+	}
+}
+
+// A topic is compacted, and its history is raised then. The settings say that nothing may be gone; what is gone is found out all the
+// same, and what is still there is not given up.
+func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
+	t.Parallel()
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.Partitions = 2
+	cfg.TopicConfig = map[string]string{"min.compaction.lag.ms": "0", "min.cleanable.dirty.ratio": "0", "segment.ms": "1000"}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	topic, written, seq := cfg.TopicPrefix+".pods", map[string]time.Time{}, uint64(0)
+	next := func(n int) {
+		for range n {
+			seq++
+			c := created(fmt.Sprint("pod-", seq%5), int(seq))
+			c.Time = time.Now().Add(-10*time.Hour + time.Duration(seq)*time.Minute).Truncate(time.Millisecond)
+			written[string(c.ResourceVersion)] = c.Time
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: seq, Changes: []change.Change{c}})
+		}
+	}
+	r := newReader(t, cfg.Brokers)
+	left := func() map[string]bool {
+		found := map[string]bool{}
+		for _, records := range r.committed(t, cfg.Brokers, topic) {
+			for _, record := range records {
+				found[headers(record)[change.HeaderResourceVersion]] = true
+			}
+		}
+		return found
+	}
+	next(3)
+	for end := time.Now().Add(time.Minute); len(left()) == len(written); time.Sleep(100 * time.Millisecond) {
+		if next(3); time.Now().After(end) {
+			t.Fatalf("Kafka has not compacted %s", topic)
+		}
+	}
+	lag := "604800000"
+	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
+	mustDo(t, err)
+	next(3)
+	since, err := openReader(t, cfg).KeptSince(t.Context(), "pods")
+	mustDo(t, err)
+	kept, found := 0, left()
+	for version, at := range written {
+		switch {
+		case !at.Before(since) && !found[version]:
+			t.Errorf("the log is kept since %s, and lacks the change at %s of %s", since, version, at)
+		case !at.Before(since):
+			kept++
+		}
+	}
+	if kept < 3 {
+		t.Errorf("of %d changes, of which %d are left, %d count as kept, since %s", len(written), len(found), kept, since)
 	}
 }

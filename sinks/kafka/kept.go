@@ -5,14 +5,17 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/consumer"
 )
 
-// KeptSince derives the time from what compaction may have removed, by the topic's settings, and from where each partition
-// begins. It is zero if nothing can be gone.
+// KeptSince derives the time from what compaction has removed, by the holes that it left; from what it may remove at any time, by the
+// topic's settings; and from where each partition begins. It is zero if nothing can be gone.
 func (r *Reader) KeptSince(ctx context.Context, resource string) (since time.Time, err error) {
 	topic := change.TopicOf(r.envelope.Prefix, change.StreamID(resource))
 	now := time.Now()
@@ -43,7 +46,54 @@ func (r *Reader) KeptSince(ctx context.Context, resource string) (since time.Tim
 			since = later(since, compacted)
 		}
 	}
-	return since, nil
+	whole, err := r.wholeSince(ctx, topic, starts, ends, since)
+	return later(since, whole), err
+}
+
+// wholeSince is since when the partitions have no holes, of those that were left after a time. The settings may have been others when
+// the topic was compacted, so only the holes show it.
+func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time, err error) {
+	from := starts
+	if !after.IsZero() {
+		if from, err = r.sink.client.Since(ctx, topic, after); err != nil {
+			return since, err
+		}
+	}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(scanAtOnce)
+	for p, end := range ends {
+		if from[p] < 0 || from[p] >= end {
+			continue
+		}
+		g.Go(func() error {
+			at, err := r.lastHole(ctx, topic, int32(p), from[p], end)
+			mu.Lock()
+			defer mu.Unlock()
+			since = later(since, at)
+			return err
+		})
+	}
+	err = g.Wait()
+	return since, err
+}
+
+// lastHole is the time of the first record after the last hole of a partition; zero if there is none.
+func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, first, end int64) (at time.Time, err error) {
+	var reader *consumer.Reader
+	var newest time.Time
+	hole := first
+	reader = consumer.New(r.sink.client, consumer.Range{Topic: topic, Partition: partition, First: first, NoValues: true,
+		Wanted: func(f *consumer.Record) bool {
+			if newest = later(newest, f.Time); reader.Hole() > hole {
+				hole, at = reader.Hole(), newest
+			}
+			return false
+		}})
+	if err = reader.ReadTo(ctx, end-1); err == nil && reader.Hole() > hole {
+		at = time.Now() // nothing is left behind it
+	}
+	return at, err
 }
 
 // settings are those of a topic about retention. If they may not be read, they are taken to be as the sink makes them.

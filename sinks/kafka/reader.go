@@ -170,7 +170,7 @@ func (s *scan) fill(ctx context.Context, l *sinks.Logged, f *consumer.Record) er
 	if err == nil {
 		var d encoding.Decoded
 		d, err = e.Decode(ctx, f.Value, f.Headers)
-		l.Before, l.After, l.Told.Managers = d.Before, d.After, []byte(d.Managers)
+		l.Before, l.After, l.Told = d.Before, d.After, d.Told
 		if d.JSON != nil {
 			l.JSONKey, l.JSONValue = s.reader.envelope.AppendKey(nil, &l.Change), d.JSON
 		}

@@ -84,9 +84,16 @@ func (l *Log) live(w *World) (records []Record) {
 // plant writes a record as the exporter would write it, by a plain producer.
 func (w *World) plant(t testing.TB, as Record, op, name string, version change.ResourceVersion) (key string) {
 	t.Helper()
+	return w.plantAt(t, as, op, name, version, -1, "", "")
+}
+
+// plantAt does what plant does, with a text of the value replaced, on a partition; -1: that of the key.
+func (w *World) plantAt(t testing.TB, as Record, op, name string, version change.ResourceVersion, partition int32, old, replaced string) (key string) {
+	t.Helper()
 	raw := rawRecord(t, w, as)
 	namespace, _ := change.SplitKey(as.Key)
-	record := &kgo.Record{Topic: as.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+as.Op, `"op":"`+op, 1))}
+	record := &kgo.Record{Topic: as.Topic, Key: raw.Key, Value: []byte(strings.Replace(string(raw.Value), `"op":"`+as.Op, `"op":"`+op, 1)), Partition: partition}
+	record.Value = []byte(strings.Replace(string(record.Value), old, replaced, -1))
 	if name != "" {
 		record.Key = []byte(strings.Replace(string(raw.Key), strings.TrimPrefix(as.Key, namespace+"/"), name, 1))
 		as.Key = change.ObjectKey(namespace, name)
@@ -100,7 +107,11 @@ func (w *World) plant(t testing.TB, as Record, op, name string, version change.R
 		}
 		record.Headers = append(record.Headers, h)
 	}
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...)) // with Java's partitioner, as the exporter's
+	options := []kgo.Opt{kgo.SeedBrokers(w.Kafka.Brokers...)} // with Java's partitioner, as the exporter's
+	if partition >= 0 {
+		options = append(options, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	}
+	client, err := kgo.NewClient(options...)
 	must(t, err)
 	defer client.Close()
 	must(t, client.ProduceSync(t.Context(), record).FirstErr())
@@ -154,8 +165,11 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	missing := w.plant(t, live[0], "d", "", live[0].Version)
 	stale := w.plant(t, live[1], "u", "", "2")
 	extra := w.plant(t, live[2], "c", "planted", "3")
+	changed := w.plantAt(t, live[6], "u", "", live[6].Version, -1, `"pad":"`, `"pad":"not what it was`)
+	future := w.plant(t, live[7], "u", "", "999999999")
 	found := w.verified(t, 1)
-	wantOnly(t, found, "topic missing "+missing, "topic stale "+stale, "topic extra "+extra)
+	wantOnly(t, found, "topic missing "+missing, "topic stale "+stale, "topic extra "+extra, "topic changed "+changed, "topic stale "+future)
+	wantOnly(t, w.verified(t, 1, "--identities"), "topic missing "+missing, "topic stale "+stale, "topic extra "+extra, "topic stale "+future)
 	if code, out := command(t, w.Env, "verify", "--topic-only"); code != 1 || !strings.Contains(out, "different") {
 		t.Errorf("--topic-only: exit code %d\n%s", code, out)
 	}
@@ -185,8 +199,54 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 			t.Errorf("the repair %+v is not marked", r)
 		}
 	}
+	apart := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, int32(live[8].Partition+1)%3, "", "")
+	wantOnly(t, w.verified(t, 1), "topic apart "+apart)
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t, 25*time.Second)
+}
+
+// While objects are created, changed and deleted in a hurry, verify finds nothing wrong with a table, and what is wrong is found and
+// repaired then. When no exporter runs, it says how long ago the log was complete.
+func TestVerifyWhileObjectsAreDeleted(t *testing.T) {
+	t.Parallel()
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	kinds := []Kind{ConfigMaps, Roles}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
+	writer := w.Writer(t, kinds)
+	writer.Names = 400
+	writer.Fill(300)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	log := w.AwaitComplete(t, writer, kinds)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		writer.Until(stop, 100)
+	}()
+	for range 6 {
+		wantOnly(t, w.verified(t, 0))
+	}
+	namespace, name := change.SplitKey(log.live(w)[0].Key)
+	sql := connect(t, w.Postgres.URL)
+	_, err := sql.Exec(context.Background(), `insert into kubecdc_log.objects select cluster, api_group, resource, namespace, 'planted',
+		api_version, kind, uid, '999999999', time, stream, body from kubecdc_log.objects where namespace = $1 and name = $2 and resource = 'configmaps'`, namespace, name)
+	must(t, err)
+	wantOnly(t, w.verified(t, 1), "table extra "+namespace+"/planted")
+	wantOnly(t, w.verified(t, 0, "--repair"))
+	close(stop)
+	<-stopped
+	w.AwaitComplete(t, writer, kinds)
+	e.Kill()
+	killed := time.Now()
+	writer.Run(20)
+	var all []verify.Result
+	_, text := command(t, w.Env, "verify", "-o", "json")
+	must(t, json.NewDecoder(strings.NewReader(text[strings.Index(text, "[\n"):])).Decode(&all))
+	for _, r := range all {
+		if r.Confirmed.IsZero() || r.Confirmed.After(killed) {
+			t.Errorf("%s in the %s is said to be confirmed at %s, and the exporter was killed at %s", r.Stream, r.In, r.Confirmed, killed)
+		}
+	}
 }
 
 // Rows of the table objects that anybody changes are found and repaired.

@@ -70,6 +70,8 @@ type Reader struct {
 	open      map[int64][]*held // by producer id: those whose transaction has not ended yet
 	empty     bool              // the answer had no records
 	records   int64
+	whole     int64 // up to which offset none is lacking since hole
+	hole      int64
 	fetchSize int32
 	decoder   recordbatch.Decoder
 	err       error // that ends the reading
@@ -90,11 +92,28 @@ const maxHeld = 8 << 20
 // New makes a reader at the start of its range.
 func New(c *cluster.Client, r Range) *Reader {
 	r.MaxBytes = cmp.Or(r.MaxBytes, maxFetch)
-	return &Reader{Range: r, client: c, next: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
+	return &Reader{Range: r, client: c, next: r.First, whole: r.First, hole: r.First, open: map[int64][]*held{}, fetchSize: min(firstFetch, r.MaxBytes)}
 }
 
 // Records counts the records read so far, wanted or not.
 func (s *Reader) Records() int64 { return s.records }
+
+// Hole returns the offset from which on no record was lacking in what was read: compaction leaves holes where it removes records. It
+// is that of the range's start if there was none.
+func (s *Reader) Hole() int64 {
+	if s.done() && s.whole <= s.last {
+		return s.last + 1
+	}
+	return s.hole
+}
+
+// reach notes the next offset that is not a hole.
+func (s *Reader) reach(offset int64) {
+	if offset > s.whole {
+		s.hole = offset
+	}
+	s.whole = max(s.whole, offset+1)
+}
 
 // Open reports whether a wanted record was read whose transaction has not ended in what was read.
 func (s *Reader) Open() bool { return len(s.open) > 0 }
@@ -183,6 +202,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 		case errors.As(err, &large):
 			if large.Offset >= from && large.Offset <= s.last {
 				s.passBy(large)
+				s.reach(large.Offset)
 			}
 			s.next = max(s.next, large.Offset+1)
 			continue
@@ -192,6 +212,7 @@ func (s *Reader) readBatch(b *recordbatch.Batch) error {
 			continue
 		}
 		s.next = r.Offset + 1
+		s.reach(r.Offset)
 		if b.Control() {
 			if s.Marker != nil {
 				s.Marker(r.Offset)

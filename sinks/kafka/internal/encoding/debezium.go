@@ -2,6 +2,8 @@ package encoding
 
 import (
 	"context"
+	"strconv"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -31,13 +33,25 @@ func (debezium) Decode(_ context.Context, value []byte, _ map[string]string) (De
 
 func decodeEnvelope(value []byte) (Decoded, error) {
 	v, err := change.Decode(value)
-	return Decoded{Before: v.Before, After: v.After, Managers: managersOf(v.Source)}, err
+	return Decoded{Before: v.Before, After: v.After, Told: toldBy(v.Source)}, err
 }
 
-// managersOf returns source.managers.
-func managersOf(source []byte) string {
+// toldBy reads from source what the object tells of its change.
+func toldBy(source []byte) change.Provenance {
 	managers, _ := rawjson.Text(rawjson.Member(source, "managers"))
-	return managers
+	from, _ := rawjson.Text(rawjson.Member(source, "ts_from"))
+	return provenance(string(rawjson.Member(source, "ts_ms")), from, managers)
+}
+
+// provenance makes one of texts. A time from the exporter is when it saw the change.
+func provenance(ms, from, managers string) (p change.Provenance) {
+	if at, err := strconv.ParseInt(ms, 10, 64); err == nil && from != "" && change.TimeSource(from) != change.FromExporter {
+		p.Time, p.Source = time.UnixMilli(at), change.TimeSource(from)
+	}
+	if managers != "" {
+		p.Managers = []byte(managers)
+	}
+	return p
 }
 
 type debeziumEncoder struct {

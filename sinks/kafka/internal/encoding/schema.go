@@ -30,7 +30,7 @@ func (debeziumSchema) Decode(_ context.Context, value []byte, _ map[string]strin
 	if err != nil {
 		return d, err
 	}
-	d.Managers = managersOf(v.Source)
+	d.Told = toldBy(v.Source)
 	if d.Before, err = objectOf(v.Before); err == nil {
 		d.After, err = objectOf(v.After)
 	}

@@ -2,6 +2,7 @@ package provenance
 
 import (
 	"bytes"
+	"encoding/json"
 	"iter"
 	"slices"
 
@@ -14,6 +15,7 @@ type entry struct {
 	raw                                         []byte
 	manager, operation, apiVersion, subresource []byte // as JSON
 	time                                        []byte // as timeOf returns it
+	fields                                      []byte // fieldsV1
 }
 
 // same reports whether two entries are of the same manager, doing the same kind of thing.
@@ -51,7 +53,8 @@ func (t *Teller) readChanged(p *pair) {
 
 // managedFields passes managedFields and returns its text. To read all of it would take longer than everything else, so this
 // looks for its end. Of what the API server writes, the first array that ends after it began is its own: the sets of
-// fields in it have no arrays (FieldsV1), and a quote that follows a comma begins a string, so what is before it is in none.
+// fields in it have no arrays (FieldsV1). What looks like its end may stand in a string; then its quote ends the string, and no name
+// follows.
 func managedFields(c *rawjson.Cursor) []byte {
 	rest := c.Rest()
 	if !bytes.HasPrefix(rest, []byte(`[{"`)) {
@@ -63,47 +66,47 @@ func managedFields(c *rawjson.Cursor) []byte {
 			return c.Skip()
 		}
 		end += n + 1
-		if follows := rest[end:]; bytes.HasPrefix(follows, []byte(`},"`)) || bytes.HasPrefix(follows, []byte(`,"`)) {
+		follows := bytes.TrimPrefix(rest[end:], []byte(`}`))
+		switch {
+		case !bytes.HasPrefix(follows, []byte(`,"`)):
+		case beginsName(follows[2:]):
 			return c.Advance(end)
+		default:
+			return c.Skip()
 		}
 	}
 }
 
-// elements iterates over the entries of managedFields. An object that follows another one without a name begins an entry, and
-// fieldsV1 is in no other place: the names in the sets of fields begin with f:, k:, v: or i:, or are a dot.
+// beginsName reports whether a letter comes next: after the quote that ends a string there is none.
+func beginsName(b []byte) bool { return len(b) > 0 && (b[0]|0x20 >= 'a' && b[0]|0x20 <= 'z') }
+
+// elements iterates over the entries of managedFields. An object that follows another one without a name begins an entry.
 func elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		if len(array) < 2 {
 			return
 		}
 		array = array[1 : len(array)-1]
-		for more := len(array) > 0; more; {
-			raw := array
-			fields := indexFields(array, 0)
-			next := indexFields(array, fields+1)
-			if more = fields >= 0 && next >= 0; more {
-				start := fields + bytes.LastIndexByte(array[fields:next], '{')
-				raw, array = array[:start-1], array[start:]
-			}
-			if !yield(raw) {
+		for len(array) > 0 {
+			end := entryEnd(array)
+			if !yield(array[:end]) {
 				return
 			}
+			array = array[min(end+1, len(array)):]
 		}
 	}
 }
 
-// indexFields returns where fieldsV1 is from an index on; -1: nowhere. There are few other Vs.
-func indexFields(b []byte, from int) int {
-	const before, after = `"fields`, `V1":{`
-	for {
-		n := bytes.IndexByte(b[from:], 'V')
+// entryEnd returns where the first entry ends.
+func entryEnd(array []byte) int {
+	for at := 0; ; {
+		n := bytes.Index(array[at:], []byte(`},{"`))
 		if n < 0 {
-			return -1
+			return len(array)
 		}
-		if from += n; bytes.HasPrefix(b[from:], []byte(after)) && bytes.HasSuffix(b[:from], []byte(before)) {
-			return from
+		if at += n + 4; beginsName(array[at:]) {
+			return at - 3
 		}
-		from++
 	}
 }
 
@@ -111,10 +114,6 @@ func readEntry(raw []byte) entry {
 	e, c := entry{raw: raw}, rawjson.At(raw)
 	c.Enter()
 	for name, more := c.Member(); more; name, more = c.Member() {
-		if string(name) == "fieldsV1" {
-			passFields(&c)
-			continue
-		}
 		switch value := c.Skip(); string(name) {
 		case "manager":
 			e.manager = value
@@ -126,15 +125,11 @@ func readEntry(raw []byte) entry {
 			e.subresource = value
 		case "time":
 			e.time = timeOf(value)
+		case "fieldsV1":
+			e.fields = value
 		}
 	}
 	return e
-}
-
-// passFields passes the fields of an entry. After them are texts, or nothing.
-func passFields(c *rawjson.Cursor) {
-	rest := c.Rest()
-	c.Advance(1 + bytes.LastIndexByte(rest[:max(len(rest)-1, 0)], '}'))
 }
 
 // newestOf returns the newest time of entries; nil if none has one.
@@ -148,15 +143,16 @@ func newestOf(entries []entry) (newest []byte) {
 }
 
 // compareManagers lists the managers whose entries are new or have another time. If there are none, these are the managers whose
-// entries have other fields: times are of whole seconds. (A manager whose fields another one took has another entry too, but not
-// another time.) moved is the newest time, if that is newer than what it replaces.
+// entries have more fields: times are of whole seconds. A manager whose fields another one took, or removed, has another entry too, and
+// did nothing; nor did that of entries which the API server merges when there are too many. moved is the newest time, if that is newer
+// than what it replaces.
 func (t *Teller) compareManagers() (managers, moved []byte) {
 	from := len(t.out)
 	for _, byTime := range []bool{true, false} {
 		for i := range t.after {
 			now := &t.after[i]
 			was := find(t.before, now)
-			if was == nil || byTime && !bytes.Equal(was.time, now.time) || !byTime && !rawjson.Same(was.raw, now.raw) {
+			if string(now.manager) != ancient && (was == nil || byTime && !bytes.Equal(was.time, now.time) || !byTime && now.gained(was)) {
 				t.addManager(from, now)
 			}
 		}
@@ -168,6 +164,28 @@ func (t *Teller) compareManagers() (managers, moved []byte) {
 		moved = newest
 	}
 	return t.since(from), moved
+}
+
+// ancient is the manager of entries that the API server has merged.
+const ancient = `"ancient-changes"`
+
+// fieldSet is a set of fields: a name, and the set within it.
+type fieldSet map[string]fieldSet
+
+// gained reports whether an entry has a field that it did not have.
+func (e *entry) gained(was *entry) bool {
+	var is, had fieldSet
+	return json.Unmarshal(e.fields, &is) == nil && json.Unmarshal(was.fields, &had) == nil && had.lacks(is)
+}
+
+// lacks reports whether the other set has a field that the set does not have.
+func (s fieldSet) lacks(other fieldSet) bool {
+	for name, inner := range other {
+		if within, found := s[name]; !found || within.lacks(inner) {
+			return true
+		}
+	}
+	return false
 }
 
 func find(entries []entry, wanted *entry) *entry {

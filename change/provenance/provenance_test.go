@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -63,6 +64,15 @@ func TestWhatAnObjectTells(t *testing.T) {
 			after: object(rv2, one, controller, "a,b Apply 11:00:00 x", "hpa Update 11:00:01 y", "hpa Update 11:00:01 y scale"), managers: `a\,b,hpa`},
 		{name: "an update in the second of the one before", op: 'u', before: object(rv1, one, controller, "kubectl Update 11:00:00 replicas"),
 			after: object(rv2, two, controller, "kubectl Update 11:00:00 paused"), managers: "kubectl", fields: "spec.replicas,spec.paused,status.old"},
+		{name: "a field taken in the second of the update before", op: 'u',
+			before: object(rv1, one, "kubectl Update 11:00:00 replicas", "hpa Update 10:00:00 paused\":{},\"f:other"),
+			after:  object(rv2, one, "kubectl Update 11:00:00 replicas\":{},\"f:paused", "hpa Update 10:00:00 other"), managers: "kubectl"},
+		{name: "a field removed in the second of the update before", op: 'u',
+			before: object(rv1, one, "kubectl Update 11:00:00 replicas", "hpa Update 10:00:00 a\":{},\"f:b"),
+			after:  object(rv2, one, "kubectl Update 11:00:00 replicas", "hpa Update 10:00:00 b")},
+		{name: "an update that merges old entries", op: 'u', before: object(rv1, one, "a Update 10:00:00 x", "b Update 10:00:01 y"),
+			after: object(rv2, one, "ancient-changes Update 10:00:01 x", "kubectl Update 11:00:00 z"), time: "11:00:00", source: "managedFields",
+			managers: "kubectl"},
 		{name: "an update without a manager", op: 'u', before: object(rv1, one, controller), after: object(rv2, two, controller),
 			fields: "spec.replicas,spec.paused,status.old"},
 		{name: "an update that hides managedFields", op: 'u', before: object(rv1, one, controller), after: object(rv2, one)},
@@ -128,6 +138,56 @@ func TestSortedObject(t *testing.T) {
 	new(Teller).Tell(&c)
 	if at, _ := c.Happened(); string(c.Told.Managers) != "controller" || string(c.Told.Fields) != "data" || at.Hour() != 11 {
 		t.Errorf("managers %q, fields %q, time %s", c.Told.Managers, c.Told.Fields, at)
+	}
+}
+
+// Whatever characters managers and fields have in their names, what is found is what decoding finds.
+func TestHostileNames(t *testing.T) {
+	pieces := []string{`]`, `],`, `]}`, `]},`, `},{`, `{`, `}`, `:`, `"`, `\`, `,`, `a`, ` `, `fieldsV1`, `V1":{`, `}]`, `.`, `é`}
+	random := rand.New(rand.NewPCG(rand.Uint64(), 1))
+	name := func() (text string) {
+		for range 1 + random.IntN(4) {
+			text += pieces[random.IntN(len(pieces))]
+		}
+		return text
+	}
+	for range 20_000 {
+		managers := []string{"a" + name(), "b" + name(), "c" + name()}
+		actor := random.IntN(3)
+		image := func(stamps [3]string, spec string) []byte {
+			var entries []any
+			for i, manager := range managers {
+				fields := map[string]any{"f:" + name(): map[string]any{}, "k:{\"x\":\"" + name() + "\"}": map[string]any{".": map[string]any{}}}
+				if stamps[i] == "10:00:00" {
+					fields = map[string]any{"f:x],": map[string]any{}}
+				}
+				entries = append(entries, map[string]any{"manager": manager, "operation": "Update", "apiVersion": "v1",
+					"time": "2026-05-01T" + stamps[i] + "Z", "fieldsType": "FieldsV1", "fieldsV1": fields})
+			}
+			object := struct {
+				Metadata map[string]any `json:"metadata"`
+				Spec     map[string]any `json:"spec"`
+			}{map[string]any{"managedFields": entries}, map[string]any{"x": spec}}
+			if random.IntN(2) == 0 {
+				object.Metadata["name"] = "n"
+			}
+			var b bytes.Buffer
+			e := json.NewEncoder(&b)
+			e.SetEscapeHTML(false)
+			if err := e.Encode(object); err != nil {
+				t.Fatal(err)
+			}
+			return bytes.TrimSpace(b.Bytes())
+		}
+		before, stamps := [3]string{"10:00:00", "10:00:00", "10:00:00"}, [3]string{"10:00:00", "10:00:00", "10:00:00"}
+		stamps[actor] = "11:00:00"
+		c := change.Change{Stream: deployments, Op: change.Update, Time: seen, Before: image(before, "1"), After: image(stamps, "2")}
+		new(Teller).Tell(&c)
+		want := strings.NewReplacer(`\`, `\\`, `,`, `\,`).Replace(managers[actor])
+		fields := slices.DeleteFunc(strings.Split(string(c.Told.Fields), ","), func(f string) bool { return f == "metadata.name" })
+		if string(c.Told.Managers) != want || !slices.Equal(fields, []string{"spec.x"}) {
+			t.Fatalf("managers %q, want %q; fields %q\n%s\n%s", c.Told.Managers, want, c.Told.Fields, c.Before, c.After)
+		}
 	}
 }
 

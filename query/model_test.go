@@ -1,0 +1,307 @@
+package query_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/sinks"
+)
+
+// model is a cluster with one collection, and an exporter that reads it, stops, is paused, recovers what it missed or not, forgets its
+// stream and begins again, and finds its resource removed. It knows what there was at each time.
+type model struct {
+	*rand.Rand
+	log      *log
+	now      time.Time
+	revision int
+	live     map[string]int // versions, as the cluster has them
+	logged   map[string]int // as the log has them
+	past     []past
+	missed   []sinks.Logged // since the exporter stopped
+	position int
+	at       time.Time // of the position
+	epoch    int64
+	number   uint64
+}
+
+// past is what there was from a time on.
+type past struct {
+	from     time.Time
+	revision int
+	objects  map[string]int
+}
+
+func newModel(seed uint64) *model {
+	m := &model{Rand: rand.New(rand.NewPCG(seed, 23)), log: &log{}, now: began, live: map[string]int{}, logged: map[string]int{}, revision: 100, epoch: 1}
+	for range 4 {
+		m.write()
+	}
+	m.missed = nil
+	m.list()
+	return m
+}
+
+func (m *model) wait(d time.Duration) {
+	m.now = m.now.Add(time.Duration(m.Int64N(int64(d))) + time.Millisecond)
+}
+
+// write changes an object; the change is missed until it is seen.
+func (m *model) write() {
+	m.wait(9 * time.Second)
+	m.revision += 1 + m.IntN(3)
+	name := string(rune('a' + m.IntN(8)))
+	was, op := m.live[name], change.Create
+	if was > 0 {
+		op = change.Update
+		if m.IntN(3) == 0 {
+			op = change.Delete
+		}
+	}
+	l := changed(op, name, m.revision, was)
+	l.UID = "uid-" + name
+	switch {
+	case op == change.Create:
+		l.Told = change.Provenance{Time: m.now.Truncate(time.Second), Source: change.FromCreationTimestamp}
+	case op == change.Update && m.IntN(4) > 0:
+		l.Told = change.Provenance{Time: m.now.Truncate(time.Second), Source: change.FromManagedFields}
+	}
+	if op == change.Delete {
+		delete(m.live, name)
+	} else {
+		m.live[name] = m.revision
+	}
+	m.past = append(m.past, past{m.now, m.revision, maps.Clone(m.live)})
+	m.missed = append(m.missed, l)
+}
+
+// commit writes a batch of changes that are seen now, with the position after it.
+func (m *model) commit(position int, controls []change.Control, changes ...sinks.Logged) {
+	m.number++
+	for _, c := range changes {
+		c.Batch, c.Logged, c.Epoch = m.number, m.now, m.epoch
+		if c.Time.IsZero() {
+			c.Time = m.now
+		}
+		if v := atoi(string(c.ResourceVersion)); c.Op == change.Delete {
+			delete(m.logged, c.Name)
+		} else {
+			m.logged[c.Name] = v
+		}
+		m.log.changes = append(m.log.changes, &c)
+	}
+	batch := change.Control{Type: change.ControlBatch}
+	if position > 0 {
+		m.position, m.at = position, m.now
+		batch.Positions = []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(position)), Time: m.now}}
+	}
+	for _, c := range append(controls, batch) {
+		c.Batch, c.Epoch, c.TimeMs = m.number, m.epoch, m.now.UnixMilli()
+		if c.Type != change.ControlBatch {
+			c.Stream = "pods"
+		}
+		m.log.controls = append(m.log.controls, &c)
+	}
+}
+
+// list is a first list.
+func (m *model) list() {
+	var read []sinks.Logged
+	for name, version := range m.live {
+		read = append(read, changed(change.Read, name, version, 0))
+	}
+	m.missed, m.logged = nil, map[string]int{}
+	m.commit(0, []change.Control{{Type: change.ControlSnapshotBegin}}, read[:len(read)/2]...)
+	m.now = m.now.Add(time.Millisecond)
+	m.commit(m.revision, []change.Control{{Type: change.ControlSnapshotEnd, ResourceVersion: change.VersionOf(uint64(m.revision))}},
+		read[len(read)/2:]...)
+}
+
+// watch reads what was missed, and then live changes, with a bookmark a minute.
+func (m *model) watch(changes int) {
+	for range changes {
+		for m.IntN(2) == 0 && len(m.missed) == 0 {
+			m.wait(time.Minute)
+			m.commit(m.revision, nil)
+		}
+		m.write()
+		m.deliver()
+	}
+}
+
+// deliver commits what was missed change by change.
+func (m *model) deliver() {
+	for len(m.missed) > 0 {
+		m.now = m.now.Add(time.Duration(m.IntN(200)+1) * time.Millisecond)
+		n := 1 + m.IntN(len(m.missed))
+		last := atoi(string(m.missed[n-1].ResourceVersion))
+		m.commit(last, nil, m.missed[:n]...)
+		m.missed = m.missed[n:]
+	}
+}
+
+// outage is a time in which nothing is read, and how it ends.
+func (m *model) outage() {
+	paused, silent := m.IntN(3) == 0, m.IntN(4) == 0
+	if silent { // a network that is gone for a while leaves no trace
+		for range 1 + m.IntN(6) {
+			m.write()
+		}
+		m.deliver()
+		return
+	}
+	if paused {
+		m.commit(0, []change.Control{{Type: change.ControlStreamPaused}})
+	}
+	for range m.IntN(6) {
+		m.write()
+	}
+	m.wait(5 * time.Minute)
+	if paused {
+		m.commit(0, []change.Control{{Type: change.ControlStreamResumed}})
+	} else {
+		m.epoch++
+	}
+	switch m.IntN(5) {
+	case 0:
+		m.relist()
+	case 1:
+		m.recover()
+	case 2:
+		m.commit(0, nil) // another stream's
+		m.list()         // it was forgotten
+	case 3:
+		m.remove()
+	default:
+		m.deliver()
+	}
+}
+
+func (m *model) gap(complete bool) []change.Control {
+	from, to := change.VersionOf(uint64(m.position)), change.VersionOf(uint64(m.revision))
+	return []change.Control{{Type: change.ControlGap, Gap: &change.Gap{ID: change.GapID("pods", from), From: from, To: to, Complete: complete, Reason: "compacted"}}}
+}
+
+// recover commits what was missed as a recovery does.
+func (m *model) recover() {
+	g := m.gap(true)
+	m.commit(0, g)
+	for i := range m.missed {
+		m.missed[i].Gap = g[0].Gap.ID
+	}
+	end := m.revision
+	m.deliver()
+	m.commit(end, nil)
+}
+
+// relist commits what differs.
+func (m *model) relist() {
+	g := m.gap(false)
+	var found []sinks.Logged
+	infer := func(op change.Op, name string, version, was int) {
+		c := changed(op, name, version, was)
+		c.Inferred, c.Gap = true, g[0].Gap.ID
+		found = append(found, c)
+	}
+	for name, version := range m.live {
+		if was := m.logged[name]; was == 0 {
+			infer(change.Create, name, version, 0)
+		} else if was != version {
+			infer(change.Update, name, version, was)
+		}
+	}
+	for name, was := range m.logged {
+		if m.live[name] == 0 {
+			infer(change.Delete, name, was, was)
+		}
+	}
+	m.missed = nil
+	n := m.IntN(len(found) + 1)
+	m.commit(0, g, found[:n]...)
+	m.wait(100 * time.Millisecond)
+	m.commit(m.revision, nil, found[n:]...)
+}
+
+// remove removes the resource, and serves it again.
+func (m *model) remove() {
+	m.missed = nil
+	m.wait(time.Second)
+	m.live = map[string]int{}
+	m.revision++
+	m.past = append(m.past, past{m.now, m.revision, map[string]int{}})
+	m.wait(10 * time.Second)
+	var found []sinks.Logged
+	for name, was := range m.logged {
+		c := changed(change.Delete, name, was, was)
+		c.Inferred = true
+		found = append(found, c)
+	}
+	m.commit(0, nil, found...)
+	m.now = m.now.Add(time.Millisecond)
+	m.number++
+	m.log.controls = append(m.log.controls, &change.Control{Type: change.ControlBatch, Batch: m.number, Epoch: m.epoch, TimeMs: m.now.UnixMilli(),
+		Positions: []change.Position{{Stream: "pods", Time: m.now, Ended: change.EndedRemoved}}})
+	if m.wait(3 * time.Minute); m.IntN(2) == 0 {
+		m.write()
+	}
+	m.list()
+}
+
+// truth is what there was at a time.
+func (m *model) truth(by func(past) bool) string {
+	var all []string
+	for _, p := range m.past {
+		if by(p) {
+			all = nil
+			for _, name := range slices.Sorted(maps.Keys(p.objects)) {
+				all = append(all, fmt.Sprintf("%s@%d", name, p.objects[name]))
+			}
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+// An answer is right or refused, at any time and any version, whatever came between the cluster and the log.
+func TestAnAnswerIsRightOrRefused(t *testing.T) {
+	asked, answered := 0, 0
+	for seed := range uint64(400) {
+		m := newModel(seed)
+		for range 4 {
+			m.watch(3 + m.IntN(5))
+			m.outage()
+		}
+		m.watch(3)
+		for range 40 {
+			when := began.Add(time.Duration(m.Int64N(int64(m.now.Sub(began) + time.Minute))))
+			if m.IntN(4) > 0 {
+				when = when.Truncate(time.Second)
+			}
+			moment, by := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
+			if m.IntN(4) == 0 {
+				revision := 100 + m.IntN(m.revision-90)
+				moment, by = query.Target{Version: change.VersionOf(uint64(revision))}, func(p past) bool { return p.revision <= revision }
+			}
+			states, err := query.ReadStates(t.Context(), m.log, query.Question{}, moment)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if asked++; len(states[0].Missing) > 0 {
+				continue
+			}
+			answered++
+			if got, want := names(t, states[0]), m.truth(by); got != want {
+				t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
+			}
+		}
+	}
+	t.Logf("%d of %d questions were answered", answered, asked)
+	if answered < asked/2 {
+		t.Error("most questions are refused")
+	}
+}

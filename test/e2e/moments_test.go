@@ -1,0 +1,207 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+	"kubecdc/query"
+	"kubecdc/test/servers"
+)
+
+// What there was at a time is answered rightly or refused: while the exporter reads, in outages whose changes are delivered or recovered
+// or lost to a compaction, in a pause, between the end of a stream and its next first list, around the removal of a resource, and after
+// the last position.
+func TestTimesInKafka(t *testing.T) {
+	t.Parallel()
+	testTimes(t, newWorld(t, time.Hour, servers.KafkaOptions{}))
+}
+
+func TestTimesInPostgres(t *testing.T) {
+	t.Parallel()
+	testTimes(t, postgresWorld(t, startKube(t, time.Hour), servers.PostgresOptions{}))
+}
+
+// momentSample is what a kind was at a time.
+type momentSample struct {
+	phase string
+	kind  Kind
+	at    time.Time
+	known map[string]string // versions by key
+}
+
+type timesTest struct {
+	*World
+	t       *testing.T
+	writer  *Writer
+	kinds   []Kind
+	random  *rand.Rand
+	samples []momentSample
+}
+
+func testTimes(t *testing.T, w *World) {
+	InstallWidgets(t, w.Kube.Config)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	p := &timesTest{World: w, t: t, kinds: Kinds, writer: NewWriter(t, w.Kube.Config, seed, Kinds), random: rand.New(rand.NewPCG(seed, 9))}
+	p.writer.Fill(5)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	w.AwaitComplete(t, p.writer, Kinds)
+	p.phase("live", 5)
+	e.Kill()
+	p.phase("outage", 4)
+	e = StartExporter(t, "after an outage", w.Env)
+	w.AwaitComplete(t, p.writer, Kinds)
+	e.Kill()
+	p.phase("recovered", 4)
+	must(t, w.Kube.RestartAPIServer(context.Background()))
+	e = StartExporter(t, "after a gap", w.Env)
+	w.AwaitComplete(t, p.writer, Kinds)
+	must0(t, w.Env, "pause", ConfigMaps.ID())
+	p.phase("pause", 4)
+	must0(t, w.Env, "resume", ConfigMaps.ID())
+	w.AwaitComplete(t, p.writer, Kinds)
+	e.Kill()
+	p.phase("lost", 4)
+	must(t, w.Kube.Compact(context.Background(), 0))
+	must(t, w.Kube.RestartAPIServer(context.Background()))
+	e = StartExporter(t, "after a compaction", w.Env)
+	w.AwaitComplete(t, p.writer, Kinds)
+	p.phase("after", 2)
+	e.Signal(syscall.SIGTERM)
+	e.Wait(t, 25*time.Second)
+	p.forget(ConfigMaps)
+	e = StartExporter(t, "selected again", w.Env)
+	w.AwaitComplete(t, p.writer, Kinds)
+	p.phase("again", 2)
+	w.AwaitComplete(t, p.writer, Kinds)
+	RemoveWidgets(t, w.Kube.Config)
+	awaitControls(t, w, 1, Widgets.Stream(), change.ControlStreamEnd)
+	p.kinds = p.kinds[:4]
+	p.writer = NewWriter(t, w.Kube.Config, seed+1, p.kinds)
+	p.phase("removed", 2)
+	w.AwaitComplete(t, p.writer, p.kinds)
+	e.Kill()
+	p.phase("future", 2)
+	p.judge()
+}
+
+// phase writes and takes samples, at whole seconds as people name them and in between.
+func (p *timesTest) phase(name string, n int) {
+	p.t.Helper()
+	for range n {
+		p.writer.Run(3 + p.random.IntN(10))
+		at := time.Now()
+		if p.random.IntN(3) > 0 {
+			at = at.Truncate(time.Second).Add(time.Second)
+			time.Sleep(time.Until(at)) // the moment that is asked about
+		}
+		for _, kind := range p.kinds {
+			p.samples = append(p.samples, momentSample{name, kind, at, p.versions(kind)})
+		}
+	}
+}
+
+func (p *timesTest) versions(kind Kind) map[string]string {
+	p.t.Helper()
+	list, err := dynamic.NewForConfigOrDie(p.Kube.Config).Resource(kind.GVR).List(context.Background(), metav1.ListOptions{})
+	must(p.t, err)
+	known := map[string]string{}
+	for _, item := range list.Items {
+		known[change.ObjectKey(item.GetNamespace(), item.GetName())] = item.GetResourceVersion()
+	}
+	return known
+}
+
+// forget ends the stream of a kind and forgets it.
+func (p *timesTest) forget(kind Kind) {
+	p.t.Helper()
+	others := slices.DeleteFunc(slices.Clone(Kinds), func(k Kind) bool { return k == kind })
+	runFor(p.t, p.With("KUBECDC_RESOURCES", Resources(others)), func() {
+		awaitControls(p.t, p.World, 1, kind.Stream(), change.ControlStreamEnd)
+		p.phase("deselected", 2)
+		p.AwaitComplete(p.t, p.writer, others)
+	})
+	must0(p.t, p.With("KUBECDC_RESOURCES", Resources(others)), "forget", string(kind.Stream()))
+}
+
+func (p *timesTest) judge() {
+	p.t.Helper()
+	reader := (&pastTest{World: p.World, t: p.t}).reader()
+	asked, answered := map[string]int{}, map[string]int{}
+	for _, s := range p.samples {
+		for _, logged := range []bool{false, true} {
+			moment, err := query.ParseTarget(s.at.Format(time.RFC3339Nano), logged, time.Now())
+			must(p.t, err)
+			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Resources: []string{s.kind.ID()}}, moment)
+			must(p.t, err)
+			if logged && len(states[0].Missing) == 0 {
+				s.known = p.at(s.kind, states[0].Coverage[0].At)
+			}
+			name := fmt.Sprint(s.phase, map[bool]string{true: " (logged)"}[logged])
+			if asked[name]++; len(states[0].Missing) > 0 {
+				continue
+			}
+			answered[name]++
+			p.compare(name, s, states[0])
+		}
+	}
+	for name, n := range asked {
+		p.t.Logf("%s: %d of %d are answered", name, answered[name], n)
+	}
+	for _, name := range []string{"live", "outage", "recovered", "pause", "after", "again", "live (logged)", "outage (logged)"} {
+		if answered[name] == 0 {
+			p.t.Errorf("nothing is answered: %s", name)
+		}
+	}
+	if n := answered["future"]; n > 0 {
+		p.t.Errorf("%d moments after the last position are answered", n)
+	}
+}
+
+// at is what there was at a revision, by etcd's own history: what the log had, where it was complete up to there.
+func (p *timesTest) at(kind Kind, version change.ResourceVersion) map[string]string {
+	p.t.Helper()
+	events, err := p.Kube.EtcdHistory(context.Background(), kind.Prefix, 1)
+	must(p.t, err)
+	known := map[string]string{}
+	for _, e := range events {
+		key := strings.TrimPrefix(e.Key, kind.Prefix)
+		switch v := change.VersionOf(uint64(e.Revision)); {
+		case v.Compare(version) > 0:
+		case e.Op == "d":
+			delete(known, key)
+		default:
+			known[key] = string(v)
+		}
+	}
+	return known
+}
+
+func (p *timesTest) compare(name string, s momentSample, state *query.State) {
+	p.t.Helper()
+	got := map[string]string{}
+	must(p.t, state.Objects(func(o *query.Object) error {
+		got[change.ObjectKey(o.Namespace, o.Name)] = string(o.ResourceVersion)
+		return nil
+	}))
+	for key, want := range s.known {
+		if got[key] != want {
+			p.t.Errorf("%s: %s %s at %s is %q, and was %q", name, s.kind.ID(), key, s.at, got[key], want)
+		}
+		delete(got, key)
+	}
+	for key := range got {
+		p.t.Errorf("%s: %s %s did not exist at %s", name, s.kind.ID(), key, s.at)
+	}
+}
