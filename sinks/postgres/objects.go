@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -21,7 +22,7 @@ func (r *Reader) Objects(ctx context.Context, s *change.Stream, visit func(key, 
 	}
 	var namespace, name, uid string
 	var version change.ResourceVersion
-	_, err = pgx.ForEachRow(rows, []any{&namespace, &name, &uid, &version}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&namespace, pgdb.Unescaped(&name), pgdb.Unescaped(&uid), &version}, func() error {
 		visit(change.ObjectKey(namespace, name), uid, version)
 		return nil
 	})

@@ -36,8 +36,8 @@ func IsInvalid(err error) bool {
 // be exported.
 var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion")
 
-// ErrName reports an object without a name, or with one that is too long (maxName).
-var ErrName = errors.New("its name is missing or too long")
+// ErrName reports an object without a name, or with one that is too long (maxName) or not UTF-8.
+var ErrName = errors.New("its name is missing, too long or not UTF-8")
 
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
 func IsUnreadable(err error) bool {
