@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strconv"
 
+	"k8s.io/apimachinery/pkg/fields"
+
 	"kubecdc/change"
 )
 
@@ -51,7 +53,7 @@ func (o ListOptions) query(s *change.Stream) url.Values {
 		q.Set("limit", strconv.Itoa(o.Limit))
 	}
 	if o.Name != "" {
-		q.Set("fieldSelector", joinSelectors("metadata.name="+o.Name, s.FieldSelector))
+		q.Set("fieldSelector", joinSelectors("metadata.name="+fields.EscapeValue(o.Name), s.FieldSelector))
 	}
 	switch {
 	case o.Continue != "":
