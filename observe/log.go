@@ -6,12 +6,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 )
 
 // IsTerminal reports whether the file is a terminal.
@@ -25,10 +27,10 @@ func NewLogger(w io.Writer, level, format string, terminal bool) *slog.Logger {
 	if l.UnmarshalText([]byte(level)) != nil {
 		l = slog.LevelInfo
 	}
-	if format == "json" || format != "text" && !terminal {
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: l, ReplaceAttr: redact}))
+	if format == "json" || format != "text" && !terminal { // a record is one write
+		return slog.New(slog.NewJSONHandler(plain.JSONWriter(w), &slog.HandlerOptions{Level: l, ReplaceAttr: redact}))
 	}
-	options := &tint.Options{Level: l, ReplaceAttr: redact, TimeFormat: time.RFC3339, NoColor: true}
+	options := &tint.Options{Level: l, ReplaceAttr: redactPlain, TimeFormat: time.RFC3339, NoColor: true}
 	if terminal {
 		options.TimeFormat, options.NoColor = time.TimeOnly, os.Getenv("NO_COLOR") != ""
 	}
@@ -45,6 +47,16 @@ func redact(_ []string, a slog.Attr) slog.Attr {
 		a.Value = slog.StringValue(config.Redact(v))
 	case error:
 		a.Value = slog.StringValue(config.Redact(v.Error()))
+	}
+	return a
+}
+
+// redactPlain does what redact does for text, in which nothing that others wrote may look like another line, or be obeyed by a
+// terminal. tint quotes no message, and where there are colours it takes \x1b in a quoted text for an ESC.
+func redactPlain(groups []string, a slog.Attr) slog.Attr {
+	a = redact(groups, a)
+	if a.Value.Kind() == slog.KindString || a.Value.Kind() == slog.KindAny && a.Key != slog.LevelKey {
+		a.Value = slog.StringValue(strings.ReplaceAll(plain.Escape(a.Value.String()), `\x1b`, `\x1B`))
 	}
 	return a
 }

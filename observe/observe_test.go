@@ -8,14 +8,17 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/hostile"
 	"kubecdc/source/reflector"
 )
 
@@ -290,6 +293,28 @@ func TestAPortInUseIsASettingsError(t *testing.T) {
 	}
 	if s, err := Serve(ServerOptions{Listen: "off"}, NewMetrics(""), &Status{Health: NewHealth()}); err != nil || s.Close() != nil {
 		t.Error("off", err)
+	}
+}
+
+// A log line is one line, whatever it quotes; a terminal obeys nothing but the logger's own colours.
+func TestHostileTextsStayInTheirLogLine(t *testing.T) {
+	t.Setenv("NO_COLOR", "")
+	colours := regexp.MustCompile("\x1b\\[[0-9;]*m")
+	for _, c := range append(hostile.Names(), hostile.Contents()...) {
+		for _, format := range []string{"text", "json"} {
+			for _, terminal := range []bool{true, false} {
+				var out bytes.Buffer
+				NewLogger(&out, "info", format, terminal).With("with", c.Text).Warn("read "+c.Text, "key", c.Text, "error", errors.New("a "+c.Text),
+					"stream", change.StreamID(c.Text), "several", []string{c.Text, `literal \x1b[2J`})
+				line := strings.TrimSuffix(colours.ReplaceAllString(out.String(), ""), "\n")
+				if i := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
+					t.Errorf("%s: the %s line has %.60q", c.What, format, line[i:])
+				}
+				if format == "json" && !json.Valid([]byte(line)) {
+					t.Errorf("%s: the line is no JSON: %.300s", c.What, line)
+				}
+			}
+		}
 	}
 }
 

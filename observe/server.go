@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/status"
 )
 
@@ -111,7 +112,7 @@ func answerReady(w http.ResponseWriter, ready bool, answer any) {
 	if !ready {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	e := json.NewEncoder(w)
+	e := json.NewEncoder(plain.JSONWriter(w))
 	e.SetIndent("", "  ")
 	_ = e.Encode(answer)
 }

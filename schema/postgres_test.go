@@ -7,10 +7,12 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/hostile"
 	"kubecdc/schema"
 	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
@@ -54,6 +56,82 @@ func TestPostgresViews(t *testing.T) {
 		if err != nil || len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\ngives %q (%v), not %q", query, got, err, want)
 		}
+	}
+}
+
+// An object that somebody has filled with what Postgres can't show as text leaves each view readable, the other rows as they are,
+// and its own other columns too.
+func TestPostgresViewsOfHostileObjects(t *testing.T) {
+	url := servers.Database(t)
+	contents := append(hostile.Contents(), hostile.Case{What: "in a column", Text: `{"text":"a\u0000b\\u0000\\\u0000\ud83d\ude00\udc00\ud800"}`},
+		hostile.Case{What: "in a column's name", Text: `{"a\u0000b":"c"}`})
+	batch := &change.Batch{Epoch: 1, Seq: 1}
+	for i, name := range hostile.Names() {
+		batch.Changes = append(batch.Changes, hostileWidget(name.Text, i, `{"text":"plain"}`))
+	}
+	for i, content := range contents {
+		batch.Changes = append(batch.Changes, hostileWidget(content.What, 100+i, content.Text))
+	}
+	writeBatch(t, url, batch)
+	text := &schema.Type{Kind: schema.String}
+	object := &schema.Type{Kind: schema.Record, Fields: []schema.Field{{Name: "spec", Type: &schema.Type{Kind: schema.Record, Open: true,
+		Fields: []schema.Field{{Name: "text", Type: text}, {Name: "a\x00b", Type: text}}}}}}
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), write(t, "postgres", widgets, object)); err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range []string{"", "_changes"} {
+		view = pgx.Identifier{"widgets_shop_example-corp_com" + view}.Sanitize()
+		rows, _ := conn.Query(t.Context(), "select name, spec_text, \"spec_a\uFFFDb\", spec::text from "+view)
+		shown := map[string][]string{}
+		var name string
+		var in, odd, spec *string
+		_, err = pgx.ForEachRow(rows, []any{&name, &in, &odd, &spec}, func() error {
+			for _, s := range []*string{in, odd, spec} {
+				if s == nil {
+					s = new(string)
+				}
+				shown[name] = append(shown[name], *s)
+			}
+			return nil
+		})
+		if err != nil || len(shown) != len(batch.Changes) {
+			t.Fatalf("%s shows %d of %d objects: %v", view, len(shown), len(batch.Changes), err)
+		}
+		if got, want := shown["in a column"][0], "a\uFFFDb\\u0000\\\uFFFD\U0001f600\uFFFD\uFFFD"; got != want {
+			t.Errorf("%s shows %q, not %q", view, got, want)
+		}
+		if shown["in a column's name"][1] != "c" || shown["NUL in a value"][0] != "a\uFFFDb" || shown["backslashes"][0] != `\ \\ \n \x00` {
+			t.Errorf("%s shows %q", view, shown)
+		}
+	}
+}
+
+func hostileWidget(name string, n int, content string) change.Change {
+	c := change.Change{Stream: change.NewStream(widgets, "", "", ""), Op: change.Create, Namespace: "default", Name: name,
+		UID: hostile.UID(n), ResourceVersion: change.ResourceVersion(hostile.Version(n)), Time: time.Now()}
+	c.After = hostile.Object("shop.example-corp.com/v1", "Widget", c.Namespace, name, c.UID, string(c.ResourceVersion), content)
+	return c
+}
+
+// writeBatch writes a batch to a new log.
+func writeBatch(t *testing.T, url string, b *change.Batch) {
+	t.Helper()
+	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod-eu1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sink.Close()
+	opened, err := sink.Open(t.Context(), 0, 1, sinks.Durable{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := opened.Log.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
 	}
 }
 

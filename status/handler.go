@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"kubecdc/internal/plain"
 )
 
 // Handler serves the page (/), its JSON (/status.json), and the updates of open pages (/status/events). Now makes the Status; each
@@ -67,7 +69,7 @@ func (p *pages) json(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	p.answer(w, func(b *bytes.Buffer) error {
-		e := json.NewEncoder(b)
+		e := json.NewEncoder(plain.JSONWriter(b))
 		e.SetIndent("", "  ")
 		return e.Encode(p.now(r.Context()))
 	})

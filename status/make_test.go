@@ -203,7 +203,7 @@ func TestAnErrorDoesNotControlTheTerminal(t *testing.T) {
 	live := &Live{Problems: []Problem{{Component: "sink", Text: "a proxy answers:\n\x1b]0;owned\a\tnö"}}}
 	var table strings.Builder
 	Make(options, nil, live).WriteTable(&table)
-	if want := "✕ sink: a proxy answers:  ]0;owned  nö\n"; !strings.Contains(table.String(), want) {
+	if want := `✕ sink: a proxy answers:\n\u001b]0;owned\u0007\tnö` + "\n"; !strings.Contains(table.String(), want) {
 		t.Errorf("it is written as %q", table.String())
 	}
 }

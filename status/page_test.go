@@ -14,9 +14,11 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/hostile"
 )
 
 // manyStreams has as many streams as a large cluster, one of them with a problem, and what must not be shown.
@@ -56,6 +58,37 @@ func get(t *testing.T, url string) (http.Header, string) {
 }
 
 var tags = regexp.MustCompile(`(?s)<(script|style)>.*?</(script|style)>|<[^>]+>`)
+
+// Whatever others have put into an error, the page, the JSON and the table show it on one line, and no part of it is obeyed.
+func TestHostileTextsAreShownAsText(t *testing.T) {
+	for _, c := range append(hostile.Names(), hostile.Contents()...) {
+		made := func() *Status {
+			gap := gapAt("pods", time.Hour, false)
+			gap.Gap.Reason = "lost " + c.Text
+			return Make(options, &Stored{Positions: []change.Position{confirmed("pods", time.Second)}, Controls: []change.Control{gap}},
+				&Live{Problems: []Problem{{Component: "stream pods", Stream: "pods", Text: c.Text, Since: now}}})
+		}
+		s := serve(t, made)
+		_, page := get(t, s.URL+"/")
+		_, text := get(t, s.URL+"/status.json")
+		var table strings.Builder
+		made().WriteTable(&table)
+		for what, shown := range map[string]string{"page": page, "JSON": text, "table": table.String()} {
+			if i := strings.IndexFunc(shown, func(r rune) bool { return !unicode.IsPrint(r) && r != '\n' && r != '\t' }); i >= 0 {
+				t.Errorf("%s: the %s has %.40q", c.What, what, shown[i:])
+			}
+			if what == "page" && strings.Contains(shown, "<script>alert(1)") {
+				t.Errorf("%s: the page runs it", c.What)
+			}
+			if strings.Contains(shown, "\n12:00:00 deleted") {
+				t.Errorf("%s: the %s has a false line", c.What, what)
+			}
+		}
+		if !json.Valid([]byte(text)) {
+			t.Errorf("%s: the status is no JSON", c.What)
+		}
+	}
+}
 
 // text is what a reader of the page sees.
 func text(page string) string {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 )
 
 // Status is what is known at one moment.
@@ -173,7 +174,7 @@ var hidden = regexp.MustCompile(`((?:label|field)Selector=|metadata\.name!?==?|\
 // quoted matches what an error quotes of an object or a record: its key, or the beginning of its bytes.
 var quoted = regexp.MustCompile(`((?:repair|record (?:key|value|row)|CloudEvent|body:) )?"(?:[^"\\]|\\.)*"( is not in the wire format)?`)
 
-// HideNames hides selectors, and the names and bytes of objects, in the text of an error.
+// HideNames hides selectors, and the names and bytes of objects, in the text of an error, and returns it on one line.
 func HideNames(text string) string {
 	text = quoted.ReplaceAllStringFunc(text, func(match string) string {
 		if parts := quoted.FindStringSubmatch(match); parts[1]+parts[2] != "" {
@@ -181,5 +182,5 @@ func HideNames(text string) string {
 		}
 		return match
 	})
-	return hidden.ReplaceAllString(text, "${1}…")
+	return plain.Escape(hidden.ReplaceAllString(text, "${1}…"))
 }

@@ -42,6 +42,8 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"clusters are apart from each other", clustersApart},
 		{"ten thousand objects in one commit", bigCommit},
 		{"the inventory is ordered bytewise", bytewise},
+		{"hostile names and contents stop nothing", hostileNames},
+		{"hostile names and contents are rebuilt", hostileRebuild},
 		{"a visitor may stop, and may commit", visitor},
 		{"the order of the inventory holds over pages", pages},
 		{"resourceVersions of any length", longVersions},

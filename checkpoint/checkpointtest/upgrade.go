@@ -16,6 +16,7 @@ insert into clusters (name, known_as, uid, ca) values ('prod', 'uid-1', 'uid-1',
 insert into streams (cluster, name) select id, 'pods' from clusters;
 insert into inventory (stream, key, uid, resource_version) select id, 'a', 'u1', '1' from streams;
 insert into inventory (stream, key, uid, resource_version) select id, 'b', 'u2', '-2' from streams;
+insert into inventory (stream, key, uid, resource_version) select id, '` + "c\x01" + `', 'u3', '3' from streams;
 `
 
 // Body1 is what version 1 stored of the body that wide gives of 1.
@@ -26,10 +27,10 @@ func Upgraded(t *testing.T, store checkpoint.Store) {
 	defer store.Close()
 	s := &suite{store: store, ctx: t.Context(), t: t}
 	s.bind()
-	s.wantInventory("pods", object("a", "u1", "1"), lost("b", "u2", "2"))
+	s.wantInventory("pods", object("a", "u1", "1"), lost("b", "u2", "2"), object("c\x01", "u3", "3"))
 	epoch := s.acquire(0, "a").Epoch
-	s.put(0, epoch, 1, "pods", object("b", "u2", "2"))
-	s.wantInventory("pods", object("a", "u1", "1"), object("b", "u2", "2"))
+	s.put(0, epoch, 1, "pods", object("b", "u2", "2"), object("c\x01", "u3", "4"))
+	s.wantInventory("pods", object("a", "u1", "1"), object("b", "u2", "2"), object("c\x01", "u3", "4"))
 	s.wantBodies(map[string]string{"a": wide(1)})
 	s.put(0, epoch, 2, "pods", updated("a", 1, 2))
 	s.wantBodies(map[string]string{"a": wide(2)})

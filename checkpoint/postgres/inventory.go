@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/pgdb"
 )
 
 // pageSize is how many objects Inventory holds at a time, about 150 bytes each.
@@ -41,12 +42,12 @@ func (s *Store) inventoryPage(
 	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
 ) ([]checkpoint.Object, error) {
 	const look = `select key, uid, resource_version, lost from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
-	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, after, pageSize)
+	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, pgdb.Escape(after), pageSize)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.AppendRows(page, rows, func(row pgx.CollectableRow) (o checkpoint.Object, err error) {
-		err = row.Scan(&o.Key, &o.UID, &o.ResourceVersion, &o.Lost)
+		err = row.Scan(pgdb.Unescaped(&o.Key), pgdb.Unescaped(&o.UID), &o.ResourceVersion, &o.Lost)
 		return o, err
 	})
 }
@@ -68,13 +69,13 @@ func (s *Store) bodies(ctx context.Context, stream change.StreamID, keys []strin
 	if err := s.bound(); err != nil {
 		return err
 	}
-	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, keys)
+	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, pgdb.EscapeAll(keys))
 	if err != nil {
 		return err
 	}
 	var key string
 	var base, delta pgtype.DriverBytes // shared with the connection: valid until the next row
-	_, err = pgx.ForEachRow(rows, []any{&key, &base, &delta}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{pgdb.Unescaped(&key), &base, &delta}, func() error {
 		return visit(key, checkpoint.Body{Base: base, Delta: delta})
 	})
 	return err

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/pgdb"
 )
 
 // Redacted gives the rules that were noted last, by stream.
@@ -88,7 +89,7 @@ func (r *redaction) page(ctx context.Context, tx pgx.Tx, after string) (last str
 	var stored checkpoint.Body
 	_, err = pgx.ForEachRow(rows, []any{&last, &stored.Base, &stored.Delta}, func() error {
 		n++
-		if now, changed := r.Rewritten(last, stored); changed {
+		if now, changed := r.Rewritten(pgdb.Unescape(last), stored); changed {
 			keys, bodies = append(keys, last), append(bodies, now.Base)
 		}
 		return nil

@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/pgdb"
 )
 
 // AddSignal stores a request.
@@ -44,8 +45,8 @@ func (s *Store) signals(ctx context.Context, query string) ([]checkpoint.Signal,
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (g checkpoint.Signal, err error) {
-		err = row.Scan(&g.ID, &g.Kind, &g.Stream, &g.Params, &g.Requested, &g.Abort, &g.State, &g.LastKey, &g.Done, &g.Total,
-			&g.Reason, &g.Answered)
+		err = row.Scan(&g.ID, &g.Kind, &g.Stream, &g.Params, &g.Requested, &g.Abort, &g.State, pgdb.Unescaped(&g.LastKey), &g.Done, &g.Total,
+			pgdb.Unescaped(&g.Reason), &g.Answered)
 		g.Requested, g.Answered = g.Requested.UTC(), g.Answered.UTC()
 		return g, err
 	})
@@ -56,7 +57,7 @@ func (s *Store) AnswerSignal(ctx context.Context, slot int, epoch, id int64, a c
 	err := s.owned(ctx, slot, epoch, func(tx pgx.Tx) error {
 		const answer = `update kubecdc.signals set state = $3, last_key = $4, done = $5, total = $6, reason = $7,
 			answered = clock_timestamp() where cluster = $1 and id = $2 and` + isOpen
-		tag, err := tx.Exec(ctx, answer, s.cluster.Load(), id, a.State, a.LastKey, a.Done, a.Total, a.Reason)
+		tag, err := tx.Exec(ctx, answer, s.cluster.Load(), id, a.State, pgdb.Escape(a.LastKey), a.Done, a.Total, pgdb.Escape(a.Reason))
 		if err == nil && tag.RowsAffected() == 0 {
 			err = checkpoint.ErrSignalEnded
 		}

@@ -18,6 +18,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
 )
@@ -136,10 +137,10 @@ func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait boo
 		}
 		requests[i].ID = id
 		ids = append(ids, id)
-		fmt.Fprintf(a.report, "signal %d: %s %s\n", id, requests[i].Kind, requests[i].Stream)
+		plain.Fprintf(a.report, "signal %d: %s %s\n", id, requests[i].Kind, requests[i].Stream)
 	}
 	if !a.shared {
-		fmt.Fprintln(a.report, "no exporter holds the checkpoint file: the next one that starts does it")
+		plain.Fprintf(a.report, "no exporter holds the checkpoint file: the next one that starts does it\n")
 		return nil
 	}
 	if err := a.warnPaused(ctx, requests); err != nil {
@@ -162,12 +163,12 @@ func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
 		err = errors.Join(err, a.leases.Leave(ctx, owner))
 	}
 	if err != nil {
-		fmt.Fprintf(a.report, "can't tell whether an exporter holds the streams' slots: %v\n", err)
+		plain.Fprintf(a.report, "can't tell whether an exporter holds the streams' slots: %v\n", err)
 		return
 	}
 	for _, r := range requests {
 		if slot := ownership.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
-			fmt.Fprintf(a.report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does answers\n",
+			plain.Fprintf(a.report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does answers\n",
 				r.ID, slot, r.Stream)
 		}
 	}
@@ -183,7 +184,7 @@ func (a *asking) warnPaused(ctx context.Context, requests []checkpoint.Signal) e
 		if r.Kind == change.SignalSnapshot && slices.ContainsFunc(all, func(g checkpoint.Signal) bool {
 			return g.Stream == r.Stream && g.State == change.SignalPaused
 		}) {
-			fmt.Fprintf(a.report, "signal %d: stream %s is paused: it is done after exporter resume %s\n", r.ID, r.Stream, r.Stream)
+			plain.Fprintf(a.report, "signal %d: stream %s is paused: it is done after exporter resume %s\n", r.ID, r.Stream, r.Stream)
 		}
 	}
 	return nil
@@ -216,7 +217,7 @@ func (a *asking) await(ctx context.Context, ids []int64) error {
 			}
 			if text := progressOf(g); text != told[g.ID] {
 				told[g.ID] = text
-				fmt.Fprintf(a.report, "signal %d: %s %s: %s\n", g.ID, g.Kind, g.Stream, text)
+				plain.Fprintf(a.report, "signal %d: %s %s: %s\n", g.ID, g.Kind, g.Stream, text)
 			}
 			if g.State.Ended() || g.State == change.SignalPaused {
 				ids = slices.DeleteFunc(ids, func(id int64) bool { return id == g.ID })
@@ -224,7 +225,7 @@ func (a *asking) await(ctx context.Context, ids []int64) error {
 			}
 		}
 		if err := untilNextLook(ctx); err != nil {
-			fmt.Fprintf(a.report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
+			plain.Fprintf(a.report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
 			return err
 		}
 	}
@@ -236,7 +237,7 @@ func (a *asking) answered(g checkpoint.Signal) error {
 	if g.State == change.SignalFailed || g.State == change.SignalAborted {
 		return fmt.Errorf("signal %d: %s %s: %s", g.ID, g.Kind, g.Stream, progressOf(g))
 	}
-	fmt.Fprintf(a.out, "%s: %s\n", g.Stream, cmp.Or(g.Reason, string(g.State)))
+	plain.Fprintf(a.out, "%s: %s\n", g.Stream, cmp.Or(g.Reason, string(g.State)))
 	return nil
 }
 

@@ -16,6 +16,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
@@ -135,7 +136,7 @@ func (r *report) print(out *output, w io.Writer) error {
 	if err := out.print(w, r.findings, func(w io.Writer) {
 		for _, f := range r.findings {
 			for _, line := range strings.Split(f.Message, "\n") {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.State, strings.TrimSpace(line))
+				plain.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.State, strings.TrimSpace(line))
 				f.Check, f.State = "", ""
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/replay"
 )
 
@@ -113,9 +114,9 @@ func printList(o *output, out io.Writer, rows []checkpoint.Checkpoint) error {
 		list[i] = listed{replay.Name(r), r.Time, r.Slot, r.Epoch, r.Seq, r.Positions, partitions}
 	}
 	return o.print(out, list, func(t io.Writer) {
-		fmt.Fprintln(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tSTREAMS MOVED\tPARTITIONS")
+		plain.Fprintf(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tSTREAMS MOVED\tPARTITIONS\n")
 		for _, l := range list {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", l.Name, stamp(l.Time), l.Slot, l.Epoch, len(l.Positions), l.Partitions)
+			plain.Fprintf(t, "%s\t%s\t%d\t%d\t%d\t%d\n", l.Name, stamp(l.Time), l.Slot, l.Epoch, len(l.Positions), l.Partitions)
 		}
 	})
 }
@@ -141,21 +142,21 @@ func newCheckpointsShow() *cobra.Command {
 }
 
 func showCheckpoint(t io.Writer, c *replay.Checkpoint) {
-	fmt.Fprintf(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tBATCH\n")
+	plain.Fprintf(t, "CHECKPOINT\tSTORED\tSLOT\tEPOCH\tBATCH\n")
 	for _, s := range c.Slots {
-		fmt.Fprintf(t, "%d/%d\t%s\t%d\t%d\t%d\n", s.Slot, s.Batch, stamp(s.Time), s.Slot, s.Epoch, s.Batch)
+		plain.Fprintf(t, "%d/%d\t%s\t%d\t%d\t%d\n", s.Slot, s.Batch, stamp(s.Time), s.Slot, s.Epoch, s.Batch)
 	}
-	fmt.Fprintln(t, "\nSTREAM\tCOMPLETE UP TO\tAT\tENDED")
+	plain.Fprintf(t, "\nSTREAM\tCOMPLETE UP TO\tAT\tENDED\n")
 	for _, p := range c.Positions {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", p.Stream, p.ResourceVersion, stamp(p.Time), p.Ended)
+		plain.Fprintf(t, "%s\t%s\t%s\t%s\n", p.Stream, p.ResourceVersion, stamp(p.Time), p.Ended)
 	}
 	if len(c.Offsets) == 0 {
 		return
 	}
-	fmt.Fprintln(t, "\nTOPIC\tPARTITION\tNEXT OFFSET")
+	plain.Fprintf(t, "\nTOPIC\tPARTITION\tNEXT OFFSET\n")
 	for _, topic := range slices.Sorted(maps.Keys(c.Offsets)) {
 		for _, p := range slices.Sorted(maps.Keys(c.Offsets[topic])) {
-			fmt.Fprintf(t, "%s\t%d\t%d\n", topic, p, c.Offsets[topic][p])
+			plain.Fprintf(t, "%s\t%d\t%d\n", topic, p, c.Offsets[topic][p])
 		}
 	}
 }
@@ -186,21 +187,21 @@ func newCheckpointsDiff() *cobra.Command {
 }
 
 func showDiff(t io.Writer, d *replay.Diff, from, to *replay.Checkpoint) {
-	fmt.Fprintf(t, "from %s of %s to %s of %s, by the time of storing\n", d.From, stamp(from.Time), d.To, stamp(to.Time))
-	fmt.Fprintln(t, "\nSLOT\tFROM BATCH\tTO BATCH\tBATCHES")
+	plain.Fprintf(t, "from %s of %s to %s of %s, by the time of storing\n", d.From, stamp(from.Time), d.To, stamp(to.Time))
+	plain.Fprintf(t, "\nSLOT\tFROM BATCH\tTO BATCH\tBATCHES\n")
 	for _, s := range d.Slots {
-		fmt.Fprintf(t, "%d\t%d\t%d\t%+d\n", s.Slot, s.From, s.To, int64(s.To-s.From))
+		plain.Fprintf(t, "%d\t%d\t%d\t%+d\n", s.Slot, s.From, s.To, int64(s.To-s.From))
 	}
-	fmt.Fprintln(t, "\nSTREAM\tFROM\tTO\tENDED")
+	plain.Fprintf(t, "\nSTREAM\tFROM\tTO\tENDED\n")
 	for _, s := range d.Streams {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Stream, cmp.Or(string(s.From), "-"), s.To, s.Ended)
+		plain.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Stream, cmp.Or(string(s.From), "-"), s.To, s.Ended)
 	}
 	if len(d.Offsets) == 0 {
 		return
 	}
-	fmt.Fprintln(t, "\nTOPIC\tPARTITION\tFROM\tTO\tOFFSETS")
+	plain.Fprintf(t, "\nTOPIC\tPARTITION\tFROM\tTO\tOFFSETS\n")
 	for _, m := range d.Offsets {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%+d\n", m.Topic, m.Partition, m.From, m.To, m.To-m.From)
+		plain.Fprintf(t, "%s\t%d\t%d\t%d\t%+d\n", m.Topic, m.Partition, m.From, m.To, m.To-m.From)
 	}
 }
 

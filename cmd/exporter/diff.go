@@ -11,6 +11,7 @@ import (
 	"github.com/wI2L/jsondiff"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 	"kubecdc/query"
 )
 
@@ -152,7 +153,7 @@ func (p *past) printDifference(w io.Writer, colours *colours, d *difference) err
 	if p.output == "json" {
 		text, err := document(p.output, d)
 		if err == nil {
-			_, err = io.WriteString(w, text)
+			err = write(w, text)
 		}
 		return err
 	}
@@ -163,7 +164,6 @@ func (p *past) printDifference(w io.Writer, colours *colours, d *difference) err
 	case "d":
 		paint, sign, versions = colours.removed, "-", d.From
 	}
-	_, err := fmt.Fprintf(w, "%s\n%s", paint.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions),
-		colours.lines(query.Lines(d.Patch)))
-	return err
+	title := plain.Sprintf("%s %s %s  %s", sign, d.Resource, change.ObjectKey(d.Namespace, d.Name), versions)
+	return write(w, plain.Own(paint.Sprint(title))+"\n"+colours.lines(query.Lines(d.Patch)))
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"text/tabwriter"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
+	"kubecdc/internal/plain"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -74,7 +74,7 @@ func (a *asking) forget(ctx context.Context, streams []string, wait bool) error 
 		case err != nil:
 			return err
 		default:
-			fmt.Fprintf(a.out, "%s: forgotten\n", p.Stream)
+			plain.Fprintf(a.out, "%s: forgotten\n", p.Stream)
 		}
 	}
 	if len(requests) == 0 {
@@ -89,13 +89,13 @@ func listEnded(ctx context.Context, store checkpoint.Overview, out io.Writer) er
 		return err
 	}
 	if len(ended) == 0 {
-		fmt.Fprintln(out, "no stream has ended")
+		plain.Fprintf(out, "no stream has ended\n")
 		return nil
 	}
 	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "STREAM\tCOMPLETE UP TO\tAT")
+	plain.Fprintf(t, "STREAM\tCOMPLETE UP TO\tAT\n")
 	for _, p := range ended {
-		fmt.Fprintf(t, "%s\t%s\t%s\n", p.Stream, p.ResourceVersion, p.Time.Format(time.RFC3339))
+		plain.Fprintf(t, "%s\t%s\t%s\n", p.Stream, p.ResourceVersion, p.Time.Format(time.RFC3339))
 	}
 	return t.Flush()
 }

@@ -15,6 +15,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/replay"
 	"kubecdc/sinks/kafka"
 )
@@ -92,7 +93,7 @@ func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFla
 	if err := sink.CommitGroup(ctx, g.group, replay.NewOffsets(plan)); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.notes, "consumer group %s is at checkpoint %s\n", g.group, found.Name)
+	plain.Fprintf(p.notes, "consumer group %s is at checkpoint %s\n", g.group, found.Name)
 	return nil
 }
 
@@ -130,31 +131,31 @@ func (p *pastCheckpoints) topicsOf(ctx context.Context, c *replay.Checkpoint, gr
 
 func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
 	if len(group.Members) > 0 {
-		fmt.Fprintln(p.notes, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
+		plain.Fprintln(p.notes, "note: "+(&kafka.GroupBusyError{Group: name, Members: group.Members}).Error())
 	}
 	for _, topic := range c.Shared() {
 		if slices.ContainsFunc(plan, func(r replay.GroupPartition) bool { return r.Topic == topic }) {
-			fmt.Fprintf(p.notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
+			plain.Fprintf(p.notes, "note: several slots write to %s: nothing after the checkpoint is skipped, but some records from before it "+
 				"come again; their headers slot and batch tell\n", topic)
 		}
 	}
 	if out.format == "csv" {
 		for _, r := range plan {
 			if r.Gone != "" {
-				fmt.Fprintf(p.notes, "note: %s/%d: %s\n", r.Topic, r.Partition, r.Gone)
+				plain.Fprintf(p.notes, "note: %s/%d: %s\n", r.Topic, r.Partition, r.Gone)
 			}
 		}
-		_, err := io.WriteString(p.out, replay.CSV(replay.NewOffsets(plan)))
+		err := write(p.out, plain.Own(plain.Lines(replay.CSV(replay.NewOffsets(plan)))))
 		return err
 	}
 	return out.print(p.out, plan, func(t io.Writer) {
-		fmt.Fprintln(t, "TOPIC\tPARTITION\tCURRENT\tNEW\tLOG START\tLOG END\tLAG\tNOTE")
+		plain.Fprintf(t, "TOPIC\tPARTITION\tCURRENT\tNEW\tLOG START\tLOG END\tLAG\tNOTE\n")
 		for _, r := range plan {
 			current := "-"
 			if r.Current >= 0 {
 				current = strconv.FormatInt(r.Current, 10)
 			}
-			fmt.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Topic, r.Partition, current, r.New, r.Start, r.End, r.Lag, r.Gone)
+			plain.Fprintf(t, "%s\t%d\t%s\t%d\t%d\t%d\t%d\t%s\n", r.Topic, r.Partition, current, r.New, r.Start, r.End, r.Lag, r.Gone)
 		}
 	})
 }

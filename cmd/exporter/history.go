@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -94,14 +95,16 @@ func (p *past) printer(out io.Writer, all bool) func(*sinks.Logged) error {
 		if err != nil {
 			return err
 		}
-		text := ""
+		var text plain.Own
 		if p.output == "diff" {
 			text = colours.event(event, "")
 		} else if text, err = document(p.output, event); err != nil {
 			return err
 		}
-		_, err = io.WriteString(out, text)
-		return err
+		if err != nil {
+			return err
+		}
+		return write(out, text)
 	}
 }
 
@@ -121,29 +124,28 @@ func newColours(on bool) *colours {
 var opNames = map[string]string{"c": "created", "u": "updated", "d": "deleted", "r": "listed"}
 
 // event is a change as text: a title, and a line of each path that changed.
-func (c *colours) event(e *query.Event, object string) string {
-	title := fmt.Sprintf("%s  %s%s  resourceVersion %s", e.Time.Format(time.RFC3339), object, opNames[e.Op], e.ResourceVersion)
+func (c *colours) event(e *query.Event, object string) plain.Own {
+	title := plain.Sprintf("%s  %s%s  resourceVersion %s", e.Time.Format(time.RFC3339), object, opNames[e.Op], e.ResourceVersion)
 	if e.Gap != "" && e.TimeFrom == change.FromExporter {
 		title += "  (seen then: nothing tells when it happened)"
 	}
 	if len(e.Managers) > 0 {
-		title += "  by " + strings.Join(e.Managers, ", ")
+		title += plain.Sprintf("  by %s", strings.Join(e.Managers, ", "))
 	}
 	if e.Inferred {
-		title += "  (inferred: it was not seen as an event, and may stand for several changes of gap " + e.Gap + ")"
+		title += plain.Sprintf("  (inferred: it was not seen as an event, and may stand for several changes of gap %s)", e.Gap)
 	}
-	text := c.title.Sprint(title) + "\n"
+	text := plain.Own(c.title.Sprint(title)) + "\n"
 	if e.Note != "" {
-		text += "  " + e.Note + "\n"
+		text += plain.Sprintf("  %s\n", e.Note)
 	}
 	return text + c.lines(query.Lines(e.Patch))
 }
 
-func (c *colours) lines(lines []query.Line) string {
-	var b strings.Builder
+func (c *colours) lines(lines []query.Line) (text plain.Own) {
 	for _, l := range lines {
 		colour := map[byte]*color.Color{'+': c.added, '-': c.removed, '~': c.changed}[l.Sign]
-		b.WriteString("  " + colour.Sprintf("%c %s: %s", l.Sign, l.Path, l.Text) + "\n")
+		text += plain.Own("  " + colour.Sprint(plain.Sprintf("%c %s: %s", l.Sign, l.Path, l.Text)) + "\n")
 	}
-	return b.String()
+	return text
 }

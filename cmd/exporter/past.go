@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
+	"kubecdc/internal/plain"
+	"kubecdc/observe"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -98,11 +99,11 @@ func (p *past) object(ctx context.Context, r sinks.Reader, resource string) (str
 // tell writes how far an answer is complete, and refuses it if something may be missing.
 func (p *past) tell(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
 	for _, c := range coverage {
-		fmt.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
+		plain.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
 		if !c.AtTime.IsZero() {
-			fmt.Fprintf(errs, ", watermark of %s", c.AtTime.UTC().Format(time.RFC3339))
+			plain.Fprintf(errs, ", watermark of %s", c.AtTime.UTC().Format(time.RFC3339))
 		}
-		fmt.Fprintf(errs, "; the log is complete from %s to %s\n", cmp.Or(string(c.Since), "nothing"), cmp.Or(string(c.UpTo), "nothing"))
+		plain.Fprintf(errs, "; the log is complete from %s to %s\n", cmp.Or(string(c.Since), "nothing"), cmp.Or(string(c.UpTo), "nothing"))
 	}
 	if len(missing) == 0 {
 		return nil
@@ -111,14 +112,16 @@ func (p *past) tell(errs io.Writer, at query.Target, coverage []query.Coverage, 
 	if !p.incomplete {
 		return fmt.Errorf("%s: %w\n--incomplete answers all the same", at, incomplete)
 	}
-	fmt.Fprintln(errs, "# "+strings.ReplaceAll(incomplete.Error(), "\n", "\n# "))
+	plain.Fprintf(errs, "# %s\n", plain.Own(strings.ReplaceAll(plain.Lines(incomplete.Error()), "\n", "\n# ")))
 	return nil
 }
 
 // terminal reports whether colours and progress are wanted there.
-func terminal(w io.Writer) bool {
+func terminal(w io.Writer) bool { return isTerminal(w) && os.Getenv("NO_COLOR") == "" }
+
+func isTerminal(w io.Writer) bool {
 	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("NO_COLOR") == ""
+	return ok && observe.IsTerminal(f)
 }
 
 // notKept says what to do about a log that does not go back far enough.

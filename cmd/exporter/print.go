@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/yaml"
+
+	"kubecdc/internal/plain"
 )
 
 // output is the flag -o of commands that print a table.
@@ -40,15 +43,10 @@ func outputHelp(formats ...string) string {
 
 // print writes a value as JSON or YAML, or a table of it.
 func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
-	switch o.format {
-	case "json":
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(value)
-	case "yaml":
-		text, err := yaml.Marshal(value)
+	if o.format != "table" {
+		text, err := indented(o.format, value)
 		if err == nil {
-			_, err = out.Write(text)
+			err = write(out, text)
 		}
 		return err
 	}
@@ -58,14 +56,37 @@ func (o *output) print(out io.Writer, value any, table func(io.Writer)) error {
 }
 
 // document is a value as a YAML document, or as a line of JSON, in which the texts of objects stay as they are.
-func document(format string, value any) (string, error) {
+func document(format string, value any) (plain.Own, error) {
 	if format == "yaml" {
-		text, err := yaml.Marshal(value)
-		return "---\n" + string(text), err
+		text, err := indented(format, value)
+		return "---\n" + text, err
 	}
-	var b strings.Builder
+	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
 	err := e.Encode(value)
-	return b.String(), err
+	return plain.Own(plain.JSON(b.Bytes())), err
+}
+
+// indented is a value as YAML, or as JSON of many lines. YAML has no escapes outside of quotes, so a value with characters that
+// a terminal obeys is written as JSON, which is YAML too.
+func indented(format string, value any) (plain.Own, error) {
+	if format == "yaml" {
+		text, err := yaml.Marshal(value)
+		if err != nil || plain.Lines(string(text)) == string(text) {
+			return plain.Own(text), err
+		}
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(format == "json")
+	e.SetIndent("", "  ")
+	err := e.Encode(value)
+	return plain.Own(plain.JSON(b.Bytes())), err
+}
+
+// write is the one way out for text that was made before: whatever others have written in it is escaped.
+func write(out io.Writer, text plain.Own) error {
+	_, err := io.WriteString(out, string(text))
+	return err
 }

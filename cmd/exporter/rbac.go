@@ -3,18 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/source/discovery"
 )
@@ -106,18 +104,22 @@ func servedNow(c *cobra.Command) (served discovery.Served, err error) {
 // writeObjects writes Kubernetes objects as kubectl apply -f reads them.
 func writeObjects(out io.Writer, format string, objects []object) error {
 	if format == "json" {
-		e := json.NewEncoder(out)
-		e.SetIndent("", "  ")
-		return e.Encode(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
-	}
-	var documents []string
-	for _, o := range objects {
-		text, err := yaml.Marshal(o)
+		text, err := indented(format, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 		if err != nil {
 			return err
 		}
-		documents = append(documents, string(text))
+		return write(out, text)
 	}
-	_, err := io.WriteString(out, strings.Join(documents, "---\n"))
-	return err
+	var documents plain.Own
+	for i, o := range objects {
+		text, err := indented(format, o)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			documents += "---\n"
+		}
+		documents += text
+	}
+	return write(out, documents)
 }

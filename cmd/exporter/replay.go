@@ -17,6 +17,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/observe"
 	"kubecdc/replay"
 	"kubecdc/sinks"
@@ -214,10 +215,10 @@ func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) erro
 			run.Plan.Log, run.Plan.Cluster, live, r.cluster)}
 	}
 	if run.Ended() {
-		fmt.Fprintf(r.notes, "replay %s had ended already: %d records\n", r.resume, run.Written())
+		plain.Fprintf(r.notes, "replay %s had ended already: %d records\n", r.resume, run.Written())
 		return r.printEnd(run, 0, 0)
 	}
-	fmt.Fprintf(r.notes, "replay %s goes on: %d of %d records are written\n", r.resume, run.Written(), run.Plan.Records())
+	plain.Fprintf(r.notes, "replay %s goes on: %d of %d records are written\n", r.resume, run.Written(), run.Plan.Records())
 	return r.execution(ctx, run)
 }
 
@@ -244,10 +245,10 @@ func (r *replaying) confirmed(p *replay.Plan) (bool, error) {
 		return true, nil
 	}
 	if !observe.IsTerminal(os.Stdin) || !observe.IsTerminal(os.Stderr) {
-		fmt.Fprintln(r.notes, "nothing was written; --execute writes it")
+		plain.Fprintf(r.notes, "nothing was written; --execute writes it\n")
 		return false, nil
 	}
-	fmt.Fprintf(r.notes, "Write %d records to %s? [y/N] ", p.Records(), r.target.where())
+	plain.Fprintf(r.notes, "Write %d records to %s? [y/N] ", p.Records(), r.target.where())
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 )
@@ -164,22 +165,22 @@ func (r *replaying) versionBound(ctx context.Context, resource string, b *replay
 
 func (r *replaying) printPlan(p *replay.Plan) error {
 	return r.format.print(r.out, p, func(t io.Writer) {
-		fmt.Fprintf(t, "REPLAY\t%s\n", p.ID)
-		fmt.Fprintf(t, "LOG\t%s, cluster %s\n", p.Log, p.Cluster)
-		fmt.Fprintf(t, "FROM\t%s\n", describeBound(p.From))
-		fmt.Fprintf(t, "TO\t%s\n", describeBound(p.To))
-		fmt.Fprintf(t, "TARGET\t%s\n\n", r.target.where())
-		fmt.Fprintln(t, "TOPIC\tTO\tRECORDS\tFIRST LOGGED\tLAST LOGGED")
+		plain.Fprintf(t, "REPLAY\t%s\n", p.ID)
+		plain.Fprintf(t, "LOG\t%s, cluster %s\n", p.Log, p.Cluster)
+		plain.Fprintf(t, "FROM\t%s\n", describeBound(p.From))
+		plain.Fprintf(t, "TO\t%s\n", describeBound(p.To))
+		plain.Fprintf(t, "TARGET\t%s\n\n", r.target.where())
+		plain.Fprintf(t, "TOPIC\tTO\tRECORDS\tFIRST LOGGED\tLAST LOGGED\n")
 		for _, topic := range p.Topics {
-			fmt.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", topic.Topic, topic.To, topic.Records, stamp(topic.First), stamp(topic.Last))
+			plain.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", topic.Topic, topic.To, topic.Records, stamp(topic.First), stamp(topic.Last))
 		}
-		fmt.Fprintf(t, "total\t\t%d\n", p.Records())
+		plain.Fprintf(t, "total\t\t%d\n", p.Records())
 		for _, missing := range p.Incomplete {
-			fmt.Fprintf(r.notes, "note: incomplete: %s\n", missing)
+			plain.Fprintf(r.notes, "note: incomplete: %s\n", missing)
 		}
 		for _, topic := range p.Topics {
 			if topic.Stubs > 0 {
-				fmt.Fprintf(r.notes, "note: %d records of %s are stubs: the whole records stay in the dead-letter topic of the live log\n",
+				plain.Fprintf(r.notes, "note: %d records of %s are stubs: the whole records stay in the dead-letter topic of the live log\n",
 					topic.Stubs, topic.Topic)
 			}
 		}
@@ -215,20 +216,20 @@ func (r *replaying) printEnd(run *replay.Run, written int64, took time.Duration)
 	if r.format.format != "table" {
 		return r.format.print(r.out, result, nil)
 	}
-	fmt.Fprintf(r.out, "replay %s is complete: %d records", run.Plan.ID, run.Written())
+	plain.Fprintf(r.out, "replay %s is complete: %d records", run.Plan.ID, run.Written())
 	if written < run.Written() {
-		fmt.Fprintf(r.out, ", %d of them now", written)
+		plain.Fprintf(r.out, ", %d of them now", written)
 	}
 	if written > 0 {
-		fmt.Fprintf(r.out, ", in %s, %.0f a second", took.Round(time.Millisecond), float64(written)/took.Seconds())
+		plain.Fprintf(r.out, ", in %s, %.0f a second", took.Round(time.Millisecond), float64(written)/took.Seconds())
 	}
-	fmt.Fprintln(r.out)
+	plain.Fprintf(r.out, "\n")
 	if len(run.Plan.Next) == 0 {
 		return nil
 	}
-	fmt.Fprintf(r.out, "\na consumer goes on in the live topics at (topic,partition,offset)\n%s", replay.CSV(run.Plan.Next))
+	plain.Fprintf(r.out, "\na consumer goes on in the live topics at (topic,partition,offset)\n%s", plain.Own(plain.Lines(replay.CSV(run.Plan.Next))))
 	for _, topic := range run.Plan.Shared {
-		fmt.Fprintf(r.notes, "note: several slots write to %s: a consumer that goes on there skips the records up to the replay's end, by "+
+		plain.Fprintf(r.notes, "note: several slots write to %s: a consumer that goes on there skips the records up to the replay's end, by "+
 			"their headers slot and batch: %v\n", topic, run.Plan.To.Cut.Batches)
 	}
 	return nil

@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/replay"
 	"kubecdc/sinks/kafka"
@@ -81,6 +82,9 @@ func (f *targetFlags) open(ctx context.Context, settings *config.Config, cluster
 	case f.file != "":
 		return replay.NewFile(f.file), nil
 	case f.stdout:
+		if isTerminal(os.Stdout) {
+			return replay.NewStream(plain.JSONWriter(os.Stdout)), nil
+		}
 		return replay.NewStream(os.Stdout), nil
 	case f.postgres != "":
 		return postgres.NewReplay(postgres.Config{URL: f.postgres, Cluster: cluster}), nil

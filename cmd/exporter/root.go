@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
 )
 
@@ -90,8 +91,7 @@ func withExitCodes(root *cobra.Command) {
 		if err := usage(c); err != nil {
 			return err
 		}
-		_, err := fmt.Fprint(c.OutOrStderr(), exitCodes)
-		return err
+		return write(c.OutOrStderr(), exitCodes)
 	})
 }
 
@@ -107,8 +107,7 @@ func withSettings(c *cobra.Command) *cobra.Command {
 func withSettingsHelp(help string, c *cobra.Command) *cobra.Command {
 	config.AddFlags(c.Flags())
 	c.SetUsageFunc(func(c *cobra.Command) error {
-		_, err := fmt.Fprint(c.OutOrStdout(), "Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+exitCodes)
-		return err
+		return write(c.OutOrStdout(), plain.Own("Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+exitCodes))
 	})
 	return c
 }
@@ -179,6 +178,6 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if !config.IsError(err) { // which shows no password; its fixes have URLs with the words USER and PASSWORD
 		text = config.Redact(text)
 	}
-	fmt.Fprintln(stderr, "exporter: "+text)
+	plain.Fprintf(stderr, "exporter: %s\n", plain.Own(plain.Lines(text)))
 	return code
 }

@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/schema"
 	"kubecdc/source/discovery"
@@ -95,8 +96,10 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if err != nil {
 		return schemaError(err)
 	}
-	_, err = fmt.Fprint(c.OutOrStdout(), text)
-	return err
+	if isTerminal(c.OutOrStdout()) {
+		text = plain.Lines(text) // elsewhere it is for a program, which wants the members' names as they are
+	}
+	return write(c.OutOrStdout(), plain.Own(text))
 }
 
 // redacted returns the paths of KUBECDC_REDACT in a resource's objects.

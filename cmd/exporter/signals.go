@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"kubecdc/internal/plain"
 )
 
 // withSignals returns a context that ends with the first SIGINT or SIGTERM: the process then drains. The second signal ends
@@ -18,7 +19,7 @@ func withSignals(parent context.Context) (context.Context, context.CancelFunc) {
 		<-signals
 		cancel()
 		<-signals
-		fmt.Fprintln(os.Stderr, "exporter: ended at once; the next start resumes from the checkpoint")
+		plain.Fprintf(os.Stderr, "exporter: ended at once; the next start resumes from the checkpoint\n")
 		os.Exit(exitKilled)
 	}()
 	return ctx, func() { signal.Stop(signals); cancel() }

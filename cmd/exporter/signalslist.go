@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/plain"
 )
 
 const signalsHelp = `Show and abort what running exporters were asked for.
@@ -58,9 +59,9 @@ func (p *pastCheckpoints) listSignals(ctx context.Context, out *output) error {
 	}
 	all = append([]checkpoint.Signal{}, all...) // [] if there are none
 	return out.print(p.out, all, func(t io.Writer) {
-		fmt.Fprintln(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER")
+		plain.Fprintf(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER\n")
 		for _, g := range all {
-			fmt.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Kind, g.Stream, g.Requested.Format(time.RFC3339),
+			plain.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Kind, g.Stream, g.Requested.Format(time.RFC3339),
 				g.Answered.Format(time.RFC3339), progressOf(g))
 		}
 	})
@@ -81,7 +82,7 @@ func abortSignal(c *cobra.Command, args []string) error {
 		return &usageError{fmt.Sprintf("signal %d: %v: exporter signals list shows which are open", id, err)}
 	}
 	if err == nil {
-		fmt.Fprintf(a.out, "signal %d is to be aborted\n", id)
+		plain.Fprintf(a.out, "signal %d is to be aborted\n", id)
 	}
 	return err
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
+	"kubecdc/internal/plain"
 	"kubecdc/query"
 )
 
@@ -96,41 +96,46 @@ func (p *past) writeState(w *bufio.Writer, state *query.State, full, one bool) e
 	case "yaml":
 		return state.Objects(func(o *query.Object) error {
 			body, err := shown(o.Body, full)
-			if err == nil {
-				body, err = yaml.JSONToYAML(body)
+			if err != nil {
+				return err
 			}
 			if !one {
-				fmt.Fprintln(w, "---")
+				plain.Fprintf(w, "---\n")
 			}
-			w.Write(body)
-			return err
+			text, err := indented(p.output, json.RawMessage(body))
+			if err != nil {
+				return err
+			}
+			return write(w, text)
 		})
 	}
 	separator := `{"apiVersion":"v1","kind":"List","items":[`
 	err := state.Objects(func(o *query.Object) error {
 		body, err := shown(o.Body, full)
 		if !one {
-			fmt.Fprintln(w, separator)
+			plain.Fprintln(w, separator)
 			separator = ","
 		}
-		w.Write(body)
-		return err
+		if err != nil {
+			return err
+		}
+		return write(w, plain.Own(plain.JSON(body)))
 	})
 	if !one && separator != "," {
-		fmt.Fprint(w, separator)
+		plain.Fprintf(w, "%s", separator)
 	}
 	if !one {
-		fmt.Fprint(w, "]}")
+		plain.Fprintf(w, "]}")
 	}
-	fmt.Fprintln(w)
+	plain.Fprintf(w, "\n")
 	return err
 }
 
 func stateTable(out io.Writer, state *query.State) error {
 	t := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED")
+	plain.Fprintf(t, "NAMESPACE\tNAME\tRESOURCEVERSION\tLOGGED\n")
 	err := state.Objects(func(o *query.Object) error {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\n", o.Namespace, o.Name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339))
+		plain.Fprintf(t, "%s\t%s\t%s\t%s\n", o.Namespace, o.Name, o.ResourceVersion, o.Logged.UTC().Format(time.RFC3339))
 		return nil
 	})
 	if err != nil {
@@ -171,7 +176,7 @@ func progress(errs io.Writer) func(read, of int64) {
 	return func(read, of int64) {
 		if time.Since(last) > time.Second {
 			last = time.Now()
-			fmt.Fprintf(errs, "# %d of %d records read\n", read, of)
+			plain.Fprintf(errs, "# %d of %d records read\n", read, of)
 		}
 	}
 }

@@ -18,6 +18,7 @@ import (
 
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/status"
 )
 
@@ -100,7 +101,7 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 				return err
 			}
 			if text != told {
-				fmt.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
+				plain.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
 			}
 			told = text
 		}
@@ -114,13 +115,13 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 
 func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
 	if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
-		fmt.Fprint(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
+		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
 	}
 	if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
 		return err
 	}
 	for _, note := range s.Notes {
-		fmt.Fprintln(c.ErrOrStderr(), "# "+note)
+		plain.Fprintln(c.ErrOrStderr(), "# "+note)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -104,7 +105,7 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 	}
 	out := c.OutOrStdout()
 	if t.output == "table" {
-		fmt.Fprintf(out, tableRow, "LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT")
+		plain.Fprintf(out, tableRow, "LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT")
 	}
 	teller, colours, past := t.teller(), newColours(terminal(out)), []line{}
 	q.To = &end
@@ -121,7 +122,7 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 	}
 	slices.SortStableFunc(past, func(a, b line) int { return a.logged.Compare(b.logged) })
 	for _, l := range past {
-		if _, err := io.WriteString(out, l.text); err != nil {
+		if err := write(out, l.text); err != nil {
 			return err
 		}
 	}
@@ -135,7 +136,7 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 		}
 		text, err := t.text(l, teller, colours)
 		if err == nil {
-			_, err = io.WriteString(out, text)
+			err = write(out, text)
 		}
 		return err
 	})
@@ -144,7 +145,7 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 // line is a printed change. The past is printed when all of it was read, since a log has no order over its partitions.
 type line struct {
 	logged time.Time
-	text   string
+	text   plain.Own
 }
 
 // selects says once that the filter does not apply to some change.
@@ -155,7 +156,7 @@ func (t *tailing) selects(errs io.Writer, l *sinks.Logged) bool {
 	selected, err := t.filter.Selects(l)
 	if err != nil && !t.told {
 		t.told = true
-		fmt.Fprintf(errs, "# --where does not apply to some changes, which are left out; the first is of %s %s: %v\n",
+		plain.Fprintf(errs, "# --where does not apply to some changes, which are left out; the first is of %s %s: %v\n",
 			change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name), err)
 	}
 	return selected
@@ -178,10 +179,10 @@ func (t *tailing) teller() *query.Teller {
 }
 
 // text is a change as it is printed.
-func (t *tailing) text(l *sinks.Logged, teller *query.Teller, colours *colours) (string, error) {
+func (t *tailing) text(l *sinks.Logged, teller *query.Teller, colours *colours) (plain.Own, error) {
 	resource, object := change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name)
 	if t.output == "table" {
-		return fmt.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), opNames[l.Op.String()], l.ResourceVersion,
+		return plain.Sprintf(tableRow, l.Logged.UTC().Format(time.RFC3339), opNames[l.Op.String()], l.ResourceVersion,
 			resource, object), nil
 	}
 	event, err := teller.Event(l)

@@ -14,6 +14,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/rawjson"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
@@ -159,7 +160,7 @@ func (v *verification) openInventory(ctx context.Context) error {
 			v.close()
 			return err
 		}
-		fmt.Fprintf(v.report, "the inventory is left out: %s\n", config.Redact(err.Error()))
+		plain.Fprintf(v.report, "the inventory is left out: %s\n", config.Redact(err.Error()))
 		return nil
 	}
 	v.copies = append(v.copies, verify.Inventory(inventoryName, v.store))

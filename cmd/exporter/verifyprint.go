@@ -1,10 +1,10 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
+	"kubecdc/internal/plain"
 	"kubecdc/verify"
 )
 
@@ -13,13 +13,13 @@ const printedObjects = 20
 
 func printVerified(w io.Writer, out *output, all []verify.Result) error {
 	return out.print(w, all, func(t io.Writer) {
-		fmt.Fprintln(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tCHANGED\tAPART\tPENDING\tIGNORED\tBEHIND")
+		plain.Fprintf(t, "STREAM\tIN\tRESOURCEVERSION\tOBJECTS\tMISSING\tSTALE\tEXTRA\tCHANGED\tAPART\tPENDING\tIGNORED\tBEHIND\n")
 		for _, r := range all {
 			if r.Problem != "" {
-				fmt.Fprintf(t, "%s\t%s\tnot compared: %s\n", r.Stream, r.In, r.Problem)
+				plain.Fprintf(t, "%s\t%s\tnot compared: %s\n", r.Stream, r.In, r.Problem)
 				continue
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
+			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", r.Stream, r.In, r.ResourceVersion, r.Objects, r.Count(verify.Missing),
 				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Apart), r.Pending, r.Ignored,
 				time.Since(r.Confirmed).Round(time.Second))
 		}
@@ -30,14 +30,14 @@ func printVerified(w io.Writer, out *output, all []verify.Result) error {
 }
 
 func writeDifferences(t io.Writer, all []verify.Result) {
-	fmt.Fprintln(t, "\nSTREAM\tIN\tOBJECT\tIS\tIN THE CLUSTER\tTHERE")
+	plain.Fprintf(t, "\nSTREAM\tIN\tOBJECT\tIS\tIN THE CLUSTER\tTHERE\n")
 	for _, r := range all {
 		for i, d := range r.Differences {
 			if i == printedObjects {
-				fmt.Fprintf(t, "%s\t%s\tand %d more: -o json has all\n", r.Stream, r.In, len(r.Differences)-i)
+				plain.Fprintf(t, "%s\t%s\tand %d more: -o json has all\n", r.Stream, r.In, len(r.Differences)-i)
 				break
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Stream, r.In, d.Key, d.Kind, versionOf(d.Live), versionOf(d.Held))
+			plain.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\n", r.Stream, r.In, d.Key, d.Kind, versionOf(d.Live), versionOf(d.Held))
 		}
 	}
 }
@@ -52,10 +52,10 @@ func versionOf(o *verify.Object) string {
 func printProven(w io.Writer, out *output, all []verify.Proven) error {
 	return out.print(w, all, func(t io.Writer) {
 		if len(all) == 0 {
-			fmt.Fprintln(t, "the log has no proof records")
+			plain.Fprintf(t, "the log has no proof records\n")
 			return
 		}
-		fmt.Fprintln(t, "STREAM\tRESOURCEVERSION\tLOGGED\tPROVEN OBJECTS\tPROOF\tOBJECTS IN THE LOG\tLOG")
+		plain.Fprintf(t, "STREAM\tRESOURCEVERSION\tLOGGED\tPROVEN OBJECTS\tPROOF\tOBJECTS IN THE LOG\tLOG\n")
 		for _, p := range all {
 			result := "equal"
 			switch {
@@ -64,7 +64,7 @@ func printProven(w io.Writer, out *output, all []verify.Proven) error {
 			case !p.Equal:
 				result = "different"
 			}
-			fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d\t%s\n", p.Stream, p.ResourceVersion, p.Logged.UTC().Format(time.RFC3339), p.Proof.Objects,
+			plain.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%d\t%s\n", p.Stream, p.ResourceVersion, p.Logged.UTC().Format(time.RFC3339), p.Proof.Objects,
 				p.Proof.Result, p.Objects, result)
 		}
 	})

@@ -1,10 +1,11 @@
 package main
 
 import (
-	"fmt"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"kubecdc/internal/plain"
 )
 
 // version is set by the build: -ldflags "-X main.version=v1.2.3".
@@ -28,7 +29,7 @@ func newVersion() *cobra.Command {
 		Short: "Print the version",
 		Args:  argCount(0, 0),
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(c.OutOrStdout(), "kubecdc exporter "+versionText())
+			_, err := plain.Fprintln(c.OutOrStdout(), "kubecdc exporter "+versionText())
 			return err
 		},
 	}

@@ -3,6 +3,7 @@ package pgdb
 import (
 	"encoding/binary"
 	"time"
+	"unicode/utf8"
 )
 
 // array is a one-dimensional array, encoded in place in Postgres' binary format (array_recv): the number of dimensions, whether
@@ -59,15 +60,19 @@ func (a *array) bool(v bool) {
 }
 
 func (a *array) text(v string) {
+	v = Escape(v)
 	a.length(len(v))
 	a.b = append(a.b, v...)
 }
 
-// bytes appends json or bytea; nil is a null.
-func (a *array) bytes(v []byte) {
+// json appends a json; nil is a null. Postgres refuses bytes that are not UTF-8, each of which becomes U+FFFD, as in Go.
+func (a *array) json(v []byte) {
 	if v == nil {
 		a.null()
 		return
+	}
+	if !utf8.Valid(v) {
+		v = []byte(string([]rune(string(v))))
 	}
 	a.length(len(v))
 	a.b = append(a.b, v...)

@@ -30,7 +30,7 @@ func Int8(name string, v int64) Param {
 func Bool(name string, v bool) Param { return Param{name, pgtype.BoolOID, []byte{encodedBool(v)}} }
 
 // Text is a text.
-func Text(name, v string) Param { return Param{name, pgtype.TextOID, []byte(v)} }
+func Text(name, v string) Param { return Param{name, pgtype.TextOID, []byte(Escape(v))} }
 
 // JSON is a json.
 func JSON(name string, text []byte) Param { return Param{name, pgtype.JSONOID, text} }

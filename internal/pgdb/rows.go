@@ -69,7 +69,7 @@ func BoolColumn[Row any](param string, of func(Row) bool) Column[Row] {
 	return Column[Row]{param, pgtype.BoolOID, pgtype.BoolArrayOID, func(a *array, row Row) { a.bool(of(row)) }}
 }
 
-// TextColumn is a column of type text.
+// TextColumn is a column of type text, which Escape is applied to.
 func TextColumn[Row any](param string, of func(Row) string) Column[Row] {
 	return Column[Row]{param, pgtype.TextOID, pgtype.TextArrayOID, func(a *array, row Row) { a.text(of(row)) }}
 }
@@ -92,7 +92,7 @@ func TimeColumn[Row any](param string, of func(Row) time.Time) Column[Row] {
 
 // JSONColumn is a column of type json, in which nil is a null.
 func JSONColumn[Row any](param string, of func(Row) []byte) Column[Row] {
-	return Column[Row]{param, pgtype.JSONOID, pgtype.JSONArrayOID, func(a *array, row Row) { a.bytes(of(row)) }}
+	return Column[Row]{param, pgtype.JSONOID, pgtype.JSONArrayOID, func(a *array, row Row) { a.json(of(row)) }}
 }
 
 // ByteaColumn is a column of type bytea. Of a row that has a value, write appends it to dst; of others there is a null.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"encoding/json"
-	"strings"
 	"time"
 
 	"kubecdc/change"
@@ -53,14 +52,9 @@ var controlColumns = []pgdb.Column[controlRow]{
 
 var deadLetterColumns = []pgdb.Column[*change.Malformed]{
 	pgdb.TextColumn("letter_stream", func(m *change.Malformed) string { return string(m.Stream) }),
-	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return plainText(m.Reason) }),
+	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return m.Reason }),
 	pgdb.ByteaColumn("letter_body", func(*change.Malformed) bool { return true },
 		func(dst []byte, m *change.Malformed) []byte { return append(dst, m.Bytes...) }),
-}
-
-// plainText replaces what a column of type text can't hold: a reason may quote what can't be read.
-func plainText(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }
 
 // batchRows are the rows of one batch. They are used again for the next one.

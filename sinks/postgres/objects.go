@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -22,7 +23,8 @@ func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool
 	var l sinks.Logged
 	var stream change.StreamID
 	streams := map[change.StreamID]*change.Stream{}
-	_, err = pgx.ForEachRow(rows, []any{&l.Namespace, &l.Name, &l.UID, &l.ResourceVersion, &stream, (*body)(&l.After)}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&l.Namespace, pgdb.Unescaped(&l.Name), pgdb.Unescaped(&l.UID), &l.ResourceVersion, &stream,
+		(*body)(&l.After)}, func() error {
 		if streams[stream] == nil {
 			streams[stream] = change.ParseStream(stream)
 		}

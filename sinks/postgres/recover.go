@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -77,7 +78,7 @@ func (l *slotLog) changesOf(
 	var stream change.StreamID
 	var op string
 	var c change.Change
-	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
+	into := []any{&stream, &op, &c.Namespace, pgdb.Unescaped(&c.Name), pgdb.Unescaped(&c.UID), &c.ResourceVersion, (*body)(&c.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if streams[stream] == nil {
 			streams[stream] = change.StreamFromID(stream)

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -131,8 +132,8 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	var failed error
 	var happened *time.Time
 	var told [3]*string // TimeSource, Managers, Fields
-	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, &l.Name,
-		&l.UID, &l.ResourceVersion, &l.Inferred, &l.Gap, &stream, &happened, &told[0], &told[1], &told[2],
+	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, pgdb.Unescaped(&l.Name),
+		pgdb.Unescaped(&l.UID), &l.ResourceVersion, &l.Inferred, &l.Gap, &stream, &happened, &told[0], &told[1], &told[2],
 		(*body)(&l.Before), (*body)(&l.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		l.Op, l.Stream, l.Told = change.Op(op[0]), s.stream(stream), provenanceOf(happened, told)
@@ -150,10 +151,10 @@ func provenanceOf(happened *time.Time, told [3]*string) (p change.Provenance) {
 		p.Time, p.Source = *happened, change.TimeSource(*told[0])
 	}
 	if told[1] != nil {
-		p.Managers = []byte(*told[1])
+		p.Managers = []byte(pgdb.Unescape(*told[1]))
 	}
 	if told[2] != nil {
-		p.Fields = []byte(*told[2])
+		p.Fields = []byte(pgdb.Unescape(*told[2]))
 	}
 	return p
 }
@@ -177,7 +178,7 @@ func (s *scan) conditions(args []any) (where string, _ []any) {
 		add("c.namespace = $%d", s.Namespace)
 	}
 	if s.Name != "" {
-		add("c.name = $%d", s.Name)
+		add("c.name = $%d", pgdb.Escape(s.Name))
 	}
 	return where, args
 }

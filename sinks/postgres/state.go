@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -101,7 +102,7 @@ func (r *objectReader) read(
 	var stream change.StreamID
 	var failed error
 	c := change.Change{Op: change.Create}
-	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, (*body)(&c.After)}
+	into := []any{&stream, &c.Namespace, pgdb.Unescaped(&c.Name), pgdb.Unescaped(&c.UID), &c.ResourceVersion, (*body)(&c.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		if c.Stream == nil || c.Stream.ID() != stream {
 			c.Stream = change.StreamFromID(stream)

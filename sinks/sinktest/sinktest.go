@@ -84,6 +84,7 @@ var contract = []part{
 	{"the state leaves other clusters out", stateOfClusters},
 	{"an owner goes on from the state of the log", goOnFromState},
 	{"bodies are recovered byte for byte", bodiesAsWritten},
+	{"hostile names and contents stop nothing", hostileObjects},
 	{"recovery can be repeated", recoverTwice},
 	{"the next owner reads on where reading the tail ended", brokenOff},
 	{"an owner that is fenced while it reads the tail reads its own tail, and writes no more", fencedInTheTail},

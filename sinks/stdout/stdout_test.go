@@ -6,8 +6,10 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"kubecdc/change"
+	"kubecdc/internal/hostile"
 	"kubecdc/sinks"
 )
 
@@ -35,6 +37,39 @@ func show(t *testing.T, format Format, b *change.Batch) string {
 		t.Fatal(err)
 	}
 	return out.String()
+}
+
+// A change is one line of text, with nothing in it that a terminal obeys, and one line of JSON that means what the object means.
+func TestHostileNamesAndContentsAreOneLine(t *testing.T) {
+	for i, c := range append(hostile.Names(), hostile.Contents()...) {
+		u, content := update(), `{"a":1}`
+		if i < len(hostile.Names()) {
+			u.Name = c.Text
+		} else {
+			content = c.Text
+		}
+		u.After = hostile.Object("apps/v1", "Deployment", u.Namespace, u.Name, u.UID, "12", content)
+		u.Told = change.Provenance{Fields: []byte("spec." + c.Text), Managers: []byte(c.Text)}
+		b := &change.Batch{Changes: []change.Change{u}, Malformed: []change.Malformed{{Stream: "pods", Bytes: []byte(c.Text), Reason: c.Text}},
+			Controls: []change.Control{{Type: change.ControlStreamError, Stream: "pods", Cause: c.Text},
+				{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{From: "1", To: "5", Reason: c.Text}},
+				{Type: change.ControlProof, Stream: "pods", Proof: &change.Proof{Result: change.ProofDifferent,
+					Missing: &change.Differing{Objects: 1, Keys: []string{c.Text}}}}}}
+		for _, format := range []Format{Text, JSON} {
+			lines := strings.Split(strings.TrimSuffix(show(t, format, b), "\n"), "\n")
+			if len(lines) != 5 {
+				t.Errorf("%s: %d lines in %s: %.200q", c.What, len(lines), format, lines)
+			}
+			for _, line := range lines {
+				if j := strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }); j >= 0 && format == Text {
+					t.Errorf("%s: a line has %.40q", c.What, line[j:])
+				}
+				if format == JSON && !json.Valid([]byte(line)) {
+					t.Errorf("%s: a line is no JSON: %.200s", c.What, line)
+				}
+			}
+		}
+	}
 }
 
 func TestText(t *testing.T) {

@@ -8,64 +8,68 @@ import (
 	"github.com/fatih/color"
 
 	"kubecdc/change"
+	"kubecdc/internal/plain"
 )
 
 // textLines prints a change as one line:
 //
 //	15:04:05 updated pods default/web-1 (1234) spec.replicas, status
 type textLines struct {
-	words           map[change.Op]string // padded and coloured
-	dim, alert      *color.Color
+	words           map[change.Op]plain.Own // padded and coloured
+	dim, alert      paint
 	resource, where int // widths of the columns, which grow
 }
 
 const columnLimit = 48
 
+// paint does what plain.Sprintf does, in a colour.
+type paint func(format string, args ...any) plain.Own
+
 func newTextLines(colours bool) *textLines {
-	paint := func(attributes ...color.Attribute) *color.Color {
+	in := func(attributes ...color.Attribute) paint {
 		c := color.New(attributes...)
 		if colours {
 			c.EnableColor()
 		} else {
 			c.DisableColor()
 		}
-		return c
+		return func(format string, args ...any) plain.Own {
+			return plain.Own(c.Sprint(string(plain.Sprintf(format, args...))))
+		}
 	}
 	return &textLines{
-		words: map[change.Op]string{
-			change.Create: paint(color.FgGreen).Sprint("created"),
-			change.Update: paint(color.FgYellow).Sprint("updated"),
-			change.Delete: paint(color.FgRed).Sprint("deleted"),
-			change.Read:   paint(color.FgCyan).Sprint("read   "),
+		words: map[change.Op]plain.Own{
+			change.Create: in(color.FgGreen)("created"),
+			change.Update: in(color.FgYellow)("updated"),
+			change.Delete: in(color.FgRed)("deleted"),
+			change.Read:   in(color.FgCyan)("read   "),
 		},
-		dim: paint(color.Faint), alert: paint(color.FgRed, color.Bold),
+		dim: in(color.Faint), alert: in(color.FgRed, color.Bold),
 	}
 }
 
 func (t *textLines) change(dst []byte, c *change.Change) []byte {
 	resource := column(&t.resource, c.Stream.Resource.ID())
 	key := column(&t.where, c.Key())
-	dst = fmt.Appendf(dst, "%s %s %s %s %s", clock(c.Time), t.words[c.Op], resource, key, t.dim.Sprint("("+c.ResourceVersion+")"))
-	if what := t.what(c); what != "" {
-		dst = append(dst, ' ')
-		dst = append(dst, what...)
+	dst = plain.Appendf(dst, "%s %s %s %s %s", clock(c.Time), t.words[c.Op], resource, key, t.dim("(%s)", c.ResourceVersion))
+	for _, what := range t.what(c) {
+		dst = plain.Appendf(dst, " %s", what)
 	}
 	return append(dst, '\n')
 }
 
 // what says which fields an update changed, and that a change was inferred or recovered.
-func (t *textLines) what(c *change.Change) string {
-	var words []string
+func (t *textLines) what(c *change.Change) (words []plain.Own) {
 	if len(c.Told.Fields) > 0 {
-		words = append(words, summary(strings.Split(string(c.Told.Fields), ",")))
+		words = append(words, plain.Sprintf("%s", summary(strings.Split(string(c.Told.Fields), ","))))
 	}
 	switch {
 	case c.Inferred:
-		words = append(words, t.dim.Sprint("[inferred]"))
+		words = append(words, t.dim("[inferred]"))
 	case c.Gap != "":
-		words = append(words, t.dim.Sprint("[recovered]"))
+		words = append(words, t.dim("[recovered]"))
 	}
-	return strings.Join(words, " ")
+	return words
 }
 
 // summary names a few of the paths.
@@ -88,20 +92,20 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 	case change.ControlGap:
 		return t.gap(dst, at, c)
 	case change.ControlStreamError, change.ControlStreamEnd, change.ControlStreamPaused:
-		return fmt.Appendf(dst, "%s %s %s: %s\n", at, t.alert.Sprint(words[c.Type]), c.Stream, c.Cause)
+		return plain.Appendf(dst, "%s %s %s: %s\n", at, t.alert(words[c.Type]), c.Stream, c.Cause)
 	case change.ControlProof:
 		if c.Proof == nil || c.Proof.Result != change.ProofDifferent {
 			return dst
 		}
-		return fmt.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert.Sprint("differs"), c.Stream, c.ResourceVersion, c.Proof)
+		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert("differs"), c.Stream, c.ResourceVersion, c.Proof)
 	case change.ControlStreamRecovered, change.ControlStreamResume, change.ControlStreamResumed:
-		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: resumes: %s", c.Stream, c.Cause))
+		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: resumes: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:
 		objects := "all"
 		if c.Objects != nil {
 			objects = fmt.Sprint(*c.Objects)
 		}
-		return fmt.Appendf(dst, "%s %s\n", at, t.dim.Sprintf("%s: %s objects read, now watching from %s", c.Stream, objects, c.ResourceVersion))
+		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: %s objects read, now watching from %s", c.Stream, objects, c.ResourceVersion))
 	}
 	return dst
 }
@@ -114,7 +118,7 @@ func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
 	if !c.Gap.Complete {
 		verdict = "NOT complete: " + c.Gap.Reason
 	}
-	return fmt.Appendf(dst, "%s %s %s from %s to %s: %d recovered, %d inferred, %s\n", at, t.alert.Sprint("gap    "),
+	return plain.Appendf(dst, "%s %s %s from %s to %s: %d recovered, %d inferred, %s\n", at, t.alert("gap    "),
 		c.Stream, c.Gap.From, c.Gap.To, c.Gap.Recovered, c.Gap.Inferred, verdict)
 }
 
@@ -122,14 +126,15 @@ func (t *textLines) gap(dst []byte, at string, c *change.Control) []byte {
 func (t *textLines) malformed(dst []byte, m *change.Malformed) []byte {
 	const most = 60
 	begins := m.Bytes[:min(len(m.Bytes), most)]
-	return fmt.Appendf(dst, "%s %s %s: %d bytes from the API server can't be parsed: %s: %q\n", clock(time.Now()),
-		t.alert.Sprint("malformed"), m.Stream, len(m.Bytes), m.Reason, begins)
+	return plain.Appendf(dst, "%s %s %s: %d bytes from the API server can't be parsed: %s: %q\n", clock(time.Now()),
+		t.alert("malformed"), m.Stream, len(m.Bytes), m.Reason, begins)
 }
 
 func clock(at time.Time) string { return at.Local().Format(time.TimeOnly) }
 
-// column pads a text to the widest so far.
+// column pads a text, as it is printed, to the widest so far.
 func column(width *int, text string) string {
+	text = plain.Escape(text)
 	*width = max(*width, min(len(text), columnLimit))
 	return fmt.Sprintf("%-*s", *width, text)
 }

@@ -38,8 +38,8 @@ func IsInvalid(err error) bool {
 // be exported.
 var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion")
 
-// ErrName reports an object without a name, or with one that is too long (maxName).
-var ErrName = errors.New("its name is missing or too long")
+// ErrName reports an object without a name, or with one that is too long (maxName) or not UTF-8.
+var ErrName = errors.New("its name is missing, too long or not UTF-8")
 
 // TooLargeError reports an object that is too large to be held in memory (rawjson.LargestValue). kube-apiserver's own are below 10 MB:
 // etcd takes 1.5 MB of an object, of which JSON may make six times as much.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -127,6 +128,9 @@ const maxName = 1024
 func (o *Object) Check() error {
 	if o.Name == "" || o.UID == "" || !o.Version.Valid() {
 		return fmt.Errorf("read an object: %w", &lackingError{o.Name, o.UID, string(o.Version)})
+	}
+	if !utf8.ValidString(o.Name) {
+		return fmt.Errorf("read an object: %w", ErrName) // in a record's key it would be another one
 	}
 	if len(o.Name) > maxName {
 		return fmt.Errorf("read an object: %w: it has %d bytes, and kubecdc accepts %d", ErrName, len(o.Name), maxName)

@@ -1,0 +1,124 @@
+// Package plain prints what others have written: names and contents of objects, messages of servers. Whoever may create an object
+// can put characters there that a terminal obeys (escape sequences: they set its title, and erase lines), that look like another
+// line, or that change the order of what is read. All that a command or the log prints for people passes through this package,
+// which writes such characters as escapes. It knows nothing of who prints.
+package plain
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Own is text of the program itself, with line ends and colours that are meant. What is printed of others within it was escaped
+// when it was made.
+type Own string
+
+// Escape returns the text on one line, with an escape for each character that is not printed as itself: control characters, line
+// ends and tabs too, and those that only steer what is shown, such as the direction of writing.
+func Escape(text string) string { return escape(text, "") }
+
+// Lines does what Escape does, and leaves line ends and tabs as they are: the text is the program's, with others' words in it.
+func Lines(text string) string { return escape(text, "\n\t") }
+
+func escape(text, keep string) string {
+	odd := func(r rune) bool { return !unicode.IsPrint(r) && !strings.ContainsRune(keep, r) || r == utf8.RuneError }
+	if strings.IndexFunc(text, odd) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		switch _, size := utf8.DecodeRuneInString(text[i:]); {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, text[i])
+		case r == utf8.RuneError || !odd(r):
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		default:
+			b.Write(appendUnicode(nil, r))
+		}
+	}
+	return b.String()
+}
+
+// appendUnicode appends a character as JSON escapes it.
+func appendUnicode(dst []byte, r rune) []byte {
+	if high, low := utf16.EncodeRune(r); high != unicode.ReplacementChar {
+		return fmt.Appendf(dst, `\u%04x\u%04x`, high, low)
+	}
+	return fmt.Appendf(dst, `\u%04x`, r)
+}
+
+// JSON returns JSON that means the same, with escapes for the characters in its strings that are not printed as themselves.
+func JSON(text []byte) []byte {
+	odd := func(r rune) bool { return r == 0x7f || r > 0x7f && !unicode.IsPrint(r) } // JSON escapes those below a space itself
+	if bytes.IndexFunc(text, odd) < 0 {
+		return text
+	}
+	out := make([]byte, 0, len(text)+len(text)/8)
+	for _, r := range string(text) {
+		if odd(r) {
+			out = appendUnicode(out, r)
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+// JSONWriter returns a writer that passes each write, which must have whole characters, through JSON.
+func JSONWriter(w io.Writer) io.Writer { return jsonWriter{w} }
+
+type jsonWriter struct{ w io.Writer }
+
+func (j jsonWriter) Write(text []byte) (int, error) {
+	if _, err := j.w.Write(JSON(text)); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// Fprintf does what fmt.Fprintf does, with each argument escaped that is not Own, and is no number.
+func Fprintf(w io.Writer, format string, args ...any) (int, error) {
+	return fmt.Fprintf(w, format, escaped(args)...)
+}
+
+// Fprintln does what fmt.Fprintln does, with each argument escaped that is not Own.
+func Fprintln(w io.Writer, args ...any) (int, error) { return fmt.Fprintln(w, escaped(args)...) }
+
+// Appendf does what fmt.Appendf does, with each argument escaped that is not Own.
+func Appendf(dst []byte, format string, args ...any) []byte {
+	return fmt.Appendf(dst, format, escaped(args)...)
+}
+
+// Sprintf does what fmt.Sprintf does, with each argument escaped that is not Own.
+func Sprintf(format string, args ...any) Own { return Own(Appendf(nil, format, args...)) }
+
+func escaped(args []any) []any {
+	all := make([]any, len(args))
+	for i, arg := range args {
+		switch arg.(type) {
+		case Own, bool, int, int32, int64, uint64, float64:
+			all[i] = arg
+		default:
+			all[i] = formatter{arg}
+		}
+	}
+	return all
+}
+
+// formatter formats a value by its verb, and escapes the result.
+type formatter struct{ value any }
+
+func (f formatter) Format(s fmt.State, verb rune) {
+	_, _ = io.WriteString(s, Escape(fmt.Sprintf(fmt.FormatString(s, verb), f.value)))
+}
