@@ -190,16 +190,11 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 	gap = &recovery.Gap{ListedIn: map[string]int64{}, Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
 		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
 		Participant: r.participant}
-	ahead, back := false, false
+	back := false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
 		gap.ListedIn[o.Namespace]++
-		logged, d := o.Version, r.known.CompareListed(o.Key(), o.UID, o.Version)
-		if d != known.Same {
-			old, _ := r.known.Get(o.Key())
-			logged = old.Version
-		}
-		ahead = ahead || logged.Compare(r.newestEmitted()) > 0
+		d := r.known.CompareListed(o.Key(), o.UID, o.Version)
 		back = back || d == known.Older || d == known.Lost
 		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
@@ -223,12 +218,12 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 		return gap, "", err
 	}
 	gap.Missing = r.known.Unseen()
-	return gap, version, r.setBounds(gap, version, back, ahead)
+	return gap, version, r.setBounds(gap, version, back)
 }
 
 // setBounds sets the revisions between which the gap is, or returns an error if the gap can't be recovered. back says that the
-// list has an object older than in the log, ahead that the log has an object newer than its position.
-func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion, back, ahead bool) error {
+// list has an object older than in the log.
+func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion, back bool) error {
 	from, err1 := r.newestEmitted().Revision()
 	to, err2 := version.Revision()
 	switch {
@@ -236,7 +231,7 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 		return fmt.Errorf("%w: its resourceVersions are no revisions", recovery.ErrNotPossible)
 	case back:
 		return fmt.Errorf("%w: the server has objects that are older than in the log: its history went back", recovery.ErrNotPossible)
-	case ahead:
+	case r.ahead != "":
 		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted",
 			recovery.ErrNotPossible)
 	case to < from:

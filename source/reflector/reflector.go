@@ -72,6 +72,7 @@ type Reflector struct {
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
+	ahead    change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
 	current  change.Change          // the change that is being emitted
 	inferred int                    // changes that were emitted and found by comparison
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on

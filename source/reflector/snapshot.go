@@ -104,14 +104,18 @@ func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	}
 }
 
-// borrow calls do while the watch of the stream waits.
+// borrow calls do while the watch of the stream waits. Before the stream runs it has none.
 func (s *snapshot) borrow(ctx context.Context, do func() error) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if ctx.Err() != nil {
-		return ctx.Err()
+	for ctx.Err() == nil {
+		s.turn.Lock()
+		if _, watches := s.state.(*watching); watches {
+			defer s.turn.Unlock()
+			return do()
+		}
+		s.turn.Unlock()
+		_ = sleep(ctx, passedPause)
 	}
-	return do()
+	return ctx.Err()
 }
 
 // list reads one list.

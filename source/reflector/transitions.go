@@ -23,7 +23,7 @@ var transitions = []transition{
 	{StateCatchingUp, StateListing, "the watch is empty: the list begins again"},
 	{StateVerifying, StateWatching, "the server has the log's history"},
 	{StateVerifying, StateCatchingUp, "the same, while a list is caught up with"},
-	{StateVerifying, StateListing, "the server's history went back: etcd was restored from a backup"},
+	{StateVerifying, StateListing, "the server's history went back: etcd was restored from a backup; or a list was interrupted"},
 	{StateExpired, StateWatching, "another server may still have the position: a fresh connection"},
 	{StateExpired, StateCatchingUp, "the same, while a list is caught up with"},
 	{StateExpired, StateBackfilling, "no server has it: recover what was missed"},

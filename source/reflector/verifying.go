@@ -51,13 +51,19 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 	if err != nil {
 		return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 	}
-	reason := ""
-	if p.Version.Compare(v.cursor) < 0 {
-		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, v.cursor)
+	reason, newest := "", v.newestEmitted()
+	if v.cursor.Compare(newest) > 0 {
+		newest = v.cursor
+	}
+	if p.Version.Compare(newest) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, newest)
 	} else {
 		reason = v.otherHistory(ctx)
 	}
-	if reason == "" {
+	switch {
+	case reason == "" && v.ahead != "" && v.then.catchUp == nil:
+		return v.listAgain(), nil
+	case reason == "":
 		return v.enter(v.then, "the server has the log's history; watching from "+string(v.cursor)), nil
 	}
 	if v.mismatches++; v.mismatches < 2 {
@@ -65,6 +71,19 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 		return v, fmt.Errorf("%w: %s", errBehind, reason)
 	}
 	return v.rewind(reason), nil
+}
+
+// listAgain begins a list after one that was interrupted, by the process's end or by a server that is behind. A watch from the
+// position would not do: of what that list has emitted, older changes are not emitted any more.
+func (v *verifying) listAgain() state {
+	gap := v.gap
+	if gap == nil && v.position != "" {
+		gap = v.gapFrom(v.position)
+	}
+	v.log.Warn("relist: a list was interrupted", "position", v.position, "newest in the log", v.ahead)
+	v.observer.Relisted(v.ID(), RelistInterrupted)
+	reason := fmt.Sprintf("relist: a list was interrupted: the log has objects up to resourceVersion %s, and is complete up to %s", v.ahead, v.position)
+	return v.enter(v.list(gap), reason)
 }
 
 // errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
@@ -94,7 +113,7 @@ func (v *verifying) rewind(reason string) state {
 // says so; else, or if that is not known, it returns an empty text.
 func (r *Reflector) otherHistory(ctx context.Context) string {
 	key, newest, ok := r.known.Newest()
-	if !ok || newest.Version.Compare(r.cursor) > 0 {
+	if !ok {
 		return ""
 	}
 	namespace, name := change.SplitKey(key)
