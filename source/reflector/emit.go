@@ -126,6 +126,7 @@ func (r *Reflector) sendDeleteTo(ctx context.Context, key, gap string, p progres
 // sendMalformed emits an event that can't be read, as it came. If objects are redacted only its size and hash are emitted,
 // since what can't be read can't be redacted.
 func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error) error {
+	r.unread = true
 	bytes := append([]byte(nil), raw...)
 	if redactor := r.options.Redactor; redactor.Hides() {
 		bytes, reason = []byte(redactor.Describe(raw)), errWithheld

@@ -244,7 +244,11 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		l.known.Mark(o.Key())
 		return nil
 	}
-	l.rewound = l.rewound || d == known.Older
+	if !l.rewinds && !l.rewound && l.contradicts(o, d) {
+		l.log.Error("the server has another history than the log", "object", o.Key(), "resourceVersion", o.Version, "position", l.position)
+		l.rewound = true
+		l.tellRestore()
+	}
 	raw := o.Raw
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)

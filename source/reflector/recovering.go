@@ -40,6 +40,11 @@ func (r *recovering) name() State { return StateBackfilling }
 
 func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
+	if reason, _ := r.otherHistory(ctx); reason != "" && r.renewClient() {
+		if _, same := r.otherHistory(ctx); !same {
+			return r.rewind(ctx, r.gap, reason)
+		}
+	}
 	f, err := r.find(ctx)
 	switch {
 	case errors.Is(err, recovery.ErrNotPossible):
@@ -117,8 +122,8 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 	}
 	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
 	apart := false
-	if err == nil && overrides == 1 && !aggregated {
-		apart, err = r.apartFromEvents(ctx)
+	if err == nil && overrides == 1 && !aggregated && !leased(r.stream.Resource) {
+		apart, err = r.apartFrom(ctx, allEvents)
 	}
 	if err != nil {
 		r.log.Debug("it is not known which resources are in one etcd; what other streams find does not help", "error", err)
@@ -134,30 +139,8 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 	return aggregated, nil
 }
 
-// apartFromEvents reports whether the stream's resource is certainly in another etcd than Events. The revision of an etcd never
-// goes back, so a consistent read that begins after another one has ended can't be older, if both are of one etcd. A cluster
-// with two etcds most often has Events in the second.
-func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
-	if leased(r.stream.Resource) {
-		return false, nil
-	}
-	own := change.NewStream(r.stream.Resource, r.stream.Namespace, "", "")
-	events := change.NewStream(change.Resource{Version: "v1", Plural: "events", Namespaced: true}, "", "", "")
-	var versions []change.ResourceVersion
-	for _, s := range []*change.Stream{events, own, events} {
-		var p apiclient.Page
-		err := r.options.Recovery.limiter.Do(ctx, false, func() (err error) {
-			one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
-			return err
-		})
-		if err != nil {
-			return false, err
-		}
-		versions = append(versions, p.Version)
-	}
-	return versions[1].Compare(versions[0]) < 0 || versions[2].Compare(versions[1]) < 0, nil
-}
+// allEvents is where Events are. A cluster with two etcds most often has them in the second.
+var allEvents = change.NewStream(change.Resource{Version: "v1", Plural: "events", Namespaced: true}, "", "", "")
 
 // writesBefore is how many revisions before its gap a stream's known writes begin. The positions of other streams may be older,
 // by as much as the server wrote since its last bookmarks to them.
@@ -195,7 +178,7 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 		gap.Listed++
 		gap.ListedIn[o.Namespace]++
 		d := r.known.CompareListed(o.Key(), o.UID, o.Version)
-		back = back || d == known.Older || d == known.Lost
+		back = back || d == known.Lost || r.contradicts(&o, d)
 		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
 		}
@@ -222,7 +205,7 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 }
 
 // setBounds sets the revisions between which the gap is, or returns an error if the gap can't be recovered. back says that the
-// list has an object older than in the log.
+// list has an object that contradicts the log.
 func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion, back bool) error {
 	from, err1 := r.newestEmitted().Revision()
 	to, err2 := version.Revision()
@@ -230,7 +213,7 @@ func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion,
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("%w: its resourceVersions are no revisions", recovery.ErrNotPossible)
 	case back:
-		return fmt.Errorf("%w: the server has objects that are older than in the log: its history went back", recovery.ErrNotPossible)
+		return fmt.Errorf("%w: the server has objects that the log has at a newer version, or lacks: its history went back", recovery.ErrNotPossible)
 	case r.ahead != "":
 		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted",
 			recovery.ErrNotPossible)

@@ -37,6 +37,7 @@ type Options struct {
 	StreamingLists string
 	Recovery       *Recovery     // nil: off
 	Lists          *ListLimiter  // nil: all streams may list at once
+	Restores       *Restores     // nil: a stream tells no other one that etcd was restored
 	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
 }
 
@@ -76,6 +77,8 @@ type Reflector struct {
 	current  change.Change          // the change that is being emitted
 	inferred int                    // changes that were emitted and found by comparison
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
+	restores int                    // of etcd, that the stream has followed (restores.go)
+	unread   bool                   // an event could not be read, so the log may lack its object
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
 
@@ -127,8 +130,9 @@ func (r *Reflector) Group() string { return r.group }
 // Run works until the context ends or the output returns an error.
 func (r *Reflector) Run(ctx context.Context) error {
 	r.turn.Lock()
-	stopProving := r.startProving(ctx)
+	stopProving, leave := r.startProving(ctx), r.options.Restores.join(r)
 	defer func() {
+		leave()
 		r.turn.Unlock()
 		stopProving()
 	}()
@@ -148,7 +152,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stepOnce runs one step, with a context that SetResource can cancel.
+// stepOnce runs one step, with a context that interruptStep can cancel.
 func (r *Reflector) stepOnce(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -159,9 +163,12 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	if err := r.applyResource(ctx, want); err != nil {
 		return err
 	}
+	if err := r.followRestores(ctx); err != nil {
+		return err
+	}
 	r.observer.StreamState(r.ID(), r.state.name(), r.reason, nil)
 	next, err := r.state.step(ctx)
-	if errors.Is(context.Cause(ctx), errResourceChanged) && parent.Err() == nil {
+	if cause := context.Cause(ctx); (errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored)) && parent.Err() == nil {
 		return nil // the next step applies it
 	}
 	r.state = next
@@ -237,6 +244,6 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(delay):
-	case <-r.resourceChanged():
+	case <-r.interrupted():
 	}
 }
