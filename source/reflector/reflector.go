@@ -78,6 +78,7 @@ type Reflector struct {
 	inferred int                    // changes that were emitted and found by comparison
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
 	restores int                    // of etcd, that the stream has followed (restores.go)
+	lately   lately                 // what was watched of custom resources (schema.go)
 	unread   bool                   // an event could not be read, so the log may lack its object
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off

@@ -325,17 +325,7 @@ const correctTimeout = 5 * time.Second
 func (s *snapshot) correct(ctx context.Context, key string) error {
 	reading, cancel := context.WithTimeout(ctx, correctTimeout)
 	defer cancel()
-	var found *apiclient.Object
-	namespace, name := change.SplitKey(key)
-	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Namespace: namespace, Name: name}
-	_, err := s.client.List(reading, s.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-		if err == nil && o.Key() == key {
-			found = &apiclient.Object{}
-			*found = *o
-			found.Raw = bytes.Clone(o.Raw)
-		}
-		return err
-	})
+	found, err := s.readOne(reading, key)
 	if err != nil || found == nil || found.Version.Compare(s.position) > 0 { // the watch will deliver it, or its deletion
 		return err
 	}

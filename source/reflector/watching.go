@@ -37,6 +37,9 @@ func (w *watching) step(ctx context.Context) (state, error) {
 	if err := w.finishCatchUp(ctx); err != nil {
 		return w, err
 	}
+	if err := w.followSchema(ctx); err != nil {
+		return w, err
+	}
 	seconds := watchSeconds(w.options, w.bookmarks, rand.Float64())
 	run := watchRun{timeout: time.Duration(seconds) * time.Second, differed: w.empty.differs}
 	started := time.Now()
@@ -49,6 +52,7 @@ func (w *watching) step(ctx context.Context) (state, error) {
 		}
 	}
 	run.err, run.lasted = err, time.Since(started)
+	w.lately.ended = w.lately.ended || errors.Is(err, io.EOF) && run.lasted < run.timeout*9/10
 	if w.empty.compared && run.lasted < run.timeout { // the watch may have ended before the list
 		w.empty.reset()
 	}
@@ -191,6 +195,9 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID()); err != nil {
 			return err
 		}
+	}
+	if mayHaveCRD(w.stream.Resource) && !w.lately.builtIn {
+		w.lately.note(&w.stream.Resource, &o)
 	}
 	c := w.newChange(op, &o)
 	c.Lost = d == known.Lost
