@@ -79,13 +79,16 @@ func IsOverload(err error) bool {
 	return IsConnectionEnd(err)
 }
 
-// RetryAfter returns the server's Retry-After (429, 503 and 504 have one); 0 if there is none.
+// maxRetryAfter is the longest wait that a server can ask for. A proxy that says a day means no stream in particular.
+const maxRetryAfter = time.Minute
+
+// RetryAfter returns the server's Retry-After (429, 503 and 504 have one), a minute at most; 0 if there is none.
 func RetryAfter(err error) time.Duration {
 	seconds, ok := apierrors.SuggestsClientDelay(err)
 	if !ok {
 		return 0
 	}
-	return time.Duration(seconds) * time.Second
+	return min(time.Duration(seconds)*time.Second, maxRetryAfter)
 }
 
 // IsConnectionEnd reports that the connection ended: at the server's timeout, at its restart, or because it was cut. The stream

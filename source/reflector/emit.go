@@ -96,6 +96,9 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 		r.known.Remove(c.Key())
 	} else {
 		r.known.Put(c.Key(), c.UID, c.ResourceVersion)
+		if p.position == "" && c.ResourceVersion.Compare(r.newestEmitted()) > 0 {
+			r.ahead = c.ResourceVersion
+		}
 	}
 	if c.Op != change.Update {
 		r.objects.Store(int64(r.known.Len()))
@@ -106,6 +109,10 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 // sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known
 // version. gap names the gap in which the object was found missing; empty: none.
 func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
+	return r.sendDeleteTo(ctx, key, gap, stays)
+}
+
+func (r *Reflector) sendDeleteTo(ctx context.Context, key, gap string, p progress) error {
 	old, ok := r.known.Get(key)
 	if !ok {
 		return nil
@@ -113,12 +120,13 @@ func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
 	namespace, name := change.SplitKey(key)
 	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
-	return r.send(ctx, c, stays)
+	return r.send(ctx, c, p)
 }
 
 // sendMalformed emits an event that can't be read, as it came. If objects are redacted only its size and hash are emitted,
 // since what can't be read can't be redacted.
 func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error) error {
+	r.unread = true
 	bytes := append([]byte(nil), raw...)
 	if redactor := r.options.Redactor; redactor.Hides() {
 		bytes = []byte(redactor.Describe(raw))

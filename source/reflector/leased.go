@@ -32,15 +32,18 @@ func (r *Reflector) positionAfter(op change.Op, version change.ResourceVersion) 
 
 // newestEmitted returns the newest revision of which something is in the log.
 func (r *Reflector) newestEmitted() change.ResourceVersion {
-	if r.heldBack.Compare(r.position) > 0 {
-		return r.heldBack
+	newest := r.position
+	for _, v := range []change.ResourceVersion{r.heldBack, r.ahead} {
+		if v.Compare(newest) > 0 {
+			newest = v
+		}
 	}
-	return r.position
+	return newest
 }
 
 // isRepeatedDelete reports whether the event repeats a deletion at the revision that is held back.
 func (r *Reflector) isRepeatedDelete(e *apiclient.Event) bool {
-	if r.heldBack == "" || e.Type != "DELETED" || e.Err != nil || e.Object.Version.Compare(r.heldBack) > 0 {
+	if r.heldBack == "" || e.Type != "DELETED" || e.Object.Version.Compare(r.heldBack) > 0 {
 		return false
 	}
 	_, exists := r.known.Get(e.Object.Key())

@@ -30,6 +30,7 @@ type listing struct {
 	gap      *change.Gap // the gap that the list closes; nil: this is the first snapshot
 	rewinds  bool        // the server's history went back: older versions are emitted too
 	begun    bool
+	floor    change.ResourceVersion // the log has something of this version, so a list that is older is stale
 	token    string                 // continue token of the next page
 	version  change.ResourceVersion // of the first page, and so of the list
 	until    change.ResourceVersion // of the last page of an inconsistent list; else empty
@@ -94,6 +95,7 @@ func (l *listing) gapID() string {
 func (l *listing) restart() {
 	l.token, l.version, l.until, l.objects, l.nameless = "", "", "", 0, 0
 	l.restarts++
+	l.floor = l.newestEmitted()
 	l.known.StartPass()
 }
 
@@ -101,6 +103,7 @@ func (l *listing) begin(ctx context.Context) error {
 	if l.begun {
 		return nil
 	}
+	l.floor = l.newestEmitted()
 	l.known.StartPass()
 	if l.snapshot() {
 		if err := l.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: l.reason}); err != nil {
@@ -202,20 +205,20 @@ var errStale = errors.New("the list is older than the log")
 // checkFresh returns errStale if the list is older than the log. kube-apiserver sends the version of a list of custom resources
 // after the items; until then, version is empty.
 func (l *listing) checkFresh(version change.ResourceVersion) error {
-	if version == "" || l.rewinds || version.Compare(l.position) >= 0 {
+	if version == "" || l.rewinds || version.Compare(l.floor) >= 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, l.position)
+	return fmt.Errorf("%w: the list has resourceVersion %s, the log %s", errStale, version, l.floor)
 }
 
 // maybeStale reports whether a list that is older than the log would explain the item: it differs from the log, and is not newer
-// than the position.
+// than what the log has.
 func (l *listing) maybeStale(o *apiclient.Object) bool {
 	return l.predates(o, l.known.Compare(o.Key(), o.UID, o.Version))
 }
 
 func (l *listing) predates(o *apiclient.Object, d known.Difference) bool {
-	return !l.rewinds && d != known.Same && o.Version.Compare(l.position) <= 0
+	return !l.rewinds && d != known.Same && o.Version.Compare(l.floor) <= 0
 }
 
 // item emits the change of one item of a page, if there is one.
@@ -252,7 +255,11 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 		l.known.Mark(o.Key())
 		return nil
 	}
-	l.rewound = l.rewound || d == known.Older
+	if !l.rewinds && !l.rewound && l.contradicts(o, d) {
+		l.log.Error("the server has another history than the log", "object", o.Key(), "resourceVersion", o.Version, "position", l.position)
+		l.rewound = true
+		l.tellRestore()
+	}
 	raw := o.Raw
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
 		return l.sendMalformed(ctx, o.Raw, err)
@@ -289,21 +296,43 @@ func (l *listing) sendMissed(ctx context.Context, o *apiclient.Object, d known.D
 	return nil
 }
 
-// finish emits the deletions and the control record of the list, and moves the position.
+// finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the
+// deletions: these show nothing to the next session if this one ends between them.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
+	unseen := l.unseen()
+	l.deleted += len(unseen)
+	record := l.end(version)
+	if record != nil && !l.snapshot() && len(unseen) > 0 {
+		if err := l.sendControl(ctx, *record); err != nil {
+			return err
+		}
+		record = nil
+	}
+	for i, key := range unseen {
+		progress := stays
+		if !l.snapshot() && i == len(unseen)-1 {
+			progress = to(version)
+		}
+		if err := l.sendDeleteTo(ctx, key, l.gapID(), progress); err != nil {
+			return err
+		}
+	}
+	l.ahead = ""
+	if l.position == version && record == nil {
+		return nil
+	}
+	return l.emit(ctx, Item{Control: record}, to(version))
+}
+
+// unseen returns the keys that the list lacks.
+func (l *listing) unseen() []string {
 	missing := l.known.Unseen()
 	if l.nameless > 0 && len(missing) > 0 {
 		l.log.Warn("the list has objects without a readable name: no deletion is inferred from it", "unreadable", l.nameless,
 			"missing", len(missing))
-		missing = nil
+		return nil
 	}
-	for _, key := range missing {
-		if err := l.sendDelete(ctx, key, l.gapID()); err != nil {
-			return err
-		}
-		l.deleted++
-	}
-	return l.emit(ctx, Item{Control: l.end(version)}, to(version))
+	return missing
 }
 
 // end returns the control record of the list; nil if the list is the state that the log has.

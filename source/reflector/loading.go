@@ -31,10 +31,14 @@ func (l *loading) step(ctx context.Context) (state, error) {
 	if p.Ended != "" {
 		l.ended = &p
 	}
-	if p.ResourceVersion == change.UnknownVersion {
+	version := p.ResourceVersion
+	l.restores = l.options.Restores.until(p.Time)
+	if _, newest, any := objects.Newest(); any && newest.Version.Compare(version) > 0 {
+		l.ahead = newest.Version
+	}
+	if version == change.UnknownVersion {
 		return l.enter(l.list(l.gapFrom(change.UnknownVersion)), "relist: it is not known how far the log is complete"), nil
 	}
-	version := p.ResourceVersion
 	l.position, l.cursor = version, version
 	if !ok || version == "" {
 		return l.enter(l.list(nil), "first snapshot"), nil

@@ -66,10 +66,11 @@ const (
 	RelistExpired         RelistReason = "410"                    // the server does not have the position any more
 	RelistEmptyWatch      RelistReason = "the watch is empty"     // it does not deliver what a list shows
 	RelistHistoryWentBack RelistReason = "history went backwards" // etcd was restored from a backup
+	RelistInterrupted     RelistReason = "a list was interrupted" // the log has a part of what it showed
 )
 
 // RelistReasons are all of them.
-var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistHistoryWentBack}
+var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistHistoryWentBack, RelistInterrupted}
 
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.
 type Observer interface {

@@ -82,17 +82,18 @@ func TestErrorsOfTheServerAreWaitedOut(t *testing.T) {
 		answer   step
 		min, max time.Duration
 	}{
-		"504 too large resource version": {step{status: 504, body: tooLarge}, time.Second, 2 * time.Second},
-		"504 as ERROR event":             {step{body: errorEvent(tooLarge)}, time.Second, 2 * time.Second},
-		"429 with Retry-After":           {step{status: 429, after: "7", body: failure(429, "TooManyRequests")}, 7 * time.Second, 9 * time.Second},
-		"503 with Retry-After":           {step{status: 503, after: "3", body: "<html>proxy</html>"}, 3 * time.Second, 4 * time.Second},
-		"500":                            {step{status: 500, body: failure(500, "InternalError")}, 0, time.Second},
-		"refused":                        {step{err: fmt.Errorf("dial: %w", syscall.ECONNREFUSED)}, 0, time.Second},
-		"reset":                          {step{body: bookmark("100"), cut: true}, 0, time.Second},
-		"no answer":                      {step{err: errors.New("broken")}, 0, time.Second},
-		"cut in an event":                {step{body: modified("a a 101")[:40], cut: true}, 0, time.Second},
-		"ended in an event":              {step{body: modified("a a 101")[:40]}, 0, time.Second},
-		"silent":                         {step{stay: true}, 3 * time.Minute, 3*time.Minute + time.Second},
+		"504 too large resource version":  {step{status: 504, body: tooLarge}, time.Second, 2 * time.Second},
+		"504 as ERROR event":              {step{body: errorEvent(tooLarge)}, time.Second, 2 * time.Second},
+		"429 with Retry-After":            {step{status: 429, after: "7", body: failure(429, "TooManyRequests")}, 7 * time.Second, 9 * time.Second},
+		"503 with Retry-After":            {step{status: 503, after: "3", body: "<html>proxy</html>"}, 3 * time.Second, 4 * time.Second},
+		"503 with a Retry-After of a day": {step{status: 503, after: "86400", body: "<html>proxy</html>"}, time.Minute, 80 * time.Second},
+		"500":                             {step{status: 500, body: failure(500, "InternalError")}, 0, time.Second},
+		"refused":                         {step{err: fmt.Errorf("dial: %w", syscall.ECONNREFUSED)}, 0, time.Second},
+		"reset":                           {step{body: bookmark("100"), cut: true}, 0, time.Second},
+		"no answer":                       {step{err: errors.New("broken")}, 0, time.Second},
+		"cut in an event":                 {step{body: modified("a a 101")[:40], cut: true}, 0, time.Second},
+		"ended in an event":               {step{body: modified("a a 101")[:40]}, 0, time.Second},
+		"silent":                          {step{stay: true}, 3 * time.Minute, 3*time.Minute + time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := resumed("100", newest)

@@ -108,18 +108,19 @@ func TestAProofOfAStreamWhoseUpdatesAreIgnored(t *testing.T) {
 
 // A list that can't be read is no difference.
 func TestAProofThatCantBeMadeIsMadeLater(t *testing.T) {
-	l := resumed("10", "a a 5")
+	l, options := resumed("10", "a a 5"), proving()
+	options.Proofs = 10 * time.Second
 	ask := provedAt("10").want
 	steps := append(holds("10", "a a 5"), step{want: "watch rv=10", stay: true},
-		step{want: ask, status: 429, after: "300", body: failure(429, "TooManyRequests")},
+		step{want: ask, status: 429, after: "50", body: failure(429, "TooManyRequests")},
 		step{want: ask, status: 403, body: failure(403, "Forbidden")},
 		step{want: ask, body: listed("10", "next")}, step{want: "list metadata continue=next limit=2", status: 410, body: gone("x")},
 		step{want: ask, body: `{"kind":"ConfigMapList","metadata":{"resourceVersion":"10"},"items":[`, cut: true},
 		provedAt("10", "a a 5"))
-	play(t, l, proving(), steps, func(t *testing.T, s *script) {
+	play(t, l, options, steps, func(t *testing.T, s *script) {
 		expectProofs(t, l, `10 {"result":"equal","objects":1,"digest":"`+digestOf([3]string{"a", "a", "5"})+`"}`)
-		if wait := s.wait(4); wait < 250*time.Second {
-			t.Errorf("tried again %s after a Retry-After of 300 s", wait)
+		if wait := s.wait(4); wait < 45*time.Second {
+			t.Errorf("tried again %s after a Retry-After of 50 s", wait)
 		}
 	})
 }

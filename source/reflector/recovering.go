@@ -41,6 +41,11 @@ func (r *recovering) name() State { return StateBackfilling }
 
 func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
+	if reason, _ := r.otherHistory(ctx); reason != "" && r.renewClient() {
+		if _, same := r.otherHistory(ctx); !same {
+			return r.rewind(ctx, r.gap, reason)
+		}
+	}
 	f, err := r.find(ctx)
 	switch {
 	case errors.Is(err, recovery.ErrNotPossible):
@@ -128,8 +133,8 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 	}
 	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
 	apart := false
-	if err == nil && overrides == 1 && !aggregated {
-		apart, err = r.apartFromEvents(ctx)
+	if err == nil && overrides == 1 && !aggregated && !leased(r.stream.Resource) {
+		apart, err = r.apartFrom(ctx, allEvents)
 	}
 	if err != nil {
 		r.log.Debug("it is not known which resources are in one etcd; what other streams find does not help", "error", err)
@@ -145,30 +150,8 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 	return aggregated, nil
 }
 
-// apartFromEvents reports whether the stream's resource is certainly in another etcd than Events. The revision of an etcd never
-// goes back, so a consistent read that begins after another one has ended can't be older, if both are of one etcd. A cluster
-// with two etcds most often has Events in the second.
-func (r *recovering) apartFromEvents(ctx context.Context) (bool, error) {
-	if leased(r.stream.Resource) {
-		return false, nil
-	}
-	own := change.NewStream(r.stream.Resource, r.stream.Namespace, "", "")
-	events := change.NewStream(change.Resource{Version: "v1", Plural: "events", Namespaced: true}, "", "", "")
-	var versions []change.ResourceVersion
-	for _, s := range []*change.Stream{events, own, events} {
-		var p apiclient.Page
-		err := r.options.Recovery.limiter.Do(ctx, false, func() (err error) {
-			one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
-			return err
-		})
-		if err != nil {
-			return false, err
-		}
-		versions = append(versions, p.Version)
-	}
-	return versions[1].Compare(versions[0]) < 0 || versions[2].Compare(versions[1]) < 0, nil
-}
+// allEvents is where Events are. A cluster with two etcds most often has them in the second.
+var allEvents = change.NewStream(change.Resource{Version: "v1", Plural: "events", Namespaced: true}, "", "", "")
 
 // writesBefore is how many revisions before its gap a stream's known writes begin. The positions of other streams may be older,
 // by as much as the server wrote since its last bookmarks to them.
@@ -201,17 +184,12 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 	gap = &recovery.Gap{ListedIn: map[string]int64{}, Leased: leased(r.stream.Resource), Namespaced: r.stream.Resource.Namespaced && r.stream.Namespace == "",
 		Selected: r.stream.LabelSelector != "" || r.stream.FieldSelector != "", Parallel: r.options.Recovery.Parallel,
 		Participant: r.participant}
-	ahead, back := false, false
+	back := false
 	visit := func(o apiclient.Object) {
 		gap.Listed++
 		gap.ListedIn[o.Namespace]++
-		logged, d := o.Version, r.known.CompareListed(o.Key(), o.UID, o.Version)
-		if d != known.Same {
-			old, _ := r.known.Get(o.Key())
-			logged = old.Version
-		}
-		ahead = ahead || logged.Compare(r.newestEmitted()) > 0
-		back = back || d == known.Older || d == known.Lost
+		d := r.known.CompareListed(o.Key(), o.UID, o.Version)
+		back = back || d == known.Lost || r.contradicts(&o, d)
 		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
 		}
@@ -234,20 +212,20 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 		return gap, "", err
 	}
 	gap.Missing = r.known.Unseen()
-	return gap, version, r.setBounds(gap, version, back, ahead)
+	return gap, version, r.setBounds(gap, version, back)
 }
 
 // setBounds sets the revisions between which the gap is, or returns an error if the gap can't be recovered. back says that the
-// list has an object older than in the log, ahead that the log has an object newer than its position.
-func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion, back, ahead bool) error {
+// list has an object that contradicts the log.
+func (r *Reflector) setBounds(gap *recovery.Gap, version change.ResourceVersion, back bool) error {
 	from, err1 := r.newestEmitted().Revision()
 	to, err2 := version.Revision()
 	switch {
 	case err1 != nil || err2 != nil:
 		return fmt.Errorf("%w: its resourceVersions are no revisions", recovery.ErrNotPossible)
 	case back:
-		return fmt.Errorf("%w: the server has objects that are older than in the log: its history went back", recovery.ErrNotPossible)
-	case ahead:
+		return fmt.Errorf("%w: the server has objects that the log has at a newer version, or lacks: its history went back", recovery.ErrNotPossible)
+	case r.ahead != "":
 		return fmt.Errorf("%w: the log has objects that are newer than its position: an earlier comparison was interrupted",
 			recovery.ErrNotPossible)
 	case to < from:

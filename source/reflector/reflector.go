@@ -37,6 +37,7 @@ type Options struct {
 	StreamingLists string
 	Recovery       *Recovery     // nil: off
 	Lists          *ListLimiter  // nil: all streams may list at once
+	Restores       *Restores     // nil: a stream tells no other one that etcd was restored
 	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
 }
 
@@ -72,9 +73,13 @@ type Reflector struct {
 	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
 	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
 	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
+	ahead    change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
 	current  change.Change          // the change that is being emitted
 	inferred int                    // changes that were emitted and found by comparison
 	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
+	restores int                    // of etcd, that the stream has followed (restores.go)
+	lately   lately                 // what was watched of custom resources (schema.go)
+	unread   bool                   // an event could not be read, so the log may lack its object
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
 
@@ -127,8 +132,9 @@ func (r *Reflector) Group() string { return r.group }
 // (*apiclient.OtherClusterError).
 func (r *Reflector) Run(ctx context.Context) error {
 	r.turn.Lock()
-	stopProving := r.startProving(ctx)
+	stopProving, leave := r.startProving(ctx), r.options.Restores.join(r)
 	defer func() {
+		leave()
 		r.turn.Unlock()
 		stopProving()
 	}()
@@ -151,7 +157,7 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stepOnce runs one step, with a context that SetResource can cancel.
+// stepOnce runs one step, with a context that interruptStep can cancel.
 func (r *Reflector) stepOnce(parent context.Context) error {
 	ctx, cancel := context.WithCancelCause(parent)
 	defer cancel(nil)
@@ -162,9 +168,12 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 	if err := r.applyResource(ctx, want); err != nil {
 		return err
 	}
+	if err := r.followRestores(ctx); err != nil {
+		return err
+	}
 	r.observer.StreamState(r.ID(), r.state.name(), r.reason, nil)
 	next, err := r.state.step(ctx)
-	if errors.Is(context.Cause(ctx), errResourceChanged) && parent.Err() == nil {
+	if cause := context.Cause(ctx); (errors.Is(cause, errResourceChanged) || errors.Is(cause, errRestored)) && parent.Err() == nil {
 		return nil // the next step applies it
 	}
 	r.state = next
@@ -240,6 +249,6 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 	select {
 	case <-ctx.Done():
 	case <-time.After(delay):
-	case <-r.resourceChanged():
+	case <-r.interrupted():
 	}
 }

@@ -10,19 +10,30 @@ import (
 
 // This file handles a resource that the API server serves under another version, or does not serve any more.
 
-var errResourceChanged = errors.New("the API server serves the resource under another version, or does not serve it")
+// Causes of interruptStep.
+var (
+	errResourceChanged = errors.New("the API server serves the resource under another version, or does not serve it")
+	errRestored        = errors.New("another stream has found that etcd was restored from a backup")
+)
 
 // SetResource sets the resource as discovery has it now: under another version, or nil if the API server does not serve it
 // any more.
 func (r *Reflector) SetResource(resource *change.Resource) {
 	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.want == resource || r.want != nil && resource != nil && *r.want == *resource {
-		return
-	}
+	same := r.want == resource || r.want != nil && resource != nil && *r.want == *resource
 	r.want = resource
+	r.mu.Unlock()
+	if !same {
+		r.interruptStep(errResourceChanged)
+	}
+}
+
+// interruptStep ends the step that runs, or the pause after it.
+func (r *Reflector) interruptStep(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.interrupt != nil {
-		r.interrupt(errResourceChanged)
+		r.interrupt(cause)
 	}
 }
 
@@ -95,8 +106,8 @@ func (r *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Pos
 	return r.emit(ctx, Item{Control: &c, Position: &at}, stays)
 }
 
-// resourceChanged returns a channel that SetResource closes.
-func (r *Reflector) resourceChanged() <-chan struct{} {
+// interrupted returns a channel that SetResource and interruptStep close.
+func (r *Reflector) interrupted() <-chan struct{} {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	r.mu.Lock()
 	r.interrupt = cancel

@@ -189,18 +189,9 @@ func startOn(t testing.TB, config *rest.Config, options reflector.Options, l *le
 
 func startStream(t testing.TB, config *rest.Config, stream *change.Stream, options reflector.Options, l *ledger, o reflector.Observer) (*reflector.Reflector, func() error) {
 	t.Helper()
-	client, err := discovery.Connect(config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newStream(t, config, stream, options, l, o)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	level := slog.LevelError + 1
-	if os.Getenv("KUBECDC_TEST_LOG") != "" {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	s := reflector.New(stream, client.Client(), options, l, l, o, log)
 	go func() { done <- s.Run(ctx) }()
 	var once sync.Once
 	stop := func() (err error) {
@@ -209,6 +200,21 @@ func startStream(t testing.TB, config *rest.Config, stream *change.Stream, optio
 	}
 	t.Cleanup(func() { _ = stop() })
 	return s, stop
+}
+
+// newStream makes a stream that does not run yet.
+func newStream(t testing.TB, config *rest.Config, stream *change.Stream, options reflector.Options, l *ledger, o reflector.Observer) *reflector.Reflector {
+	t.Helper()
+	client, err := discovery.Connect(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	level := slog.LevelError + 1
+	if os.Getenv("KUBECDC_TEST_LOG") != "" {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	return reflector.New(stream, client.Client(), options, l, l, o, log)
 }
 
 // plain are the options of scripted tests: no backfill, small pages, no fresh connections.

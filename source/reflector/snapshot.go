@@ -104,14 +104,18 @@ func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	}
 }
 
-// borrow calls do while the watch of the stream waits.
+// borrow calls do while the watch of the stream waits. Before the stream runs it has none.
 func (s *snapshot) borrow(ctx context.Context, do func() error) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
-	if ctx.Err() != nil {
-		return ctx.Err()
+	for ctx.Err() == nil {
+		s.turn.Lock()
+		if _, watches := s.state.(*watching); watches {
+			defer s.turn.Unlock()
+			return do()
+		}
+		s.turn.Unlock()
+		_ = sleep(ctx, passedPause)
 	}
-	return do()
+	return ctx.Err()
 }
 
 // list reads one list.
@@ -321,17 +325,7 @@ const correctTimeout = 5 * time.Second
 func (s *snapshot) correct(ctx context.Context, key string) error {
 	reading, cancel := context.WithTimeout(ctx, correctTimeout)
 	defer cancel()
-	var found *apiclient.Object
-	namespace, name := change.SplitKey(key)
-	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Namespace: namespace, Name: name}
-	_, err := s.client.List(reading, s.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-		if err == nil && o.Key() == key {
-			found = &apiclient.Object{}
-			*found = *o
-			found.Raw = bytes.Clone(o.Raw)
-		}
-		return err
-	})
+	found, err := s.readOne(reading, key)
 	if err != nil || found == nil || found.Version.Compare(s.position) > 0 { // the watch will deliver it, or its deletion
 		return err
 	}

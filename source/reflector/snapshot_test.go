@@ -94,3 +94,29 @@ func TestASnapshotOfAllObjectsGoesToAPlaceOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+// A snapshot that is asked for before the stream runs waits until its watch is open.
+func TestASnapshotWaitsForTheStreamToStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := resumed("200", "a a 10")
+		l.moved = make(chan struct{})
+		s := &script{steps: steps(holds("200", "a a 10"), []step{{want: "watch rv=200", stay: true},
+			{want: "list metadata limit=1", body: listed("200", "", "a a 10")},
+			{want: "list rv=200 match=Exact limit=2", body: listed("200", "", "a a 10")}})}
+		r := newStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, change.NewStream(configMaps, "", "", ""), plain(), l, &quietObserver{})
+		ctx, cancel := context.WithCancel(t.Context())
+		taken, ended := make(chan error, 1), make(chan error, 1)
+		go func() {
+			taken <- r.Snapshot(ctx, &reflector.Snapshot{Begin: func(change.ResourceVersion) error { return nil },
+				Page: func(reflector.SnapshotProgress) error { return nil }})
+		}()
+		synctest.Wait()
+		go func() { ended <- r.Run(ctx) }()
+		if err := <-taken; err != nil {
+			t.Error(err)
+		}
+		cancel()
+		<-ended
+		s.check(t)
+	})
+}

@@ -29,6 +29,7 @@ type verifying struct {
 	then       *watching   // the next state if the server has the history
 	gap        *change.Gap // of the list that was stale; nil: there was none
 	mismatches int         // how often in a row the server seemed to be behind the log
+	other      string      // that the server has another history, as the first look showed; empty: it did not
 }
 
 // verify returns the state that checks the server's history before the watch goes on.
@@ -51,54 +52,66 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 	if err != nil {
 		return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 	}
-	reason := ""
-	if p.Version.Compare(v.cursor) < 0 {
-		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, v.cursor)
-	} else {
-		reason = v.otherHistory(ctx)
+	reason, newest := "", v.newestEmitted()
+	if v.cursor.Compare(newest) > 0 {
+		newest = v.cursor
 	}
-	if reason == "" {
+	if p.Version.Compare(newest) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, newest)
+	} else {
+		same := false
+		if reason, same = v.otherHistory(ctx); reason == "" && !same {
+			reason = v.other // compacted meanwhile
+		}
+		v.other = reason
+	}
+	switch {
+	case reason == "" && v.ahead != "" && v.then.catchUp == nil:
+		return v.listAgain(), nil
+	case reason == "":
 		return v.enter(v.then, "the server has the log's history; watching from "+string(v.cursor)), nil
 	}
 	if v.mismatches++; v.mismatches < 2 {
 		v.renewClient()
 		return v, fmt.Errorf("%w: %s", errBehind, reason)
 	}
-	return v.rewind(reason), nil
+	return v.rewind(ctx, v.gapBack(), reason)
+}
+
+// listAgain begins a list after one that was interrupted, by the process's end or by a server that is behind. A watch from the
+// position would not do: of what that list has emitted, older changes are not emitted any more.
+func (v *verifying) listAgain() state {
+	v.log.Warn("relist: a list was interrupted", "position", v.position, "newest in the log", v.ahead)
+	v.observer.Relisted(v.ID(), RelistInterrupted)
+	reason := fmt.Sprintf("relist: a list was interrupted: the log has objects up to resourceVersion %s, and is complete up to %s", v.ahead, v.position)
+	return v.enter(v.list(v.gapBack()), reason)
 }
 
 // errBehind reports that the server seems to be older than the log. It is asked a second time before the stream believes it.
 var errBehind = errors.New("the server seems to be behind the log")
 
-// rewind begins a list that emits older versions too, since the server's history went back.
-func (v *verifying) rewind(reason string) state {
-	v.heldBack = ""
-	if r := v.options.Recovery; r != nil {
-		r.coordinator.Forget()
+// gapBack returns the gap of a list that has to be made; nil if it is still the first one.
+func (v *verifying) gapBack() *change.Gap {
+	switch {
+	case v.gap != nil:
+		return v.gap
+	case v.then.catchUp != nil:
+		return v.then.catchUp.gap
+	case v.position != "":
+		return v.gapFrom(v.position)
 	}
-	gap := v.gap
-	if gap == nil && v.then.catchUp != nil {
-		gap = v.then.catchUp.gap
-	}
-	if gap == nil && v.position != "" {
-		gap = v.gapFrom(v.position)
-	}
-	v.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
-	v.observer.Relisted(v.ID(), RelistHistoryWentBack)
-	l := v.list(gap)
-	l.rewinds = true
-	return v.enter(l, "history went backwards: "+reason)
+	return nil
 }
 
 // otherHistory reads the newest known object at its own version. If the server has another object there, it returns a text that
-// says so; else, or if that is not known, it returns an empty text.
-func (r *Reflector) otherHistory(ctx context.Context) string {
+// says so. same says that the server has that object; if neither, nothing is known.
+func (r *Reflector) otherHistory(ctx context.Context) (reason string, same bool) {
 	key, newest, ok := r.known.Newest()
-	if !ok || newest.Version.Compare(r.cursor) > 0 {
-		return ""
+	if !ok {
+		return "", false
 	}
 	namespace, name := change.SplitKey(key)
-	same, others := false, false
+	others := false
 	options := apiclient.ListOptions{MetadataOnly: true, Exact: newest.Version, Namespace: namespace, Name: name}
 	p, err := r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 		same = same || err == nil && o.Key() == key && o.UID == newest.UID && o.Version == newest.Version
@@ -106,8 +119,11 @@ func (r *Reflector) otherHistory(ctx context.Context) string {
 		return nil
 	})
 	// A server that ignores the parameters (an aggregated one) answers with something else, which proves nothing.
-	if err != nil || same || others || p.Version != newest.Version {
-		return ""
+	switch {
+	case err != nil || others || p.Version != newest.Version:
+		return "", false
+	case same:
+		return "", true
 	}
-	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, newest.Version)
+	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, newest.Version), false
 }

@@ -37,6 +37,9 @@ func (w *watching) step(ctx context.Context) (state, error) {
 	if err := w.finishCatchUp(ctx); err != nil {
 		return w, err
 	}
+	if err := w.followSchema(ctx); err != nil {
+		return w, err
+	}
 	seconds := watchSeconds(w.options, w.bookmarks, rand.Float64())
 	run := watchRun{timeout: time.Duration(seconds) * time.Second, differed: w.empty.differs}
 	started := time.Now()
@@ -49,6 +52,7 @@ func (w *watching) step(ctx context.Context) (state, error) {
 		}
 	}
 	run.err, run.lasted = err, time.Since(started)
+	w.lately.ended = w.lately.ended || errors.Is(err, io.EOF) && run.lasted < run.timeout*9/10
 	if w.empty.compared && run.lasted < run.timeout { // the watch may have ended before the list
 		w.empty.reset()
 	}
@@ -96,7 +100,7 @@ func (w *watching) readEvents(ctx context.Context, conn *apiclient.Watch, compar
 		if err != nil {
 			return n, err
 		}
-		if !w.isRepeatedDelete(&e) {
+		if !w.isRepeated(&e) {
 			n++
 			w.empty.reset()
 		}
@@ -154,8 +158,14 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 	return nil
 }
 
+// isRepeated reports whether the event was delivered before, as a proxy may do: it is older than the cursor.
+func (w *watching) isRepeated(e *apiclient.Event) bool {
+	return e.Err == nil && (w.isRepeatedDelete(e) || e.Type != "BOOKMARK" && e.Object.Version != "" && e.Object.Version.Compare(w.cursor) < 0)
+}
+
 // handleObject emits the change that an event reports, unless the log already has it or something newer. If the log has
-// another object under the key, that object's deletion comes first.
+// another object under the key, that object's deletion comes first. At the cursor itself a foreign store may have written other
+// keys.
 func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	o := e.Object
 	if err := o.Check(); errors.Is(err, apiclient.ErrUnsupported) && w.known.Len() == 0 {
@@ -165,6 +175,9 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	}
 	w.participant.Wrote(o.Version)
 	d := w.known.Compare(o.Key(), o.UID, o.Version)
+	if o.Version.Compare(w.cursor) < 0 {
+		return nil
+	}
 	if e.Type == "DELETED" {
 		return w.handleDeleted(ctx, &o, d)
 	}
@@ -182,6 +195,9 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID()); err != nil {
 			return err
 		}
+	}
+	if mayHaveCRD(w.stream.Resource) && !w.lately.builtIn {
+		w.lately.note(&w.stream.Resource, &o)
 	}
 	c := w.newChange(op, &o)
 	c.Lost = d == known.Lost

@@ -1,0 +1,273 @@
+package reflector_test
+
+import (
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+)
+
+// modelStream is a stream of a model, over all of its sessions.
+type modelStream struct {
+	t        *testing.T
+	resource string
+	config   *rest.Config
+	options  reflector.Options
+	log      *ledger
+	stop     func() error
+}
+
+func (s *modelStream) start() {
+	r := change.Resource{Version: "v1", Plural: s.resource, Kind: "ConfigMap", Namespaced: true}
+	_, s.stop = startStream(s.t, s.config, change.NewStream(r, "", "", ""), s.options, s.log, &quietObserver{})
+}
+
+func (s *modelStream) restart() {
+	_ = s.stop()
+	s.start()
+}
+
+// crashIn makes the log fail at one of its next items.
+func (s *modelStream) crashIn(items int) {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	s.log.failAt = s.log.sent + items
+}
+
+// crashed reports whether the log has failed.
+func (s *modelStream) crashed() bool {
+	s.log.mu.Lock()
+	defer s.log.mu.Unlock()
+	crashed := s.log.failAt > 0 && s.log.sent >= s.log.failAt
+	if crashed {
+		s.log.failAt = 0
+	}
+	return crashed
+}
+
+// settle lets time pass until the log has the server's state; a crashed stream starts again.
+func (s *modelStream) settle(m *modelServer) bool {
+	for range 600 {
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if s.crashed() {
+			s.restart()
+			continue
+		}
+		s.log.mu.Lock()
+		position, have := s.log.position, maps.Clone(s.log.objects)
+		s.log.mu.Unlock()
+		m.mu.Lock()
+		now, live := m.now, m.at(s.resource, m.now)
+		m.mu.Unlock()
+		want := map[string][2]string{}
+		for _, o := range live {
+			want["default/"+o.name] = [2]string{o.uid, strconv.FormatUint(o.revision, 10)}
+		}
+		if maps.Equal(have, want) && position == change.VersionOf(now) {
+			return true
+		}
+	}
+	return false
+}
+
+// judge compares the log of a stream whose server never lost its history with that history: what the log says happened, in that
+// order and once, and what it does not say is in a gap whose record says that changes may be missing. In such a gap it may be that
+// an object is created later than it was. A crash between two batches may leave a deletion that was inferred in no gap: then the
+// object's last updates and its deletion are not told as such.
+func (s *modelStream) judge(m *modelServer) {
+	changes, controls := s.log.snapshot()
+	i := slices.IndexFunc(controls, func(c change.Control) bool { return c.Type == change.ControlSnapshotEnd })
+	if i < 0 {
+		s.t.Fatal("the first list has no end")
+	}
+	first := controls[i].ResourceVersion
+	incomplete := func(version change.ResourceVersion) bool {
+		return version.Compare(first) <= 0 || slices.ContainsFunc(gaps(controls), func(g change.Gap) bool {
+			return !g.Complete && version.Compare(g.From) > 0 && version.Compare(g.To) <= 0
+		})
+	}
+	gone := map[string]bool{} // uids whose deletion was inferred
+	for _, c := range changes {
+		gone[c.UID] = gone[c.UID] || c.Inferred && c.Op == change.Delete
+	}
+	truth := map[string]modelWrite{}
+	for _, w := range m.writes {
+		if w.resource == s.resource {
+			truth[logged(w.op, "default/"+w.name, strconv.FormatUint(w.revision, 10))] = w
+		}
+	}
+	told, newest := map[string]bool{}, map[string]change.ResourceVersion{}
+	for _, c := range changes {
+		line := logged(c.Op.String(), c.Key(), string(c.ResourceVersion))
+		_, happened := truth[line]
+		if _, updated := truth["u"+line[1:]]; c.Op == change.Create && updated && (gone[c.UID] || incomplete(c.ResourceVersion)) {
+			happened = true
+		}
+		if !c.Inferred && c.Op != change.Read && (!happened || told[line]) {
+			s.t.Errorf("the log says %q: it never happened, or is told twice", line)
+		}
+		if c.ResourceVersion.Compare(newest[c.Key()]) < 0 || c.Op != change.Delete && c.ResourceVersion == newest[c.Key()] {
+			s.t.Errorf("the log says %q after %s", line, newest[c.Key()])
+		}
+		told[line], newest[c.Key()] = true, c.ResourceVersion
+	}
+	for line, w := range truth {
+		if !told[line] && !gone[w.uid] && !incomplete(change.VersionOf(w.revision)) {
+			s.t.Errorf("%q is missing, and no gap record says that it may be", line)
+		}
+	}
+	if s.t.Failed() {
+		s.t.Logf("etcd has %v\nthe log has %s\nand %+v", m.writes, says(s.log), gaps(controls))
+	}
+}
+
+// modelled runs a test with many histories, each with a seed of its own.
+func modelled(t *testing.T, histories int, run func(t *testing.T, random *rand.Rand)) {
+	t.Helper()
+	seed := rand.Uint64()
+	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
+		histories = n
+	}
+	if s, err := strconv.ParseUint(os.Getenv("KUBECDC_TEST_SEED"), 10, 64); err == nil {
+		seed, histories = s, 1
+	}
+	for n := range uint64(histories) {
+		synctest.Test(t, func(t *testing.T) {
+			defer func() {
+				if t.Failed() {
+					t.Logf("history %d of %d: KUBECDC_TEST_SEED=%d", n, histories, seed+n)
+				}
+			}()
+			run(t, rand.New(rand.NewPCG(seed+n, 0)))
+		})
+	}
+}
+
+func newModelStream(t *testing.T, m *modelServer, resource string, options reflector.Options) *modelStream {
+	options.PageSize, options.MaxBackoff = 2, time.Second
+	options.StreamingLists = []string{reflector.StreamingOff, reflector.StreamingAuto}[m.random.IntN(2)]
+	return &modelStream{t: t, resource: resource, config: &rest.Config{Host: "http://model", Transport: m, QPS: -1}, options: options,
+		log: newLedger()}
+}
+
+// Lists, recoveries and watches that are interrupted anywhere, watches that expire on one server and not on another, lists that
+// expire between two pages, and events that are repeated: nothing is emitted twice or in the wrong order, and what is missing is in
+// a gap whose record says so.
+func TestRandomInterruptionsHideNothing(t *testing.T) {
+	modelled(t, 300, func(t *testing.T, random *rand.Rand) {
+		m := newModelServer(random)
+		m.expires, m.repeats, m.between = 0.5*random.Float64(), 0.2*random.Float64(), 0.7*random.Float64()
+		options := testOptions()
+		if options.Recovery.Parallel = 1; random.IntN(2) == 0 { // a wait for a mutex would stop the clock
+			options.Recovery = nil
+		}
+		s := newModelStream(t, m, "configmaps", options)
+		m.write(10, "configmaps")
+		if random.IntN(2) == 0 {
+			s.crashIn(1 + random.IntN(6))
+		}
+		s.start()
+		defer func() { _ = s.stop() }()
+		for range 6 {
+			interruption(m, s)
+			m.write(1+random.IntN(8), "configmaps", "configmaps", "others")
+			if !s.settle(m) {
+				t.Fatalf("the log's state is not the server's: position %s, %v", s.log.position, s.log.objects)
+			}
+		}
+		s.judge(m)
+		for _, g := range gaps(s.log.controls) {
+			if strings.Contains(g.Reason, "history went backwards") {
+				t.Errorf("the server's history never went back: %+v", g)
+			}
+		}
+	})
+}
+
+// etcd is restored from a backup, again and again, and grows past the positions before a stream looks. The streams whose objects
+// changed last since the backup find that out, and all others, quiet or stopped, end with the server's state too.
+func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
+	modelled(t, 150, func(t *testing.T, random *rand.Rand) {
+		m := newModelServer(random)
+		m.expires, m.between = 0.5*random.Float64(), 0.3*random.Float64()
+		restores := &reflector.Restores{}
+		var all []*modelStream
+		for _, resource := range []string{"busy", "quiet", "silent"} {
+			options := testOptions()
+			if options.Recovery.Parallel, options.Restores = 1, restores; random.IntN(2) == 0 {
+				options.Recovery = nil
+			}
+			s := newModelStream(t, m, resource, options)
+			s.start()
+			defer func() { _ = s.stop() }()
+			all = append(all, s)
+		}
+		for range 3 {
+			m.write(15, "busy", "quiet", "silent")
+			m.settled(t, all)
+			backup := m.now
+			m.write(1+random.IntN(6), "busy", "quiet")
+			for m.write(1, "busy"); m.writes[len(m.writes)-1].op == "d"; m.write(1, "busy") { // its newest object shows the restore
+			}
+			m.settled(t, all)
+			seen, stopped := m.now, all[1+random.IntN(2)]
+			if random.IntN(2) == 0 {
+				_ = stopped.stop()
+				time.Sleep(time.Second)
+			}
+			m.restore(backup)
+			m.write(random.IntN(2 * int(seen-backup)))
+			if m.now > seen {
+				m.write(random.IntN(8), "busy", "quiet", "others")
+			}
+			if time.Sleep(time.Second); random.IntN(4) > 0 {
+				stopped.crashIn(1 + random.IntN(6))
+			}
+			stopped.restart()
+			m.settled(t, all)
+		}
+	})
+}
+
+// settled lets all streams settle.
+func (m *modelServer) settled(t *testing.T, all []*modelStream) {
+	t.Helper()
+	for _, s := range all {
+		if !s.settle(m) {
+			t.Fatalf("the log's state of %s is not the server's: position %s, %v; %+v", s.resource, s.log.position, s.log.objects,
+				m.at(s.resource, m.now))
+		}
+	}
+}
+
+// interruption does something to a stream while objects are written.
+func interruption(m *modelServer, s *modelStream) {
+	switch m.random.IntN(5) {
+	case 0:
+		s.crashIn(1 + m.random.IntN(8))
+		m.endWatches()
+	case 1:
+		_ = s.stop()
+		m.write(1+m.random.IntN(12), "configmaps", "others")
+		if s.crashIn(1 + m.random.IntN(8)); m.random.IntN(2) == 0 {
+			m.compacted = m.now - uint64(m.random.IntN(8))
+		}
+		s.start()
+	case 2:
+		m.endWatches()
+	case 3:
+		m.write(1 + m.random.IntN(5)) // only the revision moves
+		s.restart()
+	}
+}

@@ -1,0 +1,58 @@
+package reflector_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"kubecdc/change"
+	"kubecdc/source/reflector"
+	"kubecdc/test/servers"
+)
+
+// etcd is restored from a backup under a running exporter, which can't reach its API server until that has grown past the
+// positions. The stream of ConfigMaps sees it by its newest object. The stream of Secrets can't see it: what it lacks was deleted
+// after the backup, and what it has is older.
+func TestARestoreIsFollowedByStreamsThatCantSeeIt(t *testing.T) {
+	t.Parallel()
+	k := ownKubernetes(t, servers.KubernetesOptions{})
+	proxy := newProxy(t, k.Address)
+	core := kubernetes.NewForConfigOrDie(k.Config).CoreV1()
+	secret := func(name string) *corev1.Secret { return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}} }
+	for _, name := range []string{"deleted-1", "deleted-2", "stays"} {
+		must[*corev1.Secret](t)(core.Secrets("default").Create(t.Context(), secret(name), metav1.CreateOptions{}))
+	}
+	w := newWriter(t, k.Config, 23, []string{"default"})
+	w.run(20)
+	options, maps, quiet := testOptions(), newLedger(), newLedger()
+	options.Restores = &reflector.Restores{}
+	startStream(t, k.ConfigAt(proxy.Address), change.NewStream(configMaps, "", "", ""), options, maps, &quietObserver{})
+	startStream(t, k.ConfigAt(proxy.Address), change.NewStream(secrets, "default", "", ""), options, quiet, &quietObserver{})
+	quiet.awaitLog(t, "r deleted-1", "r deleted-2", "r stays")
+	maps.awaitSame(t, k.Config)
+	backup := must[string](t)(k.SnapshotEtcd(context.Background()))
+	for _, name := range []string{"deleted-1", "deleted-2"} {
+		ok(t, core.Secrets("default").Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
+	must[*corev1.ConfigMap](t)(core.ConfigMaps("default").Create(t.Context(), configMap("newest", nil), metav1.CreateOptions{}))
+	quiet.await(t, "the deletions", func() bool { return len(quiet.objects) == 1 })
+	maps.awaitSame(t, k.Config)
+	seen := revision(t, k)
+	proxy.Cut()
+	ok(t, k.RestoreEtcd(context.Background(), backup))
+	for w.forget(t); revision(t, k) < seen+20; {
+		w.run(10)
+	}
+	ok(t, proxy.Restore())
+	quiet.await(t, "the secrets that are there again", func() bool { return len(quiet.objects) == 3 })
+	maps.awaitSame(t, k.Config)
+	for _, l := range []*ledger{maps, quiet} {
+		if g := onlyGap(t, l); g.Complete || !strings.Contains(g.Reason, "history went backwards") {
+			t.Errorf("gap record %+v, want one that says that history went backwards", g)
+		}
+	}
+}

@@ -1,0 +1,98 @@
+package reflector_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/change"
+	"kubecdc/test/servers"
+)
+
+// withMembers gives the versions of a CRD a schema of string members m1, m2, …; all others are pruned.
+func withMembers(u *unstructured.Unstructured, n int) *unstructured.Unstructured {
+	members := map[string]any{}
+	for i := range n {
+		members[fmt.Sprintf("m%d", i+1)] = map[string]any{"type": "string"}
+	}
+	versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
+	for _, v := range versions {
+		v.(map[string]any)["schema"] = map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "properties": members}}
+	}
+	_ = unstructured.SetNestedSlice(u.Object, versions, "spec", "versions")
+	return u
+}
+
+// A CRD's schema gains a member, again and again, while its watch is open and objects are written with that member: what the watch
+// has delivered without it is corrected, and nothing else is.
+func TestASchemaThatGainsAMemberWhileItIsWatched(t *testing.T) {
+	k, ns := servers.Kube(t), servers.Namespace(t)
+	group := ns + ".example.com"
+	client := dynamic.NewForConfigOrDie(k.Config)
+	crds := client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+	widgets := client.Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
+	made := must[*unstructured.Unstructured](t)(crds.Create(t.Context(), withMembers(crd(group, []string{"v1"}, "v1"), 0), metav1.CreateOptions{}))
+	t.Cleanup(func() { _ = crds.Delete(t.Context(), made.GetName(), metav1.DeleteOptions{}) })
+	l := newLedger()
+	follow(t, k.Config, "*."+group, l)
+	l.awaitStarted(t)
+	stored := map[string]change.ResourceVersion{} // objects that have the member
+	corrected := func() bool {
+		for _, c := range l.changes {
+			if c.Inferred && c.Op == change.Update {
+				return true
+			}
+		}
+		return false
+	}
+	told := func(name, member string) bool {
+		for i := len(l.changes) - 1; i >= 0; i-- {
+			if c := l.changes[i]; c.Name == name {
+				var o map[string]any
+				_ = json.Unmarshal(c.After, &o)
+				return o[member] == "x" && c.ResourceVersion == stored[name]
+			}
+		}
+		return false
+	}
+	for round := 1; round <= 10; round++ {
+		now := must[*unstructured.Unstructured](t)(crds.Get(t.Context(), made.GetName(), metav1.GetOptions{}))
+		must[*unstructured.Unstructured](t)(crds.Update(t.Context(), withMembers(now, round), metav1.UpdateOptions{}))
+		member := fmt.Sprintf("m%d", round)
+		for i, until := 0, time.Now().Add(3*time.Second); time.Now().Before(until); i++ {
+			name := fmt.Sprintf("w%d-%d", round, i)
+			o, err := widgets.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget",
+				"metadata": map[string]any{"name": name}, member: "x"}}, metav1.CreateOptions{})
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			ok(t, err)
+			if o.Object[member] == "x" {
+				stored[name] = change.ResourceVersion(o.GetResourceVersion())
+			}
+		}
+		l.await(t, "all objects with their member", func() bool {
+			for name := range stored {
+				if name[:len(fmt.Sprint(round))+2] == fmt.Sprintf("w%d-", round) && !told(name, member) {
+					return false
+				}
+			}
+			return true
+		})
+		l.mu.Lock()
+		done := corrected()
+		l.mu.Unlock()
+		if done {
+			t.Logf("%d objects, corrected in round %d: %+v", len(stored), round, gaps(l.controls))
+			return
+		}
+	}
+	t.Skip("the server pruned nothing in ten rounds")
+}
