@@ -40,6 +40,9 @@ type cluster struct {
 	uid   string             // of namespace kube-system; empty: not known, so nothing is compared
 	other *OtherClusterError // nil: none was found
 	found chan struct{}      // is closed when another one was found
+
+	newest      *Client // with the newest connections (Client.Fresh)
+	newestSince time.Time
 }
 
 func newCluster() *cluster { return &cluster{found: make(chan struct{})} }
