@@ -184,20 +184,31 @@ func VersionPath(group, version string) string {
 	return "/apis/" + group + "/" + version
 }
 
-// Fresh returns a client with new connections: behind a load balancer they may lead to another API server.
+// Fresh returns a client with new connections: behind a load balancer they may lead to another API server. All that ask within a
+// second share them, as the streams of a process do after a restart of an API server.
 func (c *Client) Fresh() (*Client, error) {
-	config := rest.CopyConfig(c.config)
-	if config.Proxy == nil {
-		config.Proxy = http.ProxyFromEnvironment // the default; set explicitly, it keeps client-go from sharing the transport
+	defer c.http.CloseIdleConnections()
+	s := c.cluster
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.newest == nil || s.newest.checks == c.checks || time.Since(s.newestSince) > freshFor {
+		config := rest.CopyConfig(c.config)
+		if config.Proxy == nil {
+			config.Proxy = http.ProxyFromEnvironment // the default; set explicitly, it keeps client-go from sharing the transport
+		}
+		newest, err := New(config)
+		if err != nil {
+			return nil, err
+		}
+		s.newest, s.newestSince = newest, time.Now()
 	}
-	fresh, err := New(config)
-	if err != nil {
-		return nil, err
-	}
+	fresh := *s.newest
 	fresh.idle, fresh.withhold, fresh.cluster, fresh.checkedFor = c.idle, c.withhold, c.cluster, c.checkedFor
-	c.http.CloseIdleConnections()
-	return fresh, nil
+	return &fresh, nil
 }
+
+// freshFor is how long new connections count as fresh for others.
+const freshFor = time.Second
 
 // Read reads one small document.
 func (c *Client) Read(ctx context.Context, path string) ([]byte, error) {

@@ -17,7 +17,8 @@ import (
 // An address may lead to another cluster at any time: by a switch of DNS or of a load balancer, or since the cluster was made
 // again. What that one answers is no news of the first one, whatever it is: a list without an object, a 404, a 410, an event. So
 // once a client is told which cluster it reads, an answer is used only after the uid of namespace kube-system was read, and read
-// after the answer began: the connection that brought it is then still the one to that cluster, or has just been made.
+// after the answer began: before, the address may have led elsewhere. With HTTP/2 both come over one connection, so they are of one
+// cluster. A proxy that takes each request to a cluster of its choice would have to change its mind twice in between.
 //
 // The reads are shared: all answers that begin while one read is under way wait for the next. A read that fails proves nothing, so
 // the answer is not used, and the request fails as if it had not been answered.
@@ -40,6 +41,9 @@ type cluster struct {
 	uid   string             // of namespace kube-system; empty: not known, so nothing is compared
 	other *OtherClusterError // nil: none was found
 	found chan struct{}      // is closed when another one was found
+
+	newest      *Client // with the newest connections (Client.Fresh)
+	newestSince time.Time
 }
 
 func newCluster() *cluster { return &cluster{found: make(chan struct{})} }

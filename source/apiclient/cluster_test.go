@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -22,7 +24,6 @@ type clusters struct {
 	uid    atomic.Value
 	status atomic.Int32 // of the identity; 0: it can be read
 	asked  atomic.Int32 // how often
-	begun  chan struct{}
 }
 
 func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -38,7 +39,6 @@ func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, `{"metadata":{"name":"kube-system","uid":%q,"resourceVersion":"1"}}`, c.uid.Load())
 	case r.URL.Query().Has("watch"):
 		w.(http.Flusher).Flush()
-		c.begun <- struct{}{}
 		<-r.Context().Done()
 	case strings.HasSuffix(r.URL.Path, "/secrets"):
 		w.WriteHeader(http.StatusNotFound)
@@ -50,10 +50,10 @@ func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func newClusters(t *testing.T) (*clusters, *Client) {
 	t.Helper()
-	c := &clusters{begun: make(chan struct{}, 1000)}
+	c := &clusters{}
 	c.uid.Store("first")
 	server := httptest.NewUnstartedServer(c)
-	server.EnableHTTP2 = true
+	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0) // of connections that are not needed after all
 	server.StartTLS()
 	client, err := New(&rest.Config{Host: server.URL, QPS: -1, TLSClientConfig: rest.TLSClientConfig{Insecure: true}})
 	if err != nil {
@@ -121,16 +121,24 @@ func TestAnIdentityThatCantBeReadProvesNothing(t *testing.T) {
 	}
 }
 
-// 200 watches that open at once share a few reads of the identity.
+// 200 watches that open at once, on fresh connections too, share a few reads of the identity.
 func TestWatchesThatOpenTogetherShareTheIdentity(t *testing.T) {
 	c, client := newClusters(t)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	opened := make(chan struct{}, 200)
 	var wg sync.WaitGroup
 	for range 200 {
 		wg.Go(func() {
 			for ctx.Err() == nil { // as a stream does
-				w, err := client.Watch(ctx, change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "7", 60)
+				fresh, err := client.Fresh()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				w, err := fresh.Watch(ctx, change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "7", 60)
 				if err == nil {
+					opened <- struct{}{}
 					_, _ = w.Next()
 					w.Close()
 				}
@@ -138,7 +146,11 @@ func TestWatchesThatOpenTogetherShareTheIdentity(t *testing.T) {
 		})
 	}
 	for range 200 {
-		<-c.begun
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			t.Fatal("not all watches are open")
+		}
 	}
 	if n := c.asked.Load(); n > 20 {
 		t.Errorf("200 watches read the identity %d times", n)
