@@ -213,7 +213,11 @@ func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
 // the incarnation does not exist there, both were deleted at one revision.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 	last := l.deleted - 1
-	return s.walkBack(ctx, l, max(s.before(l, last), s.newestDeletion(last)), last)
+	at := s.before(l, last)
+	if s.oneKey() {
+		at = last
+	}
+	return s.walkBack(ctx, l, at, last)
 }
 
 // newestDeletion returns the newest revision up to this one at which an object is known to have been deleted; 0: there is none.
@@ -229,7 +233,7 @@ func (s *search) newestDeletion(revision uint64) uint64 {
 // left takes the only revision that is left for the deletion of an incarnation that is missing at hi. Another object may have been
 // deleted in between: if the incarnation exists after all, both were deleted at one revision.
 func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
-	if s.newestDeletion(hi) <= revision {
+	if !s.oneKey() || hi == revision {
 		return revision, nil
 	}
 	exists, err := s.exists(ctx, l, revision)

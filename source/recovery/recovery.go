@@ -97,6 +97,9 @@ type Gap struct {
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {
+		if gap.Participant != nil {
+			gap.Participant.writes.clear() // some of them may be of another revision
+		}
 		gap.Leased, gap.Participant = true, nil
 		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	}
@@ -104,7 +107,8 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 }
 
 // errSeveralKeys reports that a revision deleted several objects of a resource of which none expire, as when somebody deletes a
-// prefix in etcd. Then no revision is explained by a change at it, and the search begins again on that condition.
+// prefix in etcd. Then no revision is explained by a change at it, and what other streams say of revisions may be wrong, so the
+// search begins again without either.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
 func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
@@ -205,7 +209,7 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	s.checkSizes()
-	if s.contradicted && s.oneKey() {
+	if s.contradicted && (s.oneKey() || s.Participant != nil) {
 		return errSeveralKeys
 	}
 	return ctx.Err()
