@@ -143,7 +143,6 @@ type search struct {
 	contradicted bool                      // what was read contradicts itself
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
-	deletions    []uint64                  // the revisions of deletions that were found, in order
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
@@ -167,7 +166,7 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
-	doubtful     bool           // it was deleted at that revision or, with another object, at one before: both are compacted
+	doubtful     bool           // it was deleted at that revision or, together with another object, before: nobody can read it any more
 	seen         []seenRevision // what past lists show of it, newest first
 	floor        uint64         // up to there past lists show that it did not change, or did not exist
 	walked       uint64         // up to there all of its revisions were found
