@@ -207,8 +207,8 @@ func (s *search) noteDeletion(l *incarnation, revision uint64) {
 // oneKey reports whether a revision deletes one object of the collection, as far as is known.
 func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
 
-// walkDeleted walks a deleted incarnation back. Even if the revision before its deletion is explained, the first read is there: if
-// the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
+// walkDeleted walks a deleted incarnation back. Even if the revision before its deletion is explained, the first read is there:
+// if the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 	last := l.deleted - 1
 	at := s.before(l, last)
