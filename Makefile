@@ -15,7 +15,7 @@ ALL     := ./test/e2e ./...
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
 
-.PHONY: help demo test unit bare race chaos soak prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat
+.PHONY: help demo test unit bare race chaos soak model prove kine registry bench lint build docs image servers clean matrix upgrade release publish reproducible signing page screenshots browser tour compat
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUB
 
 soak: servers ## random gaps, compared with etcd's history (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat a run)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run Random ./source/reflector
+
+model: ## recovery in a model: random histories with selectors, returns, expiries and compactions (HISTORIES=100000 for more, KUBECDC_TEST_SEED=…)
+	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),20000) $(GO) test -count=1 -v -timeout 0 -run ModelOf ./source/recovery
 
 prove: servers ## proofs while objects change, for an hour (PROOFS=1000 for fewer)
 	KUBECDC_TEST_PROOFS=$(or $(PROOFS),10000) $(GO) test -count=1 -v -timeout 0 -run ProofsWhile ./source/reflector

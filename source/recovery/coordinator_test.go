@@ -20,13 +20,15 @@ type etcd struct {
 	revision  uint64
 	resources []*server
 	unread    float64 // share of revisions that no stream reads
+	selected  bool    // objects leave the selection and return under their uid
+	purged    bool    // somebody deletes several keys at one revision
 }
 
 // leasedResource is the number of the resource whose objects expire together.
 const leasedResource = 0
 
 func newEtcd(random *rand.Rand, resources int, unread float64) *etcd {
-	e := &etcd{random: random, unread: unread}
+	e := &etcd{random: random, unread: unread, selected: random.IntN(2) == 0, purged: random.IntN(4) == 0}
 	for range resources {
 		e.resources = append(e.resources, &server{})
 	}
@@ -42,20 +44,13 @@ func (e *etcd) write(keys int) {
 	n := max(e.random.IntN(len(e.resources)), e.random.IntN(len(e.resources)))
 	s := e.resources[n]
 	all := s.at(e.revision)
-	if n == leasedResource && len(all) > 1 && e.random.IntN(4) == 0 {
-		for key := range all {
-			if e.random.IntN(2) == 0 {
-				s.writes = append(s.writes, write{e.revision, change.Delete, key, false})
-			}
-		}
+	m := &modelled{server: s, random: e.random, selected: e.selected}
+	if (n == leasedResource || e.purged && e.random.IntN(4) == 0) && len(all) > 1 && e.random.IntN(4) == 0 {
+		m.expire(e.revision, all)
 		return
 	}
 	key := fmt.Sprintf("ns-%d/%c", max(e.random.IntN(2), e.random.IntN(2)), 'a'+rune(e.random.IntN(keys)))
-	op := change.Create
-	if _, exists := all[key]; exists {
-		op = []change.Op{change.Update, change.Delete}[e.random.IntN(2)]
-	}
-	s.writes = append(s.writes, write{e.revision, op, key, false})
+	m.write(e.revision, key, all)
 }
 
 // in returns the server as a stream of one namespace sees it.
@@ -74,6 +69,7 @@ type peer struct {
 	*server
 	name        string
 	leased      bool
+	selected    bool
 	local       bool
 	apart       bool
 	overrides   int
@@ -103,7 +99,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 		k, _ := log.Get(key)
 		p.participant.Wrote(k.Version)
 	}
-	g.Leased, g.Namespaced, g.Parallel, g.Participant = p.leased, true, 2, p.participant
+	g.Leased, g.Selected, g.Namespaced, g.Parallel, g.Participant = p.leased, p.selected, true, 2, p.participant
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := told(plan)
@@ -146,6 +142,7 @@ func TestStreamsThatRecoverTogetherEachFindTheirHistory(t *testing.T) {
 		var wg sync.WaitGroup
 		failed := make(chan error, 3*len(peers))
 		for _, p := range peers {
+			p.selected = first.selected || second.selected
 			if p.overrides = overrides; overrides == 1 { // the second etcd is the API server's, with Events in it
 				p.apart, p.local = strings.HasPrefix(p.name, "r"), true
 			}

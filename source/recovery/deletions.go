@@ -199,8 +199,6 @@ func (s *search) transient(key, uid string) *incarnation {
 func (s *search) noteDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
-	i, _ := slices.BinarySearch(s.deletions, revision)
-	s.deletions = slices.Insert(s.deletions, i, revision)
 	s.mu.Unlock()
 	s.explain(revision)
 	s.sizes.deletion(revision)
@@ -209,27 +207,21 @@ func (s *search) noteDeletion(l *incarnation, revision uint64) {
 // oneKey reports whether a revision deletes one object of the collection, as far as is known.
 func (s *search) oneKey() bool { return !s.Leased && !s.Aggregated }
 
-// walkDeleted walks a deleted incarnation back. The first read is no older than the deletion of another object before: if
-// the incarnation does not exist there, both were deleted at one revision.
+// walkDeleted walks a deleted incarnation back. Even if the revision before its deletion is explained, the first read is there:
+// if the incarnation does not exist there, it was deleted at an earlier revision, together with another object.
 func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 	last := l.deleted - 1
-	return s.walkBack(ctx, l, max(s.before(l, last), s.newestDeletion(last)), last)
-}
-
-// newestDeletion returns the newest revision up to this one at which an object is known to have been deleted; 0: there is none.
-func (s *search) newestDeletion(revision uint64) uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if i, _ := slices.BinarySearch(s.deletions, revision+1); i > 0 && s.oneKey() {
-		return s.deletions[i-1]
+	at := s.before(l, last)
+	if s.oneKey() {
+		at = last
 	}
-	return 0
+	return s.walkBack(ctx, l, at, last)
 }
 
-// left takes the only revision that is left for the deletion of an incarnation that is missing at hi. Another object may have been
-// deleted in between: if the incarnation exists after all, both were deleted at one revision.
+// left takes the only revision that is left for the deletion of an incarnation that is missing at hi. What is between them is
+// explained: if the incarnation exists after all, it was deleted there, together with another object.
 func (s *search) left(ctx context.Context, l *incarnation, revision, hi uint64) (uint64, error) {
-	if s.newestDeletion(hi) <= revision {
+	if !s.oneKey() || hi == revision {
 		return revision, nil
 	}
 	exists, err := s.exists(ctx, l, revision)

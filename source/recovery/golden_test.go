@@ -3,7 +3,6 @@ package recovery
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -303,76 +302,6 @@ func describe(plan Plan, incomplete string) string {
 	}
 	b.WriteString("incomplete: " + incomplete + "\n")
 	return b.String()
-}
-
-// Whatever happened in a gap, the plan is just that.
-func TestRandomHistoriesAreRecoveredWhole(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	for range 500 {
-		pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
-		s, from, to := randomHistory(random)
-		log, g := randomGap(random, s, from, to)
-		plan, incomplete, err := Recover(t.Context(), s, log, g)
-		if got, want := told(plan), s.between(from, to); err != nil || incomplete != "" || !slices.Equal(got, want) {
-			t.Fatalf("from %d to %d: recovered\n%s\n%v %s\nwant\n%s\nof %v", from, to, strings.Join(got, "\n"), err, incomplete,
-				strings.Join(want, "\n"), s.writes)
-		}
-	}
-}
-
-// Whenever the server compacts its history, a plan that is said to be complete is, and an incomplete one says nothing wrong.
-func TestCompactionAtAnyReadHidesNothing(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	random := rand.New(rand.NewPCG(seed, 0))
-	complete, partly := 0, 0
-	for range 1000 {
-		pastListsCost(t, float64(random.IntN(3)), 3*random.Float64())
-		s, from, to := randomHistory(random)
-		s.then, s.after = from+uint64(random.IntN(int(to-from))), random.IntN(60)
-		log, g := randomGap(random, s, from, to)
-		plan, incomplete, err := Recover(t.Context(), s, log, g)
-		if err != nil {
-			if !errors.Is(err, ErrNotPossible) {
-				t.Fatal(err)
-			}
-			continue
-		}
-		got, want := told(plan), s.between(from, to)
-		if incomplete == "" {
-			complete++
-			if !slices.Equal(got, want) {
-				t.Fatalf("from %d to %d: said to be complete\n%s\nwant\n%s", from, to, strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
-			continue
-		}
-		partly++
-		for _, c := range plan {
-			if line := text(c.Version, c.Op, c.Key); !c.Inferred && !slices.Contains(want, line) {
-				t.Fatalf("from %d to %d: %q never happened; %s", from, to, line, incomplete)
-			}
-		}
-	}
-	if complete == 0 || partly == 0 {
-		t.Fatalf("%d complete plans and %d others: the test shows nothing", complete, partly)
-	}
-}
-
-func randomHistory(random *rand.Rand) (s *server, from, to uint64) {
-	s, from, to = &server{}, uint64(5+random.IntN(20)), uint64(30+random.IntN(40))
-	for revision := uint64(1); revision <= to; revision++ {
-		key := fmt.Sprintf("ns-%d/%c", max(random.IntN(2), random.IntN(2)), 'a'+rune(random.IntN(4)))
-		op := change.Create
-		if _, exists := s.at(revision)[key]; exists {
-			op = []change.Op{change.Update, change.Delete}[random.IntN(2)]
-		}
-		if random.IntN(5) > 0 { // else it is another resource's revision
-			s.writes = append(s.writes, write{revision, op, key, false})
-		}
-	}
-	return s, from, to
 }
 
 func randomGap(random *rand.Rand, s *server, from, to uint64) (*known.Set, Gap) {

@@ -33,8 +33,8 @@ type ExactReads struct {
 	Failed func()
 }
 
-// errUnreadable reports a revision that the server has and can't read, while it lists the present: an object was stored there in a
-// version of its resource that the server has no more.
+// errUnreadable reports a revision that the server has and can't read, while it lists the present: an object was stored there
+// in a version of its resource that the server has no more.
 var errUnreadable = errors.New("the server can't read its collection as it was at a revision")
 
 // IsLost reports that the collection can't be read any more as it was at a revision.

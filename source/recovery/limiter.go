@@ -15,7 +15,8 @@ import (
 // Limiter paces the requests of recoveries, for all streams of the process together: most gaps come from the restart of an API
 // server, and then all streams have one. A recovery begins at a low rate, which rises while answers are fast (additive
 // increase). A 429, a 5xx or a cut connection halves the rate, and a slow answer, which may be only a pause of the server,
-// takes a quarter of it (multiplicative decrease). A 500 that comes fast says nothing of the load. The number of concurrent requests follows the rate.
+// takes a quarter of it (multiplicative decrease). A 500 that comes fast says nothing of the load. The number of concurrent
+// requests follows the rate.
 //
 // After a Retry-After no stream makes a request until that time is over.
 type Limiter struct {

@@ -93,10 +93,14 @@ type Gap struct {
 }
 
 // Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
-// empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies apiclient.IsGone, among others.
+// empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies IsLost, among others.
 func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {
+		if gap.Participant != nil {
+			gap.Participant.writes.clear() // some of them may be of another revision
+			gap.Participant.Failed()       // nobody waits for the second search
+		}
 		gap.Leased, gap.Participant = true, nil
 		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	}
@@ -104,7 +108,8 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 }
 
 // errSeveralKeys reports that a revision deleted several objects of a resource of which none expire, as when somebody deletes a
-// prefix in etcd. Then no revision is explained by a change at it, and the search begins again on that condition.
+// prefix in etcd. Then no revision is explained by a change at it, and what other streams say of revisions may be wrong, so the
+// search begins again without either.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
 func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
@@ -139,7 +144,6 @@ type search struct {
 	contradicted bool                      // what was read contradicts itself
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
 	bytes        int64                     // of bodies kept
-	deletions    []uint64                  // the revisions of deletions that were found, in order
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
@@ -163,7 +167,7 @@ type incarnation struct {
 	deleted      uint64         // the revision of its deletion; 0: it exists at To
 	truncated    bool           // its older revisions were compacted
 	undated      bool           // it was deleted, and the revision is not known
-	doubtful     bool           // it was deleted at that revision or, with another object, at one before: both are compacted
+	doubtful     bool           // it was deleted at that revision or, with another object, before: that is compacted
 	seen         []seenRevision // what past lists show of it, newest first
 	floor        uint64         // up to there past lists show that it did not change, or did not exist
 	walked       uint64         // up to there all of its revisions were found
@@ -205,7 +209,7 @@ func (s *search) run(ctx context.Context) error {
 		return err
 	}
 	s.checkSizes()
-	if s.contradicted && s.oneKey() {
+	if s.contradicted && (s.oneKey() || s.Participant != nil) {
 		return errSeveralKeys
 	}
 	return ctx.Err()
@@ -271,8 +275,8 @@ func lostBecause(err error, what string) string {
 	return "the server has compacted its history " + what
 }
 
-// lose records that a revision, and all before it, can't be read any more: the server has compacted it, since the search began, or
-// it fails to read it. If that is the whole gap, the recovery is not possible.
+// lose records that a revision, and all before it, can't be read any more: the server has compacted it, since the search
+// began, or it fails to read it. If that is the whole gap, the recovery is not possible.
 func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
@@ -280,7 +284,8 @@ func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 		return nil // another goroutine has recorded it
 	}
 	if revision >= s.To {
-		return fmt.Errorf("%w: %s", ErrNotPossible, lostBecause(cause, fmt.Sprintf("up to revision %d, which is all of the gap", revision)))
+		all := fmt.Sprintf("up to revision %d, which is all of the gap", revision)
+		return fmt.Errorf("%w: %s", ErrNotPossible, lostBecause(cause, all))
 	}
 	s.incomplete(lostBecause(cause, fmt.Sprintf("up to revision %d or later", revision)))
 	oldest, err := s.oldestFrom(ctx, revision+1)

@@ -49,7 +49,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 		if oldest := s.oldestReadable(); at < oldest {
 			if last < oldest {
 				l.truncated = true
-				l.doubtful = last+1 == l.deleted && s.newestDeletion(last) > l.lastSeen
+				l.doubtful = last+1 == l.deleted && s.oneKey()
 				return nil
 			}
 			at = oldest // the object is in the same state there

@@ -13,7 +13,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
@@ -87,7 +89,8 @@ func (w *writer) one() {
 	name := fmt.Sprintf("n%d", w.random.IntN(w.names))
 	key := ns + "/" + name
 	w.made++
-	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: map[string]string{"v": strconv.Itoa(w.made)}}
+	cm := configMap(name, map[string]string{"app": string(rune('a' + w.random.IntN(2)))}) // in and out of a selection
+	cm.Data["v"] = strconv.Itoa(w.made)
 	api, ctx := w.client.CoreV1().ConfigMaps(ns), context.Background()
 	var err error
 	switch {
@@ -209,7 +212,8 @@ func TestGapOf300ChangesIsRecoveredWhole(t *testing.T) {
 	t.Logf("%d of 300 changes recovered in %d ms by %d requests over %d revisions", all[0].Recovered, all[0].ElapsedMs, all[0].Requests, to-from)
 }
 
-// Random histories with gaps at random places: the log equals etcd's own history, event for event.
+// Random histories with gaps at random places, of a stream of all objects and of one with a selector, which objects enter, leave and
+// enter again: each log equals etcd's own history, event for event.
 func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 	t.Parallel()
 	histories := 200
@@ -228,21 +232,45 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 	}
 	defer k.Stop()
 	w := newWriter(t, k.Config, seed, []string{"default", "kube-public", "kube-system"})
-	g := newGateway(t, k.Config)
-	l := newLedger()
-	start(t, g.config(), testOptions(), l)
-	l.awaitPosition(t, strconv.FormatInt(revision(t, k)-1, 10))
-	begin := position(l)
+	streams := []*randomStream{{labels: ""}, {labels: "app=a"}}
+	options := testOptions() // of both
+	for _, s := range streams {
+		s.gateway, s.log = newGateway(t, k.Config), newLedger()
+		startStream(t, s.gateway.config(), change.NewStream(configMaps, "", s.labels, ""), options, s.log, &quietObserver{})
+		s.log.awaitPosition(t, strconv.FormatInt(revision(t, k)-1, 10))
+		s.begin = position(s.log)
+	}
 	for range histories {
 		w.run(w.random.IntN(6)) // live
-		g.hold()
+		for _, s := range streams {
+			s.gateway.hold()
+		}
 		w.run(w.random.IntN(30)) // unseen
-		g.release(true)
+		for _, s := range streams {
+			s.gateway.release(true)
+		}
 		to := revision(t, k)
-		l.awaitPosition(t, strconv.FormatInt(to, 10))
+		for _, s := range streams {
+			s.log.awaitPosition(t, strconv.FormatInt(to, 10))
+		}
 	}
-	changes, controls := l.snapshot()
-	equalLogs(t, logSays(changes), etcdSays(t, k, begin))
+	for _, s := range streams {
+		s.judge(t, k)
+	}
+}
+
+// randomStream is a stream of all ConfigMaps, or of those with a label, which moves.
+type randomStream struct {
+	labels  string
+	gateway *gateway
+	log     *ledger
+	begin   int64
+}
+
+func (s *randomStream) judge(t *testing.T, k *servers.Kubernetes) {
+	t.Helper()
+	changes, controls := s.log.snapshot()
+	equalLogs(t, logSays(changes), selectedSays(t, k, s.labels, s.begin))
 	recovered, requests := 0, 0
 	for _, gap := range gaps(controls) {
 		if !gap.Complete || gap.Inferred > 0 {
@@ -250,7 +278,36 @@ func TestRandomGapsEqualEtcdsHistory(t *testing.T) {
 		}
 		recovered, requests = recovered+gap.Recovered, requests+gap.Requests
 	}
-	t.Logf("%d changes, of them %d recovered in %d gaps by %d requests", len(changes), recovered, len(gaps(controls)), requests)
+	t.Logf("labels %q: %d changes, of them %d recovered in %d gaps by %d requests", s.labels, len(changes), recovered, len(gaps(controls)), requests)
+}
+
+// selectedSays is what etcd itself says happened after the revision to ConfigMaps that a selector selects: they are created in the
+// selection, or enter it, and leave it.
+func selectedSays(t *testing.T, k *servers.Kubernetes, selector string, after int64) (all []string) {
+	t.Helper()
+	events := must[[]servers.EtcdEvent](t)(k.EtcdHistory(context.Background(), "/registry/configmaps/", 1))
+	selects, selected := must[labels.Selector](t)(labels.Parse(selector)), map[string]bool{}
+	for _, e := range events {
+		key := strings.TrimPrefix(e.Key, "/registry/configmaps/")
+		before, op := selected[key], "u"
+		if selected[key] = e.Op != "d" && selects.Matches(labels.Set(decoded(t, e.Value).Labels)); before && !selected[key] {
+			op = "d"
+		} else if !before {
+			op = "c"
+		}
+		if (before || selected[key]) && e.Revision > after {
+			all = append(all, logged(op, key, strconv.FormatInt(e.Revision, 10)))
+		}
+	}
+	return all
+}
+
+// decoded is a ConfigMap as etcd has it.
+func decoded(t *testing.T, stored []byte) *corev1.ConfigMap {
+	t.Helper()
+	o, _, err := scheme.Codecs.UniversalDeserializer().Decode(stored, nil, nil)
+	ok(t, err)
+	return o.(*corev1.ConfigMap)
 }
 
 func position(l *ledger) int64 {
