@@ -49,8 +49,8 @@ func (d *doubts) noteLast(c *change.Control) {
 	defer d.mu.Unlock()
 	for topic, ranges := range c.Ranges {
 		for p, ends := range ranges {
-			if at := (place{c.Slot, p, topic}); !d.all[at].lost {
-				d.all[at] = doubt{next: ends[1] + 1}
+			if at, next := (place{c.Slot, p, topic}), ends[1]+1; d.all[at].next != next {
+				d.all[at] = doubt{next: next}
 			}
 		}
 	}

@@ -58,7 +58,10 @@ func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *
 	close(stop)
 	<-done
 	log := w.AwaitComplete(t, writer, Kinds)
-	v := Judge(t, w.Kube, log, w.Prefix, Kinds)
+	v := Judge(t, w.Kube, log.SinceLastSnapshot(w.Prefix, c.Remade), w.Prefix, Kinds)
+	for _, kind := range c.Remade {
+		wantLossSaid(t, log, w.Prefix+"."+kind.ID(), kind)
+	}
 	report(t, c)
 	return c, v, log
 }
