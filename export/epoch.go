@@ -72,5 +72,6 @@ func isLogConflict(err error) bool {
 	var encoded *sinks.OtherEncodingError
 	var newer *change.NewerVersionError
 	var moved *sinks.MovedError
-	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &moved) || errors.As(err, &newer) || errors.Is(err, ErrCompetingCheckpoint)
+	return errors.As(err, &other) || errors.As(err, &encoded) || errors.As(err, &moved) || errors.As(err, &newer) ||
+		errors.Is(err, ErrCompetingCheckpoint)
 }

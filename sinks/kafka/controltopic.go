@@ -73,8 +73,8 @@ func (l *slotLog) controlRange(partition int32, first int64, visit func(consumer
 		}}
 }
 
-// parseControl returns a record under one of the cluster's keys; nil if it is no control record, which is passed by with one warning for all:
-// whoever may write to the topic must not be able to stop the export. The error is *change.NewerVersionError.
+// parseControl returns a record under one of the cluster's keys; nil if it is no control record, which is passed by with one
+// warning for all: whoever may write to the topic must not be able to stop the export. The error is *change.NewerVersionError.
 func (s *Sink) parseControl(partition int32, f *consumer.Record) (*change.Control, error) {
 	c := new(change.Control)
 	err := json.Unmarshal(f.Value, c)

@@ -11,8 +11,8 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// doubts are the partitions that may have lost records, as the answers to writes say. That a partition's end is past the records proves
-// nothing: the markers of aborted transactions fill lost offsets, and so do other writers.
+// doubts are the partitions that may have lost records, as the answers to writes say. That a partition's end is past the
+// records proves nothing: the markers of aborted transactions fill lost offsets, and so do other writers.
 type doubts struct {
 	mu  sync.Mutex
 	all map[place]doubt

@@ -19,8 +19,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// Other programs write to the topics, under the cluster's keys too: each way of opening the log, and each way of reading it, passes them
-// by, and warns of those that look like its own once.
+// Other programs write to the topics, under the cluster's keys too: each way of opening the log, and each way of reading it,
+// passes them by, and warns of those that look like its own once.
 func TestForeignRecordsArePassedBy(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -77,7 +77,8 @@ func litter(t *testing.T, cfg kafka.Config) {
 		}
 		return all
 	}
-	values := [][]byte{nil, {}, []byte("{}"), []byte("[]"), []byte("null"), []byte(`"x"`), []byte(`{"version":99}`), []byte(`{"slot":"x"}`),
+	values := [][]byte{nil, {}, []byte("{}"), []byte("[]"), []byte("null"), []byte(`"x"`), []byte(`{"version":99}`),
+		[]byte(`{"slot":"x"}`),
 		[]byte(`{"type":"batch","slot":0,"epoch":99,"batch":99}`), []byte("\x00\xff{"), bytes.Repeat([]byte("{"), 900_000)}
 	var records []*kgo.Record
 	for _, value := range values {
@@ -89,7 +90,8 @@ func litter(t *testing.T, cfg kafka.Config) {
 			records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: k, Value: value},
 				&kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: k, Value: value, Headers: own("op", "c", "stream", "another/stream")})
 		}
-		records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: []byte("x"), Value: value, Headers: own("op", "c", "stream", "pods")})
+		records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: []byte("x"), Value: value,
+			Headers: own("op", "c", "stream", "pods")})
 	}
 	for _, value := range [][]byte{nil, []byte("{"), []byte(`{"cluster":5}`)} { // as if damaged
 		records = append(records, &kgo.Record{Topic: cfg.TopicPrefix + ".control", Key: key, Value: value,

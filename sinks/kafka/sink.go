@@ -53,7 +53,8 @@ func New(cfg Config) (*Sink, error) {
 			return nil, err
 		}
 	}
-	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History), doubts: newDoubts()}
+	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History),
+		doubts: newDoubts()}
 	avro.Await, avro.LastKey = s.awaitSchemas, s.lastKey
 	s.encodings = encoding.NewSet(avro)
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)

@@ -13,9 +13,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A broker has lost the last transaction of a partition, as after an unclean election. The transaction that the next write begins there is
-// aborted, and its marker gets the offset of a lost record: the partition is as long as the checkpoint says. The loss is told all the
-// same, whether the process lives on or was killed in its write.
+// A broker has lost the last transaction of a partition, as after an unclean election. The transaction that the next write
+// begins there is aborted, and its marker gets the offset of a lost record: the partition is as long as the checkpoint says.
+// The loss is told all the same, whether the process lives on or was killed in its write.
 func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{})

@@ -54,8 +54,8 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0) // as of a new log: from the second snapshot on
 }
 
-// Topics are deleted and made again, with as many partitions or more, under an exporter that has nothing to write, or much, and while none
-// runs: it says so in the log, and each object is in its topic again.
+// Topics are deleted and made again, with as many partitions or more, under an exporter that has nothing to write, or much, and
+// while none runs: it says so in the log, and each object is in its topic again.
 func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
@@ -80,7 +80,6 @@ func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
 		}
 		close(stop)
 		<-done
-		remakeTopic(t, a, w.Prefix+".dead-letter", 3)
 	})
 	remakeTopic(t, a, topic(Widgets), 5)
 	runFor(t, env, func() {
