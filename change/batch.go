@@ -50,8 +50,8 @@ func (b *Batch) MalformedID(n int) string {
 	return fmt.Sprintf("malformed/%d/%d/%d/%d", b.Slot, b.Epoch, b.Seq, n)
 }
 
-// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink
-// without offsets. What a sink knows a topic by, so that another topic of the same name is told from it, stands beside them, as that of
+// Offsets are the next offsets of a sink's partitions after a batch, by topic and partition. They are empty for a sink without
+// offsets. What a sink knows a topic by, so that another topic of the same name is told from it, stands beside them, as that of
 // the partition TopicID: a negative number, or 0 if there is none.
 type Offsets map[string]map[int]int64
 

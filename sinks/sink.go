@@ -68,12 +68,13 @@ func (e *OtherEncodingError) Error() string {
 		"and KUBECDC_CHECKPOINT too; nothing was written", e.Log, e.Stored, e.Found, e.Setting)
 }
 
-// MovedError says that an address leads to another server than at the start, which does not have the log. Nothing was written there.
+// MovedError says that an address leads to another server than at the start, which does not have the log. Nothing was written
+// there.
 type MovedError struct{ Address, Known, Found string }
 
 func (e *MovedError) Error() string {
-	return fmt.Sprintf("%s leads to %s now, and the log is in %s: set the sink back to what it was, or, for a new log, KUBECDC_CHECKPOINT "+
-		"to another database or file; nothing was written there", e.Address, e.Found, e.Known)
+	return fmt.Sprintf("%s leads to %s now, and the log is in %s: set the sink back to what it was, or, for a new log, "+
+		"KUBECDC_CHECKPOINT to another database or file; nothing was written there", e.Address, e.Found, e.Known)
 }
 
 // RefusedError says that the log does not accept the records of some resources, and would accept those of others. As after any

@@ -73,8 +73,8 @@ func (l *slotLog) controlRange(partition int32, first int64, visit func(consumer
 		}}
 }
 
-// parseControl returns a record under one of the cluster's keys; nil if it is no control record, which is passed by with a warning:
-// whoever may write to the topic must not be able to stop the export. The error is *change.NewerVersionError.
+// parseControl returns a record under one of the cluster's keys; nil if it is no control record, which is passed by with one
+// warning for all: whoever may write to the topic must not be able to stop the export. The error is *change.NewerVersionError.
 func (s *Sink) parseControl(partition int32, f *consumer.Record) (*change.Control, error) {
 	c := new(change.Control)
 	err := json.Unmarshal(f.Value, c)
@@ -85,10 +85,13 @@ func (s *Sink) parseControl(partition int32, f *consumer.Record) (*change.Contro
 	case own && err == nil:
 		return c, nil
 	}
-	topic := change.ControlTopic(s.cfg.TopicPrefix)
-	if _, warned := s.strange.LoadOrStore(fmt.Sprintf("%d/%d", partition, f.Offset), true); !warned {
-		s.cfg.Logger.Warn("passing by a record that has the key of a control record and is none: another program has written it, or it is "+
-			"damaged", "topic", topic, "partition", partition, "offset", f.Offset, "key", string(f.Key), "headers", f.Headers, "error", err)
+	what := "another program has written it"
+	if f.Headers[change.HeaderType] != "" {
+		what = "it is damaged"
+	}
+	if _, warned := s.strange.LoadOrStore(fmt.Sprintf("%d: %s", partition, what), true); !warned {
+		s.cfg.Logger.Warn("passing by a record that has the key of a control record and is none, and all that follow: "+what,
+			"topic", change.ControlTopic(s.cfg.TopicPrefix), "partition", partition, "offset", f.Offset, "headers", f.Headers, "error", err)
 	}
 	return nil, nil
 }

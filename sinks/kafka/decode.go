@@ -41,6 +41,12 @@ func (r *decoder) addChange(ctx context.Context, s encoding.Set, f consumer.Reco
 	return nil
 }
 
+// isChange reports whether a record is of a change. Other programs may write to the topic too.
+func isChange(r *consumer.Record) bool {
+	_, ok := change.ParseOp(r.Headers[change.HeaderOp])
+	return ok && r.Headers[change.HeaderStream] != "" && r.Headers[change.HeaderBatch] != ""
+}
+
 // keyOf returns a record's encoding, and which object it is about.
 func keyOf(s encoding.Set, r *consumer.Record) (encoding.Encoding, encoding.Key, error) {
 	if err := change.CheckVersion(r.Headers[change.HeaderVersion]); err != nil {

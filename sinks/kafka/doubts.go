@@ -11,12 +11,14 @@ import (
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// doubts are the partitions that may have lost records, as the answers to writes say. That a partition's end is past the records proves
-// nothing: the markers of aborted transactions fill lost offsets, and so do other writers.
+// doubts are the partitions that may have lost records, as the answers to writes say. That a partition's end is past the
+// records proves nothing: the markers of aborted transactions fill lost offsets, and so do other writers.
 type doubts struct {
 	mu  sync.Mutex
 	all map[place]doubt
 }
+
+func newDoubts() *doubts { return &doubts{all: map[place]doubt{}} }
 
 // place is a partition that a slot writes to.
 type place struct {
@@ -35,13 +37,22 @@ func (d *doubts) note(slot int, partitions []*producer.Partition) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, p := range partitions {
-		if !p.Lost && !p.Doubt {
-			continue
+		if p.Lost || p.Doubt {
+			d.all[place{slot, int(p.Index), p.Topic.Name}] = doubt{p.Next, p.Lost}
 		}
-		if d.all == nil {
-			d.all = map[place]doubt{}
+	}
+}
+
+// noteLast takes the checkpoint's last batch: nobody knows whether the process that wrote it had an answer that left a doubt.
+func (d *doubts) noteLast(c *change.Control) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for topic, ranges := range c.Ranges {
+		for p, ends := range ranges {
+			if at, next := (place{c.Slot, p, topic}), ends[1]+1; d.all[at].next != next {
+				d.all[at] = doubt{next: next}
+			}
 		}
-		d.all[place{slot, int(p.Index), p.Topic.Name}] = doubt{p.Next, p.Lost}
 	}
 }
 
@@ -63,7 +74,7 @@ func (l *slotLog) hasLost(ctx context.Context, topic string, partition int, next
 	return l.isOther(ctx, topic, partition, next-1)
 }
 
-// isOther reports whether what has an offset now is not of this slot. Compaction may have left nothing there, which proves nothing.
+// isOther reports whether what has an offset now is not of this slot. Retention may have left nothing there, which proves nothing.
 func (l *slotLog) isOther(ctx context.Context, topic string, partition int, offset int64) (other bool, err error) {
 	slot := strconv.Itoa(l.slot)
 	r := consumer.New(l.sink.client, consumer.Range{Topic: topic, Partition: int32(partition), First: offset, NoValues: true,
@@ -73,7 +84,7 @@ func (l *slotLog) isOther(ctx context.Context, topic string, partition int, offs
 		},
 		Marker: func(at int64) { other = other || at == offset }})
 	if err = r.ReadTo(ctx, offset); errors.Is(err, consumer.ErrGone) {
-		return true, nil
+		err = nil
 	}
 	return other, err
 }

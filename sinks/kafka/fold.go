@@ -53,8 +53,7 @@ func (f *folder) part(
 // with this one.
 func (f *folder) wants(topic string, r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
-	_, ok := change.ParseOp(r.Headers[change.HeaderOp])
-	if !ok || id == "" || !f.wanted.Stream(id) || change.TopicOf(f.log.envelope.Prefix, id) != topic {
+	if !isChange(r) || !f.wanted.Stream(id) || change.TopicOf(f.log.envelope.Prefix, id) != topic {
 		return false
 	}
 	_, key, err := keyOf(f.log.sink.encodings, r)

@@ -123,17 +123,20 @@ func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
 // cluster's changes.
 func (s *scan) logged(topic string, partition int32, f *consumer.Record) *sinks.Logged {
 	id := change.StreamID(f.Headers[change.HeaderStream])
-	op, ok := change.ParseOp(f.Headers[change.HeaderOp])
-	if id == "" || !ok {
+	op, _ := change.ParseOp(f.Headers[change.HeaderOp])
+	if !isChange(f) {
 		return nil
 	}
 	stream := s.stream(id)
+	if change.Topic(s.reader.envelope.Prefix, stream.Resource) != topic {
+		return nil
+	}
 	_, key, err := keyOf(s.reader.sink.encodings, f)
 	if err != nil {
 		s.failed = cmp.Or(s.failed, fmt.Errorf("%s/%d %w", topic, partition, err))
 		return nil
 	}
-	if key.Cluster != s.reader.envelope.Cluster || change.Topic(s.reader.envelope.Prefix, stream.Resource) != topic ||
+	if key.Cluster != s.reader.envelope.Cluster ||
 		s.key != nil && (key.Namespace != s.Namespace || key.Name != s.Name) {
 		return nil
 	}

@@ -11,8 +11,9 @@ import (
 	"kubecdc/test/servers"
 )
 
-// A topic is deleted and made again, with as many or more partitions, while the log is open or not, and others write to it until its ends
-// are past the checkpoint's offsets: the next owner is told that the log has lost its records, and only of that topic.
+// A topic is deleted and made again, with as many or more partitions, while the log is open or not, and others write to it
+// until its ends are past the checkpoint's offsets: the next owner is told that the log has lost its records, and only of that
+// topic.
 func TestATopicIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	broker := servers.SharedKafka(t)
@@ -117,7 +118,8 @@ func (o *owner) write(t *testing.T, n int, with ...func(*change.Batch)) {
 	o.durable(b, offsets)
 }
 
-// writeUntilRefused writes batches of no changes, as those of a quiet stream, and of some, until the log notices that it was broken.
+// writeUntilRefused writes batches of no changes, as those of a quiet stream, and of some, until the log notices that it was
+// broken.
 func (o *owner) writeUntilRefused(t *testing.T) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); {

@@ -27,8 +27,8 @@ type Sink struct {
 	codec                   recordbatch.Codec
 	encodings               encoding.Set
 	dataTopic, controlTopic topicPlan
-	doubts                  doubts
-	strange                 sync.Map // records of the control topic that are none of its own, and were warned of
+	doubts                  *doubts
+	strange                 sync.Map // kinds of records in the control topic that are none, and were warned of
 }
 
 var _ sinks.Sink = (*Sink)(nil)
@@ -53,7 +53,8 @@ func New(cfg Config) (*Sink, error) {
 			return nil, err
 		}
 	}
-	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History)}
+	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History),
+		doubts: newDoubts()}
 	avro.Await, avro.LastKey = s.awaitSchemas, s.lastKey
 	s.encodings = encoding.NewSet(avro)
 	maps.Copy(s.dataTopic.config, cfg.TopicConfig)

@@ -122,6 +122,9 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 		c := controlOf(f)
 		found = c.Slot == l.slot && c.Batch == from.Seq &&
 			(c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
+		if found {
+			l.sink.doubts.noteLast(c)
+		}
 		return nil
 	})
 	before.Committed = true

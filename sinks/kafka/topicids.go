@@ -57,9 +57,12 @@ func (s *Sink) askIDs(ctx context.Context, topics []string) (map[string]int64, e
 // errMadeAgain ends the session: the next one finds out what is lost.
 var errMadeAgain = errors.New("the topic was deleted and made again")
 
-// compareIDs asks for the ids again, if that was a while ago. A topic that does not exist any more ends the session too.
+// compareIDs asks for the ids again, if that was a while ago. A topic that does not exist any more ends the session too, unless
+// it had snapshots on demand, which are deleted when they have been read.
 func (l *slotLog) compareIDs(ctx context.Context) error {
-	known := slices.DeleteFunc(slices.Sorted(maps.Keys(l.ids.of)), func(topic string) bool { return l.ids.of[topic] == 0 })
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(l.ids.of)), func(topic string) bool {
+		return l.ids.of[topic] == 0 || change.IsSnapshotTopic(l.envelope.Prefix, topic)
+	})
 	if time.Since(l.ids.asked) < idsEvery || len(known) == 0 {
 		return nil
 	}

@@ -17,9 +17,9 @@ import (
 	"kubecdc/sinks/kafka/internal/cluster"
 )
 
-// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, or does not exist, was
-// deleted, recreated or truncated: its records are lost. (Without ids, a topic that was recreated and has grown beyond the offsets can't
-// be distinguished from the old one.)
+// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, or does not
+// exist, was deleted, recreated or truncated: its records are lost. (Without ids, a topic that was recreated and has grown
+// beyond the offsets can't be distinguished from the old one.)
 func (l *slotLog) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
 	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
 		return topic == l.control.Topic.Name || topic == change.DeadLetterTopic(l.envelope.Prefix)
@@ -63,7 +63,8 @@ func (l *slotLog) expect(offsets change.Offsets, lost *sinks.LostTailError) {
 	}
 }
 
-// shorter returns the topics that have lost what the offsets count on, with their ends; missing are those that the brokers do not know.
+// shorter returns the topics that have lost what the offsets count on, with their ends; missing are those that the brokers do
+// not know.
 func (l *slotLog) shorter(
 	ctx context.Context, topics []string, offsets change.Offsets,
 ) (gone map[string]map[int]int64, missing []string, err error) {

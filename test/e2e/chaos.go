@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/internal/failpoint"
@@ -29,6 +31,7 @@ type Chaos struct {
 	other    *servers.Kubernetes // another cluster
 	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
+	Remade   []Kind // whose topics were made again
 }
 
 // replica keeps one exporter running.
@@ -182,6 +185,7 @@ var faults = map[string]func(*Chaos){
 	"the checkpoint is lost":               (*Chaos).loseCheckpoint,
 	"the address of another cluster":       func(c *Chaos) { c.leadTo(c.other.Address) },
 	"an API server lacks a resource":       func(c *Chaos) { c.leadTo(c.unequal.Address) },
+	"a topic is deleted and made again":    (*Chaos).remakeTopic,
 }
 
 const (
@@ -205,7 +209,7 @@ var weights = []struct {
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
 	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
-	{"an API server lacks a resource", 3},
+	{"an API server lacks a resource", 3}, {"a topic is deleted and made again", 2},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
@@ -284,6 +288,25 @@ func (c *Chaos) loseCheckpoint() {
 	for _, r := range c.replicas {
 		r.exporter().Kill()
 	}
+}
+
+// remakeTopic deletes the topic of a kind and makes it again, with as many partitions or more.
+func (c *Chaos) remakeTopic() {
+	kind := Kinds[c.random.IntN(len(Kinds))]
+	c.Remade = append(c.Remade, kind)
+	remakeTopic(c.t, c.admin, c.world.Prefix+"."+kind.ID(), 3+c.random.Int32N(3))
+}
+
+// remakeTopic deletes a topic and makes it again, unless the exporter is quicker.
+func remakeTopic(t testing.TB, admin *kadm.Client, name string, partitions int32) {
+	t.Helper()
+	answers, err := admin.DeleteTopics(context.Background(), name)
+	must(t, err)
+	must(t, answers.Error())
+	Await(t, 60*time.Second, name+" to be made again", func() (bool, error) {
+		answer, err := admin.CreateTopic(context.Background(), partitions, 1, nil, name)
+		return answer.Err == nil && err == nil || errors.Is(err, kerr.TopicAlreadyExists), err
+	})
 }
 
 // dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended. One that was suspended in a transaction would

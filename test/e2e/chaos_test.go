@@ -58,7 +58,10 @@ func runChaos(t *testing.T, faults int, settings ...string) (*Chaos, *Verdict, *
 	close(stop)
 	<-done
 	log := w.AwaitComplete(t, writer, Kinds)
-	v := Judge(t, w.Kube, log, w.Prefix, Kinds)
+	v := Judge(t, w.Kube, log.SinceLastSnapshot(w.Prefix, c.Remade), w.Prefix, Kinds)
+	for _, kind := range c.Remade {
+		wantLossSaid(t, log, w.Prefix+"."+kind.ID(), kind)
+	}
 	report(t, c)
 	if codes := c.ExitCodes(); codes[2] == 0 {
 		t.Errorf("no process ended since its address led to another cluster: exit codes %v", codes)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -108,6 +109,37 @@ func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix
 		v.note(&v.Wrong, "etcd does not know: %s %s", kind.ID(), id)
 	}
 	v.finalState(t, k, kind, byKey)
+}
+
+// SinceLastSnapshot is a log in which some kinds begin with their last snapshots, as those do whose topics were made again.
+func (l *Log) SinceLastSnapshot(prefix string, kinds []Kind) *Log {
+	since := *l
+	since.Records, since.Controls = nil, nil
+	of := func(resource string) bool {
+		return slices.ContainsFunc(kinds, func(k Kind) bool { return k.ID() == resource })
+	}
+	first, end := map[string]int{}, map[change.StreamID]int{}
+	for i, r := range l.Records {
+		if r.Op == "r" && of(r.Resource(prefix)) {
+			first[r.Topic+" "+r.Key] = i
+		}
+	}
+	for i, r := range l.Records {
+		if i >= first[r.Topic+" "+r.Key] {
+			since.Records = append(since.Records, r)
+		}
+	}
+	for i, c := range l.Controls {
+		if c.Type == change.ControlSnapshotEnd && of(change.ResourceOf(c.Stream).ID()) {
+			end[c.Stream] = i
+		}
+	}
+	for i, c := range l.Controls {
+		if c.Type != change.ControlSnapshotEnd || i >= end[c.Stream] {
+			since.Controls = append(since.Controls, c)
+		}
+	}
+	return &since
 }
 
 // snapshotEnd is the resourceVersion of the resource's first complete list; -1 when there is none. Where namespaces of it

@@ -54,6 +54,78 @@ func TestDeletedTopicsAreWrittenAgain(t *testing.T) {
 	Judge(t, w.Kube, log, w.Prefix, Kinds).Demand(t, 0) // as of a new log: from the second snapshot on
 }
 
+// Topics are deleted and made again, with as many partitions or more, under an exporter that has nothing to write, or much, and
+// while none runs: it says so in the log, and each object is in its topic again.
+func TestTopicsThatAreMadeAgainAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	InstallWidgets(t, w.Kube.Config)
+	writer := w.Writer(t, Kinds)
+	writer.Fill(30)
+	env := w.With("KUBECDC_SLOTS", "2")
+	a := admin(t, w)
+	topic := func(kind Kind) string { return w.Prefix + "." + kind.ID() }
+	runFor(t, env, func() {
+		writer.Run(300)
+		w.AwaitComplete(t, writer, Kinds)
+		for kind, partitions := range map[Kind]int32{Secrets: 3, ConfigMaps: 5} { // quiet
+			remakeTopic(t, a, topic(kind), partitions)
+			awaitControls(t, w, 2, kind.Stream(), change.ControlSnapshotEnd)
+		}
+		stop, done := make(chan struct{}), make(chan struct{})
+		go func() { writer.Until(stop, 50); close(done) }()
+		for kind, partitions := range map[Kind]int32{Deployments: 3, Roles: 5} {
+			remakeTopic(t, a, topic(kind), partitions)
+			awaitControls(t, w, 2, kind.Stream(), change.ControlSnapshotEnd)
+		}
+		close(stop)
+		<-done
+	})
+	remakeTopic(t, a, topic(Widgets), 5)
+	runFor(t, env, func() {
+		awaitControls(t, w, 2, Widgets.Stream(), change.ControlSnapshotEnd)
+		w.AwaitComplete(t, writer, Kinds)
+		log := w.Read(t)
+		for _, kind := range Kinds {
+			wantLossSaid(t, log, topic(kind), kind)
+		}
+		Judge(t, w.Kube, log.SinceLastSnapshot(w.Prefix, Kinds), w.Prefix, Kinds).Demand(t, 0)
+		remakeTopic(t, a, w.Prefix+".control", 3)
+		for _, kind := range Kinds {
+			awaitControls(t, w, 1, kind.Stream(), change.ControlGap)
+		}
+		w.AwaitComplete(t, writer, Kinds)
+	})
+	v := &Verdict{}
+	for _, kind := range Kinds {
+		v.finalState(t, w.Kube, kind, w.Read(t).ByKey(w.Prefix, kind))
+	}
+	v.Demand(t, 0)
+}
+
+// The address of the brokers leads to another Kafka from a moment on: the exporter ends as at a start, and names both.
+func TestAnAddressThatLeadsToAnotherKafkaEndsTheExporter(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	other, err := servers.StartKafka(t.Context(), servers.KafkaOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = other.Stop() })
+	proxies, env := w.Proxied(t)
+	env["KUBECDC_RESOURCES"] = Resources([]Kind{ConfigMaps})
+	e := StartExporter(t, "an exporter", env)
+	e.AwaitReady(t)
+	proxies["kafka"].Retarget(other.Brokers[0])
+	proxies["kafka"].Drop()
+	if code := e.Wait(t, time.Minute); code != 2 {
+		t.Errorf("the exit code is %d", code)
+	}
+	e.wantLogged(t, w.Kafka.ClusterID, other.ClusterID)
+	w.Kafka = other
+	if names := topicsOf(t, w); len(names) > 0 {
+		t.Errorf("the other Kafka has topics now: %v", names)
+	}
+}
+
 // A name that is too long for Kafka is cut, and marked with a hash: the resource can't be read from it. That the topic was
 // lost is said all the same, and all of it is written again.
 func TestADeletedTopicOfAHashedNameIsWrittenAgain(t *testing.T) {

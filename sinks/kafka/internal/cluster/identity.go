@@ -29,12 +29,14 @@ func (c *Client) note(address, id string) error {
 	if c.id.CompareAndSwap(nil, &id) || *c.id.Load() == id {
 		return nil
 	}
-	c.moved.CompareAndSwap(nil, &sinks.MovedError{Address: address, Known: "Kafka cluster " + *c.id.Load(), Found: "Kafka cluster " + id})
+	const cluster = "Kafka cluster "
+	c.moved.CompareAndSwap(nil, &sinks.MovedError{Address: address, Known: cluster + *c.id.Load(), Found: cluster + id})
 	return c.moved.Load()
 }
 
-// askedConn asks the broker for the id of its cluster before the first request: so nothing reaches another cluster, whatever view of the
-// cluster the request follows. It lets the login pass, which must come first. kafka-go has one request at a time on a connection.
+// askedConn asks the broker for the id of its cluster before the first request: so nothing reaches another cluster, whatever
+// view of the cluster the request follows. It lets the login pass, which must come first. kafka-go has one request at a time on
+// a connection.
 type askedConn struct {
 	net.Conn
 	client  *Client

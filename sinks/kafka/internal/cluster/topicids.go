@@ -12,8 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TopicIDs asks a broker once for the ids of topics (KIP-516): a topic that was deleted and made again has another. A topic that the broker
-// does not know has a zero one. One that may not be described has none, nor has any where brokers know no ids (before 2.8).
+// TopicIDs asks a broker once for the ids of topics (KIP-516): a topic that was deleted and made again has another. A topic
+// that the broker does not know has a zero one. One that may not be described has none, nor has any where brokers know no ids
+// (before 2.8).
 func (c *Client) TopicIDs(ctx context.Context, topics []string) (map[string][16]byte, error) {
 	m, err := c.RoundTrip(ctx, &topicIDsRequest{clientID: c.ClientID, topics: topics})
 	if err != nil {
