@@ -200,7 +200,7 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 			logged = old.Version
 		}
 		ahead = ahead || logged.Compare(r.newestEmitted()) > 0
-		back = back || d == known.Older || d == known.Lost
+		back = back || d == known.Older
 		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
 		}

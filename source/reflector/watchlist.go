@@ -118,5 +118,5 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 // version of a streaming list comes last. The list in pages, which follows, emits it if the list is not older.
 func (l *listing) suspect(o *apiclient.Object, d known.Difference) bool {
 	pages := l.options.StreamingLists == StreamingAuto
-	return !l.rewinds && d == known.Older || pages && d != known.Lost && l.predates(o, d)
+	return !l.rewinds && d == known.Older || pages && l.predates(o, d)
 }
