@@ -45,7 +45,7 @@ type Change struct {
 	Time            time.Time // when the exporter saw it
 	Inferred        bool      // found by comparing two states, not by an event
 	Gap             string    // id of the gap in which it was found; empty for a live change
-	Lost            bool      // the log has lost its earlier records of the object
+	Lost            bool      // a repair: the log may not have what is known of the object, so the change counts
 	Told            Provenance
 
 	Slab *slab.Slab // holds After, until the batch is durable; nil: After has memory of its own

@@ -22,9 +22,6 @@ type State interface {
 
 	// Commit moves everything at once, or fails and moves nothing. It drops a position that is change.EndedRemoved.
 	Commit(ctx context.Context, c Commit) error
-	// MarkLost notes that the log has lost what it held of the streams: their positions become empty, as before the first
-	// list, and their objects are marked as lost. ErrFenced and ErrBehind as for Commit.
-	MarkLost(ctx context.Context, slot int, epoch int64, streams []change.StreamID) error
 	// Forget drops the position and the objects of a stream that has ended; *NotEndedError for any other. ErrFenced as for
 	// Commit.
 	Forget(ctx context.Context, slot int, epoch int64, stream change.StreamID) error
@@ -74,7 +71,7 @@ type Object struct {
 	UID             string
 	ResourceVersion change.ResourceVersion
 	Body            Body // nil where before-images are off
-	Lost            bool // the log has lost its record of the object. MarkLost sets it; the object's next upsert ends it
+	Lost            bool // an older release noted that the log has lost its record of the object: the log does not have it
 }
 
 // Commit is one batch, or several that follow each other, as the store keeps them.

@@ -236,7 +236,7 @@ func TestAFailedCheckpointEndsTheSession(t *testing.T) {
 // Whoever reads the checkpoint while batches are pending sees what they did.
 func TestReadsSeeWhatIsPending(t *testing.T) {
 	objects := func(t *testing.T, r *readTracker) (got string) {
-		err := r.Objects(t.Context(), pods.ID(), func(key, _ string, version change.ResourceVersion, _ bool) error {
+		err := r.Objects(t.Context(), pods.ID(), func(key, _ string, version change.ResourceVersion) error {
 			got += fmt.Sprint(key, " ", version)
 			return nil
 		})

@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/change/provenance"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
-	"kubecdc/change/provenance"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )

@@ -165,7 +165,7 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
 	err = parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which streams the log has", parts.StoreAt, func(ctx context.Context) error {
 		stored, err := parts.Store.Streams(ctx)
-		return cmp.Or(err, config.refuseOverlaps(selected, stored))
+		return cmp.Or(err, config.RefuseOverlaps(selected, stored))
 	})
 	if err != nil {
 		return err

@@ -43,8 +43,8 @@ func (e *OverlapError) Error() string {
 	return text
 }
 
-// refuseOverlaps returns an *OverlapError if a selected stream overlaps with a stored one.
-func (c *Config) refuseOverlaps(selected []change.Resource, stored []change.Position) error {
+// RefuseOverlaps returns an *OverlapError if a selected stream overlaps with a stored one.
+func (c *Config) RefuseOverlaps(selected []change.Resource, stored []change.Position) error {
 	type collection struct{ resource, namespace string }
 	in := map[collection][]change.Position{} // of the namespace, and all under the name "*"
 	for _, p := range stored {
@@ -80,5 +80,5 @@ func (st *streams) refuseOverlaps(ctx context.Context, selection discovery.Selec
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
 	}
-	return st.slot.config.refuseOverlaps(selection.Resources, stored)
+	return st.slot.config.RefuseOverlaps(selection.Resources, stored)
 }

@@ -53,13 +53,16 @@ func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
 }
 
 func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
-	visit func(key, uid string, version change.ResourceVersion, lost bool) error) error {
+	visit func(key, uid string, version change.ResourceVersion) error) error {
 	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
 		return err
 	}
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.markRead()
-		return visit(o.Key, o.UID, o.ResourceVersion, o.Lost)
+		if o.Lost {
+			return nil
+		}
+		return visit(o.Key, o.UID, o.ResourceVersion)
 	})
 	r.markRead()
 	return err

@@ -86,7 +86,7 @@ func (quiet) Stalled(string, error)           {}
 func TestNoBatchIsWrittenAfterAStaleRead(t *testing.T) {
 	const committed = 3
 	inventory := func(t *testing.T, c *committer) {
-		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion, bool) error { return nil }); err != nil {
+		if err := c.reads.Objects(t.Context(), pods.ID(), func(string, string, change.ResourceVersion) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -110,7 +110,7 @@ func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 // resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
 func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (change.Resource, error) {
 	r, first, stop := s.Resource, "", errors.New("stop after the first object")
-	err := st.reads.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion, _ bool) error {
+	err := st.reads.Objects(ctx, s.ID(), func(key, _ string, _ change.ResourceVersion) error {
 		first = key
 		return stop
 	})

@@ -76,7 +76,6 @@ func hostileRebuild(t *testing.T, s *suite) {
 	s.must(s.store.PutPage(s.ctx, 0, epoch, 1, []checkpoint.StreamCommit{{Stream: "pods", Deletes: keys[:3]}}))
 	s.must(s.store.Rebuilt(s.ctx, 2, checkpoint.Commit{Epoch: epoch, Seq: 7, Positions: []change.Position{at("pods", "9")}}))
 	s.wantKeys("pods", keys[3:])
-	s.must(s.store.MarkLost(s.ctx, 0, epoch, []change.StreamID{"pods"}))
 	s.wantBodiesOf("pods", objects[3:])
 }
 

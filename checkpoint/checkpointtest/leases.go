@@ -3,7 +3,6 @@ package checkpointtest
 import (
 	"testing"
 
-	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -101,7 +100,6 @@ func forgotten(t *testing.T, s *suite) {
 		s.wantError(s.store.Check(s.ctx, slot, mine, 0), checkpoint.ErrBehind)
 		s.wantError(s.store.Renew(s.ctx, slot, mine, ttl), checkpoint.ErrBehind)
 		s.wantError(s.store.Release(s.ctx, slot, mine), checkpoint.ErrBehind)
-		s.wantError(s.store.MarkLost(s.ctx, slot, mine, []change.StreamID{"pods"}), checkpoint.ErrBehind)
 	}
 	s.wantInventory("pods", object("a", "u", "1"))
 }

@@ -61,7 +61,6 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"a heartbeat tells who owns the slots", owners},
 		{"the number of slots changes only for who owns all of them", layouts},
 		{"the slots of clusters are apart from each other", otherLayout},
-		{"objects that the log has lost are marked until they are written again", markLost},
 		{"the first key of hashes is kept", hashKey},
 		{"what may not be kept any more is rewritten or forgotten", redactBodies},
 		{"only the owner rewrites what is kept", redactFenced},

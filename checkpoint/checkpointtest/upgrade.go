@@ -27,7 +27,9 @@ func Upgraded(t *testing.T, store checkpoint.Store) {
 	defer store.Close()
 	s := &suite{store: store, ctx: t.Context(), t: t}
 	s.bind()
-	s.wantInventory("pods", object("a", "u1", "1"), lost("b", "u2", "2"), object("c\x01", "u3", "3"))
+	marked := object("b", "u2", "2")
+	marked.Lost = true
+	s.wantInventory("pods", object("a", "u1", "1"), marked, object("c\x01", "u3", "3"))
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("b", "u2", "2"), object("c\x01", "u3", "4"))
 	s.wantInventory("pods", object("a", "u1", "1"), object("b", "u2", "2"), object("c\x01", "u3", "4"))

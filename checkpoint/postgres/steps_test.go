@@ -38,8 +38,6 @@ func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 		name, left string
 		do         func() error
 	}{
-		{"mark as lost", `select count(*) from kubecdc.inventory where not lost`,
-			func() error { return store.MarkLost(t.Context(), 0, state.Epoch, []change.StreamID{"pods"}) }},
 		{"clear", `select count(*) from kubecdc.inventory`,
 			func() error {
 				return store.Clear(t.Context(), 0, state.Epoch, func(change.StreamID) bool { return true })

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,6 +201,10 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	}
 	streams, err := store.Streams(ctx)
 	if err != nil {
+		return "", err
+	}
+	plan, err := exportConfig(r.settings)
+	if err := cmp.Or(err, plan.RefuseOverlaps(r.selected, streams)); err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil

@@ -10,7 +10,6 @@ import (
 type Object struct {
 	UID     string
 	Version change.ResourceVersion
-	Lost    bool // the log has lost its record of the object: it must be written again
 }
 
 // Difference is how an object of the server differs from the one that the log has under its key.
@@ -21,26 +20,20 @@ const (
 	Same                          // the same object, at the same version
 	Newer                         // the same object, at a newer version than the log has
 	Older                         // the same object, at an older version: a repeated event, or a history that went back
-	Lost                          // the same object, and the log has lost its record of it
 	Successor                     // another object, at a newer version than the log has of the one before it
 	Predecessor                   // another object, at a version that is not newer: a repeated event, or a history that went back
 )
 
 // Known reports whether the log has this very object, at any version.
-func (d Difference) Known() bool { return Same <= d && d <= Lost }
+func (d Difference) Known() bool { return Same <= d && d <= Older }
 
 // Replaces reports whether the log has another object under the key.
 func (d Difference) Replaces() bool { return d == Successor || d == Predecessor }
 
 // Diff returns how an object of the server differs from old, which the log has under its key, if it exists.
 func Diff(old Object, exists bool, uid string, version change.ResourceVersion) Difference {
-	switch {
-	case !exists:
+	if !exists {
 		return Absent
-	case old.Lost && old.UID == uid:
-		return Lost
-	case old.Lost:
-		return Successor
 	}
 	return differenceOf(old.UID == uid, version.Compare(old.Version))
 }

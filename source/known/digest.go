@@ -7,9 +7,8 @@ import "kubecdc/change"
 func (s *Set) Digest() (d change.Digest) {
 	for n := range s.made {
 		if e := s.entry(n); e.live {
-			if o := s.unpack(n); !o.Lost {
-				d.Add(string(s.key(e)), o.UID, o.Version)
-			}
+			o := s.unpack(n)
+			d.Add(string(s.key(e)), o.UID, o.Version)
 		}
 	}
 	return d

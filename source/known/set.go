@@ -31,8 +31,7 @@ type Set struct {
 	initial [8]uint32
 }
 
-// entry packs a uid (a UUID) and a version (an integer below 2^64). An object that does not fit, or that the log has lost, is in
-// Set.odd.
+// entry packs a uid (a UUID) and a version (an integer below 2^64). An object that does not fit is in Set.odd.
 type entry struct {
 	uid     [16]byte
 	version uint64
@@ -97,11 +96,6 @@ func (s *Set) Get(key string) (Object, bool) {
 
 // Put records what was last emitted of an object, and that the running list has it.
 func (s *Set) Put(key, uid string, version change.ResourceVersion) {
-	s.Load(key, Object{UID: uid, Version: version})
-}
-
-// Load does what Put does, for an object that the log may have lost.
-func (s *Set) Load(key string, o Object) {
 	slot, found := s.find(key)
 	if !found {
 		slot = s.add(key)
@@ -112,9 +106,9 @@ func (s *Set) Load(key string, o Object) {
 	if e.odd {
 		delete(s.odd, n)
 	}
-	v, err := o.Version.Revision()
-	if e.odd = !packUUID(o.UID, &e.uid) || err != nil || o.Version[0] == '0' || o.Lost; e.odd {
-		s.odd[n] = o
+	v, err := version.Revision()
+	if e.odd = !packUUID(uid, &e.uid) || err != nil || version[0] == '0'; e.odd {
+		s.odd[n] = Object{UID: uid, Version: version}
 		return
 	}
 	e.version = v
@@ -241,7 +235,7 @@ func (s *Set) All() iter.Seq[string] {
 	}
 }
 
-// Newest returns the object with the highest version, of those that the log has not lost if there are any.
+// Newest returns the object with the highest version.
 func (s *Set) Newest() (key string, k Object, ok bool) {
 	top := uint32(0)
 	for n := range s.made {
@@ -261,9 +255,6 @@ func (s *Set) newer(n, than uint32) bool {
 		return a.version > b.version
 	}
 	o, older := s.unpack(n), s.unpack(than)
-	if o.Lost != older.Lost {
-		return older.Lost
-	}
 	return o.Version.Compare(older.Version) > 0
 }
 

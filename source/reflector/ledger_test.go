@@ -74,11 +74,11 @@ func (l *ledger) Position(context.Context, change.StreamID) (change.Position, bo
 	return change.Position{ResourceVersion: l.position}, l.position != "", nil
 }
 
-func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, uid string, version change.ResourceVersion, lost bool) error) error {
+func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, uid string, version change.ResourceVersion) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, o := range l.objects {
-		if err := visit(key, o[0], change.ResourceVersion(o[1]), false); err != nil {
+		if err := visit(key, o[0], change.ResourceVersion(o[1])); err != nil {
 			return err
 		}
 	}

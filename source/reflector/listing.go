@@ -269,7 +269,7 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	}
 	o.Slab.Release()
 	o.Slab = nil
-	if l.snapshot() && (d == known.Absent || d == known.Lost) {
+	if l.snapshot() && d == known.Absent {
 		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}
 	return l.sendMissed(ctx, o, d)
@@ -288,7 +288,7 @@ func (l *listing) sendMissed(ctx context.Context, o *apiclient.Object, d known.D
 		op, count = change.Update, &l.updated
 	}
 	c := l.newChange(op, o)
-	c.Inferred, c.Gap, c.Lost = true, l.gapID(), d == known.Lost
+	c.Inferred, c.Gap = true, l.gapID()
 	if err := l.send(ctx, c, stays); err != nil {
 		return err
 	}

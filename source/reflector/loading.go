@@ -19,8 +19,8 @@ func (l *loading) step(ctx context.Context) (state, error) {
 		return l, fmt.Errorf("load the position of %s: %w", l.ID(), err)
 	}
 	objects := known.New()
-	err = l.inventory.Objects(ctx, l.ID(), func(key, uid string, version change.ResourceVersion, lost bool) error {
-		objects.Load(key, known.Object{UID: uid, Version: version, Lost: lost})
+	err = l.inventory.Objects(ctx, l.ID(), func(key, uid string, version change.ResourceVersion) error {
+		objects.Put(key, uid, version)
 		return nil
 	})
 	if err != nil {

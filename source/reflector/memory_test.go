@@ -133,7 +133,7 @@ func (c *counted) Send(_ context.Context, item reflector.Item) error {
 func (c *counted) Position(context.Context, change.StreamID) (p change.Position, ok bool, err error) {
 	return
 }
-func (c *counted) Objects(context.Context, change.StreamID, func(key, uid string, version change.ResourceVersion, lost bool) error) error {
+func (c *counted) Objects(context.Context, change.StreamID, func(key, uid string, version change.ResourceVersion) error) error {
 	return nil
 }
 

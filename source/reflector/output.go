@@ -32,9 +32,9 @@ type Output interface {
 type Inventory interface {
 	// Position is the stream's last durable position; ok is false for a new stream.
 	Position(ctx context.Context, stream change.StreamID) (p change.Position, ok bool, err error)
-	// Objects calls visit for every live object; lost: the log has lost its record of it.
+	// Objects calls visit for every live object.
 	Objects(ctx context.Context, stream change.StreamID,
-		visit func(key, uid string, version change.ResourceVersion, lost bool) error) error
+		visit func(key, uid string, version change.ResourceVersion) error) error
 }
 
 // State is the name of a stream's state, in logs, metrics and /readyz.

@@ -189,7 +189,7 @@ func (r *recovering) compareAt(ctx context.Context, revision uint64) (gap *recov
 		gap.Listed++
 		gap.ListedIn[o.Namespace]++
 		d := r.known.CompareListed(o.Key(), o.UID, o.Version)
-		back = back || d == known.Lost || r.contradicts(&o, d)
+		back = back || r.contradicts(&o, d)
 		if d.Known() && d != known.Same {
 			r.known.Mark(o.Key())
 		}

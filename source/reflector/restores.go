@@ -143,7 +143,7 @@ func (r *Reflector) tellRestore() {
 // have older versions.
 func (r *Reflector) contradicts(o *apiclient.Object, d known.Difference) bool {
 	switch d {
-	case known.Same, known.Lost:
+	case known.Same:
 		return false
 	case known.Older:
 		return true

@@ -199,15 +199,13 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 	if mayHaveCRD(w.stream.Resource) && !w.lately.builtIn {
 		w.lately.note(&w.stream.Resource, &o)
 	}
-	c := w.newChange(op, &o)
-	c.Lost = d == known.Lost
-	return w.send(ctx, c, w.watched(o.Version))
+	return w.send(ctx, w.newChange(op, &o), w.watched(o.Version))
 }
 
 // handleDeleted emits a deletion, unless the log already has it or something newer, as another object under the name.
 func (w *watching) handleDeleted(ctx context.Context, o *apiclient.Object, d known.Difference) error {
 	version := w.positionAfter(change.Delete, o.Version)
-	if d != known.Newer && d != known.Lost {
+	if d != known.Newer {
 		return w.advance(ctx, w.watched(version))
 	}
 	return w.send(ctx, w.newChange(change.Delete, o), w.watched(version))

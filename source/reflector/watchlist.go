@@ -117,5 +117,5 @@ func (l *listing) initialObject(ctx context.Context, e apiclient.Event) error {
 // suspect reports whether a list that is older than the log would explain the object. Nothing of it may be emitted, since the
 // version of a streaming list comes last. The list in pages, which follows, emits it if the list is not older.
 func (l *listing) suspect(o *apiclient.Object, d known.Difference) bool {
-	return !l.rewinds && d == known.Older || d != known.Lost && l.predates(o, d)
+	return !l.rewinds && d == known.Older || l.predates(o, d)
 }
