@@ -39,6 +39,9 @@ var ErrUnsupported = errors.New("its API server gives no numeric resourceVersion
 // ErrName reports an object without a name, or with one that is too long (maxName) or not UTF-8.
 var ErrName = errors.New("its name is missing, too long or not UTF-8")
 
+// IsUnloggable reports an object that has all that the protocol needs, and a name that no record takes. Its states are dead letters.
+func IsUnloggable(o *Object, err error) bool { return errors.Is(err, ErrName) && o.Name != "" }
+
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported)

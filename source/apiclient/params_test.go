@@ -22,7 +22,7 @@ func TestParametersOfEachRequest(t *testing.T) {
 		"selectors are in every watch": {watchParams(chosen, "7", 1).Encode(), "allowWatchBookmarks=true&fieldSelector=status.phase%3DRunning&labelSelector=app%3Da&resourceVersion=7&timeoutSeconds=1&watch=1"},
 		"selectors are in every read of the past": {ListOptions{Exact: "7"}.query(chosen).Encode(),
 			"fieldSelector=status.phase%3DRunning&labelSelector=app%3Da&resourceVersion=7&resourceVersionMatch=Exact"},
-		"an object is read by its name": {ListOptions{Name: "a"}.query(chosen).Encode(), "fieldSelector=metadata.name%3Da%2Cstatus.phase%3DRunning&labelSelector=app%3Da"},
+		"an object is read by its name":    {ListOptions{Name: "a"}.query(chosen).Encode(), "fieldSelector=metadata.name%3Da%2Cstatus.phase%3DRunning&labelSelector=app%3Da"},
 		"a name is not read as a selector": {ListOptions{Name: `x,metadata.name!=\x`}.query(plain).Get("fieldSelector"), `metadata.name=x\,metadata.name!\=\\x`},
 	} {
 		if c.got != c.want {
