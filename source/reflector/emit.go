@@ -130,7 +130,7 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 
 // sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have delivered it.
 func (r *Reflector) sendUnloggable(ctx context.Context, o *apiclient.Object, reason error) error {
-	raw := []byte(o.Raw)
+	raw := o.Raw
 	if raw == nil {
 		identity := map[string]string{"namespace": o.Namespace, "name": o.Name, "uid": o.UID, "resourceVersion": string(o.Version)}
 		raw, _ = json.Marshal(map[string]any{"type": "DELETED", "object": map[string]any{"metadata": identity}}) // it has texts alone
