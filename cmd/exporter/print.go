@@ -68,13 +68,12 @@ func document(format string, value any) (plain.Own, error) {
 	return plain.Own(plain.JSON(b.Bytes())), err
 }
 
-// indented is a value as YAML, or as JSON of many lines. YAML has no escapes outside of quotes, so a value with characters that
-// a terminal obeys is written as JSON, which is YAML too.
+// indented is a value as YAML, or as JSON of many lines. YAML has no escapes outside of quotes, and its package refuses some
+// characters, so a value with characters that a terminal obeys is written as JSON, which is YAML too.
 func indented(format string, value any) (plain.Own, error) {
 	if format == "yaml" {
-		text, err := yaml.Marshal(value)
-		if err != nil || plain.Lines(string(text)) == string(text) {
-			return plain.Own(text), err
+		if text, err := yaml.Marshal(value); err == nil && plain.Lines(string(text)) == string(text) {
+			return plain.Own(text), nil
 		}
 	}
 	var b bytes.Buffer

@@ -57,6 +57,9 @@ func (e *TooLargeError) Error() string {
 	return fmt.Sprintf("%s has %d bytes, and kubecdc accepts %d: only its beginning is kept", what, e.Bytes, rawjson.LargestValue)
 }
 
+// IsUnloggable reports an object that has all that the protocol needs, and a name that no record takes. Its states are dead letters.
+func IsUnloggable(o *Object, err error) bool { return errors.Is(err, ErrName) && o.Name != "" }
+
 // IsUnreadable reports a response that is not a list, or that has an object that can't be read. A retry does not help.
 func IsUnreadable(err error) bool {
 	return errors.Is(err, rawjson.ErrMalformed) || errors.Is(err, ErrName) || errors.Is(err, ErrUnsupported) ||

@@ -11,14 +11,16 @@ import (
 // ErrNotExact reports a server that answers an exact read with another resourceVersion: it ignores resourceVersionMatch=Exact.
 var ErrNotExact = errors.New("the server ignores resourceVersionMatch=Exact")
 
-// Identities calls visit for the identity of each object that a collection had at a resourceVersion; empty: now. It returns the
-// resourceVersion. A list that can't be read to its end at one version is an error, which may come after some of the calls.
+// Identities calls visit for the identity of each object that a collection had at a resourceVersion, but for those that no record
+// takes; empty: now. It returns the resourceVersion. A list that can't be read to its end at one version is an error, which may come after some of the calls.
 func (c *Client) Identities(ctx context.Context, s *change.Stream, at change.ResourceVersion, pageSize int,
 	visit func(o *Object) error) (change.ResourceVersion, error) {
 	o := ListOptions{MetadataOnly: true, Limit: pageSize, Exact: at}
 	for {
 		p, err := c.List(ctx, s, o, func(_ *Page, o *Object, unreadable error) error {
 			switch {
+			case IsUnloggable(o, unreadable):
+				return nil // the log does not have it
 			case unreadable != nil:
 				return unreadable
 			case at != "" && o.Version.Compare(at) > 0:

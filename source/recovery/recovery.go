@@ -218,6 +218,10 @@ func (s *search) run(ctx context.Context) error {
 // findOldest finds the oldest revision from s.From on that the server still has.
 func (s *search) findOldest(ctx context.Context) error {
 	size, err := s.history.Size(ctx, "", s.From)
+	unlogged := int64(0)
+	if err == nil && size != int64(s.log.Len()) {
+		unlogged, err = s.countUnlogged(ctx)
+	}
 	switch {
 	case IsLost(err):
 		unreadable := err
@@ -225,13 +229,24 @@ func (s *search) findOldest(ctx context.Context) error {
 		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", s.oldest)))
 	case errors.Is(err, errNoSize):
 		s.oldest, err = s.From, nil
-	case err == nil && size != int64(s.log.Len()):
+	case err == nil && size != int64(s.log.Len())+unlogged:
 		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was interrupted",
 			ErrNotPossible, s.log.Len(), size)
 	default:
 		s.oldest, s.sizeAtFrom = s.From, size
 	}
 	return err
+}
+
+// countUnlogged counts the objects that existed at the gap's start and whose names no record takes: the log has none of them.
+func (s *search) countUnlogged(ctx context.Context) (n int64, err error) {
+	err = s.history.Names(ctx, "", s.From, func(o apiclient.Object) error {
+		if apiclient.IsUnloggable(&o, o.Check()) {
+			n++
+		}
+		return nil
+	})
+	return n, err
 }
 
 // oldestFrom returns the oldest revision from lo on that the server still has.

@@ -2,6 +2,7 @@ package reflector
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -136,6 +137,16 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 	}
 	r.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
 	return r.emit(ctx, Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, stays)
+}
+
+// sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have delivered it.
+func (r *Reflector) sendUnloggable(ctx context.Context, o *apiclient.Object, reason error) error {
+	raw := o.Raw
+	if raw == nil {
+		identity := map[string]string{"namespace": o.Namespace, "name": o.Name, "uid": o.UID, "resourceVersion": string(o.Version)}
+		raw, _ = json.Marshal(map[string]any{"type": "DELETED", "object": map[string]any{"metadata": identity}}) // it has texts alone
+	}
+	return r.sendMalformed(ctx, raw, reason)
 }
 
 var errWithheld = errors.New("it can't be read, and is withheld since objects of this stream are redacted")

@@ -254,6 +254,9 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 		err := limiter.Do(ctx, false, func() (err error) {
 			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
 			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+				if apiclient.IsUnloggable(o, err) {
+					err = nil // a recovery finds its changes, too
+				}
 				if unreadable = err; err == nil {
 					visit(*o)
 				}
@@ -308,6 +311,9 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 			return fmt.Errorf("read an object again at revision %s: it is not there", version)
 		}
 		o.Raw = read.Raw
+	}
+	if err := o.Check(); err != nil {
+		return r.sendUnloggable(ctx, &o, err)
 	}
 	emitted := r.newChange(c.Op, &o)
 	emitted.Inferred, emitted.Gap = c.Inferred, r.gap.ID

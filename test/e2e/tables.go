@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/pgdb"
 )
 
 // ReadTables reads what the Postgres sink wrote as if it were topics: the slot stands for the partition, and a delete is
@@ -41,7 +42,7 @@ func (l *Log) readChanges(ctx context.Context, tx pgx.Tx, prefix string) error {
 	into := []any{&r.Partition, &r.Op, &group, &resource, &namespace, &name, &r.UID, &r.Version, &r.Inferred, &before, &after}
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		r.Topic = change.Topic(prefix, change.Resource{Group: group, Plural: resource})
-		r.Key, r.Before, r.After = change.ObjectKey(namespace, name), image(before), image(after)
+		r.Key, r.Before, r.After = change.ObjectKey(namespace, pgdb.Unescape(name)), image(before), image(after)
 		l.Records = append(l.Records, withTombstone(r)...)
 		return nil
 	})
