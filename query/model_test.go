@@ -270,7 +270,7 @@ func (m *model) truth(by func(past) bool) string {
 // An answer is right or refused, at any time and any version, whatever came between the cluster and the log.
 func TestAnAnswerIsRightOrRefused(t *testing.T) {
 	asked, answered := 0, 0
-	for seed := range uint64(400) {
+	for seed := range uint64(200) {
 		m := newModel(seed)
 		for range 4 {
 			m.watch(3 + m.IntN(5))
