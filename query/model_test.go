@@ -285,7 +285,11 @@ func TestAnAnswerIsRightOrRefused(t *testing.T) {
 				when = when.Truncate(time.Second)
 			}
 			moment, by := query.Target{Happened: when}, func(p past) bool { return !p.from.After(when) }
-			if m.IntN(4) == 0 {
+			logged := m.IntN(4) == 0
+			switch {
+			case logged:
+				moment = query.Target{Logged: when}
+			case m.IntN(4) == 0:
 				revision := 100 + m.IntN(m.revision-90)
 				moment, by = query.Target{Version: change.VersionOf(uint64(revision))}, func(p past) bool { return p.revision <= revision }
 			}
@@ -297,6 +301,10 @@ func TestAnAnswerIsRightOrRefused(t *testing.T) {
 				continue
 			}
 			answered++
+			if logged { // the log had what there was at its position
+				revision := atoi(string(states[0].Coverage[0].At))
+				by = func(p past) bool { return p.revision <= revision }
+			}
 			if got, want := names(t, states[0]), m.truth(by); got != want {
 				t.Errorf("seed %d, %s: %s, want %s", seed, moment, got, want)
 			}
