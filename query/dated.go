@@ -9,8 +9,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// A stream's state at a time is that of its last version by then. The positions tell it for what was seen when it happened. What was
-// seen later, after an outage or a pause, tells itself when it happened, but for deletions and updates that move no time: their
+// A stream's state at a time is that of its last version by then. The positions tell it for what was seen when it happened. What
+// was seen later, after an outage or a pause, tells itself when it happened, but for deletions and updates that move no time: their
 // versions may stand between two that do. Otherwise the answer can't be known.
 
 // dater finds the version of one stream that a time stands for.
@@ -93,8 +93,8 @@ func (f *folder) later(ctx context.Context, r sinks.Reader, q Question, since ti
 	return err
 }
 
-// tells is when a change happened by its own account; zero: it does not tell. A deletion tells when it was asked for. An object that
-// was found in a list, or that a selector selects only now, tells of an earlier change.
+// tells is when a change happened by its own account; zero: it does not tell. A deletion tells when it was asked for. An object
+// that was found in a list, or that a selector selects only now, tells of an earlier change.
 func tells(l *sinks.Logged) time.Time {
 	selected := l.Stream.LabelSelector != "" || l.Stream.FieldSelector != ""
 	if l.Inferred || l.Op == change.Delete || l.Op == change.Read || l.Op == change.Create && selected {
@@ -107,7 +107,8 @@ func tells(l *sinks.Logged) time.Time {
 func (d *dater) decide(c *Coverage) {
 	at, next, unsure := d.divide()
 	for _, u := range unsure {
-		c.lacks("%s was %s (resourceVersion %s) when the stream was not read: nothing tells whether that was before", u.key, done[u.op], u.version)
+		c.lacks("%s was %s (resourceVersion %s) when the stream was not read: nothing tells whether that was before", u.key,
+			done[u.op], u.version)
 	}
 	if next != "" && next.Compare(at) <= 0 {
 		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, at)
@@ -127,14 +128,15 @@ func (d *dater) decide(c *Coverage) {
 func (d *dater) divide() (at, next change.ResourceVersion, unsure []dated) {
 	at = d.story.at.Version
 	for i := range d.changes {
-		switch c := &d.changes[i]; d.order(c) {
-		case before:
-			if c.version.Compare(at) > 0 {
-				at = c.version
-			}
-			if behind := c.seen.Add(catchUp); c.seen.After(d.by) {
-				d.by = behind
-			}
+		c := &d.changes[i]
+		if d.order(c) != before {
+			continue
+		}
+		if c.version.Compare(at) > 0 {
+			at = c.version
+		}
+		if c.seen.After(d.by) {
+			d.by = c.seen.Add(catchUp)
 		}
 	}
 	for i := range d.changes {

@@ -9,8 +9,8 @@ import (
 	"kubecdc/change"
 )
 
-// Changes are seen a moment after they happened, but for those that happen while nobody reads: those are seen when the stream goes on,
-// or when its gap is recovered.
+// Changes are seen a moment after they happened, but for those that happen while nobody reads: those are seen when the stream goes
+// on, or when its gap is recovered.
 const (
 	// latency is within which time a watch delivers a change.
 	latency = time.Second
@@ -20,7 +20,8 @@ const (
 	silence = 90 * time.Second
 )
 
-// Of a network that is gone for a while, or a sink that takes nothing, the log says nothing; but then no stream at all has a position.
+// Of a network that is gone for a while, or a sink that takes nothing, the log says nothing; but then no stream at all has a
+// position.
 const (
 	// hush is after which time without a position of any stream none may have been read.
 	hush = 5 * time.Second
@@ -52,7 +53,8 @@ func (p pulses) seenBy(t time.Time) time.Time {
 // span is a time, both ends included.
 type span struct{ from, to time.Time }
 
-// delays are the times of a stream in which changes may have happened that were seen only later, at the end of the time at the latest.
+// delays are the times of a stream in which changes may have happened that were seen only later, at the end of the time at the
+// latest.
 type delays struct {
 	spans   []span
 	stays   []*stay

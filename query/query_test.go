@@ -34,7 +34,7 @@ func (l *log) End(ctx context.Context) (sinks.Cut, error)           { return l.A
 func (l *log) At(_ context.Context, logged time.Time) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{0: 0}}
 	for _, c := range l.controls {
-		if c.Type == change.ControlBatch && !time.UnixMilli(c.TimeMs).After(logged) {
+		if c.Type == change.ControlBatch && c.Slot == 0 && !time.UnixMilli(c.TimeMs).After(logged) {
 			cut.Batches[0] = c.Batch
 		}
 	}
@@ -104,6 +104,16 @@ func newLog() *log {
 	return l
 }
 
+// busy adds positions of another stream, which show that the exporter reads.
+func (l *log) busy() *log {
+	for s := range 600 {
+		at := began.Add(time.Duration(s) * time.Second)
+		l.controls = append(l.controls, &change.Control{Type: change.ControlBatch, Slot: 1, TimeMs: at.UnixMilli(),
+			Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}})
+	}
+	return l
+}
+
 func names(t *testing.T, s *query.State) string {
 	t.Helper()
 	var all []string
@@ -144,7 +154,7 @@ func TestStatesOfMoments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		states, err := query.ReadStates(t.Context(), newLog(), query.Question{Resources: []string{"pods"}}, moment)
+		states, err := query.ReadStates(t.Context(), newLog().busy(), query.Question{Resources: []string{"pods"}}, moment)
 		if err != nil {
 			t.Fatal(err)
 		}

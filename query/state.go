@@ -291,6 +291,9 @@ func (f *folder) by(l *sinks.Logged, st *story) order {
 // found is by for a deletion that was inferred outside of a gap: by a snapshot or a repair, or since its resource is gone.
 func (f *folder) found(l *sinks.Logged, st *story) order {
 	e, _ := f.stories.eraOf(st)
+	if e == nil {
+		return unknown
+	}
 	ended := !e.removed.IsZero() && !l.Logged.Before(e.last.Logged) // until then its object was there
 	switch t := f.stories.target; {
 	case !t.Happened.IsZero() && !l.Time.After(t.Happened):

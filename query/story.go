@@ -116,7 +116,9 @@ func readKept(ctx context.Context, r sinks.Reader, resources []string) (kept, er
 	return k, err
 }
 
-func readStories(ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut) (*stories, error) {
+func readStories(
+	ctx context.Context, r sinks.Reader, resources []string, kept kept, target Target, cut *sinks.Cut,
+) (*stories, error) {
 	s := &stories{resources: resources, target: target, cut: cut, kept: kept, pulses: pulses{}, streams: map[change.StreamID]*story{}}
 	if err := r.Controls(ctx, time.Time{}, s.control); err != nil {
 		return nil, err
@@ -237,7 +239,8 @@ func (s *stories) position(p change.Position, c *change.Control) {
 	if s.reached(m) {
 		st.at = later(st.at, m)
 	}
-	if s.target.Version != "" && m.Version.Compare(s.target.Version) > 0 && (st.beyond.Version == "" || m.Logged.Before(st.beyond.Logged)) {
+	past := s.target.Version != "" && m.Version.Compare(s.target.Version) > 0
+	if past && (st.beyond.Version == "" || m.Logged.Before(st.beyond.Logged)) {
 		st.beyond = m
 	}
 }

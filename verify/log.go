@@ -10,8 +10,8 @@ import (
 	"kubecdc/sinks"
 )
 
-// Log returns the copy that a log is: what folding it gives, or the table of objects of a sink that has one. It has the last state of
-// each key, whichever stream that is of. hash is nil if contents are not compared.
+// Log returns the copy that a log is: what folding it gives, or the table of objects of a sink that has one. It has the last state
+// of each key, whichever stream that is of. hash is nil if contents are not compared.
 func Log(name string, r sinks.Reader, streams []*change.Stream, hash *Hash) Copy {
 	p := &positions{reader: r, streams: streams}
 	c := Copy{Name: name, Position: p.of}
@@ -31,9 +31,11 @@ func Log(name string, r sinks.Reader, streams []*change.Stream, hash *Hash) Copy
 	return c
 }
 
-// fold returns the last state of each key, by those changes that are wanted. Partitions have no order among them, so each is folded for
-// itself; a key that is alive on several is apart.
-func fold(ctx context.Context, r sinks.Reader, s *change.Stream, hash *Hash, wanted func(*sinks.Logged) bool) (map[string]Object, error) {
+// fold returns the last state of each key, by those changes that are wanted. Partitions have no order among them, so each is folded
+// for itself; a key that is alive on several is apart.
+func fold(
+	ctx context.Context, r sinks.Reader, s *change.Stream, hash *Hash, wanted func(*sinks.Logged) bool,
+) (map[string]Object, error) {
 	partitions := map[int]map[string]Object{}
 	q := sinks.Query{Resources: []string{s.Resource.ID()}, NoBodies: hash == nil, Wanted: wanted}
 	err := r.Changes(ctx, q, func(l *sinks.Logged) error {

@@ -47,8 +47,8 @@ type Hash struct{ seed maphash.Seed }
 // NewHash returns hashes that differ from those of another run.
 func NewHash() *Hash { return &Hash{maphash.MakeSeed()} }
 
-// Object returns the version of an object that a body is. What the log has as another API version, or only a stub of, is not compared by
-// content; nor is anything if h is nil.
+// Object returns the version of an object that a body is. What the log has as another API version, or only a stub of, is not compared
+// by content; nor is anything if h is nil.
 func (h *Hash) Object(uid string, version change.ResourceVersion, body []byte, r *change.Resource) Object {
 	o := Object{UID: uid, Version: version}
 	if h == nil || body == nil || change.IsStub(body) {
@@ -142,9 +142,9 @@ type Copy struct {
 // Live visits the objects that the API server had at a resourceVersion; empty: now.
 type Live func(ctx context.Context, s *change.Stream, at change.ResourceVersion, visit func(key string, o Object)) error
 
-// Stream compares a copy of a stream with the API server. A copy that only has its present state may be ahead of its position, so what
-// differs is looked at a second time, at a position that is read after the first look, and only what differs twice in the same way is
-// reported. What is newer than that position then, and was there at the first look, is a version that the API server never gave.
+// Stream compares a copy of a stream with the API server. A copy that only has its present state may be ahead of its position, so
+// what differs is looked at a second time, at a position that is read after the first look, and only what differs twice in the same
+// way is reported. What is newer than that position then, and was there at the first look, is a version that the API server never gave.
 func Stream(ctx context.Context, live Live, copied Copy, s *change.Stream) (*Result, error) {
 	first, err := whole(ctx, live, copied, s, time.Now().Add(-positionsFresh))
 	if err != nil || len(first.Differences)+len(first.ahead) == 0 {
