@@ -182,6 +182,28 @@ func TestEachWrongSettingIsNamedWithItsFix(t *testing.T) {
 	}
 }
 
+// Outside a Pod only this machine reaches the page, unless somebody wants it otherwise.
+func TestThePageIsForThisMachineOutsideAPod(t *testing.T) {
+	alone(t)
+	listen := func(env ...string) string {
+		c, _, err := Load(append(env, "KUBECDC_RESOURCES=pods", "KUBECDC_SINK=stdout"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Process.Listen
+	}
+	if got := listen(); got != "127.0.0.1:8080" {
+		t.Errorf("outside a Pod it listens at %s", got)
+	}
+	if got := listen("KUBECDC_LISTEN=:9090"); got != ":9090" {
+		t.Errorf("it was told :9090, and listens at %s", got)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	if got := listen(); got != ":8080" {
+		t.Errorf("in a Pod it listens at %s", got)
+	}
+}
+
 func TestAllThatIsWrongIsReportedAtOnce(t *testing.T) {
 	alone(t)
 	_, _, _, err := Read([]string{"KUBECONFIG=/nowhere", "KUBECDC_PAGE_SIZE=x", "KUBECDC_SINK=kafka", "KUBECDC_LISTEN=x",
