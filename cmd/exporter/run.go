@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"time"
@@ -173,6 +174,7 @@ func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
 	log := observe.NewLogger(out, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
 	progress.LogTo(log)
 	slog.SetDefault(log)
+	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	return log
 }
