@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -55,7 +56,10 @@ func (l *loader) checkPostgres(name string, d DSN) {
 		l.add(name, "not the URL of a Postgres database",
 			"write postgres://USER:PASSWORD@HOST:5432/DB, and the characters @ : / ? # % of a password as %40 %3A %2F %3F %23 %25")
 	default:
-		_, err := pgconn.ParseConfig(d.Reveal())
+		c, err := pgconn.ParseConfig(d.Reveal())
+		if err == nil {
+			l.checkPostgresTLS(name, c)
+		}
 		var file *fs.PathError
 		if errors.As(err, &file) {
 			l.add(name, file.Error(), "name files that this user can read in sslrootcert, sslcert and sslkey")
@@ -63,6 +67,29 @@ func (l *loader) checkPostgres(name string, d DSN) {
 			l.add(name, "the Postgres driver can't read its options",
 				"write postgres://USER:PASSWORD@HOST:5432/DB?sslmode=…; known options are those of libpq")
 		}
+	}
+}
+
+// checkPostgresTLS warns of a server elsewhere that somebody else can listen to, or pose as. The driver tries one configuration
+// after another: with sslmode=prefer, its default, one without TLS is among them.
+func (l *loader) checkPostgresTLS(name string, c *pgconn.Config) {
+	tries := []*pgconn.FallbackConfig{{Host: c.Host, TLSConfig: c.TLSConfig}}
+	plain, unverified := false, false
+	for _, try := range append(tries, c.Fallbacks...) {
+		if strings.HasPrefix(try.Host, "/") || loopback(net.JoinHostPort(try.Host, "0")) {
+			continue
+		}
+		t := try.TLSConfig
+		plain = plain || t == nil
+		unverified = unverified || t != nil && t.InsecureSkipVerify && t.VerifyPeerCertificate == nil && t.VerifyConnection == nil
+	}
+	switch {
+	case plain:
+		l.warn(name + " lets the driver connect without TLS: whoever is on the network path can read and change what is stored; " +
+			"set sslmode=verify-full and sslrootcert in the URL")
+	case unverified:
+		l.warn(name + " does not check the server's certificate: anyone on the network path can pose as the database; " +
+			"set sslmode=verify-full and sslrootcert in the URL")
 	}
 }
 

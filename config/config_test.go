@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -180,6 +181,71 @@ func TestEachWrongSettingIsNamedWithItsFix(t *testing.T) {
 				t.Errorf("want the names and a fix that says %q:\n%v", w.fix, err)
 			}
 		})
+	}
+}
+
+// Whoever is on the network path could read or pose as a server: that is said once for each, and not of this machine.
+func TestPlainTextAndUnverifiedCertificatesAreWarnedOf(t *testing.T) {
+	alone(t)
+	kafka := []string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=127.0.0.1:1,kafka:9092"}
+	for _, test := range []struct {
+		env     []string
+		cluster string
+		want    string
+	}{
+		{kafka, "", "KUBECDC_KAFKA_TLS is off"},
+		{append(kafka, "KUBECDC_KAFKA_TLS=on"), "", ""},
+		{append(kafka, "KUBECDC_KAFKA_TLS=on", "KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY=on"), "", "KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on"},
+		{[]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=127.0.0.1:1,localhost:2,[::1]:3"}, "", ""},
+		{[]string{"KUBECDC_CHECKPOINT=postgres://u@db/d"}, "", "KUBECDC_CHECKPOINT lets the driver connect without TLS"},
+		{[]string{"KUBECDC_CHECKPOINT=postgres://u@db/d?sslmode=disable"}, "", "KUBECDC_CHECKPOINT lets the driver connect without TLS"},
+		{[]string{"KUBECDC_CHECKPOINT=postgres://u@db/d?sslmode=require"}, "", "KUBECDC_CHECKPOINT does not check the server's certificate"},
+		{[]string{"KUBECDC_CHECKPOINT=postgres://u@db/d?sslmode=verify-full"}, "", ""},
+		{[]string{"KUBECDC_CHECKPOINT=postgres://u@localhost/d?sslmode=disable"}, "", ""},
+		{[]string{"KUBECDC_CHECKPOINT=postgres:///d?host=/run/postgresql&user=u"}, "", ""},
+		{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://u@db/d?sslmode=allow"}, "", "KUBECDC_SINK_POSTGRES lets the driver connect without TLS"},
+		{nil, "server: https://k8s:6443, insecure-skip-tls-verify: true", "has insecure-skip-tls-verify"},
+		{nil, "server: http://k8s:8080", "has an http URL"},
+		{nil, "server: https://k8s:6443", ""},
+		{nil, "server: http://127.0.0.1:8001", ""},
+	} {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		text := "clusters: [{name: c, cluster: {" + cmp.Or(test.cluster, "server: https://k8s:6443") + "}}]\n" +
+			"contexts: [{name: x, context: {cluster: c}}]\ncurrent-context: x\n"
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, warnings, err := Read(append(test.env, "KUBECONFIG="+path), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warnings = slices.DeleteFunc(warnings, func(w string) bool { return strings.HasPrefix(w, "Secrets are not exported") })
+		if len(warnings) > 1 || strings.Join(warnings, "") == "" && test.want != "" || !strings.Contains(strings.Join(warnings, ""), test.want) ||
+			test.want == "" && len(warnings) > 0 {
+			t.Errorf("%v %s: warnings %q, want %q", test.env, test.cluster, warnings, test.want)
+		}
+	}
+}
+
+// Outside a Pod only this machine reaches the page, unless somebody wants it otherwise.
+func TestThePageIsForThisMachineOutsideAPod(t *testing.T) {
+	alone(t)
+	listen := func(env ...string) string {
+		c, _, err := Load(append(env, "KUBECDC_RESOURCES=pods", "KUBECDC_SINK=stdout"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Process.Listen
+	}
+	if got := listen(); got != "127.0.0.1:8080" {
+		t.Errorf("outside a Pod it listens at %s", got)
+	}
+	if got := listen("KUBECDC_LISTEN=:9090"); got != ":9090" {
+		t.Errorf("it was told :9090, and listens at %s", got)
+	}
+	t.Setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+	if got := listen(); got != ":8080" {
+		t.Errorf("in a Pod it listens at %s", got)
 	}
 }
 
@@ -399,6 +465,7 @@ func TestRedact(t *testing.T) {
 		"host=h password=abc user=u":        "host=h password=*** user=u",
 		`{"password": "abc"}`:               `{"password": ***}`,
 		"GET https://h/x?token=abc&a=b":     "GET https://h/x?token=***&a=b",
+		"GET https://h/x?apikey=abc&a=b":    "GET https://h/x?apikey=***&a=b",
 		"the continue token: expired":       "the continue token: expired",
 		"stream secrets: 403":               "stream secrets: 403",
 	} {

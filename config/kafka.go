@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"time"
 )
 
@@ -41,6 +42,10 @@ func (l *loader) checkTLS(k *Kafka) {
 		l.add("KUBECDC_KAFKA_TLS_CA", fileError(err), "name a PEM file that this user can read")
 	}
 	l.checkCertificate("KUBECDC_KAFKA_TLS_CERT", k.TLSCert, "KUBECDC_KAFKA_TLS_KEY", k.TLSKey)
+	away := slices.ContainsFunc(k.Brokers, func(b string) bool { return !loopback(b) })
+	if l.c.Sink.Kind == "kafka" && !bool(k.TLS) && away && !l.bad["KUBECDC_KAFKA_TLS"] {
+		l.warn("KUBECDC_KAFKA_TLS is off: whoever is on the network path to the brokers can read and change what is exported")
+	}
 	if k.TLSInsecure {
 		l.warn("KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY is on: anyone on the network path can pose as a broker")
 	}

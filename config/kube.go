@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,18 @@ func (s *Source) chooseContext(raw *clientcmdapi.Config) (string, error) {
 func (s *Source) connection(c *rest.Config, name, origin string) *Connection {
 	c.UserAgent = "kubecdc"
 	return &Connection{REST: c, Cluster: cmp.Or(s.Cluster, name), Origin: origin}
+}
+
+// checkServer warns of an API server that somebody else can pose as.
+func (l *loader) checkServer(c *Connection) {
+	u, _, err := rest.DefaultServerUrlFor(c.REST)
+	switch {
+	case err != nil || loopback(net.JoinHostPort(u.Hostname(), "0")):
+	case c.REST.Insecure:
+		l.warn(c.Origin + " has insecure-skip-tls-verify: anyone on the network path can pose as the API server, and gets the token")
+	case u.Scheme == "http":
+		l.warn(c.Origin + " has an http URL: whoever is on the network path to the API server can read and change what it sends")
+	}
 }
 
 func kubeError(value, what, fix string) error {

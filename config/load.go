@@ -24,7 +24,9 @@ func Load(environment []string, flags *pflag.FlagSet) (c *Config, warnings []str
 // Read is Load and Source.Connect in one: problems with the kubeconfig are reported along with all others.
 func Read(environment []string, flags *pflag.FlagSet) (c *Config, conn *Connection, warnings []string, err error) {
 	l := load(environment, flags)
-	conn, err = l.c.Source.Connect()
+	if conn, err = l.c.Source.Connect(); err == nil {
+		l.checkServer(conn)
+	}
 	var wrong *Error
 	if errors.As(err, &wrong) {
 		l.problems = append(wrong.Problems, l.problems...)

@@ -67,7 +67,7 @@ func (d *DSN) UnmarshalText(text []byte) error { *d = DSN(strings.TrimSpace(stri
 var (
 	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"']*@`)
 	userAtHost  = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
-	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)
+	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token|api[-_]?key)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)
 )
 
 // Redact hides what looks like a password in a text from elsewhere, such as a library's error: the user part of URLs,

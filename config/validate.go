@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"net"
+	"os"
 	"regexp"
 	"strconv"
 	"strings"
@@ -96,7 +97,15 @@ func (l *loader) checkBatch() {
 	}
 }
 
+// checkListen also sets the default: what is served tells much about a cluster, and is for everybody unless KUBECDC_HTTP_ACCESS says
+// otherwise.
 func (l *loader) checkListen() {
+	if l.c.Process.Listen == "" {
+		l.c.Process.Listen = "127.0.0.1:8080"
+		if os.Getenv("KUBERNETES_SERVICE_HOST") != "" { // as client-go tells a Pod
+			l.c.Process.Listen = ":8080"
+		}
+	}
 	if l.c.Process.Listen != "off" && !hostPort(l.c.Process.Listen, true) {
 		l.add("KUBECDC_LISTEN", "not an address", "write :8080, 127.0.0.1:8080, or off")
 	}

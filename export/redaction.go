@@ -3,6 +3,7 @@ package export
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	"kubecdc/change"
@@ -36,6 +37,9 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 	return r, r.apply(ctx, mine...)
 }
 
+// bodiless is added to the rules of streams whose bodies are not kept, since KUBECDC_BEFORE is none.
+const bodiless = " without bodies"
+
 // apply redacts the stored objects of the streams whose rules have changed.
 func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) error {
 	r.mu.Lock()
@@ -44,12 +48,16 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	for _, stream := range streams {
 		redactor := r.slot.redactorOf(stream)
 		was, known := r.byStream[stream]
-		if redactor.String() == was {
+		now := checkpoint.Redaction{Stream: stream, Rules: redactor.String(), Rewrite: r.slot.bodyRedactorOf(stream)}
+		if !r.slot.config.Before {
+			now.Rules += bodiless
+			now.Rewrite = func(string, []byte) []byte { return nil }
+		}
+		if now.Rules == was {
 			continue
 		}
-		changed = append(changed,
-			checkpoint.Redaction{Stream: stream, Rules: redactor.String(), Rewrite: r.slot.bodyRedactorOf(stream)})
-		if known {
+		changed = append(changed, now)
+		if was = strings.TrimSuffix(was, bodiless); known && was != redactor.String() {
 			r.logChange(stream, was, redactor)
 		}
 	}

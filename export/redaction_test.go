@@ -69,6 +69,25 @@ func TestTheCheckpointIsRedacted(t *testing.T) {
 	}
 }
 
+// Bodies that were stored for before-images are dropped when nobody wants these any more.
+func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
+	store := storeAt(t, 0)
+	storePlain(t, store, 1)
+	for _, before := range []bool{true, false, true} {
+		s := slotWith(t, store, "secrets", redact.Plain)
+		s.config.Before = before
+		if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := storedBody(t, store); before && got != plainSecret || !before && got != "" {
+			t.Errorf("KUBECDC_BEFORE %t: the checkpoint has %q", before, got)
+		}
+		if !before {
+			storePlain(t, store, 2)
+		}
+	}
+}
+
 // Nothing is a delta of a body that the database has forgotten to redact: the next update leaves nothing of it.
 func TestAForgottenRedactionIsNoBase(t *testing.T) {
 	store := storeAt(t, 0)

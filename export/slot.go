@@ -147,6 +147,10 @@ func (s *slot) reportStreams(ctx context.Context) {
 	s.parts.Observer.SlotStreams(s.number, positions)
 }
 
+// maxPassed is how many records of others the next owner may have to read again. A slot that has no stream writes no batch by itself,
+// and would read all that others have written, at each start.
+const maxPassed = 1000
+
 // open fences the former owners in the sink, rolls the checkpoint forward over what they wrote there, or rebuilds it, and
 // records what the log has lost.
 func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
@@ -163,6 +167,9 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	loss, err := s.rollForward(ctx, state, opened)
 	if err == nil {
 		err = s.reconcile(ctx, state, opened.Log, loss)
+	}
+	if err == nil && opened.Passed > maxPassed {
+		err = s.commitControls(ctx, state, opened.Log, nil, nil, nil)
 	}
 	if err != nil {
 		opened.Log.Close()

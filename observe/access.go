@@ -50,8 +50,8 @@ func bearer(r *http.Request) string {
 	return password
 }
 
-// may is nil if the request is allowed.
-func may(a Access, r *http.Request) error {
+// may is nil if who asks may get the path.
+func may(a Access, r *http.Request, path string) error {
 	if a == nil {
 		return nil
 	}
@@ -59,13 +59,13 @@ func may(a Access, r *http.Request) error {
 	if token == "" {
 		return errUnknownToken
 	}
-	return a.Allow(r.Context(), token, r.URL.Path)
+	return a.Allow(r.Context(), token, path)
 }
 
 // guard passes on what is allowed.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := may(s.access, r)
+		err := may(s.access, r, r.URL.Path)
 		switch {
 		case err == nil:
 			next.ServeHTTP(w, r)

@@ -31,7 +31,12 @@ import (
 	"kubecdc/test/servers"
 )
 
-func TestMain(m *testing.M) { servers.Main(m) }
+func TestMain(m *testing.M) {
+	if dir := os.Getenv("KUBECDC_TEST_SERVE"); dir != "" {
+		serveVictim(dir)
+	}
+	servers.Main(m)
+}
 
 // protected makes a server to which not everyone has access.
 func protected(t *testing.T, o ServerOptions) *Server {
@@ -177,7 +182,7 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	}
 	defer kube.Stop()
 	admin := kubernetes.NewForConfigOrDie(kube.Config).RbacV1()
-	rules := []rbac.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics"}}}
+	rules := []rbac.PolicyRule{{Verbs: []string{"get"}, NonResourceURLs: []string{"/metrics", "/kubecdc/readyz"}}}
 	_, err = admin.ClusterRoles().Create(t.Context(), &rbac.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "scrape"}, Rules: rules}, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -204,6 +209,11 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	wantCodes(t, s, "", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "no-such-token", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "token-of-nobody", codes(http.StatusForbidden))
+	for token, details := range map[string]bool{"token-of-scraper": true, "token-of-nobody": false, "no-such-token": false} {
+		if _, body := ask(t, "http://"+s.Addr()+"/readyz", token); strings.Contains(body, "slot 0") != details {
+			t.Errorf("/readyz with %s: %s", token, body)
+		}
+	}
 
 	powerless, _ := reviewsAs(t, kube.UserConfig(kube.Address, "token-of-powerless"))
 	wantCodes(t, protected(t, ServerOptions{Access: powerless}), "token-of-scraper", codes(http.StatusServiceUnavailable))

@@ -50,9 +50,11 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
 		return nil, &config.Error{Problems: []config.Problem{listenProblem(o.Listen, err)}}
 	}
-	s.http = &http.Server{Handler: s.handler(m, page), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: answerWithin,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	s.http = &http.Server{Handler: bodiless(s.handler(m, page)), ReadTimeout: readWithin, WriteTimeout: answerWithin,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
+		ConnState: (&connections{open: map[net.Conn]connectionState{}}).changed,
+		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
+	s.http.Protocols.SetHTTP1(true) // a connection has one request at a time
 	s.http.RegisterOnShutdown(func() { close(s.closing) })
 	serve := s.http.Serve
 	if o.TLSCert != "" {
@@ -90,13 +92,17 @@ func (s *Server) Close() error {
 	return s.http.Shutdown(ctx)
 }
 
+// detailsPath is the path that a reader of what /readyz knows needs a right to. Every account of a cluster may get /readyz itself
+// (ClusterRole system:discovery).
+const detailsPath = "/kubecdc/readyz"
+
 func (s *Server) handler(m *Metrics, page *Status) http.Handler {
 	m.health.Store(page.Health)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		report := page.Health.Report()
-		if may(s.access, r) == nil {
+		if may(s.access, r, detailsPath) == nil {
 			answerReady(w, report.Ready, report)
 			return
 		}

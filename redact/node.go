@@ -14,6 +14,7 @@ type action int
 
 const (
 	keep       action = iota
+	hashNames         // hide what the names in a set of fields tell (managed.go)
 	hashJSON          // replace by the hash of the value
 	hashBase64        // replace by the hash of what it holds in base64
 	hashText          // replace by the hash of its text

@@ -32,8 +32,9 @@ type Rules struct {
 
 // Redactor applies the rules of one resource. It is safe for concurrent use.
 type Redactor struct {
-	rules Rules
-	roots []*node
+	rules  Rules
+	roots  []*node
+	fields *node // of the named fields; nil: there are none
 }
 
 // New returns a redactor, or nil if the rules hide nothing.
@@ -60,7 +61,8 @@ func New(rules Rules) *Redactor {
 		r.roots = append(r.roots, metadataOnly)
 	}
 	if len(rules.Fields) > 0 {
-		r.roots = append(r.roots, fields(rules.Fields, hashJSON))
+		r.fields = fields(rules.Fields, hashJSON)
+		r.roots = append(r.roots, r.fields, owners)
 	}
 	return r
 }
@@ -80,6 +82,9 @@ func (r *Redactor) String() string {
 	}
 	for _, p := range r.rules.Fields {
 		text += fmt.Sprintf(" %q", p.text)
+	}
+	if len(r.rules.Fields) > 0 {
+		text += " and in managedFields" // earlier releases left them there
 	}
 	return text
 }

@@ -154,6 +154,9 @@ type Opened struct {
 	Last uint64
 	// Lost says what the log has lost, as far as Open has read it; nil: nothing.
 	Lost *LostTailError
+	// Passed is how many records, of whichever slot, Open has read after the checkpoint's batch. A batch that is written now spares
+	// the next owner from them.
+	Passed int64
 }
 
 // NoTail is the Tail of a log that has none.

@@ -93,6 +93,7 @@ func (p *pages) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Time{}) // nothing more is read, and the request has no end
 	tick := time.NewTicker(updateInterval)
 	defer tick.Stop()
 	end := time.After(longest)

@@ -3,6 +3,8 @@ package sqlite
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"time"
 
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
@@ -15,7 +17,25 @@ func (s *Store) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &dberror.Error{Op: op, Where: "sqlite:" + s.path, Err: err, Hint: hint(err)}
+	code, _ := primaryCode(err)
+	return &dberror.Error{Op: op, Where: "sqlite:" + s.path, Err: err, Hint: hint(err), Gone: code == codes.SQLITE_CORRUPT}
+}
+
+// IsDamaged reports that a file holds other bytes than SQLite has written.
+func IsDamaged(err error) bool {
+	code, known := primaryCode(err)
+	return known && code == codes.SQLITE_CORRUPT
+}
+
+// PutAside renames a damaged file, with the log beside it, and returns its new name.
+func PutAside(path string) (aside string, err error) {
+	aside = path + ".damaged-" + time.Now().UTC().Format("20060102T150405.000")
+	for _, suffix := range []string{"-wal", "-shm", ""} {
+		if e := os.Rename(path+suffix, aside+suffix); !errors.Is(e, fs.ErrNotExist) {
+			err = errors.Join(err, e)
+		}
+	}
+	return aside, err
 }
 
 // hints say what the user can do, by https://www.sqlite.org/rescode.html, the primary codes.
@@ -25,7 +45,7 @@ var hints = map[int]string{
 	codes.SQLITE_CANTOPEN: "may this user write to the folder?",
 	codes.SQLITE_READONLY: "may this user write to the file and its folder?",
 	codes.SQLITE_PERM:     "may this user write to the file and its folder?",
-	codes.SQLITE_CORRUPT:  "the file is damaged: move it away to start with a new snapshot",
+	codes.SQLITE_CORRUPT:  "the file is damaged: run puts it aside, and rebuilds it from the log; where that can't be read back, move it away",
 	codes.SQLITE_NOTADB:   "the file is not a checkpoint: correct the path, or move the file away",
 }
 

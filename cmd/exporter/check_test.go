@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -30,6 +31,27 @@ func TestCheckComparesVersionAndClock(t *testing.T) {
 	for _, want := range []string{"version v1.20.3+k3s1, and Kubernetes before 1.24 is not supported", "ahead of this machine's"} {
 		if !strings.Contains(s.text.String(), want) {
 			t.Errorf("check does not say %q", want)
+		}
+	}
+}
+
+// What a server sends unasked may be an object, and is not shown.
+func TestWhatAServerSendsUnaskedIsNotShown(t *testing.T) {
+	const refusal = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"no"}`
+	server := answering(t, func(w http.ResponseWriter, _ *http.Request) {
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "HTTP/1.1 403 Forbidden\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"+
+			"HTTP/1.1 200 OK\r\nX-Object: canary\r\n\r\n", len(refusal), refusal)
+	})
+	for _, command := range []string{"check", "run"} {
+		s := start(t, command, kubeconfig(t, server.URL, "", ""), "KUBECDC_START_TIMEOUT=2s")
+		exit(t, s.Cmd)
+		if text := s.text.String(); strings.Contains(text, "canary") || text == "" {
+			t.Errorf("%s says %s", command, text)
 		}
 	}
 }

@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"io"
+	"log"
 	"os"
 	"runtime/debug"
 )
@@ -16,6 +18,7 @@ func main() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
+	log.SetOutput(io.Discard) // net/http prints the beginning of what a server sends unasked, which may be an object
 	ctx, stop := withSignals(context.Background())
 	code := execute(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	stdlog "log"
 	"log/slog"
 	"os"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/dependency"
@@ -112,14 +114,36 @@ func exportTo(
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
 			return err
 		}
-		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it again",
-			"in", reopenAfter.String(), "error", err)
+		if err := putAside(settings, cluster, err, log); err != nil {
+			return err
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-time.After(reopenAfter):
 		}
 	}
+}
+
+// putAside renames the checkpoint's file if it is damaged, so that a new one is rebuilt from the log. It returns the error if there is
+// no log to read back.
+func putAside(settings *config.Config, cluster *target, cause error, log *slog.Logger) error {
+	path, err := settings.SQLitePath(cluster.Cluster)
+	if err != nil || !sqlite.IsDamaged(cause) {
+		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it again",
+			"in", reopenAfter.String(), "error", cause)
+		return err
+	}
+	if sinkOf(settings).Stdout {
+		return cause
+	}
+	aside, err := sqlite.PutAside(path)
+	if err != nil {
+		return errors.Join(cause, fmt.Errorf("put the damaged checkpoint aside: %w", err))
+	}
+	log.Error("the checkpoint's file is damaged: it is put aside, and the checkpoint is rebuilt from the log", "file", path,
+		"put_aside_as", aside, "error", cause)
+	return nil
 }
 
 // reopenAfter is the pause before a checkpoint that was dropped is opened again, while someone may still work on the database.
@@ -173,6 +197,7 @@ func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
 	log := observe.NewLogger(out, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
 	progress.LogTo(log)
 	slog.SetDefault(log)
+	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	return log
 }

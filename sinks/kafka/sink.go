@@ -82,8 +82,11 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 			return asLostTail(l.readTail(ctx, visit), lost)
 		}
 		opened := &sinks.Opened{Log: l, Tail: tail, Lost: lost}
-		if l.after != nil && l.after.lost == nil {
-			opened.Last = l.after.seq
+		if l.after != nil {
+			opened.Passed = l.after.reader.Records()
+			if l.after.lost == nil {
+				opened.Last = l.after.seq
+			}
 		}
 		return opened, nil
 	}

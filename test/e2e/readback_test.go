@@ -30,6 +30,7 @@ func TestReadingTheLogBackTakesLittleMemory(t *testing.T) {
 	w := newWorld(t, time.Hour, servers.KafkaOptions{}) // no position gets too old meanwhile
 	w.Env["KUBECDC_RESOURCES"] = ConfigMaps.ID()
 	t.Run("a lost checkpoint", func(t *testing.T) { rebuildLittle(t, w) })
+	t.Run("what others have written", func(t *testing.T) { othersLittle(t, w) })
 	uid := uidOf(t, w.Kube)
 	t.Run("a tail in Kafka", func(t *testing.T) {
 		env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", "tail")

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"fmt"
@@ -133,7 +134,8 @@ func TestALostSQLiteFileIsRebuiltFromTheLog(t *testing.T) {
 	env := w.With("KUBECDC_CHECKPOINT", "sqlite:"+path)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
-	for _, lose := range []func(){func() { removeSQLite(t, path) }, func() { damageBodies(t, path) }} {
+	for _, lose := range []func(){func() { removeSQLite(t, path) }, func() { damageBodies(t, path) }, func() { damagePages(t, path, 1) },
+		func() { damagePages(t, path, 12) }} {
 		runFor(t, env, func() { writer.Run(150); w.AwaitComplete(t, writer, Kinds) })
 		lose()
 		writer.Run(100)
@@ -178,6 +180,22 @@ func damageBodies(t *testing.T, path string) {
 	must(t, err)
 	defer db.Close()
 	_, err = db.ExecContext(t.Context(), `update inventory set delta = x'01' where delta is not null`)
+	must(t, err)
+}
+
+// damagePages overwrites the pages of a file from one on, as a disk does.
+func damagePages(t *testing.T, path string, first int64) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	defer file.Close()
+	info, err := file.Stat()
+	must(t, err)
+	from := first * 4096
+	if from >= info.Size() {
+		t.Fatalf("the file has %d bytes", info.Size())
+	}
+	_, err = file.WriteAt(bytes.Repeat([]byte{0xff}, int(info.Size()-from)), from)
 	must(t, err)
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -29,6 +30,7 @@ type Options struct {
 type Registry struct {
 	client *sr.Client
 	urls   string
+	hide   *strings.Replacer // of what in the URLs may be a password: user and query
 }
 
 // requestTimeout is how long to wait for an answer.
@@ -48,7 +50,24 @@ func New(o Options) (*Registry, error) {
 	}
 	client, err := sr.NewClient(sr.URLs(o.URLs...), sr.UserAgent("kubecdc"), sr.PreReq(o.logIn),
 		sr.HTTPClient(&http.Client{Transport: transport, Timeout: requestTimeout}))
-	return &Registry{client, strings.Join(o.URLs, ",")}, err
+	return &Registry{client, strings.Join(o.URLs, ","), hiding(o.URLs)}, err
+}
+
+func hiding(urls []string) *strings.Replacer {
+	var pairs []string
+	for _, text := range urls {
+		u, err := url.Parse(text)
+		if err != nil {
+			continue
+		}
+		if u.RawQuery != "" {
+			pairs = append(pairs, "?"+u.RawQuery, "?***")
+		}
+		if u.User != nil {
+			pairs = append(pairs, u.User.String()+"@", "***@")
+		}
+	}
+	return strings.NewReplacer(pairs...)
 }
 
 func (o *Options) logIn(r *http.Request) error {
@@ -109,10 +128,11 @@ func (r *Registry) Check(ctx context.Context, subject, text string) error {
 type Error struct {
 	Op, At string
 	Err    error
+	hide   *strings.Replacer
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s in the schema registry %s: %v (%s)", e.Op, e.At, e.Err, e.hint())
+	return e.hide.Replace(fmt.Sprintf("%s in the schema registry %s: %v (%s)", e.Op, e.At, e.Err, e.hint()))
 }
 
 func (e *Error) Unwrap() error { return e.Err }
@@ -151,7 +171,7 @@ func (r *Registry) error(op string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return &Error{op, r.urls, err}
+	return &Error{op, r.urls, err, r.hide}
 }
 
 // statusOf is the HTTP status of an answer; 0 if there was none.

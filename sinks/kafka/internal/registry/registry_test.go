@@ -127,3 +127,25 @@ func TestErrors(t *testing.T) {
 		t.Errorf("a registry that is down: %v", err)
 	}
 }
+
+// A key in the registry's URL is in no error, whether the registry answers or not.
+func TestAKeyInTheURLIsNotShown(t *testing.T) {
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("apikey") != "s3cr3t/+" {
+			t.Errorf("the key was not sent: %s", r.URL)
+		}
+		http.Error(w, `{"error_code":50001,"message":"no"}`, http.StatusInternalServerError)
+	}))
+	silent := httptest.NewServer(nil)
+	silent.Close()
+	for _, at := range []string{answers.URL, silent.URL} {
+		r, err := registry.New(registry.Options{URLs: []string{strings.Replace(at, "://", "://me:s3cr3t@", 1) + "/path?apikey=s3cr3t%2F%2B"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _, err = r.Latest(t.Context(), "a")
+		if err == nil || strings.Contains(err.Error(), "s3cr3t") || !strings.Contains(err.Error(), strings.TrimPrefix(at, "http://")) {
+			t.Errorf("error %v", err)
+		}
+	}
+}

@@ -1,0 +1,75 @@
+package observe
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// Anybody may reach the port, so a request costs little before it is known whose it is: it has no body, small headers, and a few
+// seconds to arrive.
+const (
+	mostConnections = 100      // of which pages that are kept up to date may be half
+	mostHeader      = 12 << 10 // bytes; the library adds 4 KiB
+	readWithin      = 5 * time.Second
+)
+
+// connections bounds how many connections a server has. Beyond that the one that has been waiting for longest is closed, not the
+// new one refused: whoever opens many must not lock out those who come for an answer.
+type connections struct {
+	mu     sync.Mutex
+	open   map[net.Conn]connectionState
+	events uint64
+}
+
+type connectionState struct {
+	active bool   // a request has begun
+	since  uint64 // which event it was
+}
+
+// changed is a http.Server's ConnState.
+func (c *connections) changed(conn net.Conn, state http.ConnState) {
+	if t, ok := conn.(*tls.Conn); ok {
+		conn = t.NetConn() // closing it waits for nobody
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if state == http.StateClosed || state == http.StateHijacked {
+		delete(c.open, conn)
+		return
+	}
+	c.events++
+	c.open[conn] = connectionState{state == http.StateActive, c.events}
+	if len(c.open) > mostConnections {
+		longest := c.longest(conn)
+		delete(c.open, longest)
+		_ = longest.Close()
+	}
+}
+
+// longest returns the connection that has been without a request for longest; if all others have one, that of the oldest.
+func (c *connections) longest(except net.Conn) (found net.Conn) {
+	var state connectionState
+	for conn, s := range c.open {
+		first := found == nil || state.active && !s.active || state.active == s.active && s.since < state.since
+		if conn != except && first {
+			found, state = conn, s
+		}
+	}
+	return found
+}
+
+// bodiless refuses a request with a body, and does not wait for it.
+func bodiless(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength == 0 {
+			next.ServeHTTP(w, r)
+			return
+		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // or the server would read on
+		w.Header().Set("Connection", "close")
+		http.Error(w, "a request has no body here", http.StatusRequestEntityTooLarge)
+	})
+}
