@@ -1,8 +1,11 @@
 package export
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -10,6 +13,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/redact"
+	"kubecdc/source/discovery"
 )
 
 // storedRules tracks the redaction rules under which the checkpoint stores each stream's objects.
@@ -37,27 +41,26 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 	return r, r.apply(ctx, mine...)
 }
 
-// bodiless is added to the rules of streams whose bodies are not kept, since KUBECDC_BEFORE is none.
-const bodiless = " without bodies"
-
 // apply redacts the stored objects of the streams whose rules have changed.
 func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var changed []checkpoint.Redaction
 	for _, stream := range streams {
-		redactor := r.slot.redactorOf(stream)
+		redactor, rules := r.slot.redactorOf(stream), r.slot.rulesOf(stream)
 		was, known := r.byStream[stream]
-		now := checkpoint.Redaction{Stream: stream, Rules: redactor.String(), Rewrite: r.slot.bodyRedactorOf(stream)}
-		if !r.slot.config.Before {
-			now.Rules += bodiless
-			now.Rewrite = func(string, []byte) []byte { return nil }
-		}
-		if now.Rules == was {
+		if rules == was {
 			continue
 		}
+		now := checkpoint.Redaction{Stream: stream, Rules: rules, Rewrite: r.slot.bodyRedactorOf(stream)}
+		if !r.slot.config.Before {
+			now.Rewrite = func(string, []byte) []byte { return nil }
+		}
 		changed = append(changed, now)
-		if was = strings.TrimSuffix(was, bodiless); known && was != redactor.String() {
+		if known {
+			if err := r.loosen(ctx, stream, was, rules); err != nil {
+				return dependency.Tag(dependency.Checkpoint, err)
+			}
 			r.logChange(stream, was, redactor)
 		}
 	}
@@ -73,7 +76,65 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	return nil
 }
 
+// withoutBodies ends the rules of a stream of which the checkpoint stores no bodies.
+const withoutBodies = "; no bodies"
+
+// rulesOf returns what is noted of a stream: by which rules it is redacted, and whether bodies are stored.
+func (s *slot) rulesOf(stream change.StreamID) string {
+	rules := s.redactorOf(stream).String()
+	if !s.config.Before {
+		rules += withoutBodies
+	}
+	return rules
+}
+
+// loosen asks for a snapshot on demand of a stream whose objects were redacted otherwise before: it compares bodies, and writes
+// those that the log has with less than is exported now. Where bodies can't be compared, the log says so.
+func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, now string) error {
+	s, of := r.slot, change.ResourceOf(stream)
+	had, bodies := strings.CutSuffix(was, withoutBodies)
+	has, without := strings.CutSuffix(now, withoutBodies)
+	switch {
+	case !discovery.Selects(s.config.Resources, of.ID()) || s.config.MetadataOnly(of):
+		return nil
+	case bodies && !without:
+		s.logger.Warn("KUBECDC_BEFORE was none: the checkpoint has no bodies of the objects that it knows, so the next update or "+
+			"deletion of each comes without before", "stream", stream)
+	}
+	if had == "" || had == has {
+		return nil
+	}
+	if bodies || without {
+		s.logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: what does not "+
+			"change stays in the log as it was written; exporter snapshot --all writes all objects", "stream", stream)
+		return nil
+	}
+	return r.requestSnapshot(ctx, stream)
+}
+
+// requestSnapshot asks for a snapshot, unless one is asked for already. It does so before the new rules are noted, so a crash in
+// between loses nothing.
+func (r *storedRules) requestSnapshot(ctx context.Context, stream change.StreamID) error {
+	params, err := json.Marshal(SnapshotParams{})
+	if err != nil {
+		return err
+	}
+	open, err := r.slot.parts.Store.Signals(ctx, true)
+	asked := slices.ContainsFunc(open, func(g checkpoint.Signal) bool {
+		return g.Kind == change.SignalSnapshot && g.Stream == stream && g.State == change.SignalRequested && bytes.Equal(g.Params, params)
+	})
+	if err != nil || asked {
+		return err
+	}
+	id, err := r.slot.parts.Store.AddSignal(ctx, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: stream, Params: params})
+	r.slot.logger.Info("objects are exported by other rules from now on: comparing all of them with the log", "stream", stream, "signal", id)
+	return err
+}
+
 func (r *storedRules) logChange(stream change.StreamID, was string, now *redact.Redactor) {
+	if was, _ = strings.CutSuffix(was, withoutBodies); was == now.String() {
+		return
+	}
 	if was == "" {
 		was = "all"
 	}

@@ -88,6 +88,40 @@ func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
 	}
 }
 
+// Where less is redacted than before, a snapshot is asked for, once, which writes the objects that the log has with less.
+func TestLooserRulesAskForASnapshot(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, then redact.Mode
+		resources   string
+		bodies      bool
+		want        int
+	}{
+		"hashes, then all":      {redact.Hash, redact.Plain, "secrets", true, 1},
+		"metadata, then hashes": {redact.Metadata, redact.Hash, "secrets", true, 1},
+		"all, then hashes":      {redact.Plain, redact.Hash, "secrets", true, 0},
+		"hashes, then metadata": {redact.Hash, redact.Metadata, "secrets", true, 0},
+		"no change":             {redact.Hash, redact.Hash, "secrets", true, 0},
+		"no bodies to compare":  {redact.Hash, redact.Plain, "secrets", false, 0},
+		"not exported any more": {redact.Hash, redact.Plain, "*", true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := storeAt(t, 0)
+			storePlain(t, store, 1)
+			for _, mode := range []redact.Mode{c.first, c.then, c.then} {
+				s := slotWith(t, store, c.resources, mode)
+				s.config.Before = c.bodies
+				if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			open, err := store.Signals(t.Context(), true)
+			if err != nil || len(open) != c.want {
+				t.Errorf("open signals %+v (%v), want %d", open, err, c.want)
+			}
+		})
+	}
+}
+
 // Nothing is a delta of a body that the database has forgotten to redact: the next update leaves nothing of it.
 func TestAForgottenRedactionIsNoBase(t *testing.T) {
 	store := storeAt(t, 0)

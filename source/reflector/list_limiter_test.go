@@ -23,6 +23,9 @@ type slowServer struct {
 }
 
 func (s *slowServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if strings.Contains(r.URL.Path, "/customresourcedefinitions/") { // there is none
+		return &http.Response{StatusCode: http.StatusNotFound, Header: http.Header{}, Body: http.NoBody, Request: r}, nil
+	}
 	s.count(r, 1)
 	defer s.count(r, -1)
 	body := io.NopCloser(strings.NewReader(listed("100", "", "a a 10")))
