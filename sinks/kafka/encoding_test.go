@@ -149,7 +149,8 @@ func TestAnUnknownEncodingIsAnError(t *testing.T) {
 	mustDo(t, err)
 	t.Cleanup(client.Close)
 	newer := &kgo.Record{Topic: cfg.TopicPrefix + ".pods", Key: []byte("k"), Value: []byte("v"), Headers: []kgo.RecordHeader{
-		{Key: "op", Value: []byte("u")}, {Key: "stream", Value: []byte("pods")}, {Key: "encoding", Value: []byte("newer")}}}
+		{Key: "op", Value: []byte("u")}, {Key: "stream", Value: []byte("pods")}, {Key: "encoding", Value: []byte("newer")},
+		{Key: "slot", Value: []byte("0")}, {Key: "epoch", Value: []byte("1")}, {Key: "batch", Value: []byte("1")}}}
 	mustDo(t, client.ProduceSync(t.Context(), newer).FirstErr())
 	err = openReader(t, cfg).Changes(t.Context(), sinks.Query{}, func(*sinks.Logged) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), `the encoding "newer"`) {
