@@ -25,8 +25,9 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets, Roles}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
-	e := StartExporter(t, "an exporter", w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2",
-		"KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxy.Address, "kubecdc"), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db")))
+	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2",
+		"KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxy.Address, "kubecdc"), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
+	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
 	writer.Run(150)
 	have := len(w.AwaitComplete(t, writer, kinds).Records)
@@ -40,11 +41,14 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	if lost < 100 {
 		t.Fatalf("the standby lacks %d records: nothing is tried", lost)
 	}
+	e.Kill()
 	w.Postgres.Kill()
 	must(t, standby.Promote(context.Background()))
 	proxy.Retarget(standby.Address)
 	proxy.Drop()
 	w.Postgres = standby
+	e = StartExporter(t, "the next one", env)
+	e.AwaitReady(t)
 	writer.Run(50)
 	log := w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
