@@ -29,7 +29,6 @@ type modelServer struct {
 
 	expires, repeats float64 // how often a watch gets 410, and an event is delivered again
 	between          float64 // how often objects are written between two pages
-	backup           []modelWrite
 }
 
 type modelWrite struct {

@@ -199,7 +199,7 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 			t.Errorf("the repair %+v is not marked", r)
 		}
 	}
-	apart := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, int32(live[8].Partition+1)%3, "", "")
+	apart := w.plantAt(t, live[8], live[8].Op, "", live[8].Version, (live[8].Partition+1)%3, "", "")
 	wantOnly(t, w.verified(t, 1), "topic apart "+apart)
 	e.Signal(syscall.SIGTERM)
 	e.Wait(t, 25*time.Second)
