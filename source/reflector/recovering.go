@@ -296,12 +296,12 @@ func (r *recovering) replay(ctx context.Context, history recovery.History, p rec
 }
 
 func (r *recovering) replayOne(ctx context.Context, history recovery.History, c *recovery.Change) error {
-	if c.Op == change.Delete && c.Inferred {
-		return r.sendDelete(ctx, c.Key, r.gap.ID)
-	}
 	version := change.VersionOf(c.Version)
 	namespace, name := change.SplitKey(c.Key)
 	o := apiclient.Object{Namespace: namespace, Name: name, UID: c.UID, Version: version, Raw: c.Body}
+	if c.Op == change.Delete && c.Inferred && !apiclient.IsUnloggable(&o, o.Check()) {
+		return r.sendDelete(ctx, c.Key, r.gap.ID)
+	}
 	if c.Op != change.Delete && c.Body == nil {
 		read, exists, err := history.Object(ctx, c.Key, c.Version)
 		if err != nil {
