@@ -46,7 +46,8 @@ func newResharder(config Config, parts Parts) *resharding.Resharder {
 type acquiredSlot struct {
 	*slot
 	state checkpoint.SlotState
-	log   sinks.Log // nil until it is open
+	log   sinks.Log      // nil until it is open
+	ends  change.Offsets // of what an unused slot's log has lost
 }
 
 func (a *acquiredSlot) State() checkpoint.SlotState { return a.state }
@@ -63,8 +64,9 @@ func (a *acquiredSlot) Open(ctx context.Context, unused bool, fail context.Cance
 	return nil
 }
 
-// openUnused opens a slot that no stream belongs to, and ignores data loss in its log. The slot has a tail if an earlier
-// layout change was killed; only the batch numbers of the tail count.
+// openUnused opens a slot that no stream belongs to. The slot has a tail if an earlier layout change was killed; only the batch
+// numbers of the tail count. What its log has lost concerns no stream yet: Begin moves the offsets past that, so that no session
+// takes it for a loss of the streams that the slot has from then on.
 func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotState) (sinks.Log, error) {
 	opened, err := a.parts.Sink.Open(ctx, a.number, state.Epoch, sinks.Durable{Seq: state.Seq, Offsets: state.Offsets})
 	if err != nil {
@@ -77,14 +79,20 @@ func (a *acquiredSlot) openUnused(ctx context.Context, state *checkpoint.SlotSta
 			return visit(b)
 		})
 	}
-	if _, err := a.rollForward(ctx, state, opened); err != nil {
+	loss, err := a.rollForward(ctx, state, opened)
+	if err != nil {
 		opened.Log.Close()
 		return nil, err
+	}
+	if loss != nil {
+		a.logger.Warn("the log of a slot without streams has lost records: nothing depends on them", "reason", loss.Reason)
+		a.ends = loss.Offsets
 	}
 	return opened.Log, nil
 }
 
 func (a *acquiredSlot) Begin(ctx context.Context, record change.Control, offsets change.Offsets) error {
+	offsets = change.Offsets{}.Merge(a.ends).Merge(offsets)
 	return a.commitControls(ctx, &a.state, a.log, []change.Control{record}, nil, offsets)
 }
 

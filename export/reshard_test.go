@@ -16,6 +16,7 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/startup"
+	"kubecdc/sinks"
 	"kubecdc/sinks/postgres"
 	"kubecdc/test/servers"
 )
@@ -92,6 +93,46 @@ func TestTheLayoutChangesThoughAnUnusedSlotHasATail(t *testing.T) {
 	}
 	if state, err := parts.Leases.Acquire(t.Context(), 1, "a", time.Minute); err != nil || state.Seq != 2 {
 		t.Errorf("the checkpoint of slot 1 is at batch %d, %v", state.Seq, err)
+	}
+}
+
+// shortened is a log in which a slot has lost what is after an offset.
+type shortened struct {
+	sinks.Sink
+	slot, losses int
+	ends         change.Offsets
+}
+
+func (s *shortened) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
+	opened, err := s.Sink.Open(ctx, slot, epoch, from)
+	if err == nil && slot == s.slot && from.Offsets["prod.pods"][0] > s.ends["prod.pods"][0] {
+		s.losses++
+		opened.Lost = &sinks.LostTailError{Reason: "prod.pods is shorter", TailRead: true, Offsets: s.ends,
+			Gone: func(change.Resource) bool { return true }}
+	}
+	return opened, err
+}
+
+// What the log has lost of a slot without streams is no loss of the streams that it has after the change.
+func TestALossOfAnUnusedSlotIsNoneOfItsNextStreams(t *testing.T) {
+	parts := partsFor(t, 2)
+	log := &shortened{Sink: parts.Sink, slot: 1, ends: change.Offsets{"prod.pods": {0: 3}}}
+	parts.Sink = log
+	for _, known := range []change.Offsets{{"prod.pods": {0: 9}}, nil, nil} {
+		slot, err := newResharder(configFor(2), parts).Acquire(t.Context(), 1, 2)
+		if err == nil {
+			err = slot.Open(t.Context(), true, func(error) {})
+		}
+		if err == nil {
+			err = slot.Begin(t.Context(), change.Control{Type: change.ControlLayout}, known)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		slot.Close()
+	}
+	if log.losses != 1 {
+		t.Errorf("the loss was found %d times", log.losses)
 	}
 }
 

@@ -73,7 +73,7 @@ func (s *stories) coverage(st *story) Coverage {
 	}
 	s.reaches(&c, st, e, ended)
 	for _, g := range st.gaps {
-		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && c.At.Compare(g.To) < 0 {
+		if s.target.Happened.IsZero() && g.From.Compare(c.At) < 0 && g.passes(c.At) {
 			c.lacks("%s", g.lacks())
 		}
 	}

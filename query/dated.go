@@ -114,7 +114,7 @@ func (d *dater) decide(c *Coverage) {
 		c.lacks("the times of the changes between resourceVersions %s and %s contradict their order", next, at)
 	}
 	for _, g := range d.story.gaps {
-		if d.t.After(g.since) && g.From.Compare(d.story.at.Version) <= 0 && g.To.Compare(at) > 0 {
+		if d.t.After(g.since) && g.From.Compare(d.story.at.Version) <= 0 && g.passes(at) {
 			c.lacks("%s", g.lacks())
 		}
 	}

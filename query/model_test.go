@@ -15,7 +15,7 @@ import (
 )
 
 // model is a cluster with one collection, and an exporter that reads it, stops, is paused, recovers what it missed or not, forgets
-// its stream and begins again, and finds its resource removed. It knows what there was at each time.
+// its stream and begins again, finds its resource removed, and a log that has lost its end. It knows what there was at each time.
 type model struct {
 	*rand.Rand
 	log      *log
@@ -24,6 +24,7 @@ type model struct {
 	live     map[string]int // versions, as the cluster has them
 	logged   map[string]int // as the log has them
 	past     []past
+	first    int            // the first change in the log since the stream began
 	missed   []sinks.Logged // since the exporter stopped
 	position int
 	at       time.Time // of the position
@@ -117,7 +118,13 @@ func (m *model) list() {
 	for name, version := range m.live {
 		read = append(read, changed(change.Read, name, version, 0))
 	}
-	m.missed, m.logged = nil, map[string]int{}
+	m.logged, m.first = map[string]int{}, len(m.log.changes)
+	m.listed(read)
+}
+
+// listed commits what a list found that is no relist.
+func (m *model) listed(read []sinks.Logged) {
+	m.missed = nil
 	m.commit(0, []change.Control{{Type: change.ControlSnapshotBegin}}, read[:len(read)/2]...)
 	m.now = m.now.Add(time.Millisecond)
 	m.commit(m.revision, []change.Control{{Type: change.ControlSnapshotEnd, ResourceVersion: change.VersionOf(uint64(m.revision))}},
@@ -169,15 +176,17 @@ func (m *model) outage() {
 	} else {
 		m.epoch++
 	}
-	switch m.IntN(5) {
-	case 0:
+	switch n := m.IntN(16); { // a loss is rare, since nothing before it is known any more
+	case n == 15:
+		m.lose()
+	case n%5 == 0:
 		m.relist()
-	case 1:
+	case n%5 == 1:
 		m.recover()
-	case 2:
+	case n%5 == 2:
 		m.commit(0, nil) // another stream's
 		m.list()         // it was forgotten
-	case 3:
+	case n%5 == 3:
 		m.remove()
 	default:
 		m.deliver()
@@ -205,15 +214,24 @@ func (m *model) recover() {
 // relist commits what differs.
 func (m *model) relist() {
 	g := m.gap(false)
-	var found []sinks.Logged
+	found := m.differences(g[0].Gap.ID, change.Create)
+	m.missed = nil
+	n := m.IntN(len(found) + 1)
+	m.commit(0, g, found[:n]...)
+	m.wait(100 * time.Millisecond)
+	m.commit(m.revision, nil, found[n:]...)
+}
+
+// differences are what a list finds that the log does not have.
+func (m *model) differences(gap string, absent change.Op) (found []sinks.Logged) {
 	infer := func(op change.Op, name string, version, was int) {
 		c := changed(op, name, version, was)
-		c.Inferred, c.Gap = true, g[0].Gap.ID
+		c.Inferred, c.Gap = op != change.Read, gap
 		found = append(found, c)
 	}
 	for name, version := range m.live {
 		if was := m.logged[name]; was == 0 {
-			infer(change.Create, name, version, 0)
+			infer(absent, name, version, 0)
 		} else if was != version {
 			infer(change.Update, name, version, was)
 		}
@@ -223,11 +241,30 @@ func (m *model) relist() {
 			infer(change.Delete, name, was, was)
 		}
 	}
+	return found
+}
+
+// lose loses the last changes of the log. What is left is compared with a list.
+func (m *model) lose() {
+	m.log.changes = m.log.changes[:max(m.first, len(m.log.changes)-1-m.IntN(6))]
+	m.logged = map[string]int{}
+	for _, c := range m.log.changes[m.first:] {
+		if m.logged[c.Name] = atoi(string(c.ResourceVersion)); c.Op == change.Delete {
+			delete(m.logged, c.Name)
+		}
+	}
+	m.commit(0, []change.Control{{Type: change.ControlGap, Gap: &change.Gap{ID: "loss", From: change.UnknownVersion,
+		To: change.VersionOf(uint64(m.position)), Reason: "the log has lost records"}}})
+	if m.write(); m.IntN(2) == 0 {
+		m.listed(m.differences("", change.Read))
+		return
+	}
+	m.wait(time.Minute) // the position is not known either
+	g := m.gap(false)
+	g[0].Gap.From = change.UnknownVersion
+	m.commit(0, g)
+	m.commit(m.revision, nil, m.differences(g[0].Gap.ID, change.Create)...)
 	m.missed = nil
-	n := m.IntN(len(found) + 1)
-	m.commit(0, g, found[:n]...)
-	m.wait(100 * time.Millisecond)
-	m.commit(m.revision, nil, found[n:]...)
 }
 
 // remove removes the resource, and serves it again.

@@ -82,10 +82,41 @@ func (p point) before(l *sinks.Logged) bool {
 	return l.Logged.Before(p.logged)
 }
 
-// gap is one that was not recovered whole. What it lacks happened after since.
+// gap is one that was not recovered whole. What it lacks happened after since. One of an unknown beginning, as of a loss, is open
+// until the stream has a position again: that of the list which found out what the log has.
 type gap struct {
 	change.Gap
-	since time.Time
+	since  time.Time
+	open   bool
+	logged time.Time
+}
+
+// passes reports whether the gap ends after a version.
+func (g *gap) passes(version change.ResourceVersion) bool { return g.open || g.To.Compare(version) > 0 }
+
+// gap notes a gap that was not recovered whole.
+func (st *story) gap(c *change.Control) {
+	g := gap{Gap: *c.Gap, since: st.last.Time, logged: time.UnixMilli(c.TimeMs)}
+	if g.From == change.UnknownVersion {
+		g.open, g.since = true, time.Time{}
+	}
+	st.gaps = append(st.gaps, g)
+}
+
+// isOpen reports whether a gap is open: then a list shows only what the log lacks.
+func (st *story) isOpen() bool {
+	return slices.ContainsFunc(st.gaps, func(g gap) bool { return g.open })
+}
+
+// close ends the gaps that are open at the next position.
+func (st *story) close(m Mark) {
+	for i := range st.gaps {
+		if g := &st.gaps[i]; g.open && !m.Logged.Before(g.logged) {
+			if g.open = false; g.To.Compare(m.Version) < 0 {
+				g.To = m.Version
+			}
+		}
+	}
 }
 
 // stories reads the control records about some resources.
@@ -192,7 +223,7 @@ func (s *stories) control(c *change.Control) error {
 			break
 		}
 		if st.delays.gap(c.Gap.To); !c.Gap.Complete {
-			st.gaps = append(st.gaps, gap{*c.Gap, st.last.Time})
+			st.gap(c)
 		}
 	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamResume, change.ControlStreamEnd,
 		change.ControlStreamError, change.ControlStreamRecovered:
@@ -201,12 +232,15 @@ func (s *stories) control(c *change.Control) error {
 	return nil
 }
 
-// begin begins an era, unless the present one has no complete list: then its first list goes on.
+// begin begins an era, unless the present one has no complete list: then its first list goes on. Nor does one begin after a loss:
+// what the log still has goes on.
 func (st *story) begin(c *change.Control) {
 	if n := len(st.eras); n > 0 && st.eras[n-1].start() == "" {
 		return
 	}
-	st.delays.stopped = true
+	if st.delays.stopped = true; st.isOpen() {
+		return
+	}
 	st.eras = append(st.eras, &era{begin: point{c.Slot, c.Batch, time.UnixMilli(c.TimeMs)}})
 }
 
@@ -266,6 +300,7 @@ func (st *story) mark(m Mark) {
 		e.first = m
 	}
 	st.last, e.last = later(st.last, m), later(e.last, m)
+	st.close(m)
 }
 
 func (s *stories) stream(id change.StreamID) *story {

@@ -29,7 +29,8 @@ func (l *slotLog) startMaintenance() {
 	go l.maintain(ctx)
 }
 
-var errStale = errors.New("the log has this batch, or a later one, already")
+var errStale = errors.New("the log's last batch is not the one before: it has this batch already, or has lost that one, as after a " +
+	"failover to a standby that was behind; the next session finds out which")
 
 // Write sends the whole batch in one statement and one round trip: see write_batch in the migrations. It returns no offsets: the
 // tables have none.

@@ -83,6 +83,32 @@ func TestATailThatIsNotThereIsSaidToBeLost(t *testing.T) {
 	}
 }
 
+// A server that fails over to a standby which was behind loses the log's end under an owner that is between two batches. It writes no
+// more, and the next one is told, also one whose rebuild of the checkpoint was interrupted.
+func TestALogThatLosesItsEndTakesNoNextBatch(t *testing.T) {
+	url := servers.Database(t)
+	sink := open(t, url, "prod")
+	defer sink.Close()
+	log := openLog(t, sink, 1)
+	for seq := uint64(1); seq <= 3; seq++ {
+		write(t, log, numbered(1, seq))
+	}
+	rows(t, url, `delete from changes where batch = 3; delete from batches where seq = 3; update slots set seq = 2`)
+	if _, err := log.Write(t.Context(), numbered(1, 4)); err == nil || !strings.Contains(err.Error(), "a standby that was behind") {
+		t.Fatalf("error is %v", err)
+	}
+	for epoch, isNew := range []bool{false, true} {
+		opened, err := sink.Open(t.Context(), 0, int64(2+epoch), sinks.Durable{Seq: 3, New: isNew})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLost(t, opened.Lost, nil, "it ends at batch 2, but the checkpoint is at batch 3")
+		log = opened.Log
+	}
+	write(t, log, numbered(3, 4))
+	write(t, log, numbered(3, 5))
+}
+
 func wantLost(t *testing.T, lost *sinks.LostTailError, err error, reason string) {
 	t.Helper()
 	if err != nil || (lost == nil) != (reason == "") || lost != nil && !strings.Contains(lost.Reason, reason) {

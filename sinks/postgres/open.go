@@ -29,10 +29,10 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
 	opened := &sinks.Opened{Log: log, Tail: sinks.NoTail}
 	switch {
-	case from.New:
-	case at.seq < from.Seq:
+	case at.seq < from.Seq: // of a checkpoint that is new too, if its rebuild after such a loss was interrupted
 		opened.Lost = log.lost("it ends at batch %d, but the checkpoint is at batch %d: were its tables emptied, or restored from "+
 			"a backup, or did the server fail over to a standby that was behind?", at.seq, from.Seq)
+	case from.New:
 	default:
 		opened.Last = at.seq
 		opened.Tail = func(ctx context.Context, visit func(*sinks.Recovered) error) error {

@@ -11,8 +11,8 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The sink's Postgres fails over to a standby that was behind: the log has lost its last batches, deletions among them. What it
-// still has is the start of what is written again: every change is in it once, in order.
+// The sink's Postgres fails over, under a running exporter, to a standby that was behind: the log has lost its last batches, deletions among them. What it
+// still has is the start of what is written again: every change is in it once, in order. No write is under way that could fail.
 func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
@@ -25,7 +25,7 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets, Roles}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
-	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2",
+	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_SLOTS", "2", "KUBECDC_WATERMARK_INTERVAL", "1m",
 		"KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxy.Address, "kubecdc"), "KUBECDC_CHECKPOINT", "sqlite:"+filepath.Join(t.TempDir(), "checkpoint.db"))
 	e := StartExporter(t, "an exporter", env)
 	e.AwaitReady(t)
@@ -41,14 +41,13 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 	if lost < 100 {
 		t.Fatalf("the standby lacks %d records: nothing is tried", lost)
 	}
-	e.Kill()
-	w.Postgres.Kill()
 	must(t, standby.Promote(context.Background()))
+	connections := proxy.Accepted()
 	proxy.Retarget(standby.Address)
 	proxy.Drop()
+	w.Postgres.Kill()
+	Await(t, 60*time.Second, "the exporter to be connected again", func() (bool, error) { return proxy.Accepted() > connections, nil })
 	w.Postgres = standby
-	e = StartExporter(t, "the next one", env)
-	e.AwaitReady(t)
 	writer.Run(50)
 	log := w.AwaitComplete(t, writer, kinds)
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
