@@ -117,7 +117,7 @@ func configMap(n, version int, text string) change.Change {
 const (
 	tailBatches = 30
 	tailChanges = 1000 // of 4 KB, in a batch
-	tailVersion = 1 // below the position, as of what the log has of each stream
+	tailVersion = 1    // below the position, as of what the log has of each stream
 )
 
 // tailLittle: another session has written 120 MB of batches, and its checkpoint was taken back. Who rolls forward over them is
