@@ -140,8 +140,8 @@ func streamsNamed(name string, known []change.Position) (found []change.Position
 		}
 	}
 	if len(found) == 0 {
-		return nil, &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", name, suggest.DidYouMean(name, slices.Concat(resources, streams)),
-			cmp.Or(strings.Join(streams, ", "), "none yet"))}
+		near := suggest.DidYouMean(name, slices.Concat(resources, streams))
+		return nil, &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", name, near, cmp.Or(strings.Join(streams, ", "), "none yet"))}
 	}
 	return found, nil
 }

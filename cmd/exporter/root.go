@@ -155,7 +155,11 @@ func unknownCommand(c *cobra.Command, args []string) error {
 func argCount(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return &usageError{fmt.Sprintf("%d arguments; use: %s\n%s --help explains all", len(args), c.UseLine(), c.CommandPath())}
+			hint := ""
+			if most == 0 && c.Flags().Lookup("resources") != nil { // a stray word is mostly a resource
+				hint = fmt.Sprintf("to select resources, use --resources %s\n", strings.Join(args, ","))
+			}
+			return &usageError{fmt.Sprintf("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())}
 		}
 		return nil
 	}
