@@ -5,6 +5,8 @@ type Repair struct {
 	Key  string    `json:"key"`
 	Live *Identity `json:"live,omitempty"` // what the API server has; nil: nothing
 	Held *Identity `json:"held,omitempty"` // what the log has; nil: nothing
+	// After is the last signal whose repairs were in the log when it was compared.
+	After int64 `json:"after,omitempty"`
 }
 
 // Identity identifies one version of one object.

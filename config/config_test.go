@@ -365,7 +365,7 @@ func TestPasswordFile(t *testing.T) {
 func parsed(t *testing.T, args ...string) *pflag.FlagSet {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	AddFlags(fs)
+	AddFlags(fs, nil)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 )
 
 // repairBySignal writes what the log should have of the objects that a signal names.
@@ -15,7 +17,33 @@ func repairBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswer,
 	if err := json.Unmarshal(j.Params, &repairs); err != nil {
 		return checkpoint.SignalAnswer{}, fmt.Errorf("read the objects to repair: %w", err)
 	}
+	all, err := j.streams.slot.parts.Store.Signals(ctx, false)
+	if err != nil {
+		return checkpoint.SignalAnswer{}, dependency.Tag(dependency.Checkpoint, err)
+	}
+	asked := len(repairs)
+	if repairs, err = notRepaired(repairs, j.Signal, all); err != nil {
+		return checkpoint.SignalAnswer{}, err
+	}
 	written, err := j.stream.Repair(ctx, fmt.Sprintf("repair:%d", j.ID), repairs)
-	return checkpoint.SignalAnswer{Done: int64(written), Total: int64(len(repairs)),
-		Reason: fmt.Sprintf("%d objects repaired, %d have changed since", written, len(repairs)-written)}, err
+	return checkpoint.SignalAnswer{Done: int64(written), Total: int64(asked),
+		Reason: fmt.Sprintf("%d objects repaired, %d have changed since", written, asked-written)}, err
+}
+
+// notRepaired leaves out the objects that an earlier signal repairs, if they were compared without that.
+func notRepaired(repairs []change.Repair, mine checkpoint.Signal, all []checkpoint.Signal) ([]change.Repair, error) {
+	repairedBy := map[string]int64{} // the last signal, by key
+	for _, g := range all {
+		if g.Kind != change.SignalRepair || g.Stream != mine.Stream || g.ID >= mine.ID {
+			continue
+		}
+		var earlier []change.Repair
+		if err := json.Unmarshal(g.Params, &earlier); err != nil {
+			return nil, fmt.Errorf("read the objects that signal %d repairs: %w", g.ID, err)
+		}
+		for _, r := range earlier {
+			repairedBy[r.Key] = max(repairedBy[r.Key], g.ID)
+		}
+	}
+	return slices.DeleteFunc(repairs, func(r change.Repair) bool { return repairedBy[r.Key] > r.After }), nil
 }

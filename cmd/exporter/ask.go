@@ -104,25 +104,44 @@ func (a *asking) streams(ctx context.Context) (known []change.Position, err erro
 	}
 }
 
-// named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods).
+// named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods). The group may
+// be left out if only one resource has the name.
 func (a *asking) named(ctx context.Context, names []string) (found []change.Position, err error) {
 	known, err := a.streams(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		before := len(found)
-		var streams []string
-		for _, p := range known {
-			streams = append(streams, string(p.Stream))
-			if string(p.Stream) == name || change.ResourceOf(p.Stream).ID() == name {
-				found = append(found, p)
-			}
+		of, err := streamsNamed(name, known)
+		if err != nil {
+			return nil, err
 		}
-		if len(found) == before {
-			return nil, &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", name, suggest.DidYouMean(name, streams),
-				cmp.Or(strings.Join(streams, ", "), "none yet"))}
+		found = append(found, of...)
+	}
+	return found, nil
+}
+
+func streamsNamed(name string, known []change.Position) (found []change.Position, err error) {
+	var streams, resources []string
+	for _, p := range known {
+		streams, resources = append(streams, string(p.Stream)), append(resources, change.ResourceOf(p.Stream).ID())
+	}
+	resource, collection := name, ""
+	if i := strings.IndexAny(name, "@?"); i >= 0 {
+		resource, collection = name[:i], name[i:]
+	}
+	var several *severalError
+	if resource, err = resourceNamed(resource, resources, ""); errors.As(err, &several) {
+		return nil, err
+	}
+	for i, p := range known {
+		if err == nil && (streams[i] == resource+collection || collection == "" && resources[i] == resource) {
+			found = append(found, p)
 		}
+	}
+	if len(found) == 0 {
+		near := suggest.DidYouMean(name, slices.Concat(resources, streams))
+		return nil, &usageError{fmt.Sprintf("the checkpoint has no stream %q\n%sit has: %s", name, near, cmp.Or(strings.Join(streams, ", "), "none yet"))}
 	}
 	return found, nil
 }

@@ -48,7 +48,7 @@ func newCheck() *cobra.Command {
 		Args:  argCount(0, 0),
 	}, &out)
 	c.RunE = func(c *cobra.Command, _ []string) error { return check(c.Context(), c, &out) }
-	return withSettings(c)
+	return withSettings(c, nil)
 }
 
 func check(ctx context.Context, c *cobra.Command, out *output) error {

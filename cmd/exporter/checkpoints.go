@@ -237,7 +237,7 @@ func onPast(c *cobra.Command, work func(ctx context.Context, p *pastCheckpoints,
 		defer p.store.Close()
 		return work(c.Context(), p, args)
 	}
-	return withSettings(c)
+	return withSettings(c, ofCheckpoint)
 }
 
 func readPast(c *cobra.Command) (*pastCheckpoints, error) {

@@ -21,29 +21,33 @@ const diffHelp = `Show what differs between two moments, from the log alone.
   exporter diff --from 2026-11-22T08:00:00Z --to 2026-11-22T09:00:00Z deployments.apps -n shop
   exporter diff --from 0/1234 --to 0/1300 -o json
 
-Without RESOURCE it compares all resources of the log. The exit code is 1 if anything
-differs. The text leaves out what changes with every update (managedFields,
+Without RESOURCE it compares all resources of the log. As with diff and kubectl diff
+the exit code is 0 if nothing differs, 1 if something does, and above 1 if there is
+no answer. The text leaves out what changes with every update (managedFields,
 resourceVersion, generation), unless --all-fields is given. json is one line for each
 object, with a JSON Patch (RFC 6902) from what it was to what it became.
 ` + pastHelp
 
-// differsError says that the states differ: exit code 1, as of diff and kubectl diff.
-type differsError struct{ objects int }
+// differsError says that what a command compares differs: exit code 1, as of diff and kubectl diff.
+type differsError struct{ text string }
 
-func (e *differsError) Error() string {
-	if e.objects == 1 {
-		return "1 object differs"
+func (e *differsError) Error() string { return e.text }
+
+func objectsDiffer(n int) error {
+	if n == 1 {
+		return &differsError{"1 object differs"}
 	}
-	return fmt.Sprintf("%d objects differ", e.objects)
+	return &differsError{fmt.Sprintf("%d objects differ", n)}
 }
 
 func newDiff() *cobra.Command {
 	p, from, to, all := &past{}, "", "", false
 	c := &cobra.Command{
-		Use:   "diff --from TIME --to TIME [RESOURCE] [flags]",
-		Short: "Show what differs between two moments",
-		Long:  diffHelp,
-		Args:  argCount(0, 1),
+		Use:         "diff --from TIME --to TIME [RESOURCE] [flags]",
+		Short:       "Show what differs between two moments",
+		Long:        diffHelp,
+		Args:        argCount(0, 1),
+		Annotations: compares,
 		RunE: func(c *cobra.Command, args []string) error {
 			if from == "" {
 				return &usageError{"diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint"}
@@ -130,7 +134,7 @@ func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) 
 		return p.printDifference(w, colours, &d)
 	})
 	if err = cmp.Or(err, w.Flush()); err == nil && count > 0 {
-		err = &differsError{count}
+		err = objectsDiffer(count)
 	}
 	return err
 }

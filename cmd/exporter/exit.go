@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 
+	"github.com/spf13/cobra"
+
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
@@ -16,6 +18,7 @@ const (
 	exitOK       = 0
 	exitFailed   = 1
 	exitSettings = 2
+	exitTrouble  = 2 // of commands that compare: failed
 	exitFenced   = 3
 	exitKilled   = 130
 )
@@ -34,6 +37,18 @@ func exitCode(err error) int {
 		return exitKilled
 	}
 	return exitFailed
+}
+
+// compares marks the commands whose exit code 1 says that something differs, and nothing else.
+var compares = map[string]string{"compares": ""}
+
+// exitCodeOf is the exit code of a command.
+func exitCodeOf(c *cobra.Command, err error) int {
+	code := exitCode(err)
+	if _, marked := c.Annotations["compares"]; marked && code == exitFailed && !isA[*differsError](err) {
+		return exitTrouble
+	}
+	return code
 }
 
 // isForeign reports that an address leads to another cluster or another log than those that the checkpoint belongs to.

@@ -33,7 +33,8 @@ asked to forget them; with a checkpoint in an SQLite file, stop it first.
   exporter forget pods@shop nodes    # forget two of them`
 
 func newForget() *cobra.Command {
-	c := withSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more", Long: forgetHelp})
+	c := withSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
+		Long: forgetHelp}, ofAsking)
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
 		if len(streams) == 0 {

@@ -125,6 +125,9 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 	if _, _, stderr := exporter(t, "run", "--kafka-borkers=h:1"); !strings.Contains(stderr, "did you mean --kafka-brokers?") {
 		t.Error(stderr)
 	}
+	if _, _, stderr := exporter(t, "run", "pods", "nodes"); !strings.Contains(stderr, "use --resources pods,nodes") {
+		t.Error(stderr)
+	}
 	if _, _, stderr := exporter(t, "rum"); !strings.Contains(stderr, "did you mean run?") {
 		t.Error(stderr)
 	}

@@ -39,8 +39,13 @@ func resourceNamed(name string, known []string, missing string) (string, error) 
 		}
 		return "", &usageError{fmt.Sprintf("%s %q: %sit has %s", missing, name, near, cmp.Or(strings.Join(known, ", "), "none"))}
 	}
-	return "", &usageError{fmt.Sprintf("%q may be %s: name one of them", name, strings.Join(like, " or "))}
+	return "", &severalError{usageError{fmt.Sprintf("%q may be %s: name one of them", name, strings.Join(like, " or "))}}
 }
+
+// severalError: a name stands for more than one resource.
+type severalError struct{ usageError }
+
+func (e *severalError) Unwrap() error { return &e.usageError }
 
 // resourcesNamed is resourceNamed for each of some names.
 func resourcesNamed(names, known []string, missing string) (ids []string, err error) {

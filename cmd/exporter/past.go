@@ -58,7 +58,7 @@ func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Co
 		f.BoolVar(&p.incomplete, "incomplete", false, "answer although something may be missing")
 	}
 	addOutput(c, &p.output, outputs...)
-	return withSettings(c)
+	return withSettings(c, ofLog)
 }
 
 // target reads a moment.

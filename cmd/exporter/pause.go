@@ -42,7 +42,7 @@ func newResume() *cobra.Command {
 
 // newStreamSignal returns a command that sends a signal to each of some streams.
 func newStreamSignal(name, short, help, kind string) *cobra.Command {
-	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams})
+	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, ofAsking)
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
 		a, err := openAsking(c.Context(), c)

@@ -36,7 +36,7 @@ func newRBAC() *cobra.Command {
 	var a account
 	var format string
 	c := withSettings(&cobra.Command{Use: "rbac [flags]", Short: "Print the roles that the settings need", Long: rbacHelp,
-		Args: argCount(0, 0)})
+		Args: argCount(0, 0)}, nil)
 	c.Flags().StringVar(&a.name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
 	c.Flags().StringVarP(&a.namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
 	c.Flags().BoolVar(&a.aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")

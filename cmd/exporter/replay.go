@@ -88,7 +88,7 @@ func newReplay() *cobra.Command {
 	s.BoolVar(&f.incomplete, "incomplete", false, "go on even if the log does not have all of it any more")
 	s.BoolVar(&f.append, "append", false, "write to a place that has other replays already")
 	s.StringVar(&f.offsetsFile, "offsets-file", "", "write the offsets at which to go on in the live topics to this file")
-	return withSettings(c)
+	return withSettings(c, ofReplay)
 }
 
 func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
@@ -229,12 +229,13 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	show.at(before, 0)
 	err := run.Do(ctx)
 	show.end()
-	if err != nil && ctx.Err() != nil {
-		err = errors.New("stopped") // the end of a context alone would be exit code 0
-	}
 	if err != nil {
-		return fmt.Errorf("replay %s: %w\n%d of %d records are written; to go on: %s", run.Plan.ID, err, run.Written(),
-			run.Plan.Records(), r.target.resume(run.Plan.ID))
+		goOn := plain.Sprintf("%d of %d records are written; to go on: %s", run.Written(), run.Plan.Records(), r.target.resume(run.Plan.ID))
+		if ctx.Err() != nil {
+			plain.Fprintf(r.notes, "replay %s: stopped; %s\n", run.Plan.ID, goOn)
+			return ctx.Err()
+		}
+		return fmt.Errorf("replay %s: %w\n%s", run.Plan.ID, err, goOn)
 	}
 	return r.printEnd(run, run.Written()-before, time.Since(began))
 }

@@ -38,7 +38,7 @@ Exit codes:
        within KUBECDC_START_TIMEOUT; for diff and verify: something differs;
        for check and status: something is wrong
   2    wrong settings: each one is named, with a fix; or the API server is of
-       another cluster than before
+       another cluster than before; for diff and verify: failed
   3    fenced: another process took over the slot, or writes the same log with
        another checkpoint
   130  ended by Ctrl-C or SIGTERM before it was done; for run: at once, by a
@@ -99,13 +99,19 @@ const settingsElsewhere = `The settings of exporter run count here too, as envir
 use those of your exporter. exporter run --help explains them.
 `
 
-// withSettings adds the flags of all settings to a command. Its help says where they are explained.
-func withSettings(c *cobra.Command) *cobra.Command {
-	return withSettingsHelp(settingsElsewhere, c)
+const someSettings = settingsElsewhere + `A flag of one that this command can't use is refused; a variable is ignored.
+`
+
+// withSettings adds the flags of the settings that a command can use. Its help says where they are explained.
+func withSettings(c *cobra.Command, can scope) *cobra.Command {
+	if can == nil {
+		return withSettingsHelp(settingsElsewhere, c, can)
+	}
+	return withSettingsHelp(someSettings, c, can)
 }
 
-func withSettingsHelp(help string, c *cobra.Command) *cobra.Command {
-	config.AddFlags(c.Flags())
+func withSettingsHelp(help string, c *cobra.Command, can scope) *cobra.Command {
+	config.AddFlags(c.Flags(), can.has)
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		return write(c.OutOrStdout(), plain.Own("Usage: "+c.UseLine()+"\n\n"+ownFlags(c)+help+exitCodes))
 	})
@@ -115,7 +121,7 @@ func withSettingsHelp(help string, c *cobra.Command) *cobra.Command {
 // ownFlags explains the flags of a command that are no settings.
 func ownFlags(c *cobra.Command) string {
 	settings, own := pflag.NewFlagSet("", pflag.ContinueOnError), pflag.NewFlagSet("", pflag.ContinueOnError)
-	config.AddFlags(settings)
+	config.AddFlags(settings, nil)
 	c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		if settings.Lookup(f.Name) == nil && f.Name != "help" {
 			own.AddFlag(f)
@@ -149,7 +155,11 @@ func unknownCommand(c *cobra.Command, args []string) error {
 func argCount(least, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		if len(args) < least || len(args) > most {
-			return &usageError{fmt.Sprintf("%d arguments; use: %s\n%s --help explains all", len(args), c.UseLine(), c.CommandPath())}
+			hint := ""
+			if most == 0 && c.Flags().Lookup("resources") != nil { // a stray word is mostly a resource
+				hint = fmt.Sprintf("to select resources, use --resources %s\n", strings.Join(args, ","))
+			}
+			return &usageError{fmt.Sprintf("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())}
 		}
 		return nil
 	}
@@ -158,6 +168,9 @@ func argCount(least, most int) cobra.PositionalArgs {
 func flagError(c *cobra.Command, err error) error {
 	text, hint := err.Error(), ""
 	if name, ok := strings.CutPrefix(text, "unknown flag: --"); ok {
+		if setting := refusedSetting(c, name); setting != nil {
+			return notUsed(c, setting, "")
+		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		hint = suggest.DidYouMean("--"+name, names)
@@ -169,8 +182,8 @@ func flagError(c *cobra.Command, err error) error {
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(stdout, stderr)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
-	code := exitCode(err)
+	c, err := root.ExecuteContextC(ctx)
+	code := exitCodeOf(c, err)
 	if err == nil || code == exitKilled {
 		return code
 	}

@@ -46,7 +46,7 @@ func newRun() *cobra.Command {
 		Short: "Export the changes of a cluster until stopped",
 		Args:  argCount(0, 0),
 		RunE:  func(c *cobra.Command, _ []string) error { return untilStopped(run(c.Context(), c)) },
-	})
+	}, nil)
 }
 
 // run reads the settings, joins the parts and exports until ctx ends.

@@ -71,7 +71,7 @@ func newSchema() *cobra.Command {
 		RunE:  func(c *cobra.Command, args []string) error { return printSchema(c.Context(), c, args, f) },
 	}
 	c.Flags().AddFlagSet(own)
-	return withSettingsHelp(schemaSettings, c)
+	return withSettingsHelp(schemaSettings, c, ofSchema)
 }
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {

@@ -34,7 +34,7 @@ next owner goes on after the last object, with a new list.
 
 func newSnapshot() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: argCount(0, 0),
-		Short: "Read the objects of resources again, while the exporter goes on"})
+		Short: "Read the objects of resources again, while the exporter goes on"}, ofAsking)
 	var p export.SnapshotParams
 	resources := c.Flags().StringSlice("resource", nil, "resources to read: pods,deployments.apps")
 	c.Flags().StringVarP(&p.Namespace, "namespace", "n", "", "only objects of this namespace")

@@ -64,7 +64,7 @@ func newStatus() *cobra.Command {
 	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
 	c.Flags().StringVar(&f.caFile, "ca-file", "", "with --url: PEM file of the authorities to trust; default: the system's")
 	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
-	return withSettings(c)
+	return withSettings(c, ofStatus)
 }
 
 func showStatus(c *cobra.Command, f *statusFlags) error {

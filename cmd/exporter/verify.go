@@ -31,8 +31,8 @@ has now, and compared with:
   inventory   what the checkpoint holds of each object
 Objects that are missing there, stale (another version, or another object of that
 name), extra, changed (the right version with another content; not looked for in the
-inventory) or apart (on several partitions) are printed, and the exit code is 1. An
-exporter may run meanwhile: newer changes are left out, and what differs is looked at
+inventory) or apart (on several partitions) are printed, and the exit code is 1; it
+is above 1 if they can't be compared. An exporter may run meanwhile: newer changes are left out, and what differs is looked at
 twice. BEHIND is how long ago the log was last known to be complete, by an event or a
 bookmark, of which the API server sends one a minute: if it grows, no exporter runs.
 With --identities only metadata is listed, and no content compared. A checkpoint in an
@@ -57,7 +57,7 @@ again.
 func newVerify() *cobra.Command {
 	var out output
 	c := withSettings(withOutput(&cobra.Command{Use: "verify [RESOURCE...] [flags]", Short: "Compare what the log has with the cluster",
-		Long: verifyHelp}, &out))
+		Long: verifyHelp, Annotations: compares}, &out), ofVerify)
 	identities := c.Flags().Bool("identities", false, "Compare uids and resourceVersions only, and not what objects contain.")
 	topicOnly := c.Flags().Bool("topic-only", false, "Compare the log with the proof records in it, without the cluster.")
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
@@ -66,6 +66,9 @@ func newVerify() *cobra.Command {
 			return &usageError{"--topic-only compares without the cluster, so it can't be combined with --repair"}
 		}
 		if *topicOnly {
+			if err := ofLog.refuse(c, " --topic-only"); err != nil {
+				return err
+			}
 			return verifyProofs(c, &out, resources)
 		}
 		v, err := openVerification(c, resources, *identities)
@@ -105,7 +108,7 @@ func verifyProofs(c *cobra.Command, out *output, resources []string) error {
 	}
 	differ := slices.DeleteFunc(all, func(p verify.Proven) bool { return p.Equal || p.Problem != "" })
 	if len(differ) > 0 {
-		return fmt.Errorf("the log of %d streams differs from its last proof: exporter verify names the objects", len(differ))
+		return &differsError{fmt.Sprintf("the log of %d streams differs from its last proof: exporter verify names the objects", len(differ))}
 	}
 	return nil
 }
@@ -217,12 +220,19 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 }
 
 func (v *verification) run(ctx context.Context, out *output, repair bool) error {
+	var after int64
+	if repair {
+		var err error
+		if after, err = v.repaired(ctx); err != nil {
+			return err
+		}
+	}
 	all, err := v.compare(ctx)
 	if err != nil {
 		return err
 	}
 	if repair && differing(all) > 0 {
-		if err := v.repair(ctx, all); err != nil {
+		if err := v.repair(ctx, all, after); err != nil {
 			return err
 		}
 		if all, err = v.compareRepaired(ctx); err != nil {
@@ -233,7 +243,7 @@ func (v *verification) run(ctx context.Context, out *output, repair bool) error 
 		return err
 	}
 	if n := differing(all); n > 0 {
-		return fmt.Errorf("%d objects differ", n)
+		return objectsDiffer(n)
 	}
 	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.Problem != "" }); i >= 0 {
 		return fmt.Errorf("the %s of %s was not compared: %s", all[i].In, all[i].Stream, all[i].Problem)

@@ -15,13 +15,10 @@ import (
 const repairKeys = 1000
 
 // repair asks the exporters that run to write what differs, and waits until that is durable.
-func (v *verification) repair(ctx context.Context, all []verify.Result) error {
-	if v.store == nil {
-		return errNoRepair
-	}
+func (v *verification) repair(ctx context.Context, all []verify.Result, after int64) error {
 	var requests []checkpoint.Signal
 	for _, s := range v.streams {
-		for chunk := range slices.Chunk(repairsOf(s.ID(), all), repairKeys) {
+		for chunk := range slices.Chunk(repairsOf(s.ID(), all, after), repairKeys) {
 			params, err := json.Marshal(chunk)
 			if err != nil {
 				return err
@@ -32,9 +29,24 @@ func (v *verification) repair(ctx context.Context, all []verify.Result) error {
 	return v.ask(ctx, requests, true)
 }
 
+// repaired is the last signal up to which all repairs are in the log. What another command asks for later is not written twice.
+func (v *verification) repaired(ctx context.Context) (last int64, err error) {
+	if v.store == nil {
+		return 0, errNoRepair
+	}
+	all, err := v.store.Signals(ctx, false)
+	for _, g := range all {
+		if g.Kind == change.SignalRepair && !g.State.Ended() {
+			break
+		}
+		last = g.ID
+	}
+	return last, err
+}
+
 // repairsOf joins what differs in the copies of a stream. What the log has is the same as the cluster's if only the inventory
 // differs.
-func repairsOf(stream change.StreamID, all []verify.Result) []change.Repair {
+func repairsOf(stream change.StreamID, all []verify.Result, after int64) []change.Repair {
 	byKey := map[string]*change.Repair{}
 	for i, r := range all {
 		if r.Stream != stream {
@@ -44,7 +56,7 @@ func repairsOf(stream change.StreamID, all []verify.Result) []change.Repair {
 			if byKey[d.Key] != nil || d.Kind == verify.Apart {
 				continue // the log's comes first; no record can undo another one on another partition
 			}
-			repair := &change.Repair{Key: d.Key, Live: identityOf(d.Live), Held: identityOf(d.Live)}
+			repair := &change.Repair{Key: d.Key, Live: identityOf(d.Live), Held: identityOf(d.Live), After: after}
 			if all[i].In != inventoryName {
 				repair.Held = identityOf(d.Held)
 			}

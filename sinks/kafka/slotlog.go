@@ -228,11 +228,7 @@ func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topi
 		return t, nil
 	}
 	name := change.Topic(l.envelope.Prefix, s.Resource)
-	plan := l.sink.dataTopic
-	if s.ID().IsSnapshot() {
-		plan = snapshotTopic(l.sink.cfg.History)
-	}
-	t, err := l.sink.topic(ctx, l.topics, name, plan)
+	t, err := l.sink.topic(ctx, l.topics, name, *l.sink.plan(name))
 	if err != nil {
 		return nil, cmp.Or(l.Failed(name, err), err)
 	}

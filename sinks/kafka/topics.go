@@ -36,6 +36,10 @@ func (s *Sink) plan(name string) *topicPlan {
 	case change.DeadLetterTopic(s.cfg.TopicPrefix):
 		return &deadLetterTopic
 	}
+	if change.IsSnapshotTopic(s.cfg.TopicPrefix, name) {
+		plan := snapshotTopic(s.cfg.History)
+		return &plan
+	}
 	return &s.dataTopic
 }
 

@@ -286,7 +286,7 @@ func (p *pastTest) diff() {
 	if code, out, errs = p.command("diff", "--from", "now", "--to", "now"); code != 0 || out != "" {
 		p.t.Errorf("diff of equal states: exit code %d, %s\n%s", code, out, errs)
 	}
-	if code, out, errs = p.command("diff", "--from", "1h"); code != 1 || out != "" || !strings.Contains(errs, "no complete list of it by then") {
+	if code, out, errs = p.command("diff", "--from", "1h"); code != 2 || out != "" || !strings.Contains(errs, "no complete list of it by then") {
 		p.t.Errorf("diff from before the log: exit code %d, %s\n%s", code, out, errs)
 	}
 }

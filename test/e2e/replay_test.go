@@ -216,7 +216,28 @@ func TestAReplayToOtherPlaces(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) { replayToPostgres(t, l) })
 	t.Run("selected", func(t *testing.T) { replaySelected(t, l) })
 	t.Run("wrong input", func(t *testing.T) { replayWrongly(t, l) })
+	t.Run("stopped", func(t *testing.T) { replayStopped(t, l) })
 	t.Run("not kept", func(t *testing.T) { replayNotKept(t, l) })
+}
+
+// replayStopped: Ctrl-C ends a replay with the exit code of what was ended before it was done, and it says how it goes on.
+func replayStopped(t *testing.T, l *replayLog) {
+	path := filepath.Join(t.TempDir(), "stopped.jsonl")
+	c := Command(t, l.env, "replay", "--from", "start", "--to-file", path, "--execute", "--rate", "100")
+	log := &child.Output{}
+	c.Stdout, c.Stderr = log, log
+	p, err := child.Start(c)
+	must(t, err)
+	defer p.Kill()
+	Await(t, 90*time.Second, "the replay to be under way", func() (bool, error) {
+		info, err := os.Stat(path)
+		return err == nil && info.Size() > 0, nil
+	})
+	must(t, c.Process.Signal(os.Interrupt))
+	<-p.Done()
+	if code, out := c.ProcessState.ExitCode(), string(log.Bytes()); code != 130 || !strings.Contains(out, "records are written; to go on: exporter replay --resume ") {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
 }
 
 type replayedLine struct {

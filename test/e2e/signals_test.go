@@ -306,6 +306,9 @@ func TestASnapshotOfAllObjectsLeavesTheLiveTopicsAlone(t *testing.T) {
 	if n := len(log.snapshotOf(w, ConfigMaps)); n == 0 || n > live+200 {
 		t.Errorf("the snapshot has %d objects", n)
 	}
+	if _, out := command(t, w.Env, "check"); strings.Contains(out, w.Prefix+".snapshot.") {
+		t.Errorf("the check wants to change the topic of snapshots:\n%s", out)
+	}
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--all", "--no-wait")
 	e.Kill()
 	killedAt(t, w.Env, failpoint.SignalAnswered+":1")

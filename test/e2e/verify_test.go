@@ -205,6 +205,50 @@ func TestVerifyFindsAndRepairsWhatATopicHasWrongly(t *testing.T) {
 	e.Wait(t, 25*time.Second)
 }
 
+// Two commands that repair at the same time write what differs once.
+func TestTwoRepairsWriteOnce(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps}
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
+	writer := w.Writer(t, kinds)
+	writer.Fill(10)
+	e := StartExporter(t, "the exporter", w.Env)
+	e.AwaitReady(t)
+	live := w.AwaitComplete(t, writer, kinds).live(w)
+	stale := w.plant(t, live[0], "u", "", "2")
+	extra := w.plant(t, live[1], "c", "planted", "3")
+	must0(t, w.Env, "pause", ConfigMaps.ID()) // so both have compared before either repairs
+	ended := make(chan string, 2)
+	repairing := func() (n int) {
+		for _, g := range w.signals(t) {
+			if g.Kind == change.SignalRepair {
+				n++
+			}
+		}
+		return n
+	}
+	for n := range 2 {
+		go func() {
+			_, out := command(t, w.Env, "verify", "--repair")
+			ended <- out
+		}()
+		Await(t, time.Minute, "a repair to be asked for", func() (bool, error) { return repairing() == n+1, nil })
+	}
+	must0(t, w.Env, "resume", ConfigMaps.ID())
+	out := <-ended + <-ended
+	wantOnly(t, w.verified(t, 0))
+	repairs := map[string]int{}
+	for _, r := range w.Read(t).Records {
+		if r.Inferred {
+			repairs[r.Key]++
+		}
+	}
+	if len(repairs) != 2 || repairs[stale] != 1 || repairs[extra] != 1 {
+		t.Errorf("records of repairs, by key: %v\n%s", repairs, out)
+	}
+}
+
 // While objects are created, changed and deleted in a hurry, verify finds nothing wrong with a table, and what is wrong is found and
 // repaired then. When no exporter runs, it says how long ago the log was complete.
 func TestVerifyWhileObjectsAreDeleted(t *testing.T) {

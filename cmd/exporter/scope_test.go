@@ -1,0 +1,59 @@
+package main
+
+import (
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"kubecdc/config"
+)
+
+// Every command takes the flag of a setting, or refuses it and says what to do instead. A command that has a flag for the same
+// purpose names it. Only those that are about the export as a whole take all.
+func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
+	whole := []string{"exporter run", "exporter check", "exporter rbac"}
+	var visit func(*cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, each := range c.Commands() {
+			visit(each)
+		}
+		if c.HasSubCommands() || c.Flags().Lookup("kubeconfig") == nil {
+			return
+		}
+		all, refused := 0, 0
+		for _, s := range config.Settings() {
+			if all++; c.Flags().Lookup(s.Flag) != nil {
+				continue
+			}
+			refused++
+			err := c.FlagErrorFunc()(c, c.ParseFlags([]string{"--" + s.Flag + "=x"}))
+			want := "--" + s.Flag + " is a setting of exporter run, which " + c.CommandPath() + " can't use: "
+			if exitCode(err) != exitSettings || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s --%s: %v", c.CommandPath(), s.Flag, err)
+			}
+		}
+		if whole := slices.Contains(whole, c.CommandPath()); whole != (refused == 0) || refused == all {
+			t.Errorf("%s refuses %d of %d settings", c.CommandPath(), refused, all)
+		}
+	}
+	visit(newRoot(io.Discard, io.Discard))
+	for want, args := range map[string][]string{
+		"use --resource, only these resources":  {"replay", "--resources", "pods", "--from", "start", "--to-stdout"},
+		"use --namespace, only objects of this": {"replay", "--namespaces=a", "--from", "start", "--to-stdout"},
+		"use --selector, only objects that":     {"replay", "--label-selector=a=b", "--from", "start", "--to-stdout"},
+		"use --resource, resources to read":     {"snapshot", "--resources=pods"},
+		"use --url, address of a running":       {"status", "--listen=:1"},
+		"an argument: exporter tail [RESOURCE":  {"tail", "--resources=pods"},
+		"an argument: exporter pause STREAM":    {"pause", "--resources=pods"},
+		"(KUBECDC_SLOTS in the environment is":  {"history", "--slots=2", "pods", "a"},
+		"did you mean --resource?":              {"replay", "--resorces", "pods"},
+		"exporter verify --topic-only can't":    {"verify", "--topic-only", "--namespaces=a"},
+	} {
+		if code, _, stderr := exporter(t, args...); code != exitSettings || !strings.Contains(stderr, want) {
+			t.Errorf("%v: exit code %d, %s", args, code, stderr)
+		}
+	}
+}
