@@ -6,6 +6,7 @@ const (
 	HeaderUID             = "uid"
 	HeaderResourceVersion = "resourceVersion"
 	HeaderStream          = "stream"
+	HeaderNamespace       = "namespace" // absent for a cluster-scoped object
 	HeaderSlot            = "slot"
 	HeaderEpoch           = "epoch"
 	HeaderBatch           = "batch"

@@ -28,8 +28,34 @@ func (l *loader) checkKafka() {
 	if k.ReplicationFactor == 0 {
 		l.add("KUBECDC_KAFKA_REPLICATION_FACTOR", "a topic can't have 0 replicas", "use 1 or more, or -1 for the broker's default")
 	}
+	if _, err := k.TopicConfig(); err != nil {
+		l.add("KUBECDC_KAFKA_TOPIC_CONFIG", err.Error(), "write NAME=VALUE with the names of Kafka's topic settings, and commas between")
+	}
 	l.checkTLS(k)
 	l.checkSASL(k)
+}
+
+var topicSetting = regexp.MustCompile(`^([a-z]+(?:\.[a-z]+)+)=(\S+)$`)
+
+// kept are the settings that decide how long a topic keeps its records: the log promises what KUBECDC_KAFKA_HISTORY says.
+var kept = []string{"cleanup.policy", "retention.ms", "retention.bytes", "min.compaction.lag.ms", "delete.retention.ms"}
+
+// TopicConfig returns the settings of topics by their names.
+func (k *Kafka) TopicConfig() (map[string]string, error) {
+	found := map[string]string{}
+	for _, s := range k.TopicSettings {
+		match := topicSetting.FindStringSubmatch(s)
+		switch {
+		case match == nil:
+			return nil, fmt.Errorf("%q is not NAME=VALUE", s)
+		case slices.Contains(kept, match[1]):
+			return nil, fmt.Errorf("%s follows from KUBECDC_KAFKA_HISTORY", match[1])
+		case found[match[1]] != "":
+			return nil, fmt.Errorf("%s is there twice", match[1])
+		}
+		found[match[1]] = match[2]
+	}
+	return found, nil
 }
 
 func (l *loader) checkTLS(k *Kafka) {

@@ -21,6 +21,9 @@ func asRecord(e *change.Envelope, l *sinks.Logged) {
 	l.Key, l.Value = e.AppendKey(nil, &c), e.AppendValue(nil, &c)
 	l.Headers = []sinks.Header{{Key: change.HeaderOp, Value: c.Op.String()}, {Key: change.HeaderUID, Value: c.UID},
 		{Key: change.HeaderResourceVersion, Value: string(c.ResourceVersion)}, {Key: change.HeaderStream, Value: string(c.Stream.ID())}}
+	if c.Namespace != "" {
+		l.Headers = append(l.Headers, sinks.Header{Key: change.HeaderNamespace, Value: c.Namespace})
+	}
 	if c.Inferred {
 		l.Headers = append(l.Headers, sinks.Header{Key: change.HeaderInferred, Value: "true"})
 	}

@@ -16,10 +16,10 @@ func clickhouse(t Table) (string, error) {
 	var types, values []string
 	for _, c := range columns {
 		typ, value := c.clickhouse()
-		types = append(types, "  "+quote("`", c.name)+" "+typ)
-		values = append(values, "  "+value+" AS "+quote("`", c.name))
+		types = append(types, "  "+clickhouseName(c.name)+" "+typ)
+		values = append(values, "  "+value+" AS "+clickhouseName(c.name))
 	}
-	table, queue := quote("`", t.name()), quote("`", t.name()+"_queue")
+	table, queue := clickhouseName(t.name()), clickhouseName(t.name()+"_queue")
 	return comment("--", t.title()+": the objects as they are. Maps, lists and objects without a schema are JSON texts.",
 		"Kafka's client in ClickHouse reads committed records only, by default.") +
 		`CREATE TABLE ` + queue + ` (raw String) ENGINE = Kafka SETTINGS
@@ -36,7 +36,7 @@ CREATE TABLE ` + table + ` (
 ) ENGINE = ReplacingMergeTree(version, deleted)
 ORDER BY (cluster, namespace, name);
 
-CREATE MATERIALIZED VIEW ` + quote("`", t.name()+"_consumer") + ` TO ` + table + ` AS SELECT
+CREATE MATERIALIZED VIEW ` + clickhouseName(t.name()+"_consumer") + ` TO ` + table + ` AS SELECT
   JSONExtractString(_key, 'cluster') AS cluster,
   JSONExtractString(_key, 'namespace') AS namespace,
   JSONExtractString(_key, 'name') AS name,
@@ -70,6 +70,11 @@ func (c *column) clickhouse() (typ, value string) {
 		return "String", fmt.Sprintf("JSONExtractRaw(%s)", path)
 	}
 	return typ, fmt.Sprintf("JSONExtract(%s, '%s')", path, typ)
+}
+
+// clickhouseName quotes a name. ClickHouse reads backslashes in names too.
+func clickhouseName(name string) string {
+	return "`" + strings.NewReplacer(`\`, `\\`, "`", "\\`").Replace(name) + "`"
 }
 
 func clickhouseText(text string) string {

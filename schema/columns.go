@@ -12,6 +12,7 @@ import (
 // mention: spec.containers.image.
 type Columns struct {
 	Only     []string // nothing else; none: everything but managedFields
+	Without  []string // these left out, with what is below them
 	JSON     []string // as JSON
 	Redacted []string // strings, whatever the schema says; in the notation of KUBECDC_REDACT
 	Depth    int      // levels of members with columns of their own; deeper objects are JSON. 0: all
@@ -23,13 +24,20 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
+	without, err := t.tree(c.Without)
+	if err != nil {
+		return nil, err
+	}
 	asJSON, err := t.tree(c.JSON)
 	if err != nil {
 		return nil, err
 	}
-	t = t.Redact(c.Redacted).asJSON(asJSON).only(only)
+	t = t.Redact(c.Redacted).asJSON(asJSON).without(without).only(only)
 	if c.Depth > 0 {
 		t = t.cut(c.Depth)
+	}
+	if t.hollow() {
+		return nil, &NameError{"no column is left: name fewer paths with --without, or others with --columns"}
 	}
 	return t, nil
 }
@@ -105,6 +113,37 @@ func (t *Type) only(names tree) *Type {
 		}
 	}
 	return &c
+}
+
+// without returns the type without these members, and without records that have no member left.
+func (t *Type) without(names tree) *Type {
+	c := *t
+	if t.Elem != nil {
+		c.Elem = t.Elem.without(names)
+		return &c
+	}
+	c.Fields = nil
+	for _, f := range t.Fields {
+		below, named := names[f.Name]
+		if named && len(below) == 0 {
+			continue
+		}
+		if named {
+			f.Type = f.Type.without(below)
+		}
+		if !named || !f.Type.hollow() {
+			c.Fields = append(c.Fields, f)
+		}
+	}
+	return &c
+}
+
+// hollow reports whether the type is a record without members, or has such elements.
+func (t *Type) hollow() bool {
+	if t.Elem != nil {
+		return t.Elem.hollow()
+	}
+	return t.Kind == Record && len(t.Fields) == 0
 }
 
 // asJSON returns the type with JSON for these members.

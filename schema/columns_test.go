@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"kubecdc/change"
 	"kubecdc/schema"
@@ -19,6 +20,11 @@ func TestColumns(t *testing.T) {
 		{schema.Columns{Only: []string{"spec.order", "spec.order.table"}}, "`spec` ROW<`order` ROW<`group` BIGINT, `table` STRING>>"},
 		{schema.Columns{Only: []string{"spec.config", "spec.pools.zones"}, JSON: []string{"spec.config", "spec.pools.zones"}},
 			"`spec` ROW<`config` STRING, `pools` MAP<STRING, ROW<`zones` STRING>>>"},
+		{schema.Columns{Only: []string{"spec.order", "status"}, Without: []string{"status.conditions.type", "status.phase", "spec.order.table"}},
+			"`spec` ROW<`order` ROW<`group` BIGINT>>, `status` ROW<`conditions` ARRAY<ROW<`observedGeneration` BIGINT, `status` STRING>>>"},
+		{schema.Columns{Without: []string{"apiVersion", "kind", "metadata", "name", "spec", "status.conditions"}}, "`status` ROW<`phase` STRING>"},
+		{schema.Columns{Without: []string{"apiVersion", "kind", "metadata", "name", "spec", "status.phase", "status.conditions.type",
+			"status.conditions.status"}}, "`status` ROW<`conditions` ARRAY<ROW<`observedGeneration` BIGINT>>>"},
 		{schema.Columns{Only: []string{"spec.order", "status"}, Depth: 2}, "`spec` ROW<`order` STRING>, `status` ROW<`conditions` STRING, `phase` STRING>"},
 		{schema.Columns{Only: []string{"metadata.managedFields.time"}}, "`metadata` ROW<`managedFields` ARRAY<ROW<`time` STRING>>>"},
 		{schema.Columns{Only: []string{"spec.count", "spec.dotted.name", "spec.pools"}, Redacted: []string{"spec.count", `spec.dotted\.name`, "spec.pools.*.replicas"}},
@@ -34,6 +40,43 @@ func TestColumns(t *testing.T) {
 	}
 }
 
+// Names that CRDs may have and programs stumble over: characters of several bytes where a name is cut, line breaks, backslashes,
+// and names that differ by case alone.
+func TestOddNames(t *testing.T) {
+	odd := func(names ...string) *schema.Type {
+		r := &schema.Type{Kind: schema.Record}
+		for _, name := range names {
+			r.Fields = append(r.Fields, schema.Field{Name: name, Type: &schema.Type{Kind: schema.String}})
+		}
+		return r
+	}
+	for cut := range 4 {
+		name := strings.Repeat("x", cut) + strings.Repeat("\U0001f600", 20)
+		for _, dialect := range schema.Dialects() {
+			if text := write(t, dialect, widgets, odd(name, name+"1")); !utf8.ValidString(text) {
+				t.Errorf("%s cuts a character: %q", dialect, text)
+			}
+		}
+	}
+	if text := write(t, "clickhouse", widgets, odd("a\\`b")); !strings.Contains(text, "`a\\\\\\`b` Nullable") {
+		t.Error(text)
+	}
+	for dialect, hint := range map[string]string{"spark": "spark.sql.caseSensitive", "connect": "quote.identifiers=true"} {
+		for object, want := range map[*schema.Type]bool{odd("ab", "aB"): true, odd("ab", "b"): false} {
+			if text := write(t, dialect, widgets, object); strings.Contains(text, hint) != want {
+				t.Errorf("%s: a hint is %t:\n%s", dialect, !want, text)
+			}
+		}
+	}
+	for _, dialect := range []string{"flink", "flink-upsert"} {
+		_, err := schema.Write(dialect, schema.Table{Resource: widgets, Object: odd("a\nb")})
+		var name *schema.NameError
+		if !errors.As(err, &name) || !strings.Contains(err.Error(), "--without") {
+			t.Errorf("%s: %v", dialect, err)
+		}
+	}
+}
+
 func TestAWrongNameIsExplained(t *testing.T) {
 	crds, err := schema.ParseCRDs(readFile(t, "testdata/widgets.yaml"))
 	if err != nil {
@@ -41,11 +84,13 @@ func TestAWrongNameIsExplained(t *testing.T) {
 	}
 	_, _, unknown := crds.Find("widgetz")
 	_, member := typeOf(t, widgets).Choose(schema.Columns{Only: []string{"status.fase"}})
+	_, none := typeOf(t, widgets).Choose(schema.Columns{Only: []string{"status"}, Without: []string{"status"}})
 	_, scalar := typeOf(t, widgets).Choose(schema.Columns{JSON: []string{"spec.count.x"}})
 	_, dialect := schema.Write("flnk", schema.Table{Resource: pods, Object: typeOf(t, pods)})
 	for want, err := range map[string]error{
-		`no resource "widgetz"; did you mean widgets? it has widgets.shop.example-corp.com`:          unknown,
-		`no column "status.fase": status has no member "fase"; did you mean phase?`:                  member,
+		`no resource "widgetz"; did you mean widgets? it has widgets.shop.example-corp.com`: unknown,
+		`no column "status.fase": status has no member "fase"; did you mean phase?`:         member,
+		`no column is left`: none,
 		`no column "spec.count.x": the schema names no member of spec.count`:                         scalar,
 		`--as "flnk": no such program; did you mean flink? use one of flink, flink-upsert, ksqldb, `: dialect,
 	} {

@@ -33,6 +33,9 @@ func connect(t Table) (string, error) {
 	if len(left) > 0 {
 		head = append(head, "Left out, since JsonConverter reads no text but a JSON string: "+strings.Join(left, ", "))
 	}
+	if twins(object) {
+		head = append(head, "Names of members differ by case alone: a JDBC sink needs quote.identifiers=true.")
+	}
 	head = append(head, hidden(object)...)
 	return comment("#", head...) + `topics=` + topic + `
 consumer.override.isolation.level=read_committed

@@ -3,6 +3,7 @@ package schema
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 )
 
 // column is a column of SQL that reads members out of JSON: one for each member that is no object, named by its path. A map, a
@@ -61,13 +62,24 @@ func (f *flattener) add(path []string, kind Kind) {
 
 // unique returns the name, cut to the limit, with a number if it is taken. It takes the name.
 func unique(taken map[string]bool, name string, limit int) string {
-	free := name[:min(len(name), limit)]
+	free := cut(name, limit)
 	for n := 2; taken[free]; n++ {
 		suffix := fmt.Sprintf("_%d", n)
-		free = name[:min(len(name), limit-len(suffix))] + suffix
+		free = cut(name, limit-len(suffix)) + suffix
 	}
 	taken[free] = true
 	return free
+}
+
+// cut returns as many whole characters of the name as fit in so many bytes.
+func cut(name string, limit int) string {
+	if len(name) <= limit {
+		return name
+	}
+	for !utf8.RuneStart(name[limit]) {
+		limit--
+	}
+	return name[:limit]
 }
 
 // arrow returns the column's value out of a column of type json or jsonb, in the SQL of Postgres.
@@ -79,15 +91,24 @@ func (c *column) arrow(of string) string {
 		}
 		of += arrow + quote("'", name)
 	}
+	return c.cast(of)
+}
+
+// cast returns a value's text in the column's type; null where it does not fit, since one error would take all rows from the view: an
+// object may be older or newer than the schema, and have another type there. A number has at most 99 digits on each side, so that
+// none is out of range.
+func (c *column) cast(text string) string {
 	switch c.kind {
 	case Integer:
-		return "(" + of + ")::bigint"
+		return "CASE WHEN " + text + " !~ '^-?[0-9]{1,19}$' THEN NULL\n    WHEN (" + text +
+			")::numeric BETWEEN -9223372036854775808 AND 9223372036854775807 THEN (" + text + ")::bigint END"
 	case Number:
-		return "(" + of + ")::double precision"
+		return "CASE WHEN " + text + " ~ '^-?[0-9]{1,99}([.][0-9]{1,99})?([eE][+-]?[0-9]{1,2})?$'\n    THEN (" + text +
+			")::double precision END"
 	case Boolean:
-		return "(" + of + ")::boolean"
+		return "CASE " + text + " WHEN 'true' THEN true WHEN 'false' THEN false END"
 	}
-	return of
+	return text
 }
 
 // arrows returns the columns as they stand in a SELECT.

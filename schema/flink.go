@@ -10,11 +10,16 @@ var flinkTypes = nested{record: "ROW", colon: " "}
 
 // flink reads the changes as Debezium's. Its columns are the key's and the object's.
 func flink(t Table) (string, error) {
+	if err := flinkNames(t.Object); err != nil {
+		return "", err
+	}
 	prefix := t.keyPrefix()
 	head := append([]string{
 		t.title() + ": the objects as they are, and as they change.",
 		"It needs KUBECDC_BEFORE=full, the default. Compaction may leave nothing of an object but an update: the primary key " +
 			"and this setting make an insert of it.",
+		"A member whose type has changed is null in rows of the other type (ignore-parse-errors). Without before-images that " +
+			"setting skips updates and deletes, silently: use flink-upsert then.",
 	}, hidden(t.Object)...)
 	return comment("--", head...) + "\n" + `SET 'table.exec.source.cdc-events-duplicate' = 'true';
 
@@ -27,20 +32,26 @@ CREATE TABLE ` + quote("`", t.name()) + ` (
 ` + t.flinkSource(prefix) + `
   'key.fields' = '` + prefix + strings.Join(key, ";"+prefix) + `',
   'scan.startup.mode' = 'earliest-offset',
-  'value.format' = 'debezium-json'
+  'value.format' = 'debezium-json',
+  'value.debezium-json.ignore-parse-errors' = 'true'
 );
 `, nil
 }
 
 // flinkUpsert reads the last record of each key, whether records have before-images or not.
 func flinkUpsert(t Table) (string, error) {
+	if err := flinkNames(t.Object); err != nil {
+		return "", err
+	}
 	log := record(append([]Field{field("after", t.Object)}, about...)...)
 	var columns []string
 	for _, f := range t.Object.Fields {
 		name := quote("`", f.Name)
 		columns = append(columns, fmt.Sprintf("`after`.%s AS %s", name, quote("`", t.unlikeKey(f.Name))))
 	}
-	head := append([]string{t.title() + ": the objects as they are. It needs no before-images."}, hidden(t.Object)...)
+	head := append([]string{t.title() + ": the objects as they are. It needs no before-images.",
+		"A member whose type has changed is null in rows of the other type (ignore-parse-errors); with the faster parser all of the " +
+			"row would be."}, hidden(t.Object)...)
 	return comment("--", head...) + "\nCREATE TABLE " + quote("`", t.name()+"_log") + ` (
 ` + keyColumns("  ", "") + `,
 ` + flinkTypes.members(log, "  ") + `,
@@ -48,7 +59,9 @@ func flinkUpsert(t Table) (string, error) {
 ) WITH (
   'connector' = 'upsert-kafka',
 ` + t.flinkSource("") + `
-  'value.format' = 'json'
+  'value.format' = 'json',
+  'value.json.ignore-parse-errors' = 'true',
+  'value.json.decode.json-parser.enabled' = 'false'
 );
 
 ` + comment("--", "A delete is a record with op d whose after is null, then a tombstone. upsert-kafka takes only the tombstone "+
@@ -56,6 +69,23 @@ func flinkUpsert(t Table) (string, error) {
 		`CREATE VIEW ` + quote("`", t.name()) + ` AS
 SELECT ` + "`cluster`, `namespace`, `name`,\n  " + strings.Join(columns, ",\n  ") + `
 FROM ` + quote("`", t.name()+"_log") + " WHERE `op` <> 'd';\n", nil
+}
+
+// flinkNames refuses members that Flink can't name: its parser allows no line break within a name, not even in quotes.
+func flinkNames(t *Type) error {
+	if t.Elem != nil {
+		return flinkNames(t.Elem)
+	}
+	for _, f := range t.Fields {
+		if strings.ContainsAny(f.Name, "\n\r") {
+			return &NameError{fmt.Sprintf("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
+				"have what it is in as JSON with --json", f.Name)}
+		}
+		if err := flinkNames(f.Type); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // flinkSource has the options that both connectors share.

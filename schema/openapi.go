@@ -94,7 +94,7 @@ func (r resolver) typeOf(n *node) *Type {
 	case n.Type == "array" && n.Items != nil:
 		return arrayOf(r.typeOf(n.Items))
 	case n.EmbeddedResource && !slices.ContainsFunc(slices.Collect(maps.Keys(n.Properties)), notCommon):
-		return scalar(JSON) // an API server adds the members that all objects have
+		return scalar(JSON) // an API server adds the members that all objects have, which say nothing
 	case len(n.Properties) > 0:
 		return r.recordOf(n)
 	case n.AdditionalProperties != nil && n.AdditionalProperties.schema != nil && !n.PreserveUnknown:
@@ -107,8 +107,20 @@ func notCommon(member string) bool { return !slices.Contains(common, member) }
 
 func (r resolver) recordOf(n *node) *Type {
 	t := record()
-	for _, name := range slices.Sorted(maps.Keys(n.Properties)) {
-		t.Fields = append(t.Fields, field(name, r.typeOf(n.Properties[name])))
+	names := slices.Collect(maps.Keys(n.Properties))
+	if n.EmbeddedResource { // an API server adds these to its document, and the CRD may have them or not
+		names = append(names, common...)
+	}
+	slices.Sort(names)
+	for _, name := range slices.Compact(names) {
+		switch {
+		case n.EmbeddedResource && name == "metadata":
+			t.Fields = append(t.Fields, field(name, objectMeta))
+		case n.EmbeddedResource && slices.Contains(common, name):
+			t.Fields = append(t.Fields, fieldOf(name, String))
+		default:
+			t.Fields = append(t.Fields, field(name, r.typeOf(n.Properties[name])))
+		}
 	}
 	t.Open = n.PreserveUnknown || n.AdditionalProperties != nil && n.AdditionalProperties.allowed
 	return t

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +38,7 @@ func TestPostgresViews(t *testing.T) {
 			}
 		}
 	}
+	checkViewsOfViews(t, conn)
 	widget := `"widgets_shop_example-corp_com`
 	for query, want := range map[string][]string{
 		`select * from pods`: nil, // deleted
@@ -56,6 +59,26 @@ func TestPostgresViews(t *testing.T) {
 		if err != nil || len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
 			t.Errorf("%s\ngives %q (%v), not %q", query, got, err, want)
 		}
+	}
+}
+
+// checkViewsOfViews prints the views again where a user has views of them: the statement is refused as a whole, and all go on as
+// they were.
+func checkViewsOfViews(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), `create view mine as select "spec_nodeName" from pods_changes`); err != nil {
+		t.Fatal(err)
+	}
+	_, err := conn.Exec(t.Context(), write(t, "postgres", pods, choose(t, typeOf(t, pods), schema.Columns{})))
+	if err == nil || !strings.Contains(err.Error(), "other objects depend on") {
+		t.Errorf("views that another one reads are made again: %v", err)
+	}
+	var rows int
+	if _, err := conn.Exec(t.Context(), "rollback"); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.QueryRow(t.Context(), "select count(*) from mine").Scan(&rows); err != nil || rows != 3 {
+		t.Errorf("a user's view has %d rows: %v", rows, err)
 	}
 }
 
@@ -107,6 +130,51 @@ func TestPostgresViewsOfHostileObjects(t *testing.T) {
 		}
 		if shown["in a column's name"][1] != "c" || shown["NUL in a value"][0] != "a\uFFFDb" || shown["backslashes"][0] != `\ \\ \n \x00` {
 			t.Errorf("%s shows %q", view, shown)
+		}
+	}
+}
+
+// A view shows each value that fits its column's type, and null in place of any other: a member may change its type with a new
+// version of its schema, and no object makes a view fail.
+func TestPostgresViewsOfOtherTypes(t *testing.T) {
+	url := servers.Database(t)
+	shown := map[string]string{ // integer, number and boolean, of each value
+		"1": "1 1 -", `"1"`: "1 1 -", "1.5": "- 1.5 -", "-2e3": "- -2000 -", "true": "- - true", `"false"`: "- - false", "null": "- - -",
+		`"x"`: "- - -", `""`: "- - -", `"1\n"`: "- - -", `" 1"`: "- - -", "{}": "- - -", "[1]": "- - -", "1e400": "- - -", "1e-400": "- - -",
+		"9223372036854775807":  "9223372036854775807 9.223372036854776e+18 -",
+		"-9223372036854775808": "-9223372036854775808 -9.223372036854776e+18 -",
+		"9223372036854775808":  "- 9.223372036854776e+18 -", strings.Repeat("9", 400): "- - -", "0." + strings.Repeat("0", 400) + "1": "- - -",
+	}
+	batch := &change.Batch{Epoch: 1, Seq: 1}
+	values := slices.Sorted(maps.Keys(shown))
+	for i, v := range values {
+		batch.Changes = append(batch.Changes, hostileWidget(fmt.Sprint(i), i, fmt.Sprintf(`{"i":%s,"n":%[1]s,"b":%[1]s,"deep":%[1]s}`, v)))
+	}
+	writeBatch(t, url, batch)
+	record := func(fields ...schema.Field) *schema.Type { return &schema.Type{Kind: schema.Record, Fields: fields} }
+	integer := schema.Field{Name: "i", Type: &schema.Type{Kind: schema.Integer}}
+	object := record(schema.Field{Name: "spec", Type: record(integer, schema.Field{Name: "n", Type: &schema.Type{Kind: schema.Number}},
+		schema.Field{Name: "b", Type: &schema.Type{Kind: schema.Boolean}}, schema.Field{Name: "deep", Type: record(integer)})})
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), write(t, "postgres", widgets, object)); err != nil {
+		t.Fatal(err)
+	}
+	for _, view := range []string{"", "_changes"} {
+		rows, _ := conn.Query(t.Context(), "select name::int, concat_ws(' ', coalesce(spec_i::text, '-'), coalesce(spec_n::text, '-'), "+
+			"coalesce(spec_b::text, '-')) from "+pgx.Identifier{"widgets_shop_example-corp_com" + view}.Sanitize()+" where spec_deep_i is null")
+		var at, count int
+		var got string
+		if _, err := pgx.ForEachRow(rows, []any{&at, &got}, func() error {
+			if count++; got != shown[values[at]] {
+				t.Errorf("%.40s is shown as %s, not %s", values[at], got, shown[values[at]])
+			}
+			return nil
+		}); err != nil || count != len(values) {
+			t.Errorf("the view%s shows %d of %d objects: %v", view, count, len(values), err)
 		}
 	}
 }

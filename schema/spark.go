@@ -8,6 +8,9 @@ var sparkTypes = nested{record: "STRUCT", colon: ": "}
 func spark(t Table) (string, error) {
 	value := record(append([]Field{field("before", t.Object), field("after", t.Object)}, about...)...)
 	head := append([]string{t.title()}, hidden(t.Object)...)
+	if twins(t.Object) {
+		head = append(head, "Names of members differ by case alone: spark.conf.set(\"spark.sql.caseSensitive\", \"true\") comes first.")
+	}
 	return comment("#", head...) + `from pyspark.sql.functions import col, from_json
 
 key = "` + sparkKey() + `"
@@ -26,7 +29,7 @@ value = r"""STRUCT<
     .select(
         from_json(col("key").cast("string"), key).alias("key"),
         from_json(col("value").cast("string"), value).alias("value"),
-        "partition", "offset", "timestamp",
+        "topic", "partition", "offset", "timestamp",
     )
 )
 `, nil

@@ -80,6 +80,22 @@ var objectMeta = record(
 		fieldOf("fieldsType", String), fieldOf("fieldsV1", JSON), fieldOf("subresource", String)))},
 )
 
+// twins reports whether two members of a record have names that differ by case alone.
+func twins(t *Type) bool {
+	if t.Elem != nil {
+		return twins(t.Elem)
+	}
+	seen := map[string]bool{}
+	for _, f := range t.Fields {
+		folded := strings.ToLower(f.Name)
+		if seen[folded] || twins(f.Type) {
+			return true
+		}
+		seen[folded] = true
+	}
+	return false
+}
+
 // openPaths returns the paths of the records that may have other members; the root's is empty.
 func openPaths(t *Type, path ...string) (paths []string) {
 	if t.Open {

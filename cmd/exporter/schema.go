@@ -62,6 +62,7 @@ func newSchema() *cobra.Command {
 	own.StringVar(&f.crds, "crds", "", "`file` of CustomResourceDefinitions (YAML or JSON) to use in place of a cluster")
 	own.StringSliceVar(&f.columns.Only, "columns", nil, "`paths` to have, with what is below them, such as spec.nodeName,status. "+
 		"Default: all but metadata.managedFields")
+	own.StringSliceVar(&f.columns.Without, "without", nil, "`paths` to leave out, with what is below them, such as status")
 	own.StringSliceVar(&f.columns.JSON, "json", nil, "`paths` to have as JSON")
 	own.IntVar(&f.columns.Depth, "depth", 0, "`levels` of members to have; objects below are JSON. Default: all")
 	c := &cobra.Command{
@@ -85,6 +86,9 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	settings, found, err := f.read(ctx, c, args[0])
 	if err != nil {
 		return err
+	}
+	if f.as == "flink" && settings.Records.Before == "none" {
+		return &usageError{"--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert"}
 	}
 	f.columns.Redacted = redacted(settings.Records.Redact, found.Resource)
 	object, err := found.object.Choose(f.columns)

@@ -28,6 +28,8 @@ func TestSchemaExplainsAWrongCommandLine(t *testing.T) {
 		"neither YAML nor JSON of a Custom":   {"widgets", "--as", "flink", "--crds", "main.go"},
 		`the file of CRDs has no resource "w`: {"widgetz", "--as", "flink", "--crds", widgets},
 		`spec has no member "cuont"; did you`: {"widgets", "--as", "flink", "--crds", widgets, "--columns", "spec.cuont"},
+		"use --as flink-upsert":               {"widgets", "--as", "flink", "--crds", widgets, "--before", "none"},
+		"no column is left":                   {"widgets", "--as", "flink", "--crds", widgets, "--columns", "spec", "--without", "spec"},
 		"KUBECONFIG (--kubeconfig): not set":  {"widgets", "--as", "flink"},
 		"JsonConverter can read none of the":  {"widgets", "--as", "connect", "--crds", widgets, "--columns", "spec.anything"},
 	} {

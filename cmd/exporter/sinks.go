@@ -102,6 +102,7 @@ func kafkaConfig(c *config.Config, cluster string) kafka.Config {
 				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
 	}
 	settings.SASL.OAuth.Extensions, _ = k.Extensions() // which config has checked
+	settings.TopicConfig, _ = k.TopicConfig()          // which config has checked
 	if k.TLS {
 		settings.TLS = k.TLSConfig
 	}

@@ -45,7 +45,7 @@ type Config struct {
 	// History is how long topics that the sink creates keep every change; after that they keep the last state of each object.
 	// sinks.Forever: no change is dropped. Default a week.
 	History time.Duration
-	// TopicConfig is set on data topics that the sink creates; it overrides what follows from History.
+	// TopicConfig is set on topics that the sink creates; it overrides what follows from History.
 	TopicConfig map[string]string
 
 	Pin Pin // nil: all partitions that a topic has are used

@@ -244,6 +244,21 @@ func TestLimitLoweredMeanwhile(t *testing.T) {
 	}
 }
 
+// Each topic that the sink creates has the settings that are asked for.
+func TestSettingsOfNewTopics(t *testing.T) {
+	cfg := newConfig(t, servers.SharedKafka(t).Brokers)
+	cfg.TopicConfig = map[string]string{"max.message.bytes": "2000000", "min.insync.replicas": "1"}
+	log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
+	b := podBatch(3)
+	b.Seq = 1
+	b.Malformed = []change.Malformed{{Stream: b.Changes[0].Stream.ID(), Reason: "broken", Bytes: []byte("{")}}
+	mustWrite(t, log, b)
+	r := newReader(t, cfg.Brokers)
+	for _, topic := range []string{".pods", ".control", ".dead-letter"} {
+		awaitTopicConfig(t, r, cfg.TopicPrefix+topic, "max.message.bytes", "2000000")
+	}
+}
+
 // awaitTopicConfig waits until the broker applies the setting: it answers before it does.
 func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
 	t.Helper()

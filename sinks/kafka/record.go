@@ -67,6 +67,10 @@ func (l *slotLog) changeHeaders(c *change.Change, op, dead string) ([]byte, int)
 	h = recordbatch.AppendHeader(h, change.HeaderUID, c.UID)
 	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, string(c.ResourceVersion))
 	h = recordbatch.AppendHeader(h, change.HeaderStream, string(c.Stream.ID()))
+	if c.Namespace != "" {
+		h = recordbatch.AppendHeader(h, change.HeaderNamespace, c.Namespace)
+		n++
+	}
 	if c.Inferred {
 		h = recordbatch.AppendHeader(h, change.HeaderInferred, "true")
 		n++

@@ -102,7 +102,7 @@ func TestHeadersAndValueOfARecord(t *testing.T) {
 	if len(data) != 1 {
 		t.Fatalf("%d records, want 1", len(data))
 	}
-	wantHeaders := map[string]string{"op": "u", "uid": c.UID, "resourceVersion": "77", "stream": "pods", "slot": "5",
+	wantHeaders := map[string]string{"op": "u", "uid": c.UID, "resourceVersion": "77", "stream": "pods", "namespace": c.Namespace, "slot": "5",
 		"epoch": "9", "batch": "3", "inferred": "true", "gap": "pods:5"}
 	if got, want := asJSON(t, headers(data[0])), asJSON(t, wantHeaders); got != want {
 		t.Errorf("headers %s\nwant %s", got, want)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
 
@@ -22,7 +23,9 @@ const maxMessageBytes = "max.message.bytes"
 // request asks for a topic as planned.
 func (p *topicPlan) request(name string, cfg *Config) createtopics.RequestTopic {
 	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(cmp.Or(p.partitions, cfg.Partitions))}
-	for k, v := range p.config {
+	config := maps.Clone(p.config)
+	maps.Copy(config, cfg.TopicConfig)
+	for k, v := range config {
 		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
 	}
 	return t

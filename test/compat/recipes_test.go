@@ -15,7 +15,7 @@ func TestRecipes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"python/confluent.py", "kafkajs/table.js", "console/kcat.sh", "console/kafka-console-consumer.sh",
+	for _, name := range []string{"python/confluent.py", "kafkajs/table.js", "franz/table.go", "console/kcat.sh", "console/kafka-console-consumer.sh",
 		"connect/jdbc.properties", "connect/flat.properties", "connect/worker.properties",
 		"connect/confluent-avro.properties", "connect/apicurio-avro.properties", "connect/columns.properties"} {
 		if !strings.Contains(string(page), "\n"+read(name)+"```\n") {

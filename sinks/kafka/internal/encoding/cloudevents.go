@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
+	"unicode"
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
@@ -50,6 +52,27 @@ var (
 	}
 )
 
+// attribute returns a text as an event's attribute may have it: control characters and noncharacters are escaped as in a URL. No name
+// of an object has a percent sign, so what has one is an escape.
+func attribute(text string) string {
+	if !strings.ContainsFunc(text, noAttribute) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if noAttribute(r) {
+			b.WriteString(url.PathEscape(string(r)))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func noAttribute(r rune) bool {
+	return unicode.IsControl(r) || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef
+}
+
 func (e *cloudEventsEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *change.DeadLetter) {
 	e.debeziumEncoder.Encode(r, c, dead)
 	happened, _ := c.Happened()
@@ -57,7 +80,7 @@ func (e *cloudEventsEncoder) Encode(r *recordbatch.Record, c *change.Change, dea
 	b := append(e.head[:0], e.constant...)
 	b = change.AppendString(append(b, `,"id":`...), c.ID())
 	b = append(append(append(b, `,"type":"`...), eventTypes[c.Op]...), '"')
-	b = change.AppendString(append(b, `,"subject":`...), resource.ID()+"/"+c.Key())
+	b = change.AppendString(append(b, `,"subject":`...), attribute(resource.ID()+"/"+c.Key()))
 	b = append(happened.UTC().AppendFormat(append(b, `,"time":"`...), time.RFC3339Nano), '"')
 	b = append(append(b, `,"iodebeziumop":"`...), byte(c.Op), '"')
 	if c.Namespace != "" {

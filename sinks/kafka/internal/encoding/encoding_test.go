@@ -6,14 +6,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 
 	"kubecdc/change"
+	"kubecdc/internal/hostile"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
@@ -159,6 +162,28 @@ func TestCloudEvents(t *testing.T) {
 		"iodebeziumtable": "deployments"}
 	if !maps.Equal(got.Extensions(), want) {
 		t.Errorf("extensions %v", got.Extensions())
+	}
+}
+
+// An event's attributes may have no control character, no half of a surrogate pair and no noncharacter (CloudEvents 1.0.2, Type
+// System), and an object's name may: each name still gives a subject of its own, and those without such characters are as they are.
+func TestSubjectsOfHostileNames(t *testing.T) {
+	e := encoding.NewSet(encoding.AvroOptions{})["cloudevents"].NewEncoder(envelope)
+	for _, name := range hostile.Names() {
+		c := changes()["create"]
+		c.Name = name.Text
+		var got event.Event
+		if err := json.Unmarshal(encode(t, e, &c, nil).value, &got); err != nil {
+			t.Fatal(name.What, err)
+		}
+		forbidden := func(r rune) bool { return unicode.IsControl(r) || r&0xfffe == 0xfffe || r >= 0xfdd0 && r <= 0xfdef }
+		if subject := got.Subject(); strings.ContainsFunc(subject, forbidden) {
+			t.Errorf("%s: subject %q", name.What, subject)
+		}
+		// An escape is of "%", which no name has: it leads back to the name.
+		if back, err := url.PathUnescape(strings.TrimPrefix(got.Subject(), "deployments.apps/shop/")); err != nil || back != c.Name {
+			t.Errorf("%s: subject %q", c.Name, got.Subject())
+		}
 	}
 }
 
