@@ -67,7 +67,8 @@ type Parts struct {
 	StoreAt, SinkAt string         // addresses, for messages
 
 	watchdog     *dependency.Watchdog
-	reachability *ownership.Reachability
+	reachability *ownership.Reachability // of the sink
+	source       *ownership.Reachability // of the API server
 }
 
 // Run exports until the context ends (nil: drained) or an error makes another attempt pointless.
@@ -83,6 +84,10 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 	})
 	group.Go(func() error {
 		parts.reachability.Probe(ctx, parts.Sink)
+		return nil
+	})
+	group.Go(func() error {
+		parts.source.Probe(ctx, parts.Server.Client())
 		return nil
 	})
 	group.Go(func() error {
@@ -151,7 +156,8 @@ func prepare(ctx context.Context, config *Config, parts *Parts) error {
 		parts.Leases = parts.Store
 	}
 	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Logger)
-	parts.reachability = ownership.NewReachability(config.LeaseDuration, parts.watchdog)
+	parts.reachability = ownership.NewReachability(config.LeaseDuration, dependency.Sink, parts.watchdog)
+	parts.source = ownership.NewReachability(config.LeaseDuration, dependency.APIServer, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}

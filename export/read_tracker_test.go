@@ -50,7 +50,7 @@ func committerAt(store checkpoint.Store, seq uint64) *committer {
 	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, checkpoints: checkpoints, reads: reads, log: &logged{},
 		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), observer: quiet{}, watermarks: map[change.StreamID]time.Time{},
 		watchdog:     watchdog,
-		reachability: ownership.NewReachability(time.Minute, nil)}
+		reachability: ownership.NewReachability(time.Minute, dependency.Sink, nil)}
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")

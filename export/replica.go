@@ -22,7 +22,7 @@ func (p *Parts) leasesIn() string {
 // number of slots is the layout again.
 func ownSlots(ctx context.Context, config Config, parts Parts, selections *broadcaster) error {
 	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration,
-		Leases: parts.Leases, LeasesIn: parts.leasesIn(), Sink: parts.reachability,
+		Leases: parts.Leases, LeasesIn: parts.leasesIn(), Sink: parts.reachability, Source: parts.source,
 		Watchdog: parts.watchdog, Observer: parts.Observer, Logger: parts.Logger,
 		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selections).run(ctx) }}
 	for ctx.Err() == nil {

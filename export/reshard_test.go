@@ -66,7 +66,7 @@ func partsIn(t *testing.T, url string, slots int) Parts {
 	log := slog.New(slog.DiscardHandler)
 	watchdog := dependency.NewWatchdog(quiet{}, log)
 	return Parts{Store: store, Leases: store, Sink: sink, Observer: quiet{}, Logger: log, watchdog: watchdog,
-		reachability: ownership.NewReachability(time.Minute, watchdog)}
+		reachability: ownership.NewReachability(time.Minute, dependency.Sink, watchdog)}
 }
 
 func configFor(slots int) Config {

@@ -69,7 +69,7 @@ func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, _ 
 	e.Metrics.streams.setState(stream, state, err)
 	e.Health.StreamState(stream, state, err)
 	switch {
-	case err != nil && state == reflector.StateRefused:
+	case err != nil && state == reflector.StateRefused && !reflector.IsRefused(err):
 		e.Metrics.Error(StageSink)
 	case err != nil && state != reflector.StatePaused:
 		e.Metrics.Error(StageSource)

@@ -99,6 +99,7 @@ func (h *Health) Replicas(s ownership.Status) {
 	defer h.mu.Unlock()
 	s.Owners = maps.Clone(s.Owners)
 	h.replicas = s
+	h.used(dependency.APIServer) // or the replica would not have come so far
 }
 
 // used notes that a server works, unless it has a problem.
@@ -126,7 +127,7 @@ func (h *Health) judgeServer(name string) {
 
 // judgeServers is judgeServer for all of them.
 func (h *Health) judgeServers() {
-	for _, name := range []string{dependency.Sink, dependency.Checkpoint, dependency.Leases} {
+	for _, name := range dependency.All {
 		h.judgeServer(name)
 	}
 }
@@ -136,7 +137,7 @@ func (h *Health) Live() *status.Live {
 	report := h.Report()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := &status.Live{Slots: len(h.slots), Owners: maps.Clone(h.replicas.Owners)}
+	l := &status.Live{Slots: len(h.slots), Owners: maps.Clone(h.replicas.Owners), Past: slices.Clone(h.past)}
 	l.Process = status.Process{Name: h.replicas.Self, Started: h.started, Ready: report.Ready, Standby: report.Standby,
 		Replicas: h.replicas.Replicas}
 	for _, p := range report.Problems {

@@ -56,6 +56,26 @@ func TestSinceWhenAServerIsUp(t *testing.T) {
 	want("later", true, 10)
 }
 
+// The API server has a tile as the others have, from the first heartbeat on; without its answer the process is not ready.
+func TestTheAPIServerIsAServer(t *testing.T) {
+	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(nil)}
+	e.SlotHeld(0, 1, true)
+	e.StreamsKnown(0)
+	e.ReplicaStatus(ownership.Status{Replicas: 1, Self: "me", Owners: map[int]string{0: "me"}})
+	if up, _ := server(e.Health, dependency.APIServer); !up || !e.Health.Report().Ready {
+		t.Errorf("it is up: %v; %+v", up, e.Health.Report())
+	}
+	e.Stalled(dependency.APIServer, errors.New("no answer since 12:00"))
+	if up, _ := server(e.Health, dependency.APIServer); up || e.Health.Report().Ready {
+		t.Errorf("without an answer it is up: %v; %+v", up, e.Health.Report())
+	}
+	e.Stalled(dependency.APIServer, nil)
+	past := e.Health.Live().Past
+	if len(past) != 1 || past[0].Component != dependency.APIServer || past[0].Text != "no answer since 12:00" {
+		t.Errorf("what was wrong is %+v", past)
+	}
+}
+
 // stored is a checkpoint in memory, which may not answer.
 type stored struct {
 	checkpoint.Overview

@@ -170,7 +170,7 @@ func (g *streamGauges) setState(stream change.StreamID, state reflector.State, e
 		if before && !s.follows() {
 			s.left = g.now()
 		}
-		if state != reflector.StateBackfilling && state != reflector.StateWaiting {
+		if state != reflector.StateBackfilling && state != reflector.StateWaiting && state != reflector.StateRefused {
 			s.recovered, s.revisions = 0, 0
 		}
 		switch {

@@ -137,7 +137,7 @@ func (m *maker) addStored(stored *Stored) {
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
 			s.State, s.StateSince = statePaused, m.at(g.Answered)
-			m.blame(s, fmt.Sprintf("paused by signal %d", g.ID), s.StateSince)
+			m.blame(s, fmt.Sprintf(pausedBy+" %d", g.ID), s.StateSince)
 		}
 	}
 	for _, o := range stored.Owners {
@@ -176,6 +176,7 @@ func (m *maker) addLive(live *Live) {
 		}
 		m.status.Problems = append(m.status.Problems, p)
 	}
+	m.addPast(live.Past)
 	for n := len(m.status.Slots); n < live.Slots; n++ {
 		m.status.Slots = append(m.status.Slots, Slot{Number: n})
 	}
@@ -225,11 +226,10 @@ func (m *maker) judge() {
 	slices.SortFunc(m.status.Streams, func(a, b Stream) int {
 		return cmp.Or(order(a.Problem == "", b.Problem == ""), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.id, b.id))
 	})
-	for i := range m.status.Streams {
-		if s := &m.status.Streams[i]; s.Problem != "" {
-			p := Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id}
-			m.status.Problems = append(m.status.Problems, p)
-		}
+	m.victims()
+	sortProblems(m.status.Problems)
+	for i := range m.status.Problems {
+		m.status.Problems[i].advise()
 	}
 	m.status.Healthy = len(m.status.Problems) == 0
 }

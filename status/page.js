@@ -33,6 +33,38 @@
   get("filter").addEventListener("input", filter);
   get("filter").addEventListener("submit", (e) => e.preventDefault());
 
+  // The table is sorted by the column that was clicked last; once more turns it round.
+  let by = { column: -1, down: false };
+  const value = (row) => {
+    const cell = row.children[by.column], time = cell.querySelector("time"), text = cell.textContent;
+    return time ? time.dateTime : /^[\d.,]+(\/s)?$/.test(text) ? parseFloat(text.replaceAll(",", "")) : text;
+  };
+  const compare = (a, b) => typeof a === "number" && typeof b === "number" ? a - b : String(a).localeCompare(String(b), "en", { numeric: true });
+  const sort = () => {
+    document.querySelectorAll("#table thead th").forEach((th, i) => {
+      if (!th.firstElementChild) {
+        const button = document.createElement("button");
+        button.type = "button";
+        button.textContent = th.textContent;
+        th.replaceChildren(button);
+      }
+      if (i === by.column) th.setAttribute("aria-sort", by.down ? "descending" : "ascending");
+      else th.removeAttribute("aria-sort");
+    });
+    const body = document.querySelector("#table tbody");
+    if (!body || by.column < 0) return;
+    const rows = [...body.rows].map((row) => [value(row), row]).sort((a, b) => compare(a[0], b[0]));
+    body.append(...(by.down ? rows.reverse() : rows).map(([, row]) => row));
+  };
+  get("table").addEventListener("click", (e) => {
+    const th = e.target.closest("thead th");
+    if (!th) return;
+    by = { column: th.cellIndex, down: by.column === th.cellIndex && !by.down };
+    sort();
+    th.firstElementChild.focus();
+  });
+  sort();
+
   const follow = () => {
     const events = new EventSource("/status/events");
     events.addEventListener("status", (e) => {
@@ -44,7 +76,7 @@
       get("live").textContent = ", live";
       for (const [id, html] of Object.entries(update.parts)) get(id).innerHTML = html;
       ages();
-      if ("table" in update.parts) filter();
+      if ("table" in update.parts) { filter(); sort(); }
     });
     events.addEventListener("error", () => {
       get("live").textContent = ". No updates come: what you see may be old.";

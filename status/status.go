@@ -16,8 +16,9 @@ import (
 type Status struct {
 	Cluster  string    `json:"cluster"`
 	Time     time.Time `json:"time"`
-	Healthy  bool      `json:"healthy"`  // nothing is wrong
-	Problems []Problem `json:"problems"` // what is wrong
+	Healthy  bool      `json:"healthy"`        // nothing is wrong
+	Problems []Problem `json:"problems"`       // what is wrong, the worst first
+	Past     []Past    `json:"past,omitempty"` // what was wrong in the eyes of the process, the latest first
 	Process  *Process  `json:"process,omitempty"`
 	Servers  []Server  `json:"servers,omitempty"` // as the process sees them
 	Slots    []Slot    `json:"slots"`
@@ -27,10 +28,14 @@ type Status struct {
 
 // Problem is something wrong.
 type Problem struct {
-	Component string          `json:"component"` // "sink", "slot 0", "stream pods in shop"
+	Component string          `json:"component"` // "sink", "slot 0", "stream pods in shop", "streams"
 	Text      string          `json:"problem"`
 	Since     time.Time       `json:"since,omitzero"`
-	Stream    change.StreamID `json:"-"` // empty: it is not about one stream
+	Count     int             `json:"streams,omitempty"` // that have it
+	Names     []string        `json:"names,omitempty"`   // of the first of these
+	Help      string          `json:"help,omitempty"`    // what to do
+	See       string          `json:"see,omitempty"`     // where to read on, as docs/operations.md#kafka
+	Stream    change.StreamID `json:"-"`                 // empty: it is not about one stream
 }
 
 // Process is the process that answered.
@@ -45,7 +50,7 @@ type Process struct {
 
 // Server is a server that the exporter depends on.
 type Server struct {
-	Name    string    `json:"name"` // sink, checkpoint, leases
+	Name    string    `json:"name"` // apiserver, sink, checkpoint, leases
 	Address string    `json:"address,omitempty"`
 	Up      bool      `json:"up"`
 	Since   time.Time `json:"since"` // it has been up, or down, in the eyes of this process
@@ -113,6 +118,7 @@ type Live struct {
 	Held     []int          // slots that this process holds
 	Streams  []LiveStream
 	Problems []Problem
+	Past     []Past // oldest first
 }
 
 // LiveStream is a stream of a slot that this process holds.

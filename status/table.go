@@ -23,6 +23,13 @@ func (s *Status) WriteTable(t io.Writer) {
 			since = fmt.Sprintf(" (for %s)", Age(s.Time.Sub(p.Since)))
 		}
 		plain.Fprintf(t, "  ✕ %s: %s%s\n", p.Component, p.Text, since)
+		if p.Count > 1 {
+			plain.Fprintf(t, "    %s\n", p.whom())
+		}
+		plain.Fprintf(t, "    %s: see %s\n", p.Help, p.See)
+	}
+	for _, p := range s.Past {
+		plain.Fprintf(t, "  past: %s: %s (for %s, until %s ago)\n", p.Component, p.Text, Age(p.Until.Sub(p.Since)), Age(s.Time.Sub(p.Until)))
 	}
 	if len(s.Servers) > 0 {
 		plain.Fprintf(t, "\nSERVER\tADDRESS\tSTATE\n")

@@ -12,6 +12,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"kubecdc/change"
+	"kubecdc/export/dependency"
 )
 
 // view renders the parts of a page.
@@ -95,13 +96,34 @@ func (v view) problems() g.Node {
 		p := &v.Problems[i]
 		items = append(items, h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text), g.Iff(!p.Since.IsZero(), func() g.Node {
 			return h.Span(h.Class("quiet"), g.Text(" – for "), v.since(p.Since, ""))
-		})))
+		}), h.Small(g.If(p.Count > 1, g.Text(p.whom()+". ")), g.Text(upperFirst(p.Help)+": see "), h.Code(g.Text(p.See)))))
 	}
 	if more := len(v.Problems) - mostProblems; more > 0 {
 		items = append(items, h.Li(g.Textf("and %d more: the table shows streams with a problem first", more)))
 	}
 	return h.Section(h.Class("wrong"), h.Aria("labelledby", "wrong-title"), h.H2(h.ID("wrong-title"), g.Text("What is wrong")),
 		h.Ul(items...))
+}
+
+// whom names the streams that have a problem.
+func (p *Problem) whom() string {
+	text := fmt.Sprintf("%d streams: %s", p.Count, strings.Join(p.Names, ", "))
+	if more := p.Count - len(p.Names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// past is what was wrong and is not any more.
+func (v view) past() g.Node {
+	if len(v.Past) == 0 {
+		return g.Group(nil)
+	}
+	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(v.Past))), h.Ul(g.Map(v.Past, func(p Past) g.Node {
+		return h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text),
+			h.Span(h.Class("quiet"), g.Textf(" – for %s, until ", Age(p.Until.Sub(p.Since))), v.since(p.Until, " ago"),
+				g.If(p.Count > 1, g.Textf(", %d streams", p.Count))))
+	})))
 }
 
 // facts are the few numbers that say most.
@@ -119,11 +141,14 @@ func (v view) facts() g.Node {
 	}
 	all = append(all, fact("Slots with an owner", g.Textf("%d of %d", held, len(v.Slots))))
 	for _, s := range v.Servers {
-		state := mark(s.Up, "up for ")
+		title, state := upperFirst(s.Name), mark(s.Up, "up for ")
+		if s.Name == dependency.APIServer {
+			title = "API server"
+		}
 		if !s.Up {
 			state = mark(false, "down for ")
 		}
-		all = append(all, fact(upperFirst(s.Name), state, v.since(s.Since, ""), g.If(s.Address != "", h.Small(g.Text(s.Address)))))
+		all = append(all, fact(title, state, v.since(s.Since, ""), g.If(s.Address != "", h.Small(g.Text(s.Address)))))
 	}
 	if p := v.Process; p != nil {
 		ready := mark(p.Ready, "ready")

@@ -173,7 +173,8 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	}
 	defer sink.Close()
 	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LeasesElsewhere: settings.Slots.Leases != "store",
-		Addresses: map[string]string{dependency.Sink: sinkAddress(settings), dependency.Checkpoint: where}})()
+		Addresses: map[string]string{dependency.Sink: sinkAddress(settings), dependency.Checkpoint: where,
+			dependency.APIServer: cluster.server.Host()}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.binding.ID, "from", cluster.Origin,
 		"sink", describeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {

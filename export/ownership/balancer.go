@@ -81,7 +81,7 @@ func (b *balancer) interval() time.Duration {
 }
 
 func (b *balancer) round(ctx, slots context.Context) error {
-	excluded := b.isolation.update(b.Sink)
+	excluded := b.isolation.update(b.servers())
 	replicas, err := b.sendHeartbeat(ctx, excluded)
 	var layout *checkpoint.LayoutError
 	switch {

@@ -6,18 +6,21 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"kubecdc/export/dependency"
 )
 
-// isolation is the state of a replica that the sink does not answer. An isolated replica does not count as a replica, keeps
-// its slots, and claims only slots that no other replica would claim. Once another replica has counted (which means that the
-// sink answers that one) for isolatedLeases leases, the isolated one steps down: it releases its slots. While the sink
-// answers nobody, nobody counts, and no slot moves.
+// isolation is the state of a replica that a server does not answer without which it can't work: the sink, or the API server. An
+// isolated replica does not count as a replica, keeps its slots, and claims only slots that no other replica would claim. Once
+// another replica has counted (which means that both servers answer that one) for isolatedLeases leases, the isolated one steps
+// down: it releases its slots. While a server answers nobody, nobody counts, and no slot moves.
 type isolation struct {
-	isolated    bool          // the sink does not answer
-	since       time.Time     // when the sink last answered
+	isolated    bool          // a server does not answer
+	from        *Reachability // that one; it stays after it has answered
+	since       time.Time     // when it last answered
 	othersSince time.Time     // since when another replica has counted meanwhile; zero: none does
 	steppedDown time.Time     // last time
-	probation   time.Duration // how long the sink must answer after that before this replica counts again
+	probation   time.Duration // how long the servers must answer after that before this replica counts again
 	rejoins     time.Time     // end of the probation
 }
 
@@ -30,8 +33,13 @@ const (
 )
 
 // update reports, before a heartbeat, whether this replica is not to count: it is isolated, or on probation.
-func (i *isolation) update(sink *Reachability) (excluded bool) {
-	i.since, i.isolated = sink.unreachable()
+func (i *isolation) update(servers []*Reachability) (excluded bool) {
+	i.isolated = false
+	for _, server := range servers { // each, since they notice when the process was suspended
+		if since, unreachable := server.unreachable(); unreachable && !i.isolated {
+			i.isolated, i.from, i.since = true, server, since
+		}
+	}
 	if i.isolated {
 		i.rejoins = time.Now().Add(i.probation)
 		return true
@@ -64,7 +72,7 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	v.members = slices.DeleteFunc(slices.Clone(v.members), func(m string) bool { return m == v.self })
 	others := len(v.members) > 0
 	if b.isolation.othersSince.IsZero() && others && b.isolation.isolated {
-		b.Logger.Warn("the sink does not answer this replica, and another replica is live: this one will step down unless it does",
+		b.Logger.Warn(b.isolation.from.name()+" does not answer this replica, and another replica is live: this one will step down unless it does",
 			"since", timestamp(b.isolation.since), "in", (isolatedLeases * b.Lease).String())
 	}
 	if b.isolation.noteOthers(others, b.Lease) {
@@ -79,18 +87,22 @@ func (b *balancer) excludedRound(slots context.Context, v view) {
 	b.report(v)
 }
 
-// stepDown stops the work on all slots, without waiting for batches in flight.
+// stepDown stops the work on all slots. A sink that does not answer is not waited for: batches in flight are given up.
 func (b *balancer) stepDown() {
 	stopped := false
+	var cause error // nil: what was read is still written
+	if b.isolation.from.server == dependency.Sink {
+		cause = &steppedDownError{b.isolation.since}
+	}
 	for _, w := range b.workers {
 		if !w.handingOver {
 			w.handingOver, stopped = true, true
-			w.stop(&steppedDownError{b.isolation.since})
+			w.stop(cause)
 		}
 	}
 	if stopped {
 		b.isolation.beginProbation(b.Lease)
-		b.Logger.Warn("stepping down: the slots are released to the other replicas, since the sink does not answer this one",
+		b.Logger.Warn("stepping down: the slots are released to the other replicas, since "+b.isolation.from.name()+" does not answer this one",
 			"since", timestamp(b.isolation.since))
 	}
 }
@@ -98,22 +110,22 @@ func (b *balancer) stepDown() {
 // standby says why this replica holds no slot.
 func (i *isolation) standby() string {
 	if i.isolated {
-		return fmt.Sprintf("the sink has not answered this replica since %s: its slots are left to the others", timestamp(i.since))
+		return fmt.Sprintf("%s has not answered this replica since %s: its slots are left to the others", i.from.name(), timestamp(i.since))
 	}
-	return fmt.Sprintf("the sink answers this replica again: it claims its share of the slots at %s", timestamp(i.rejoins))
+	return fmt.Sprintf("%s answers this replica again: it claims its share of the slots at %s", i.from.name(), timestamp(i.rejoins))
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// steppedDownError is the cause that ends the work on the slots of a replica that steps down.
+// steppedDownError is the cause that ends the work on the slots of a replica that steps down since the sink does not answer it.
 type steppedDownError struct{ since time.Time }
 
 func (e *steppedDownError) Error() string {
 	return fmt.Sprintf("the replica stepped down: the sink has not answered it since %s, and another one is live", timestamp(e.since))
 }
 
-// SteppedDown returns the error with which this replica stepped down from a slot; nil if the context was ended for another
-// reason, or not at all.
+// SteppedDown returns the error with which this replica stepped down from a slot that it can't drain; nil if the context was
+// ended for another reason, or not at all.
 func SteppedDown(ctx context.Context) error {
 	var down *steppedDownError
 	if errors.As(context.Cause(ctx), &down) {

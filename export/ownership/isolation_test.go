@@ -17,19 +17,21 @@ import (
 
 const fleetLease = 10 * time.Second
 
-// fleet is a set of replicas that share slots by leases in memory. Each can be cut off from the sink.
+// fleet is a set of replicas that share slots by leases in memory. Each can be cut off from a server.
 type fleet struct {
-	slots int
+	slots  int
+	server string // from which replicas are cut off
 
 	mu     sync.Mutex
 	live   map[string]time.Time // expiry of the heartbeat
 	owners map[int]string       // leases do not expire while their owner runs
 	cut    map[string]bool
+	talks  map[string]bool // a watch of the replica is alive
 	moves  int
 }
 
-func newFleet(slots int) *fleet {
-	return &fleet{slots: slots, live: map[string]time.Time{}, owners: map[int]string{}, cut: map[string]bool{}}
+func newFleet(slots int, server string) *fleet {
+	return &fleet{slots: slots, server: server, talks: map[string]bool{}, live: map[string]time.Time{}, owners: map[int]string{}, cut: map[string]bool{}}
 }
 
 func (f *fleet) Heartbeat(_ context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
@@ -53,9 +55,10 @@ func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	ctx, kill := context.WithCancel(t.Context())
 	log := slog.New(slog.DiscardHandler)
 	watchdog := dependency.NewWatchdog(quiet{}, log)
-	sink := NewReachability(fleetLease, watchdog)
-	go sink.Probe(ctx, &fleetSink{fleet: f, name: name})
-	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, LeasesIn: dependency.Leases, Sink: sink,
+	sink, source := NewReachability(fleetLease, dependency.Sink, watchdog), NewReachability(fleetLease, dependency.APIServer, watchdog)
+	go sink.Probe(ctx, &fleetServer{f, dependency.Sink, name})
+	go source.Probe(ctx, &fleetTalker{fleetServer{f, dependency.APIServer, name}})
+	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, LeasesIn: dependency.Leases, Sink: sink, Source: source,
 		Watchdog: watchdog, Observer: quiet{}, Logger: log,
 		Work: func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }}.Run(ctx)
 	return kill
@@ -79,7 +82,7 @@ func (f *fleet) work(ctx context.Context, name string, slot int) error {
 	return nil
 }
 
-// set cuts replicas off from the sink, or lets the sink answer them again.
+// set cuts replicas off from the server, or lets it answer them again.
 func (f *fleet) set(cut bool, names ...string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -113,15 +116,28 @@ func (f *fleet) moved() int {
 	return moves
 }
 
-type fleetSink struct {
-	fleet *fleet
-	name  string
+// fleetServer is the sink or the API server, as one replica sees it.
+type fleetServer struct {
+	fleet        *fleet
+	server, name string
+}
+
+// fleetTalker is an API server, which talks as long as a watch is alive.
+type fleetTalker struct{ fleetServer }
+
+func (s *fleetTalker) Heard() time.Time {
+	s.fleet.mu.Lock()
+	defer s.fleet.mu.Unlock()
+	if s.fleet.talks[s.name] {
+		return time.Now()
+	}
+	return time.Time{}
 }
 
 // Probe hangs until its timeout if the replica is cut off.
-func (s *fleetSink) Probe(ctx context.Context) error {
+func (s *fleetServer) Probe(ctx context.Context) error {
 	s.fleet.mu.Lock()
-	cut := s.fleet.cut[s.name]
+	cut := s.fleet.cut[s.name] && s.fleet.server == s.server
 	s.fleet.mu.Unlock()
 	if cut {
 		<-ctx.Done()
@@ -136,8 +152,8 @@ func (quiet) Stalled(string, error) {}
 func (quiet) ReplicaStatus(Status)  {}
 func (quiet) Problem(int, error)    {}
 
-// Slots move to the replicas that the sink answers, and stay where they are if it answers nobody.
-func TestSlotsFollowTheSinksAnswers(t *testing.T) {
+// Slots move to the replicas that the server answers, be it the sink or the API server, and stay where they are if it answers nobody.
+func TestSlotsFollowTheServersAnswers(t *testing.T) {
 	for name, happen := range map[string]func(t *testing.T, f *fleet){
 		"one of two is cut off, and rejoins": func(t *testing.T, f *fleet) {
 			f.set(true, "a")
@@ -189,15 +205,33 @@ func TestSlotsFollowTheSinksAnswers(t *testing.T) {
 			f.after(t, time.Minute, 0, map[string]int{"a": 2, "b": 2})
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(4)
-				f.start(t, "a")
-				f.start(t, "b")
-				time.Sleep(5 * fleetLease)
-				f.moved()
-				happen(t, f)
-			})
-		})
+		for _, server := range []string{dependency.Sink, dependency.APIServer} {
+			t.Run(server+"/"+name, func(t *testing.T) { inFleet(t, server, happen) })
+		}
 	}
+}
+
+// inFleet starts two replicas with two slots each, on a fake clock.
+func inFleet(t *testing.T, server string, happen func(t *testing.T, f *fleet)) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(4, server)
+		f.start(t, "a")
+		f.start(t, "b")
+		time.Sleep(5 * fleetLease)
+		f.moved()
+		happen(t, f)
+	})
+}
+
+// While a watch delivers, unanswered probes move nothing; when it ends, the replica is as cut off as any.
+func TestAWatchThatIsAliveKeepsItsSlots(t *testing.T) {
+	inFleet(t, dependency.APIServer, func(t *testing.T, f *fleet) {
+		f.talks["a"] = true
+		f.set(true, "a")
+		f.after(t, time.Hour, 0, map[string]int{"a": 2, "b": 2})
+		f.mu.Lock()
+		f.talks["a"] = false
+		f.mu.Unlock()
+		f.after(t, 5*fleetLease, 2, map[string]int{"b": 4})
+	})
 }

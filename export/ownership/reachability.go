@@ -8,49 +8,89 @@ import (
 	"kubecdc/export/dependency"
 )
 
-// Reachability tracks whether the sink answers this process. It probes the sink, so that an idle exporter notices too, and
-// it tracks the slots' own calls.
+// Reachability tracks whether a server (the sink, or the API server) answers this process. It probes the server while nothing else
+// is heard of it, so that an idle exporter notices too, and it tracks the slots' own calls to the sink.
 type Reachability struct {
 	lease    time.Duration
+	server   string // its dependency
 	watchdog *dependency.Watchdog
 
 	mu        sync.Mutex
+	heard     func() time.Time  // nil: nothing but probes and calls tells of the server
 	probed    time.Time         // last answered probe; zero before the first
 	written   time.Time         // last answered call of a slot
-	waiting   map[int]time.Time // since when each slot waits for the sink, over all its sessions
+	waiting   map[int]time.Time // since when each slot waits for the server, over all its sessions
 	evaluated time.Time         // last call of unreachable
 }
 
-// NewReachability takes the sink for unreachable once it has not answered for a lease.
-func NewReachability(lease time.Duration, w *dependency.Watchdog) *Reachability {
-	return &Reachability{lease: lease, watchdog: w, waiting: map[int]time.Time{}}
+// NewReachability takes a dependency's server for unreachable once it has not answered for a lease.
+func NewReachability(lease time.Duration, server string, w *dependency.Watchdog) *Reachability {
+	return &Reachability{lease: lease, server: server, watchdog: w, waiting: map[int]time.Time{}}
 }
 
-// Prober is a sink that answers a request which writes no record.
+// name is what a sentence calls the server.
+func (r *Reachability) name() string {
+	if r.server == dependency.APIServer {
+		return "the API server"
+	}
+	return "the " + r.server
+}
+
+// Prober is a server that answers a request which changes nothing.
 type Prober interface {
 	Probe(ctx context.Context) error
 }
 
-// probeInterval is how often the sink is probed, unless leases are short.
+// Talker is a server that says much without being probed: it need not be while something is heard of it.
+type Talker interface {
+	Heard() time.Time
+}
+
+// probeInterval is how often a server is probed, unless leases are short.
 const probeInterval = 5 * time.Second
 
-// Probe probes the sink until the context ends.
-func (r *Reachability) Probe(ctx context.Context, sink Prober) {
+// Probe probes the server until the context ends.
+func (r *Reachability) Probe(ctx context.Context, server Prober) {
+	if talker, ok := server.(Talker); ok {
+		r.mu.Lock()
+		r.heard = talker.Heard
+		r.mu.Unlock()
+	}
 	r.answered()
+	interval := min(r.lease/2, probeInterval)
 	for ctx.Err() == nil {
-		call := r.watchdog.Begin(dependency.Sink, "the probe of the sink")
-		for !r.probeOnce(ctx, sink, call) && ctx.Err() == nil {
+		if silent := time.Since(r.lastAnswer()); silent < interval {
+			sleep(ctx, interval-silent)
+			continue
+		}
+		call := r.watchdog.Begin(r.server, "the probe of "+r.name())
+		for !r.probeOnce(ctx, server, call) && ctx.Err() == nil {
 			sleep(ctx, r.lease/10)
 		}
 		call.End()
-		sleep(ctx, min(r.lease/2, probeInterval))
 	}
 }
 
-func (r *Reachability) probeOnce(ctx context.Context, sink Prober, call *dependency.Call) bool {
+// lastAnswer is when a probe was answered, or something else was heard of the server.
+func (r *Reachability) lastAnswer() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.lastAnswerLocked()
+}
+
+func (r *Reachability) lastAnswerLocked() time.Time {
+	if r.heard != nil {
+		if heard := r.heard(); heard.After(r.probed) {
+			r.probed = heard
+		}
+	}
+	return r.probed
+}
+
+func (r *Reachability) probeOnce(ctx context.Context, server Prober, call *dependency.Call) bool {
 	ctx, cancel := context.WithTimeout(ctx, max(r.lease, dependency.StalledAfter))
 	defer cancel()
-	if err := sink.Probe(ctx); err != nil {
+	if err := server.Probe(ctx); err != nil {
 		call.Failed(err)
 		return false
 	}
@@ -87,7 +127,7 @@ func (r *Reachability) Forget(slot int) {
 	delete(r.waiting, slot)
 }
 
-// unreachable reports whether the sink has been unreachable for a lease, and when it last answered a probe. No probe was
+// unreachable reports whether the server has been unreachable for a lease, and when it last answered. No probe was
 // answered for a lease, and either a slot has waited for as long, or no slot's call was answered for as long: while slots
 // can write, a failed probe does not matter.
 func (r *Reachability) unreachable() (since time.Time, unreachable bool) {
@@ -97,7 +137,7 @@ func (r *Reachability) unreachable() (since time.Time, unreachable bool) {
 	if r.evaluated = time.Now(); r.evaluated.Sub(before) >= r.lease && !r.probed.IsZero() {
 		r.probed = r.evaluated // the process was suspended, and could not probe
 	}
-	if r.probed.IsZero() || time.Since(r.probed) < r.lease {
+	if r.lastAnswerLocked(); r.probed.IsZero() || time.Since(r.probed) < r.lease {
 		return r.probed, false
 	}
 	for _, since := range r.waiting {

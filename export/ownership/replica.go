@@ -1,6 +1,6 @@
 // Package ownership decides which replica works on which slots. There is no leader: each replica sees from the heartbeats which
 // others are live, all follow the same rule, and a replica works only on slots that it could acquire from the store. A
-// replica that the sink does not answer leaves its slots to the others.
+// replica that the sink or the API server does not answer leaves its slots to the others.
 //
 // The package knows nothing of streams, sinks or positions: it starts and stops the work on a slot, and sees when that ends.
 package ownership
@@ -22,6 +22,7 @@ type Replica struct {
 	Leases   Leases
 	LeasesIn string // the dependency that stores the leases
 	Sink     *Reachability
+	Source   *Reachability // the API server; nil: it is not tracked
 	Watchdog *dependency.Watchdog
 	Observer Observer
 	Logger   *slog.Logger
@@ -29,6 +30,14 @@ type Replica struct {
 	// Work is called for each slot that this replica is to own. It acquires the slot and works on it until the context ends
 	// (nil: drained), another replica holds the slot (nil), or it can't continue.
 	Work func(ctx context.Context, slot int) error
+}
+
+// servers are those without which a replica can't work.
+func (r *Replica) servers() []*Reachability {
+	if r.Source == nil {
+		return []*Reachability{r.Sink}
+	}
+	return []*Reachability{r.Sink, r.Source}
 }
 
 // Leases stores the heartbeats. The slots' own leases are acquired by Work.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 
 	"github.com/segmentio/kafka-go"
 
@@ -55,6 +56,13 @@ var hints = map[kafka.Error]string{
 	kafka.MessageSizeTooLarge:          "raise max.message.bytes of the topic",
 }
 
+// isTimeout reports a connection on which nothing came in time. It was made, so TLS and login are in order; a broker that throttles
+// a client by a quota reads nothing of its connection meanwhile.
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // hintFor is what the user can do about an error.
 func (c *Config) hintFor(err error) string {
 	var code kafka.Error
@@ -72,8 +80,9 @@ func (c *Config) hintFor(err error) string {
 		return "renew the certificate, or check the clocks and the authorities that each side trusts: files are read again for each connection"
 	case cluster.IsTrustError(err):
 		return "check the TLS settings: the authority, the server name, and whether the listener speaks TLS"
-	case errors.Is(err, context.DeadlineExceeded):
-		return "the broker does not answer: check that it runs and can be reached at the address it advertises"
+	case isTimeout(err):
+		return "the broker does not answer in time: check that it runs and can be reached at the address it advertises, and whether a quota " +
+			"of this user or client throttles it (the broker's metric throttle-time; kafka-configs.sh --describe --entity-type users)"
 	}
 	return "check that the brokers run and can be reached at the addresses they advertise, and whether the listener wants TLS or SASL"
 }

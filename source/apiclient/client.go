@@ -35,6 +35,7 @@ type Client struct {
 	idle     time.Duration // a connection without a byte for so long is half open
 	withhold bool          // errors quote a response only if it is a Status: else it could be an object
 
+	contact    *contact      // with the server (contact.go)
 	cluster    *cluster      // that is read (cluster.go)
 	checks     *checks       // whether it still is, over these connections
 	checkedFor time.Duration // how long a check is worth something; 0: each answer needs its own
@@ -57,7 +58,7 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		cluster: newCluster(), checks: &checks{}}, nil
+		contact: newContact(), cluster: newCluster(), checks: &checks{}}, nil
 }
 
 // ProxyName returns the name of the proxy in between, for messages; empty if there is none.
@@ -88,7 +89,7 @@ func (c *Client) ask(ctx context.Context, path string, query url.Values, accept 
 		cancel(nil)
 		return nil, multiplexed, err
 	}
-	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle}, multiplexed, nil
+	return &idleBody{body: body, ctx: ctx, cancel: cancel, timer: timer, idle: c.idle, contact: c.contact}, multiplexed, nil
 }
 
 // do makes the request. multiplexed says that the answer's connection takes other requests meanwhile.
@@ -107,10 +108,14 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 	}
 	multiplexed = resp.ProtoMajor > 1
 	if resp.StatusCode == http.StatusOK && !strings.HasPrefix(resp.Header.Get("Content-Type"), "text/html") {
+		c.contact.note()
 		return resp.Body, multiplexed, nil
 	}
 	defer resp.Body.Close()
-	return nil, multiplexed, readStatus(resp, c.withhold)
+	if err = readStatus(resp, c.withhold); isAnswer(err) {
+		c.contact.note()
+	}
+	return nil, multiplexed, err
 }
 
 func singleSlash(base, path string) string {
@@ -203,7 +208,7 @@ func (c *Client) Fresh() (*Client, error) {
 		s.newest, s.newestSince = newest, time.Now()
 	}
 	fresh := *s.newest
-	fresh.idle, fresh.withhold, fresh.cluster, fresh.checkedFor = c.idle, c.withhold, c.cluster, c.checkedFor
+	fresh.idle, fresh.withhold, fresh.contact, fresh.cluster, fresh.checkedFor = c.idle, c.withhold, c.contact, c.cluster, c.checkedFor
 	return &fresh, nil
 }
 

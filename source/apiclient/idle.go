@@ -18,12 +18,17 @@ type idleBody struct {
 	cancel context.CancelCauseFunc
 	timer  *time.Timer
 	idle   time.Duration
+
+	contact *contact
 }
 
 func (b *idleBody) Read(p []byte) (int, error) {
 	b.timer.Reset(b.idle)
 	n, err := b.body.Read(p)
 	b.timer.Stop()
+	if n > 0 {
+		b.contact.note()
+	}
 	if err != nil && errors.Is(context.Cause(b.ctx), ErrIdle) {
 		err = ErrIdle
 	}

@@ -137,7 +137,7 @@ func (q *quietObserver) StreamState(stream change.StreamID, state reflector.Stat
 		q.last = map[change.StreamID]reflector.State{}
 	}
 	switch last := q.last[stream]; state {
-	case reflector.StateWaiting, reflector.StateUnsupported, last:
+	case reflector.StateWaiting, reflector.StateRefused, reflector.StateUnsupported, last:
 	case reflector.StateLoading:
 		q.last[stream] = state
 	default:

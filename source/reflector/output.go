@@ -50,7 +50,7 @@ const (
 	StateVerifying   State = "verifying"   // checking that the server still has the log's history
 	StateWaiting     State = "waiting"     // backing off after an error
 	StateUnsupported State = "unsupported" // can't be exported: its API server gives no numeric resourceVersions
-	StateRefused     State = "refused"     // not read, since the sink refuses its records
+	StateRefused     State = "refused"     // not read, since the API server refuses it, or the sink its records
 	StatePaused      State = "paused"      // not read, since a user has paused it
 	StateAbsent      State = "absent"      // the API server does not serve the resource
 )

@@ -21,6 +21,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kubecdc/change"
+	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
 
@@ -115,6 +116,9 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	w.run(10)
 	o.awaitError(t, apierrors.IsForbidden)
 	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError)
+	if !o.was(reflector.StateRefused) {
+		t.Error("a refused stream is not called so")
+	}
 	told := l.refusals()[2]
 	if !strings.Contains(told.Cause, "forbidden") || string(told.ResourceVersion) != fmt.Sprint(position(l)) || told.SinceMs == 0 {
 		t.Errorf("the refusal is told as %+v", told)

@@ -240,7 +240,11 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 	} else if apiclient.IsConnectionEnd(err) && r.failures == 1 { // connections end; only a second end in a row is a failure
 		r.log.Info("the connection was lost", "state", r.state.name(), "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
-		r.observer.StreamState(r.ID(), StateWaiting, r.reason, err)
+		state := StateWaiting
+		if apiclient.IsRefused(err) {
+			state = StateRefused
+		}
+		r.observer.StreamState(r.ID(), state, r.reason, err)
 		if due, skipped := r.warned.due(err); due {
 			r.log.Warn("will try again", "state", r.state.name(), "in", delay.Round(time.Millisecond), "error", err,
 				"not logged since", skipped)

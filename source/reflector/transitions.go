@@ -1,8 +1,8 @@
 package reflector
 
 // transition is one transition between two states. Any state but loading also leads to StateAbsent, when the resource is
-// removed from the API (resource.go). StateWaiting and StateUnsupported are reported while a state waits to be repeated: an
-// error leads to no other state, and never moves the position.
+// removed from the API (resource.go). StateWaiting, StateRefused and StateUnsupported are reported while a state waits to be
+// repeated: an error leads to no other state, and never moves the position.
 type transition struct {
 	From, To State
 	When     string

@@ -1,0 +1,68 @@
+package apiclient
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// contact is when the API server was last heard, over all connections of a client and of all made from it. Any byte of an answer
+// counts, as an event of a watch; so nobody need ask for more while a stream is read.
+type contact struct {
+	created time.Time
+	heard   atomic.Int64 // nanoseconds after created; 0: never
+}
+
+func newContact() *contact { return &contact{created: time.Now()} }
+
+func (c *contact) note() { c.heard.Store(max(int64(time.Since(c.created)), 1)) }
+
+// Heard returns when the API server last sent something; zero if it never has.
+func (c *Client) Heard() time.Time {
+	if after := c.contact.heard.Load(); after > 0 {
+		return c.contact.created.Add(time.Duration(after))
+	}
+	return time.Time{}
+}
+
+// usedConnection is how long a probe waits for an answer over a connection that is in use, before it makes a new one. Behind a
+// load balancer that may lead to another API server.
+const usedConnection = 2 * time.Second
+
+// Probe returns nil if the API server answers. Whatever it says is an answer, as that it does not know who asks, or has no time; what
+// a proxy says that can't reach it is none.
+func (c *Client) Probe(ctx context.Context) error {
+	used, cancel := context.WithTimeout(ctx, usedConnection)
+	defer cancel()
+	err := c.answers(used)
+	if err == nil || used.Err() == nil {
+		return err
+	}
+	fresh, err := c.Fresh()
+	if err != nil {
+		return err
+	}
+	return fresh.answers(ctx)
+}
+
+// answers asks for a document that costs the API server nothing, and that everybody may read.
+func (c *Client) answers(ctx context.Context) error {
+	body, _, err := c.ask(ctx, "/version", nil, acceptJSON)
+	if err == nil {
+		return body.Close()
+	}
+	if isAnswer(err) {
+		return nil
+	}
+	return err
+}
+
+// isAnswer reports an error that the API server itself has sent: a proxy that can't reach it says 502, 503 or 504, and no Status.
+func isAnswer(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && (status.Status().Kind == "Status" || status.Status().Code < http.StatusInternalServerError)
+}

@@ -1,0 +1,204 @@
+package status
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/export/dependency"
+)
+
+// One cause has many victims: when the API server is gone each stream has an error of its own request. So streams whose errors
+// differ only in what they asked for are one problem. What a server says of itself comes before what streams say of it.
+
+// asked matches what an error says of the request, not of its cause: its URL, this end of the connection, and what was asked for.
+var asked = regexp.MustCompile(`(?:Get|Post|Put|Delete) "[^"]*": |\S+:\d+->|[^\s:]+ is forbidden: | resource "[^"]*" in API group "[^"]*"` +
+	`| in the namespace "[^"]*"|resourceVersions? \d+(?: and \d+)?|signal \d+|^\d+ of its`)
+
+// cause is an error without its request.
+func cause(text string) string {
+	return strings.Join(strings.Fields(asked.ReplaceAllStringFunc(text, func(match string) string {
+		switch {
+		case strings.HasSuffix(match, " is forbidden: "):
+			return "forbidden: "
+		case strings.HasPrefix(match, "resourceVersion"):
+			return "its resourceVersion"
+		case strings.HasPrefix(match, "signal"):
+			return "a signal"
+		case strings.HasSuffix(match, "of its"):
+			return "some of its"
+		}
+		return " "
+	})), " ")
+}
+
+// mostNames is how many streams a problem names.
+const mostNames = 5
+
+// victims groups the streams' problems by cause. A cause that a server's own problem has already is not told again.
+func (m *maker) victims() {
+	groups, order := map[string]*Problem{}, []string(nil)
+	for i := range m.status.Streams {
+		s := &m.status.Streams[i]
+		if s.Problem == "" {
+			continue
+		}
+		why := cause(s.Problem)
+		group := groups[why]
+		if group == nil {
+			group = &Problem{Component: "stream " + Label(s.id), Text: s.Problem, Since: s.Since, Stream: s.id}
+			groups[why], order = group, append(order, why)
+		}
+		group.add(s)
+	}
+	for _, why := range order {
+		group := groups[why]
+		if server := m.serverWith(why); server != nil {
+			server.Count, server.Names = group.Count, group.Names
+			continue
+		}
+		if group.Count > 1 {
+			group.Component, group.Text, group.Stream = "streams", why, ""
+		}
+		m.status.Problems = append(m.status.Problems, *group)
+	}
+}
+
+// add counts a stream that has the problem.
+func (p *Problem) add(s *Stream) {
+	if p.Count++; p.Count <= mostNames {
+		p.Names = append(p.Names, Label(s.id))
+	}
+	if s.Since.Before(p.Since) {
+		p.Since = s.Since
+	}
+}
+
+// serverWith returns a server's own problem that has the cause.
+func (m *maker) serverWith(why string) *Problem {
+	for i := range m.status.Problems {
+		if p := &m.status.Problems[i]; slices.Contains(dependency.All, p.Component) && strings.Contains(cause(p.Text), why) {
+			return p
+		}
+	}
+	return nil
+}
+
+// sortProblems puts the worst first: servers, then what stops slots, then streams, by their number. What was asked for comes last.
+func sortProblems(all []Problem) {
+	rank := func(p Problem) int {
+		switch {
+		case slices.Contains(dependency.All, p.Component):
+			return 0
+		case p.Count == 0:
+			return 1
+		case strings.HasPrefix(p.Text, pausedBy):
+			return 3
+		}
+		return 2
+	}
+	slices.SortStableFunc(all, func(a, b Problem) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(b.Count, a.Count), a.Since.Compare(b.Since))
+	})
+}
+
+// advice is what to do about a problem, and where to read on.
+type advice struct{ help, see string }
+
+// byComponent has the advice for servers and steps.
+var byComponent = map[string]advice{
+	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
+	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
+	dependency.Checkpoint: {"exporter check tries the checkpoint's database; a lost one is rebuilt from the log", "docs/operations.md#the-checkpoint"},
+	dependency.Leases:     {"check that the API server answers, and the right to write Leases", "docs/replicas.md#who-owns-what"},
+	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
+	"slots":               {"start an exporter", "docs/operations.md#the-start"},
+}
+
+// byText has the advice for problems of streams and slots, by a part of their text.
+var byText = []struct {
+	part string
+	advice
+}{
+	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
+	{"forbidden", advice{"exporter rbac prints the rights that are missing", "docs/security.md#kubernetes"}},
+	{"nauthorized", advice{"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"}},
+	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair mends them", "docs/operations.md#kubecdcprooffailed"}},
+	{"changes may be missing", advice{"the state of the objects is right; read what the gap record says of the way there", "docs/operations.md#kubecdcincompletegap"}},
+	{"not confirmed to be complete", advice{"look at the state of the streams and at the sink's speed", "docs/operations.md#kubecdcstreamnotconfirmed"}},
+	{"nobody owns it", advice{"look at /readyz of the replicas", "docs/operations.md#kubecdcslotwithoutowner"}},
+	{"can't be exported", advice{"leave the resource out of KUBECDC_RESOURCES", "docs/operations.md#kubecdcstreamrefused"}},
+	{"the sink refuses", advice{"create the topic or grant the right that is named", "docs/operations.md#kubecdcstreamrefused"}},
+}
+
+func (p *Problem) advise() {
+	if a, ok := byComponent[p.Component]; ok {
+		p.Help, p.See = a.help, a.see
+		return
+	}
+	for _, a := range byText {
+		if strings.Contains(p.Text, a.part) {
+			p.Help, p.See = a.help, a.see
+			return
+		}
+	}
+	p.Help, p.See = "look the message up", "docs/operations.md#errors-from-a-to-z"
+}
+
+// pausedBy begins what is said of a stream that a user has paused.
+const pausedBy = "paused by signal"
+
+// mostPast is how many problems that went away are shown.
+const mostPast = 5
+
+// Past is a problem that went away.
+type Past struct {
+	Component string          `json:"component"`
+	Text      string          `json:"problem"`
+	Since     time.Time       `json:"since"`
+	Until     time.Time       `json:"until"`
+	Count     int             `json:"streams,omitempty"` // that had it
+	Stream    change.StreamID `json:"-"`
+}
+
+// addPast groups what went away by cause, the latest first.
+func (m *maker) addPast(all []Past) {
+	groups := map[string]*Past{}
+	for _, p := range all {
+		p.Text = m.hide(p.Text, p.Stream)
+		if p.Stream != "" {
+			p.Component, p.Count = "stream "+Label(p.Stream), 1
+		}
+		key := p.Component
+		if p.Stream != "" {
+			key = "stream"
+		}
+		key += cause(p.Text)
+		if g := groups[key]; g == nil {
+			groups[key] = &p
+		} else {
+			g.join(p)
+		}
+	}
+	for _, g := range groups {
+		m.status.Past = append(m.status.Past, *g)
+	}
+	slices.SortFunc(m.status.Past, func(a, b Past) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Component, b.Component)) })
+	m.status.Past = m.status.Past[:min(len(m.status.Past), mostPast)]
+}
+
+func (p *Past) join(other Past) {
+	if p.Stream != "" && p.Stream != other.Stream {
+		p.Component, p.Text = "streams", cause(p.Text)
+		p.Count++
+	}
+	if other.Since.Before(p.Since) {
+		p.Since = other.Since
+	}
+	if other.Until.After(p.Until) {
+		p.Until = other.Until
+	}
+}
