@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strconv"
 	"sync"
@@ -47,15 +48,16 @@ type observation struct {
 
 var _ checkpoint.Leases = (*Leases)(nil)
 
-// New prepares leases in a namespace; the store gives the epochs.
-func New(config *rest.Config, namespace, cluster string, store Store) (*Leases, error) {
+// New prepares leases in a namespace; the store gives the epochs. The HTTP client is one that was made of the configuration, and
+// refuses another cluster at the same address; nil: one that trusts the address.
+func New(config *rest.Config, client *http.Client, namespace, cluster string, store Store) (*Leases, error) {
 	config = rest.CopyConfig(config)
 	config.QPS, config.Burst = 100, 200
-	client, err := kubeapi.Group(config, coordination.SchemeGroupVersion, coordination.AddToScheme)
+	group, err := kubeapi.Group(config, client, coordination.SchemeGroupVersion, coordination.AddToScheme)
 	if err != nil {
 		return nil, fmt.Errorf("prepare leases in namespace %s: %w", namespace, err)
 	}
-	return &Leases{store: store, api: api{client, namespace}, names: names{cluster},
+	return &Leases{store: store, api: api{group, namespace}, names: names{cluster},
 		observed: map[string]observation{}, mine: map[int]string{}}, nil
 }
 
@@ -128,7 +130,7 @@ func (l *Leases) Leave(ctx context.Context, owner string) error {
 // Owners returns who owns each slot of a cluster, for a reader that has not observed the leases before. A lease that was not
 // renewed for twice its duration by now has ended: the clock of its owner may be a little off.
 func Owners(ctx context.Context, config *rest.Config, namespace, cluster string, now time.Time) (map[int]string, error) {
-	l, err := New(config, namespace, cluster, nil)
+	l, err := New(config, nil, namespace, cluster, nil)
 	if err != nil {
 		return nil, err
 	}

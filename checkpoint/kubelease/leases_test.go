@@ -13,6 +13,7 @@ import (
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/source/apiclient"
 	"kubecdc/test/servers"
 )
 
@@ -26,9 +27,11 @@ func TestLeases(t *testing.T) {
 	defer store.Close()
 	checkpointtest.Bind(t, store, "any: name", "uid")
 	cluster := servers.UniqueName()
-	a, err := kubelease.New(kube.Config, "default", cluster, store)
+	client, err := apiclient.New(kube.Config)
 	must(t, err)
-	b, err := kubelease.New(kube.Config, "default", cluster, store)
+	a, err := kubelease.New(kube.Config, client.Guarded(), "default", cluster, store)
+	must(t, err)
+	b, err := kubelease.New(kube.Config, nil, "default", cluster, store)
 	must(t, err)
 
 	const ttl = 2 * time.Second
@@ -88,6 +91,34 @@ func TestLeases(t *testing.T) {
 	wantReplicas(t, a, "host/1/a", []string{"host/1/a"}, map[int]string{3: "host/1/a"})
 	if err := b.Renew(t.Context(), 3, second.Epoch, ttl); !errors.Is(err, checkpoint.ErrFenced) {
 		t.Errorf("the silent owner's renewal: %v", err)
+	}
+}
+
+// The address leads to another cluster than the one that is exported: its leases say nothing, and it gets none.
+func TestLeasesOfAnotherClusterAreNotUsed(t *testing.T) {
+	kube := servers.Kube(t)
+	store, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "c.db"))
+	must(t, err)
+	defer store.Close()
+	checkpointtest.Bind(t, store, "any: name", "uid")
+	client, err := apiclient.New(kube.Config)
+	must(t, err)
+	cluster := servers.UniqueName()
+	a, err := kubelease.New(kube.Config, client.Guarded(), "default", cluster, store)
+	must(t, err)
+	state, err := a.Acquire(t.Context(), 0, "host/1/a", time.Minute)
+	must(t, err)
+	client.Expect("the uid of the cluster that was there before")
+	var other *apiclient.OtherClusterError
+	if err := a.Renew(t.Context(), 0, state.Epoch, time.Minute); !errors.As(err, &other) {
+		t.Errorf("a renewal: %v", err)
+	}
+	if _, err := a.Acquire(t.Context(), 1, "host/1/a", time.Minute); !errors.As(err, &other) {
+		t.Errorf("an acquisition: %v", err)
+	}
+	owners, err := kubelease.Owners(t.Context(), kube.Config, "default", cluster, time.Now())
+	if want := map[int]string{0: "host/1/a"}; err != nil || !reflect.DeepEqual(owners, want) {
+		t.Errorf("the leases are %v, %v, not %v", owners, err, want)
 	}
 }
 

@@ -52,7 +52,7 @@ func openLeases(c *config.Config, cluster *target, store checkpoint.Store) (chec
 	if c.Slots.Leases != "kubernetes" {
 		return store, nil
 	}
-	return kubelease.New(cluster.REST, leaseNamespace(c), cluster.Cluster, store)
+	return kubelease.New(cluster.REST, cluster.server.Client().Guarded(), leaseNamespace(c), cluster.Cluster, store)
 }
 
 // leaseNamespace is where the Lease objects are.

@@ -82,7 +82,7 @@ func TestStatusReadsLeaseObjects(t *testing.T) {
 	if _, err := store.Slots(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	leases, err := kubelease.New(kube.Config, "default", cluster, store)
+	leases, err := kubelease.New(kube.Config, nil, "default", cluster, store)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,11 +24,14 @@ type clusters struct {
 	uid    atomic.Value
 	status atomic.Int32 // of the identity; 0: it can be read
 	asked  atomic.Int32 // how often
+	wrote  atomic.Int32 // requests that are no reads
 }
 
 func (c *clusters) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	switch {
+	case r.Method != http.MethodGet:
+		c.wrote.Add(1)
 	case r.URL.Path == KubeSystem:
 		c.asked.Add(1)
 		if code := int(c.status.Load()); code != 0 {
@@ -71,6 +74,19 @@ func listOf(resource string, c *Client) (items int, err error) {
 	return items, err
 }
 
+// request makes a request as a typed client does.
+func request(c *Client, method string) error {
+	r, err := http.NewRequest(method, c.base.String()+"/apis/coordination.k8s.io/v1/leases", strings.NewReader("{}"))
+	if err != nil {
+		return err
+	}
+	response, err := c.Guarded().Do(r)
+	if err == nil {
+		_ = response.Body.Close()
+	}
+	return err
+}
+
 // No answer of another cluster is used, be it a list, an error or a watch; and none after that, though the first one is back.
 func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 	for name, do := range map[string]func(*Client) (int, error){
@@ -78,6 +94,11 @@ func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 		"a 404":              func(c *Client) (int, error) { return listOf("secrets", c) },
 		"on new connections": func(c *Client) (int, error) { fresh, _ := c.Fresh(); return listOf("pods", fresh) },
 		"many small reads":   func(c *Client) (int, error) { _, _ = listOf("pods", c.Loosely()); return 0, c.SameCluster(t.Context()) },
+		"a typed client's read": func(c *Client) (int, error) {
+			time.Sleep(looseness) // after the last check
+			return 0, request(c, http.MethodGet)
+		},
+		"a typed client's write": func(c *Client) (int, error) { return 0, request(c, http.MethodPut) },
 		"a watch": func(c *Client) (int, error) {
 			_, err := c.Watch(t.Context(), change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "7", 60)
 			return 0, err
@@ -96,6 +117,9 @@ func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 					t.Fatalf("%d items, %v", n, err)
 				}
 				c.uid.Store("first")
+			}
+			if n := c.wrote.Load(); n != 0 {
+				t.Errorf("the other cluster got %d writes", n)
 			}
 			if err := client.OtherCluster(t.Context()); err == nil {
 				t.Error("another cluster was found, and it is not told")
