@@ -28,12 +28,12 @@ var (
 	ofAsking = ofCheckpoint.and("KUBECDC_LEASE*", "KUBECDC_SLOTS")
 	// ofReplay adds how topics are created and written to.
 	ofReplay = ofCheckpoint.and("KUBECDC_KAFKA_PARTITIONS", "KUBECDC_KAFKA_REPLICATION_FACTOR", "KUBECDC_KAFKA_COMPRESSION",
-		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "KUBECDC_LOG_*")
+		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "KUBECDC_KAFKA_TOPIC_CONFIG", "KUBECDC_LOG_*")
 	// ofVerify adds what is exported, and how.
 	ofVerify = ofAsking.and("KUBECDC_RESOURCES", "KUBECDC_NAMESPACES", "KUBECDC_*_SELECTOR", "KUBECDC_PAGE_SIZE", "Records")
 	// ofSchema is which cluster has the resource, and what its records look like.
 	ofSchema = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX", "KUBECDC_SCHEMA_REGISTRY_*",
-		"KUBECDC_ENCODING", "KUBECDC_REDACT"}
+		"KUBECDC_ENCODING", "KUBECDC_REDACT", "KUBECDC_BEFORE"}
 )
 
 func (s scope) and(more ...string) scope { return append(s[:len(s):len(s)], more...) }
