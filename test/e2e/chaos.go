@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -15,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"kubecdc/change"
 	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
 )
@@ -27,11 +30,11 @@ type Chaos struct {
 	random   *rand.Rand
 	replicas [2]*replica
 	proxies  map[string]*servers.Proxy
-	admin    *kadm.Client
+	admin    *kadm.Client        // nil where the log is in Postgres
 	other    *servers.Kubernetes // another cluster
 	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
-	Remade   []Kind // whose topics were made again
+	Lossy    []Kind // whose topics were made again, or have lost their end
 }
 
 // replica keeps one exporter running.
@@ -53,10 +56,12 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 	c.startOthers()
 	var env map[string]string
 	c.proxies, env = w.Proxied(t)
-	client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
-	must(t, err)
-	t.Cleanup(client.Close)
-	c.admin = kadm.NewClient(client)
+	if w.Kafka != nil {
+		client, err := kgo.NewClient(kgo.SeedBrokers(w.Kafka.Brokers...))
+		must(t, err)
+		t.Cleanup(client.Close)
+		c.admin = kadm.NewClient(client)
+	}
 	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String())
 	env = with(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
 	for i := 0; i < len(settings); i += 2 {
@@ -167,7 +172,7 @@ var faults = map[string]func(*Chaos){
 	"kill -9 an exporter": func(c *Chaos) { c.any().Kill() },
 	"SIGSTOP an exporter": (*Chaos).suspend,
 	"kill -9 the broker":  func(c *Chaos) { c.world.Kafka.Kill(); must(c.t, c.world.Kafka.Start(context.Background())) },
-	"kill -9 Postgres":    func(c *Chaos) { c.world.Postgres.Kill(); must(c.t, c.world.Postgres.Start(context.Background())) },
+	"kill -9 Postgres":    func(c *Chaos) { kill(c.t, c.world.Checkpoint) },
 	"kill -9 the API server": func(c *Chaos) {
 		c.world.Kube.KillAPIServer()
 		must(c.t, c.world.Kube.StartAPIServer(context.Background()))
@@ -186,7 +191,26 @@ var faults = map[string]func(*Chaos){
 	"the address of another cluster":       func(c *Chaos) { c.leadTo(c.other.Address) },
 	"an API server lacks a resource":       func(c *Chaos) { c.leadTo(c.unequal.Address) },
 	"a topic is deleted and made again":    (*Chaos).remakeTopic,
+	"the log loses its end":                (*Chaos).loseEnd,
+
+	"kill -9 the sink's Postgres":       func(c *Chaos) { kill(c.t, c.world.Postgres) },
+	"the sink away beyond its timeouts": func(c *Chaos) { c.outlast("sink", beyond) },
+	"a failover to a standby behind":    (*Chaos).failOver,
 }
+
+// kill kills a server and starts it again.
+func kill(t testing.TB, server *servers.Postgres) {
+	server.Kill()
+	must(t, server.Start(context.Background()))
+}
+
+// logs are the faults of one kind of log: Kafka, or else Postgres.
+var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away beyond its timeouts": "kafka", "a topic is deleted and made again": "kafka",
+	"the log loses its end": "kafka", "kill -9 the sink's Postgres": "sink", "the sink away beyond its timeouts": "sink",
+	"a failover to a standby behind": "sink"}
+
+// can reports whether a fault is one of this world's.
+func (c *Chaos) can(fault string) bool { return logs[fault] == "" || c.proxies[logs[fault]] != nil }
 
 const (
 	chaosLease = time.Second
@@ -197,8 +221,10 @@ const (
 )
 
 // long are the faults that outlast every timeout, and those that lead elsewhere. A run begins with one of each.
-var long = []string{"Kafka away beyond its timeouts", "the checkpoint away beyond leases", "an exporter paused beyond timeouts",
-	"all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster", "an API server lacks a resource"}
+var long = []string{"Kafka away beyond its timeouts", "the sink away beyond its timeouts", "the log loses its end",
+	"a failover to a standby behind", "the checkpoint away beyond leases",
+	"an exporter paused beyond timeouts", "all exporters paused beyond timeouts", "the checkpoint is lost", "the address of another cluster",
+	"an API server lacks a resource"}
 
 // weights: the slow faults come less often.
 var weights = []struct {
@@ -209,17 +235,23 @@ var weights = []struct {
 	{"cut a connection", 4}, {"drop connections", 5}, {"freeze a connection", 3}, {"slow a connection", 3}, {"kill -9 at failpoint", 8},
 	{"Kafka away beyond its timeouts", 1}, {"the checkpoint away beyond leases", 1}, {"an exporter paused beyond timeouts", 1},
 	{"all exporters paused beyond timeouts", 1}, {"the checkpoint is lost", 1}, {"the address of another cluster", 4},
-	{"an API server lacks a resource", 3}, {"a topic is deleted and made again", 2},
+	{"an API server lacks a resource", 3}, {"a topic is deleted and made again", 2}, {"the log loses its end", 4},
+	{"kill -9 the sink's Postgres", 3}, {"the sink away beyond its timeouts", 1}, {"a failover to a standby behind", 6},
 }
 
 // Fault makes one fault, chosen by the seed, and waits until the exporters make progress again.
 func (c *Chaos) Fault() {
 	total := 0
 	for _, w := range weights {
-		total += w.weight
+		if c.can(w.name) {
+			total += w.weight
+		}
 	}
 	n := c.random.IntN(total)
 	for _, w := range weights {
+		if !c.can(w.name) {
+			continue
+		}
 		if n -= w.weight; n < 0 {
 			c.do(w.name)
 			return
@@ -228,11 +260,14 @@ func (c *Chaos) Fault() {
 }
 
 // Long makes one of each of the long faults, and returns their number.
-func (c *Chaos) Long() int {
+func (c *Chaos) Long() (n int) {
 	for _, name := range long {
-		c.do(name)
+		if c.can(name) {
+			c.do(name)
+			n++
+		}
 	}
-	return len(long)
+	return n
 }
 
 func (c *Chaos) do(name string) {
@@ -248,7 +283,8 @@ func (c *Chaos) wait(ms int) { time.Sleep(time.Duration(ms) * time.Millisecond) 
 func (c *Chaos) any() *Exporter { return c.replicas[c.random.IntN(len(c.replicas))].exporter() }
 
 func (c *Chaos) proxy() *servers.Proxy {
-	return c.proxies[[]string{"api", "kafka", "postgres"}[c.random.IntN(3)]]
+	names := slices.Sorted(maps.Keys(c.proxies))
+	return c.proxies[names[c.random.IntN(len(names))]]
 }
 
 // suspend stops a process for longer than its lease: it wakes up as one of two that believe they own the slot.
@@ -293,7 +329,7 @@ func (c *Chaos) loseCheckpoint() {
 // remakeTopic deletes the topic of a kind and makes it again, with as many partitions or more.
 func (c *Chaos) remakeTopic() {
 	kind := Kinds[c.random.IntN(len(Kinds))]
-	c.Remade = append(c.Remade, kind)
+	c.Lossy = append(c.Lossy, kind)
 	remakeTopic(c.t, c.admin, c.world.Prefix+"."+kind.ID(), 3+c.random.Int32N(3))
 }
 
@@ -309,13 +345,43 @@ func remakeTopic(t testing.TB, admin *kadm.Client, name string, partitions int32
 	})
 }
 
+// loseEnd cuts the end of a partition off, as an unclean election does.
+func (c *Chaos) loseEnd() {
+	kind := Kinds[c.random.IntN(len(Kinds))]
+	c.world.Kafka.Kill()
+	cut, err := c.world.Kafka.CutLast(fmt.Sprintf("%s.%s-%d", c.world.Prefix, kind.ID(), c.random.IntN(3)), 1+c.random.IntN(8))
+	must(c.t, err)
+	must(c.t, c.world.Kafka.Start(context.Background()))
+	if c.Faults["  committed writes cut off"] += cut; cut > 0 {
+		c.Lossy = append(c.Lossy, kind)
+	}
+}
+
+// failOver leads the sink to a standby that was behind, while the exporters write or are quiet. What the standby lacks is written again,
+// so nothing is excused.
+func (c *Chaos) failOver() {
+	old, ctx := c.world.Postgres, context.Background()
+	standby, err := old.Standby(ctx)
+	must(c.t, err)
+	c.t.Cleanup(func() { _ = standby.Stop() })
+	standby.Upstream.Cut()
+	c.wait(500 + c.random.IntN(3000))
+	must(c.t, standby.Promote(ctx))
+	c.proxies["sink"].Retarget(standby.Address)
+	c.proxies["sink"].Drop()
+	c.Faults["  records that the standby lacked"] += len(ReadTables(c.t, old.URL, c.world.Prefix).Records)
+	c.Faults["  records that the standby lacked"] -= len(ReadTables(c.t, standby.URL, c.world.Prefix).Records)
+	c.world.Postgres = standby
+	must(c.t, old.Stop())
+}
+
 // dropCheckpoint drops all of the checkpoint, and leaves the exporters suspended. One that was suspended in a transaction would
 // hold its locks for ever, so their sessions are ended.
 func (c *Chaos) dropCheckpoint() {
 	for _, r := range c.replicas {
 		r.exporter().Signal(syscall.SIGSTOP)
 	}
-	conn, err := pgx.Connect(context.Background(), c.world.Postgres.URL)
+	conn, err := pgx.Connect(context.Background(), c.world.Checkpoint.URL)
 	must(c.t, err)
 	defer conn.Close(context.Background())
 	_, err = conn.Exec(context.Background(),
@@ -392,20 +458,47 @@ func (c *Chaos) died(e *Exporter, step string, limit time.Duration) bool {
 	}
 }
 
-// awaitProgress waits until a batch is committed after the fault.
+// awaitProgress waits until every stream is at what the cluster was at after the fault. The writer changes each of them all the time.
+// One that stood still over many faults would lose what etcd compacts meanwhile.
 func (c *Chaos) awaitProgress(after string) {
-	before := c.end()
-	Await(c.t, 60*time.Second, "progress after "+after, func() (bool, error) { return c.end() > before, nil })
+	revision, err := c.world.Kube.Revision(context.Background())
+	must(c.t, err)
+	var behind []string
+	defer func() {
+		if c.t.Failed() {
+			c.t.Logf("not at revision %d: %s", revision, behind)
+		}
+	}()
+	Await(c.t, 120*time.Second, "all streams to be current after "+after, func() (bool, error) {
+		positions := c.positions()
+		behind = nil
+		for _, kind := range Kinds {
+			if positions[kind.Stream()].Compare(change.VersionOf(uint64(revision))) < 0 {
+				behind = append(behind, fmt.Sprintf("%s@%s", kind.ID(), positions[kind.Stream()]))
+			}
+		}
+		return len(behind) == 0, nil
+	})
 }
 
-// end is the last stable end of the control topic.
-func (c *Chaos) end() (n int64) {
+// positions are those of the checkpoint, which follows the log; none while it can't be read.
+func (c *Chaos) positions() map[change.StreamID]change.ResourceVersion {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	offsets, err := c.admin.ListCommittedOffsets(ctx, c.world.Prefix+".control")
+	at := map[change.StreamID]change.ResourceVersion{}
+	conn, err := pgx.Connect(ctx, c.world.Checkpoint.URL)
 	if err != nil {
-		return 0
+		return at
 	}
-	offsets.Each(func(o kadm.ListedOffset) { n += o.Offset })
-	return n
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, `select name, resource_version from kubecdc.positions join kubecdc.streams on id = stream`)
+	if err != nil {
+		return at
+	}
+	var stream change.StreamID
+	var version change.ResourceVersion
+	if _, err = pgx.ForEachRow(rows, []any{&stream, &version}, func() error { at[stream] = version; return nil }); err != nil {
+		clear(at)
+	}
+	return at
 }

@@ -111,7 +111,7 @@ func judgeKind(t testing.TB, v *Verdict, k *servers.Kubernetes, log *Log, prefix
 	v.finalState(t, k, kind, byKey)
 }
 
-// SinceLastSnapshot is a log in which some kinds begin with their last snapshots, as those do whose topics were made again.
+// SinceLastSnapshot is a log in which some kinds begin with their last snapshots, as those do whose topics have lost records.
 func (l *Log) SinceLastSnapshot(prefix string, kinds []Kind) *Log {
 	since := *l
 	since.Records, since.Controls = nil, nil

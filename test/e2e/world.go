@@ -14,11 +14,12 @@ import (
 
 // World is the real servers of one test and how an exporter reaches them.
 type World struct {
-	Kube     *servers.Kubernetes
-	Kafka    *servers.Kafka // nil where the log is in Postgres
-	Postgres *servers.Postgres
-	Prefix   string
-	Env      map[string]string
+	Kube       *servers.Kubernetes
+	Kafka      *servers.Kafka // nil where the log is in Postgres
+	Postgres   *servers.Postgres
+	Checkpoint *servers.Postgres // Postgres, or a server of the checkpoint's own
+	Prefix     string
+	Env        map[string]string
 }
 
 // NewWorld starts servers for this test alone, which will break them. The broker starts concurrently, since it takes longest.
@@ -56,6 +57,15 @@ func NewPostgresWorld(t testing.TB, postgres servers.PostgresOptions) *World {
 	return postgresWorld(t, startKube(t, compaction), postgres)
 }
 
+// separateCheckpoint gives the checkpoint a server of its own.
+func (w *World) separateCheckpoint(t testing.TB) {
+	t.Helper()
+	server, err := servers.StartPostgres(context.Background(), servers.PostgresOptions{})
+	must(t, err)
+	t.Cleanup(func() { _ = server.Stop() })
+	w.Checkpoint, w.Env["KUBECDC_CHECKPOINT"] = server, server.URL
+}
+
 func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.PostgresOptions) *World {
 	t.Helper()
 	w := &World{Prefix: "e2e", Kube: kube}
@@ -63,6 +73,7 @@ func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.Post
 	w.Postgres, err = servers.StartPostgres(context.Background(), postgres)
 	must(t, err)
 	t.Cleanup(func() { _ = w.Postgres.Stop() })
+	w.Checkpoint = w.Postgres
 	w.Env = map[string]string{
 		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
 		"KUBECDC_SINK": "postgres", "KUBECDC_SINK_POSTGRES": w.Postgres.URL, "KUBECDC_CHECKPOINT": w.Postgres.URL,
@@ -122,11 +133,18 @@ func (w *World) With(pairs ...string) map[string]string {
 	return env
 }
 
-// Proxied puts proxies between an exporter and each of its servers: "api", "kafka" and "postgres".
+// Proxied puts proxies between an exporter and each of its servers: "api", "postgres", which has the checkpoint, and that of the
+// log: "kafka" or "sink".
 func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env map[string]string) {
 	t.Helper()
-	proxies = map[string]*servers.Proxy{"kafka": w.Kafka.Proxy}
-	for name, target := range map[string]string{"api": w.Kube.Address, "postgres": w.Postgres.Address} {
+	proxies = map[string]*servers.Proxy{}
+	targets := map[string]string{"api": w.Kube.Address, "postgres": w.Checkpoint.Address}
+	if w.Kafka != nil {
+		proxies["kafka"] = w.Kafka.Proxy
+	} else {
+		targets["sink"] = w.Postgres.Address
+	}
+	for name, target := range targets {
 		p, err := servers.NewProxy(target)
 		must(t, err)
 		t.Cleanup(func() { p.Close() })
@@ -134,8 +152,11 @@ func (w *World) Proxied(t testing.TB) (proxies map[string]*servers.Proxy, env ma
 	}
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	must(t, w.Kube.WriteKubeconfig(kubeconfig, proxies["api"].Address, ""))
-	return proxies, w.With("KUBECONFIG", kubeconfig, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","),
-		"KUBECDC_CHECKPOINT", strings.Replace(w.Postgres.URL, w.Postgres.Address, proxies["postgres"].Address, 1))
+	env = w.With("KUBECONFIG", kubeconfig, "KUBECDC_CHECKPOINT", w.Checkpoint.URLAt(proxies["postgres"].Address, "kubecdc"))
+	if w.Kafka != nil {
+		return proxies, with(env, "KUBECDC_KAFKA_BROKERS", strings.Join(w.Kafka.ProxiedBrokers, ","))
+	}
+	return proxies, with(env, "KUBECDC_SINK_POSTGRES", w.Postgres.URLAt(proxies["sink"].Address, "kubecdc"))
 }
 
 // AwaitComplete waits until the log is complete, for every kind, up to the cluster's present revision: a last
