@@ -159,7 +159,8 @@ func (p *timesTest) judge() {
 	for name, n := range asked {
 		p.t.Logf("%s: %d of %d are answered", name, answered[name], n)
 	}
-	for _, name := range []string{"live", "outage", "recovered", "pause", "after", "again", "live (logged)", "outage (logged)"} {
+	for _, name := range []string{"live", "outage", "recovered", "pause", "live (logged)", "outage (logged)",
+		"after (logged)", "again (logged)"} {
 		if answered[name] == 0 {
 			p.t.Errorf("nothing is answered: %s", name)
 		}
