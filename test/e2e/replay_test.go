@@ -260,8 +260,10 @@ func linesOf(t *testing.T, l *replayLog, text string) (byObject, []replayedLine)
 		if string(r.Value) == "null" {
 			value = "tombstone"
 		}
-		for _, name := range []string{"op", "uid", "resourceVersion", "stream", "slot", "epoch", "batch"} {
-			value += " " + name + "=" + r.Headers[name]
+		for _, name := range []string{"op", "uid", "resourceVersion", "stream", "namespace", "slot", "epoch", "batch"} {
+			if header, ok := r.Headers[name]; ok {
+				value += " " + name + "=" + header
+			}
 		}
 		key := strings.TrimPrefix(r.Topic, l.prefix) + string(r.Key)
 		all[key] = append(all[key], value)
