@@ -192,10 +192,6 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	body func(*apiclient.Object) bool, visit func(apiclient.Object) error) (apiclient.Page, error) {
 	o.Exact = at
 	path := apiclient.CollectionPath(h.stream, o.Namespace)
-	type item struct {
-		object     apiclient.Object
-		unreadable error
-	}
 	var items []item
 	full := !o.MetadataOnly || h.metadataOnly
 	singleRead := o.Limit <= 1 // of one object: by its name, or any
@@ -243,6 +239,17 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			"resourceVersionMatch=Exact",
 			ErrNotPossible, path, at, p.Version)
 	}
+	return p, visitAll(items, at, path, visit)
+}
+
+// item is an object of a page, and why it can't be read.
+type item struct {
+	object     apiclient.Object
+	unreadable error
+}
+
+// visitAll visits the objects of a page of a resourceVersion, and refuses one that is newer.
+func visitAll(items []item, at change.ResourceVersion, path string, visit func(apiclient.Object) error) error {
 	for _, i := range items {
 		o, err := i.object, i.unreadable
 		if apiclient.IsUnloggable(&o, err) {
@@ -257,10 +264,10 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			err = visit(o)
 		}
 		if err != nil {
-			return p, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
 }
 
 // listsPresent reports whether the collection can be listed as it is now.
