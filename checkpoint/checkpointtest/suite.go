@@ -48,7 +48,6 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the order of the inventory holds over pages", pages},
 		{"resourceVersions of any length", longVersions},
 		{"bodies come back as they were", bodies},
-		{"bodies of earlier versions are read", olderBodies},
 		{"a delta keeps the base that the store has", deltas},
 		{"a rebuild leaves no delta of what was stored before", rebuiltDeltas},
 		{"what may not be kept any more is not in a base either", redactDeltas},

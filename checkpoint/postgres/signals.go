@@ -30,9 +30,6 @@ func (s *Store) Signals(ctx context.Context, open bool) ([]checkpoint.Signal, er
 		query += ` and` + isOpen
 	}
 	signals, err := s.signals(ctx, query+` order by id`)
-	if s.lacksTable(err) {
-		return nil, nil
-	}
 	return signals, s.db.Fail("read the signals", err)
 }
 

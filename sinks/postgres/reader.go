@@ -155,9 +155,6 @@ const followEvery = 200 * time.Millisecond
 // in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
-	if err := s.toldColumns(ctx); err != nil {
-		return err
-	}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {
 			return err
