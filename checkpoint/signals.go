@@ -25,12 +25,12 @@ type Signals interface {
 
 // Signal is a request to the owner of a stream's slot, with the answer so far.
 type Signal struct {
-	ID        int64           `json:"id"`
-	Kind      string          `json:"kind"` // change.SignalPause, …
-	Stream    change.StreamID `json:"stream"`
-	Params    json.RawMessage `json:"params,omitempty"` // depend on the kind
-	Requested time.Time       `json:"requested"`
-	Abort     bool            `json:"abort,omitempty"` // the owner is to stop
+	ID        int64             `json:"id"`
+	Kind      change.SignalKind `json:"kind"`
+	Stream    change.StreamID   `json:"stream"`
+	Params    json.RawMessage   `json:"params,omitempty"` // depend on the kind
+	Requested time.Time         `json:"requested"`
+	Abort     bool              `json:"abort,omitempty"` // the owner is to stop
 	SignalAnswer
 	Answered time.Time `json:"answered"` // the last time
 }

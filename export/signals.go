@@ -31,7 +31,7 @@ type signalKind struct {
 }
 
 // signalKinds are the kinds of signals that are known.
-var signalKinds = map[string]signalKind{
+var signalKinds = map[change.SignalKind]signalKind{
 	change.SignalPause:    {now: (*streams).pauseBySignal},
 	change.SignalForget:   {now: (*streams).forgetBySignal},
 	change.SignalResume:   {now: (*streams).resumeBySignal},
@@ -121,7 +121,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	kind, known := signalKinds[g.Kind]
 	switch {
 	case !known:
-		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of this kind: " + g.Kind})
+		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of this kind: " + string(g.Kind)})
 	case g.Abort && kind.work != nil:
 		return j, j.end(ctx, change.SignalAborted, g.SignalAnswer)
 	case kind.now != nil:
@@ -226,8 +226,8 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 
 // send writes a control record of the signal.
 func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
-	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: durable, Control: &change.Control{
-		Type: change.ControlSignal, Stream: j.Stream, ResourceVersion: j.version, Cause: cause, Signal: &change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}}})
+	c := change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause)
+	return j.streams.queue.Send(ctx, change.Item{Stream: j.Stream, Durable: durable, Control: &c})
 }
 
 // by names a signal, for people.

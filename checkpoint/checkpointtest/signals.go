@@ -8,7 +8,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-func (s *suite) signal(kind string, stream change.StreamID, params string) int64 {
+func (s *suite) signal(kind change.SignalKind, stream change.StreamID, params string) int64 {
 	s.t.Helper()
 	request := checkpoint.Signal{Kind: kind, Stream: stream}
 	if params != "" {

@@ -32,7 +32,7 @@ type crash struct{ at int }
 
 func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.at) }
 
-func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
+func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {

@@ -118,7 +118,7 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 // the list is complete the stream has no position: no watch of the new history may go on from one of the old history.
 func (r *Reflector) rewind(ctx context.Context, gap *change.Gap, reason string) (state, error) {
 	if r.position != "" {
-		if err := r.emit(ctx, Item{}, to(change.UnknownVersion)); err != nil {
+		if err := r.emit(ctx, change.Item{}, to(change.UnknownVersion)); err != nil {
 			return r.state, err
 		}
 	}
