@@ -48,11 +48,7 @@ func (s *modelStream) crashIn(items int) {
 func (s *modelStream) crashed() bool {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	crashed := s.log.failAt > 0 && s.log.sent >= s.log.failAt
-	if crashed {
-		s.log.failAt = 0
-	}
-	return crashed
+	return s.log.failed
 }
 
 // settle lets time pass until the log has the server's state; a crashed stream starts again.
