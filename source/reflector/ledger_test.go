@@ -74,6 +74,9 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 	if item.Position != nil {
 		l.position = item.Position.ResourceVersion
 	}
+	if item.Durable != nil {
+		return item.Durable(ctx)
+	}
 	return nil
 }
 
