@@ -24,6 +24,7 @@ func (e *pausedError) Error() string {
 // loadPaused finds the streams that are paused, before any stream is read.
 func (st *streams) loadPaused(ctx context.Context) error {
 	open, err := st.openSignals(ctx)
+	st.open = open
 	for _, g := range open {
 		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused[g.Stream] == nil {
 			st.paused[g.Stream] = &g

@@ -37,6 +37,7 @@ var signalKinds = map[change.SignalKind]signalKind{
 	change.SignalResume:   {now: (*streams).resumeBySignal},
 	change.SignalSnapshot: {work: snapshotBySignal},
 	change.SignalRepair:   {work: repairBySignal},
+	change.SignalRestore:  {now: (*streams).restoreBySignal},
 }
 
 // signalJob is a signal that this session works on.
@@ -61,6 +62,7 @@ func (st *streams) followSignals(ctx context.Context) error {
 		st.slot.logger.Debug("failed to look for signals; trying again", "in", signalInterval, "error", err)
 		return nil
 	}
+	st.open = open
 	jobs := map[int64]*signalJob{}
 	for _, g := range open {
 		if paused := st.paused[g.Stream]; paused != nil && paused.ID == g.ID {

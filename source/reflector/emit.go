@@ -37,6 +37,10 @@ func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) erro
 		item.Time = time.Now()
 	}
 	item.Version = p.position
+	if r.following > 0 && p.position != "" && p.position != change.UnknownVersion {
+		following := r.following
+		item.Durable = func(ctx context.Context) error { return r.options.Restores.Followed(ctx, r.ID(), following) }
+	}
 	if err := r.out.Send(ctx, item); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -51,6 +55,9 @@ func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) erro
 	}
 	if p.position != "" {
 		r.position = p.position
+	}
+	if item.Durable != nil {
+		r.following = 0
 	}
 	return nil
 }

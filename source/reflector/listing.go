@@ -63,6 +63,8 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	}
 	err = l.read(ctx)
 	switch {
+	case errors.Is(err, errStale) && l.rewound:
+		return l.rewind(ctx, l.gap, err.Error())
 	case errors.Is(err, errStale):
 		l.cursor = l.position // the list that the stream was catching up with is dropped
 		v := l.verify(l.watch(nil))
@@ -257,8 +259,10 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	}
 	if !l.rewinds && !l.rewound && l.contradicts(o, d) {
 		l.log.Error("the server has another history than the log", "object", o.Key(), "resourceVersion", o.Version, "position", l.position)
+		if err := l.tellRestore(ctx); err != nil {
+			return err
+		}
 		l.rewound = true
-		l.tellRestore()
 	}
 	raw := o.Raw
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {

@@ -43,7 +43,7 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
 	if reason, _ := r.otherHistory(ctx); reason != "" && r.renewClient() {
 		if _, same := r.otherHistory(ctx); !same {
-			return r.rewind(ctx, r.gap, reason)
+			return r.foundRestore(ctx, r.gap, reason)
 		}
 	}
 	f, err := r.find(ctx)
