@@ -83,7 +83,7 @@ func (s *stack) settings(log topics) []string {
 	settings := []string{
 		"KUBECONFIG=" + s.kube.Kubeconfig,
 		"KUBECDC_CLUSTER=" + clusterName,
-		"KUBECDC_RESOURCES=pods,configmaps",
+		"KUBECDC_RESOURCES=pods,configmaps," + widgets.GroupResource().String(),
 		"KUBECDC_SINK=kafka",
 		"KUBECDC_KAFKA_BROKERS=" + s.brokers(),
 		"KUBECDC_KAFKA_TOPIC_PREFIX=" + log.Prefix,

@@ -117,13 +117,16 @@ func (t *trial) run(ctx context.Context) error {
 
 // firstPart leaves logs with every change, and one for each codec.
 func (t *trial) firstPart(ctx context.Context) error {
-	if err := t.seed(ctx); err != nil {
+	if err := errors.Join(t.seed(ctx), t.serveWidgets(ctx)); err != nil {
 		return err
 	}
 	for _, log := range long {
 		if err := t.export(ctx, log); err != nil {
 			return err
 		}
+	}
+	if err := t.drift(ctx); err != nil {
+		return err
 	}
 	if err := t.churn(ctx, 1); err != nil {
 		return err

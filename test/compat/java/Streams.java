@@ -1,3 +1,5 @@
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -24,11 +26,12 @@ public class Streams {
             "application.id", args[0],
             "state.dir", args[1],
             "bootstrap.servers", "kafka-1:9092",
-            "consumer.isolation.level", "read_committed",
             "commit.interval.ms", 200,
             StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.OPTIMIZE));
+        settings.put("consumer.isolation.level", "read_committed");
         var builder = new StreamsBuilder();
-        builder.table("kubecdc.pods", Consumed.with(Serdes.String(), Serdes.String()), Materialized.as("pods"));
+        builder.table("kubecdc.pods", Consumed.with(Serdes.String(), Serdes.String()))
+            .filter((key, value) -> !op(value).equals("d"), Materialized.as("pods"));
         try (var admin = Admin.create(settings); var streams = new KafkaStreams(builder.build(settings), settings)) {
             streams.setUncaughtExceptionHandler(e -> {
                 e.printStackTrace();
@@ -44,6 +47,14 @@ public class Streams {
             try (var rows = store.all()) {
                 rows.forEachRemaining(row -> System.out.println(row.key + "\t" + row.value));
             }
+        }
+    }
+
+    static String op(String value) {
+        try {
+            return new ObjectMapper().readTree(value).get("op").asText();
+        } catch (JsonProcessingException e) {
+            throw new IllegalArgumentException(e);
         }
     }
 
