@@ -44,25 +44,27 @@ func (s *stack) serveWidgets(ctx context.Context) error {
 	})
 }
 
-// drift creates the widgets. Two of them have all types that a member may change to, one after another.
+// drift creates and changes the widgets.
 func (s *stack) drift(ctx context.Context) error {
-	for _, name := range []string{"kept", "turned", "gone"} {
+	for name, sizes := range drifting {
 		if err := s.create(ctx, widgets, widget(name, object{"size": 1, "color": "red"})); err != nil {
 			return err
 		}
-	}
-	for _, size := range []any{"large", object{"cm": 3}, true} {
-		for _, name := range []string{"turned", "gone"} {
+		for _, size := range sizes {
 			if err := s.patch(ctx, widgets, name, object{"spec": object{"size": size}}); err != nil {
 				return err
 			}
 		}
 	}
-	if err := s.create(ctx, widgets, widget("odd", object{"size": []any{1, 2}, "color": 7})); err != nil {
+	if err := s.create(ctx, widgets, widget("odd", object{"size": 2, "color": 7})); err != nil {
 		return err
 	}
 	return s.delete(ctx, widgets, "gone")
 }
+
+// drifting are the widgets whose size becomes another than 1, by their names.
+var drifting = map[string][]any{"kept": nil, "text": {"large"}, "object": {object{"cm": 3}}, "list": {[]any{2, 3}}, "boolean": {true},
+	"back": {"large", 4}, "gone": {"large", object{"cm": 3}}}
 
 func widget(name string, spec object) object {
 	return object{"apiVersion": widgets.GroupVersion().String(), "kind": "Widget", "metadata": object{"name": name}, "spec": spec}
@@ -70,7 +72,8 @@ func widget(name string, spec object) object {
 
 // drifted are the rows of the widgets: null where a value is of another type, and all other values.
 func drifted(objects) (rows []row) {
-	for name, spec := range map[string]object{"kept": {"size": 1, "color": "red"}, "turned": {"color": "red"}, "odd": {"color": "7"}} {
+	for name, spec := range map[string]object{"kept": {"size": 1, "color": "red"}, "text": {"color": "red"}, "object": {"color": "red"},
+		"list": {"color": "red"}, "boolean": {"color": "red"}, "back": {"size": 4, "color": "red"}, "odd": {"size": 2, "color": "7"}} {
 		rows = append(rows, object{"cluster": clusterName, "namespace": namespace, "name": name, "spec": spec})
 	}
 	return rows

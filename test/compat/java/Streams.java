@@ -14,7 +14,6 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
-import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 
@@ -29,8 +28,10 @@ public class Streams {
             "commit.interval.ms", 200,
             StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.OPTIMIZE));
         settings.put("consumer.isolation.level", "read_committed");
+        settings.put("default.key.serde", Serdes.StringSerde.class);
+        settings.put("default.value.serde", Serdes.StringSerde.class);
         var builder = new StreamsBuilder();
-        builder.table("kubecdc.pods", Consumed.with(Serdes.String(), Serdes.String()))
+        builder.<String, String>table("kubecdc.pods")
             .filter((key, value) -> !op(value).equals("d"), Materialized.as("pods"));
         try (var admin = Admin.create(settings); var streams = new KafkaStreams(builder.build(settings), settings)) {
             streams.setUncaughtExceptionHandler(e -> {
