@@ -20,12 +20,14 @@ type ledger struct {
 	raws     []change.Malformed
 	position change.ResourceVersion
 	objects  map[string][2]string // key → uid, version
+	bodies   map[string]string    // by key; "": none
+	filled   int                  // changes of which only the body was stored
 	failAt   int                  // Send number that fails; 0: none
 	sent     int
 }
 
 func newLedger() *ledger {
-	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}}
+	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{}}
 }
 
 type crash struct{ at int }
@@ -46,9 +48,15 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 		return crash{l.sent}
 	}
 	if c := item.Change; c != nil {
-		l.changes = append(l.changes, *c)
+		if c.Logged {
+			l.filled++
+		} else {
+			l.changes = append(l.changes, *c)
+		}
+		l.bodies[c.Key()] = string(c.After)
 		if c.Op == change.Delete {
 			delete(l.objects, c.Key())
+			delete(l.bodies, c.Key())
 		} else {
 			l.objects[c.Key()] = [2]string{c.UID, string(c.ResourceVersion)}
 		}
@@ -64,6 +72,18 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 	}
 	if item.Position != nil {
 		l.position = item.Position.ResourceVersion
+	}
+	return nil
+}
+
+// stored reads the bodies that the checkpoint has.
+func (l *ledger) stored(_ context.Context, keys []string, visit func(key string, body []byte)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		if body := l.bodies[key]; body != "" {
+			visit(key, []byte(body))
+		}
 	}
 	return nil
 }
