@@ -242,7 +242,7 @@ func noUpdates(t *testing.T, w *World, c *configs) {
 }
 
 // bodies: after KUBECDC_BEFORE=none the checkpoint gets the bodies that it lacks, without a record. One that is then changed there is
-// corrected by a proof, once.
+// corrected by a proof, once, and nothing else is of all that the API server has.
 func bodies(t *testing.T, w *World, c *configs) {
 	w.Env = w.With("KUBECDC_RESOURCES", "configmaps")
 	e := StartExporter(t, "without before", w.With("KUBECDC_BEFORE", "none"))
@@ -267,7 +267,7 @@ func bodies(t *testing.T, w *World, c *configs) {
 	wrong := checkpoint.Pack(bytes.Replace(r.After, []byte(`"n":"1"`), []byte(`"n":"wrong"`), 1)).Base
 	_, err := sql.Exec(t.Context(), `update kubecdc.inventory set body = $1, delta = null where key = 'default/kept'`, wrong)
 	must(t, err)
-	e = StartExporter(t, "after the checkpoint was changed", w.Env)
+	e = StartExporter(t, "after the checkpoint was changed", w.With("KUBECDC_RESOURCES", "*"))
 	e.AwaitReady(t)
 	w.await(t, ConfigMaps, "kept", "a correction", func(r Record) bool { return r.Inferred })
 	proofs := func() (n int) {
@@ -286,6 +286,11 @@ func bodies(t *testing.T, w *World, c *configs) {
 	if len(all) != 3 || last.Op != "u" || last.Version != r.Version || !strings.Contains(string(last.Before), "wrong") ||
 		!strings.Contains(string(last.After), `"n":"1"`) {
 		t.Errorf("%d records, the last one is %s at %s: %s", len(all), last.Op, last.Version, last.After)
+	}
+	for _, c := range w.controls(t) {
+		if c.Gap != nil && c.Gap.To == c.Gap.From && c.Stream != ConfigMaps.Stream() {
+			t.Errorf("corrected: %+v", c.Gap)
+		}
 	}
 	wantOnly(t, w.verified(t, 0))
 	e.stop(t)
