@@ -24,9 +24,9 @@ type version struct {
 	hash    uint64
 }
 
-// contents compares the bodies of a part of the collection with each proof: those that the checkpoint has, which are what was emitted
-// last, with those that the API server has at the same versions. It is no alarm if they differ: an API server of another release, or a
-// CRD with another default, reads old objects otherwise. Such an object is emitted again (corrections).
+// contents compares the bodies of a part of the collection with each proof: those that the checkpoint has, which are what was
+// emitted last, with those that the API server has at the same versions. It is no alarm if they differ: an API server of another
+// release, or a CRD with another default, reads old objects otherwise. Such an object is emitted again (corrections).
 //
 // While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound proofs.
 type contents struct {
@@ -112,8 +112,8 @@ func (p *prover) correct(ctx context.Context) error {
 		}
 	}
 	if x.written > 0 {
-		c.log.Warn("objects differed from the API server's at the same resourceVersion, as after an upgrade of Kubernetes or with another "+
-			"default in a CRD: wrote them again", "objects", x.written)
+		c.log.Warn("objects differed from the API server's at the same resourceVersion, as after an upgrade of Kubernetes or with "+
+			"another default in a CRD: wrote them again", "objects", x.written)
 	}
 	return nil
 }
@@ -142,8 +142,8 @@ func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed
 	return differ, err
 }
 
-// storeBodies lists a page again, and has the bodies stored that the checkpoint lacks, as after KUBECDC_BEFORE=none. The log has these
-// objects, so no record is written.
+// storeBodies lists a page again, and has the bodies stored that the checkpoint lacks, as after KUBECDC_BEFORE=none. The log has
+// these objects, so no record is written.
 func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from *change.Stream, page apiclient.ListOptions,
 	lacking map[string]version) error {
 	_, err := api.List(ctx, from, page, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
@@ -178,7 +178,8 @@ type corrections struct {
 }
 
 // correct reads an object again, and emits it if its body is not the one that was emitted. It returns what it has emitted.
-func (x *corrections) correct(ctx context.Context, key string, emitted version, hash func(body []byte) uint64) (*apiclient.Object, error) {
+func (x *corrections) correct(ctx context.Context, key string, emitted version,
+	hash func(body []byte) uint64) (*apiclient.Object, error) {
 	o, err := x.readOne(ctx, key)
 	if err != nil || o == nil || o.Version != emitted.version || o.Prepare(x.options.Redactor, &x.stream.Resource) != nil {
 		return nil, err // the watch delivers what is newer
@@ -187,8 +188,8 @@ func (x *corrections) correct(ctx context.Context, key string, emitted version, 
 		return nil, nil
 	}
 	if x.written == 0 {
-		x.gap = change.Gap{ID: string(x.ID()) + ":" + x.cause + ":" + string(x.position), From: x.position, To: x.position, Complete: true,
-			Reason: x.reason}
+		x.gap = change.Gap{ID: string(x.ID()) + ":" + x.cause + ":" + string(x.position), From: x.position, To: x.position,
+			Complete: true, Reason: x.reason}
 		record := change.Control{Type: change.ControlGap, ResourceVersion: x.position, Cause: x.reason, Gap: &x.gap}
 		if err := x.sendControl(ctx, record); err != nil {
 			return nil, err
