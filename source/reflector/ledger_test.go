@@ -20,13 +20,15 @@ type ledger struct {
 	raws     []change.Malformed
 	position change.ResourceVersion
 	objects  map[string][2]string // key → uid, version
+	bodies   map[string]string    // by key; "": none
+	filled   int                  // changes of which only the body was stored
 	failAt   int                  // Send number that fails; 0: none
 	failed   bool                 // until the stream starts again
 	sent     int
 }
 
 func newLedger() *ledger {
-	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}}
+	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{}}
 }
 
 type crash struct{ at int }
@@ -55,9 +57,15 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 		return crash{l.sent}
 	}
 	if c := item.Change; c != nil {
-		l.changes = append(l.changes, *c)
+		if c.Logged {
+			l.filled++
+		} else {
+			l.changes = append(l.changes, *c)
+		}
+		l.bodies[c.Key()] = string(c.After)
 		if c.Op == change.Delete {
 			delete(l.objects, c.Key())
+			delete(l.bodies, c.Key())
 		} else {
 			l.objects[c.Key()] = [2]string{c.UID, string(c.ResourceVersion)}
 		}
@@ -76,6 +84,18 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	}
 	if item.Durable != nil {
 		return item.Durable(ctx)
+	}
+	return nil
+}
+
+// stored reads the bodies that the checkpoint has.
+func (l *ledger) stored(_ context.Context, keys []string, visit func(key string, body []byte)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		if body := l.bodies[key]; body != "" {
+			visit(key, []byte(body))
+		}
 	}
 	return nil
 }
