@@ -56,6 +56,7 @@ type slotLog struct {
 	openOffset int64       // of this owner's "open" record
 	ids        topicIDs
 	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
+	lossy      change.Offsets // the other ones
 
 	broken error
 }

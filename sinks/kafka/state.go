@@ -30,7 +30,9 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 		return nil, err
 	}
 	p.Fold = f.fold
-	p.Lost, err = l.inspect(ctx, p.Offsets)
+	if p.Lost, err = l.inspect(ctx, p.Offsets); p.Lost != nil {
+		l.lossy.Merge(p.Lost.Offsets)
+	}
 	return p, err
 }
 

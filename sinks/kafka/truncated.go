@@ -55,10 +55,11 @@ func (s *Sink) tooEarly(ctx context.Context, missing []string, since time.Time) 
 	return nil
 }
 
-// expect notes what the checkpoint has of the topics that have lost nothing.
+// expect notes what the checkpoint has of the topics that have lost nothing, and which topics have.
 func (l *slotLog) expect(offsets change.Offsets, lost *sinks.LostTailError) {
-	l.expected = maps.Clone(offsets)
+	l.expected, l.lossy = maps.Clone(offsets), change.Offsets{}
 	if lost != nil {
+		l.lossy.Merge(lost.Offsets)
 		maps.DeleteFunc(l.expected, func(topic string, _ map[int]int64) bool { return lost.Offsets[topic] != nil })
 	}
 }
