@@ -43,13 +43,14 @@ func (d *doubts) note(slot int, partitions []*producer.Partition) {
 	}
 }
 
-// noteLast takes the checkpoint's last batch: nobody knows whether the process that wrote it had an answer that left a doubt.
-func (d *doubts) noteLast(c *change.Control) {
+// noteOwn takes a batch of the slot, of which some records may be the last that the checkpoint knows of a partition: nobody knows
+// whether the process that wrote them had an answer that left a doubt, or what others have written since.
+func (d *doubts) noteOwn(c *change.Control, known change.Offsets) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for topic, ranges := range c.Ranges {
 		for p, ends := range ranges {
-			if at, next := (place{c.Slot, p, topic}), ends[1]+1; d.all[at].next != next {
+			if at, next := (place{c.Slot, p, topic}), ends[1]+1; next == known[topic][p] && d.all[at].next != next {
 				d.all[at] = doubt{next: next}
 			}
 		}

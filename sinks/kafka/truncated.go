@@ -114,10 +114,10 @@ func (l *slotLog) lostPartitions(ctx context.Context, topic string, offsets, end
 		switch {
 		case err != nil:
 			return nil, err
-		case other:
-			lost[p] = ends[p]
+		case gone && !other && ends[p] == next:
+			lost[p] = next - 1 // any offset but the one that the record was before
 		case gone:
-			lost[p] = min(ends[p], next-1) // any offset but the one that the record was before
+			lost[p] = ends[p]
 		}
 	}
 	return lost, nil

@@ -67,3 +67,32 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 
 // firstOnly leaves one change in a batch.
 func firstOnly(b *change.Batch) { b.Changes = b.Changes[:1] }
+
+// Another slot has filled the offsets of lost records, and the slot's last batches have no record there: those before name them.
+func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
+	t.Parallel()
+	broker := startKafka(t, servers.KafkaOptions{})
+	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+		t.Run(delivery, func(t *testing.T) {
+			cfg := newConfig(t, broker.Brokers)
+			cfg.Partitions, cfg.Delivery = 1, delivery
+			o, other := &owner{cfg: cfg}, &owner{cfg: cfg, slot: 1}
+			mustDo(t, o.open(t))
+			mustDo(t, other.open(t))
+			other.write(t, 9)
+			for _, n := range []int{9, 1, 1, 0, 0} {
+				o.write(t, n, func(b *change.Batch) { b.Changes = b.Changes[:min(n, 1)] })
+			}
+			newReader(t, broker.Brokers).settled(t, cfg.TopicPrefix+".pods")
+			mustDo(t, o.log.Close())
+			broker.Kill()
+			if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 2); cut != 2 || err != nil {
+				t.Fatalf("%d writes were cut off: %v", cut, err)
+			}
+			mustDo(t, broker.Start(t.Context()))
+			other.write(t, 9)
+			o.record(t, o.wantLost(t, "pods"))
+			mustDo(t, o.open(t))
+		})
+	}
+}
