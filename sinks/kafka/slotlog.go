@@ -57,6 +57,7 @@ type slotLog struct {
 	ids        topicIDs
 	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
 	lossy      change.Offsets // the other ones
+	missing    change.Offsets // after the last records of the tail's batches, where partitions have lost these
 
 	broken error
 }

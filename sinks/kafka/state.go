@@ -121,6 +121,7 @@ func (f *folder) find(ctx context.Context, p *sinks.State) error {
 		for partition, next := range f.history.ranges[topic] { // beyond the ends, if records were lost
 			p.Offsets.Merge(change.Offsets{topic: {partition: max(next, ends[partition])}})
 		}
+		p.Offsets.Merge(change.Offsets{topic: f.log.missing[topic]})
 	}
 	return nil
 }
