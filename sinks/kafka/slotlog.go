@@ -89,6 +89,9 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, e
 	if err := l.prepare(ctx, b); err != nil {
 		return nil, err
 	}
+	if err := l.compareEnds(ctx); err != nil {
+		return nil, err
+	}
 	if err := l.apply(ctx); err != nil {
 		return nil, err
 	}

@@ -123,6 +123,29 @@ func (l *slotLog) lostPartitions(ctx context.Context, topic string, offsets, end
 	return lost, nil
 }
 
+// compareEnds compares the ends of the partitions that the log is about to write to for the first time, if no transaction would take
+// the records back. Later a broker that has lost records refuses those that follow.
+func (l *slotLog) compareEnds(ctx context.Context) error {
+	if l.sink.cfg.Delivery == ExactlyOnce {
+		return nil
+	}
+	for _, p := range l.active {
+		if p.Begun() || p.Next == 0 {
+			continue
+		}
+		ends, err := l.sink.client.Ends(ctx, p.Topic.Name)
+		if err != nil {
+			return err
+		}
+		if end := ends[int(p.Index)]; end < p.Next {
+			p.Doubt = true
+			return fmt.Errorf("%s/%d ends at offset %d, and had records up to %d: the broker has lost them",
+				p.Topic.Name, p.Index, end, p.Next-1)
+		}
+	}
+	return nil
+}
+
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {
 	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
 		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.envelope.Prefix, r)] != nil },

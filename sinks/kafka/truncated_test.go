@@ -66,6 +66,31 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 	}
 }
 
+// Without transactions nothing takes back what was written behind a loss. Of an owner's first records in a partition the broker takes
+// whatever comes, so the end is compared before.
+func TestNothingIsWrittenBehindALoss(t *testing.T) {
+	t.Parallel()
+	broker := startKafka(t, servers.KafkaOptions{})
+	cfg := newConfig(t, broker.Brokers)
+	cfg.Partitions, cfg.Delivery = 1, kafka.AtLeastOnce
+	o := &owner{cfg: cfg}
+	mustDo(t, o.open(t))
+	o.write(t, 9, firstOnly)
+	o.write(t, 1, firstOnly)
+	mustDo(t, o.open(t))
+	broker.Kill()
+	if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 1); cut != 1 || err != nil {
+		t.Fatalf("%d writes were cut off: %v", cut, err)
+	}
+	mustDo(t, broker.Start(t.Context()))
+	if _, err := o.log.Write(t.Context(), o.next(1, firstOnly)); err == nil {
+		t.Fatal("the loss is not noticed")
+	}
+	if got := newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods")[0]; len(got) != 1 {
+		t.Errorf("the topic has %d records: %v", len(got), got)
+	}
+}
+
 // firstOnly leaves one change in a batch.
 func firstOnly(b *change.Batch) { b.Changes = b.Changes[:1] }
 
