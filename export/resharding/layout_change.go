@@ -78,8 +78,8 @@ func (c *layoutChange) begin(ctx context.Context) error {
 	return nil
 }
 
-// offsets are the furthest of each partition, and the first id of each topic: what a topic has lost between the opening of two slots
-// only the checkpoint of the earlier one shows.
+// offsets are the furthest of each partition, and the first id of each topic: what a topic has lost between the opening of two
+// slots only the checkpoint of the earlier one shows.
 func (c *layoutChange) offsets() change.Offsets {
 	all := change.Offsets{}
 	for _, slot := range c.acquired[:c.from] {

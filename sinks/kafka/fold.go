@@ -89,7 +89,7 @@ func (f *folder) finished(headers map[string]string) bool {
 	return err1 != nil || err2 != nil || err3 != nil || h == nil || h.owners.finished(epoch, batch)
 }
 
-// lists reports whether the stream of a record begins with a list, since its position is not known, or its topic has lost records.
+// lists reports whether the stream of a record begins with a list: its position is not known, or its topic has lost records.
 func (f *folder) lists(r *consumer.Record) bool {
 	id := change.StreamID(r.Headers[change.HeaderStream])
 	at := f.history.streams[id].ResourceVersion

@@ -100,7 +100,7 @@ func (t *tail) follows(c *change.Control) bool {
 	return c.Slot == t.log.slot && c.Type == change.ControlBatch && c.Batch > t.from.Seq
 }
 
-// lookBack is how many control records before the checkpoint are read, to learn which records were the slot's last in each partition.
+// lookBack is how many control records before the checkpoint are read, to learn the slot's last record in each partition.
 const lookBack = 1000
 
 // tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the record before

@@ -123,8 +123,8 @@ func (l *slotLog) lostPartitions(ctx context.Context, topic string, offsets, end
 	return lost, nil
 }
 
-// compareEnds compares the ends of the partitions that the log is about to write to for the first time, if no transaction would take
-// the records back. Later a broker that has lost records refuses those that follow.
+// compareEnds compares the ends of the partitions that the log is about to write to for the first time, if no transaction would
+// take the records back. Later a broker that has lost records refuses those that follow.
 func (l *slotLog) compareEnds(ctx context.Context) error {
 	if l.sink.cfg.Delivery == ExactlyOnce {
 		return nil
