@@ -44,14 +44,14 @@ func TestLeases(t *testing.T) {
 
 	wantOwners := func(now time.Time, want map[int]string) {
 		t.Helper()
-		got, err := kubelease.Owners(t.Context(), kube.Config, "default", cluster, now)
+		got, err := kubelease.Owners(t.Context(), kube.Config, client.Guarded(), "default", cluster, now)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("the owners are %v, %v, not %v", got, err, want)
 		}
 	}
 	wantOwners(time.Now(), map[int]string{3: "host/1/a"})
 	wantOwners(time.Now().Add(2*ttl), map[int]string{})
-	if _, err := kubelease.Owners(t.Context(), kube.Config, "kube-system", cluster, time.Now()); err == nil ||
+	if _, err := kubelease.Owners(t.Context(), kube.Config, client.Guarded(), "kube-system", cluster, time.Now()); err == nil ||
 		!strings.Contains(err.Error(), "KUBECDC_LEASES_NAMESPACE") {
 		t.Errorf("in another namespace: %v", err)
 	}
@@ -116,7 +116,10 @@ func TestLeasesOfAnotherClusterAreNotUsed(t *testing.T) {
 	if _, err := a.Acquire(t.Context(), 1, "host/1/a", time.Minute); !errors.As(err, &other) {
 		t.Errorf("an acquisition: %v", err)
 	}
-	owners, err := kubelease.Owners(t.Context(), kube.Config, "default", cluster, time.Now())
+	if _, err := kubelease.Owners(t.Context(), kube.Config, client.Guarded(), "default", cluster, time.Now()); !errors.As(err, &other) {
+		t.Errorf("a look: %v", err)
+	}
+	owners, err := kubelease.Owners(t.Context(), kube.Config, nil, "default", cluster, time.Now())
 	if want := map[int]string{0: "host/1/a"}; err != nil || !reflect.DeepEqual(owners, want) {
 		t.Errorf("the leases are %v, %v, not %v", owners, err, want)
 	}

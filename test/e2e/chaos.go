@@ -35,8 +35,6 @@ type Chaos struct {
 	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
 	Lossy    []Kind // whose topics were made again, or have lost their end
-
-	atLeastOnce bool
 }
 
 // replica keeps one exporter running.
@@ -64,7 +62,6 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 		t.Cleanup(client.Close)
 		c.admin = kadm.NewClient(client)
 	}
-	c.atLeastOnce = slices.Contains(settings, "at-least-once")
 	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String())
 	env = with(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
 	for i := 0; i < len(settings); i += 2 {
@@ -214,9 +211,6 @@ var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away beyond i
 
 // can reports whether a fault is one of this world's.
 func (c *Chaos) can(fault string) bool {
-	if fault == "the log loses its end" && c.atLeastOnce {
-		return false // an update may come again with a before that the log has not: without transactions nothing tells whole batches
-	}
 	return logs[fault] == "" || c.proxies[logs[fault]] != nil
 }
 
