@@ -37,16 +37,10 @@ func TestProducersThatTheBrokerExpires(t *testing.T) {
 	t.Run("after its id has expired", func(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
 		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-		for end := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		servers.Await(t, 30*time.Second, "the broker to forget the producer", func() (bool, error) {
 			listed, err := r.admin.ListTransactions(t.Context(), nil, nil)
-			mustDo(t, err)
-			if len(listed) == 0 {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("the broker still knows %v", listed)
-			}
-		}
+			return len(listed) == 0, err
+		})
 		_, err := log.Write(t.Context(), lives(1, 3, 2))
 		if err == nil || errors.Is(err, sinks.ErrInvalidWriter) || !strings.Contains(err.Error(), "has forgotten the producer") {
 			t.Errorf("Write = %v", err)

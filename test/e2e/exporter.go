@@ -115,10 +115,12 @@ func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
 // Wait waits for the end and returns the exit code.
 func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 	t.Helper()
+	late, cancel := servers.Patient(context.Background(), limit)
+	defer cancel()
 	select {
 	case <-e.Done():
 		return e.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
+	case <-late.Done():
 		t.Fatalf("%s still runs after %s:\n%s", e.name, limit, e.Tail(4000))
 		return 0
 	}
@@ -159,23 +161,10 @@ func (e *Exporter) Tail(n int) string {
 	return string(b[max(0, len(b)-n):])
 }
 
-// Await polls until the condition holds, and fails the test at the limit or on an error.
+// Await is that of servers.
 func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		ok, err := condition()
-		if err != nil {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain for %s", limit, what)
-		}
-		time.Sleep(50 * time.Millisecond) // between two looks at a condition
-	}
+	servers.Await(t, limit, what, condition)
 }
 
 // must fails the test on an error.

@@ -172,14 +172,14 @@ func ignore(err error, which func(error) bool) error {
 
 // insist repeats a change while the API server is away; the judge asks etcd what was really done.
 func (w *Writer) insist(change func(context.Context) error) {
-	for deadline := time.Now().Add(60 * time.Second); ; {
+	for clock := servers.StartClock(); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		err := change(ctx)
 		cancel()
 		if err == nil {
 			return
 		}
-		if !away(err) || time.Now().After(deadline) {
+		if !away(err) || clock.Passed() > time.Minute {
 			w.t.Errorf("write: %v", err)
 			return
 		}

@@ -65,7 +65,7 @@ type Kafka struct {
 // StartKafka starts a broker on free loopback ports, which it keeps over
 // restarts. It is ready when it returns.
 func StartKafka(ctx context.Context, opts KafkaOptions) (*Kafka, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := Patient(ctx, startTimeout)
 	defer cancel()
 	k, err := newKafka(opts)
 	if err != nil {

@@ -121,10 +121,12 @@ func (p *process) stop(sig syscall.Signal) error {
 		return nil
 	}
 	_ = p.cmd.Process.Signal(sig)
+	late, cancel := Patient(context.Background(), stopGrace)
+	defer cancel()
 	select {
 	case <-p.Done():
 		return nil
-	case <-time.After(stopGrace):
+	case <-late.Done():
 		p.kill()
 		return p.fail(fmt.Errorf("did not stop within %s of %s: killed", stopGrace, sig))
 	}

@@ -51,7 +51,8 @@ var (
 		return StartKubernetes(context.Background(), KubernetesOptions{})
 	})
 	sharedKafka = sync.OnceValues(func() (*Kafka, error) {
-		return StartKafka(context.Background(), KafkaOptions{})
+		// Nobody kills it, and so it need not be found out soon that it is slow.
+		return StartKafka(context.Background(), KafkaOptions{Properties: map[string]string{"broker.session.timeout.ms": "60000"}})
 	})
 	sharedPostgres = sync.OnceValues(func() (*Postgres, error) {
 		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
