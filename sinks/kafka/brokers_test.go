@@ -18,7 +18,7 @@ import (
 // twoBrokers starts a real cluster of two brokers, in which every partition has a replica on both.
 func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 	t.Helper()
-	first = startKafka(t, servers.KafkaOptions{Properties: map[string]string{
+	first = startKafka(t, servers.KafkaOptions{Joined: true, Properties: map[string]string{
 		"default.replication.factor": "2", "transaction.state.log.replication.factor": "2", "offsets.topic.replication.factor": "2"}})
 	second, err := first.Join(t.Context())
 	mustDo(t, err)

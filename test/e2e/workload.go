@@ -118,6 +118,8 @@ func (w *Writer) Until(stop <-chan struct{}, perSecond int) {
 		select {
 		case <-stop:
 			return
+		case <-w.t.Context().Done(): // the test has failed
+			return
 		case <-ticker.C:
 			w.one()
 		}
@@ -176,7 +178,7 @@ func (w *Writer) insist(change func(context.Context) error) {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		err := change(ctx)
 		cancel()
-		if err == nil {
+		if err == nil || w.t.Context().Err() != nil {
 			return
 		}
 		if !away(err) || clock.Passed() > time.Minute {

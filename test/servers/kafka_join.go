@@ -23,9 +23,6 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	if err := other.format(); err != nil {
 		return nil, err
 	}
-	if err := writeProperties(other.instance.path("server.properties"), other.properties()); err != nil {
-		return nil, err
-	}
 	return other.startFirst(ctx)
 }
 

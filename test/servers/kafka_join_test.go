@@ -13,7 +13,7 @@ import (
 // A partition of two brokers outlives the death of the one that leads it.
 func TestTheLeaderMovesWhenItsBrokerIsKilled(t *testing.T) {
 	t.Parallel()
-	first, err := servers.StartKafka(t.Context(), servers.KafkaOptions{})
+	first, err := servers.StartKafka(t.Context(), servers.KafkaOptions{Joined: true})
 	check(t, err)
 	t.Cleanup(func() { check(t, first.Stop()) })
 	second, err := first.Join(t.Context())

@@ -51,8 +51,7 @@ var (
 		return StartKubernetes(context.Background(), KubernetesOptions{})
 	})
 	sharedKafka = sync.OnceValues(func() (*Kafka, error) {
-		// Nobody kills it, and so it need not be found out soon that it is slow.
-		return StartKafka(context.Background(), KafkaOptions{Properties: map[string]string{"broker.session.timeout.ms": "60000"}})
+		return StartKafka(context.Background(), KafkaOptions{})
 	})
 	sharedPostgres = sync.OnceValues(func() (*Postgres, error) {
 		return StartPostgres(context.Background(), PostgresOptions{NoFsync: true})
