@@ -95,7 +95,8 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 	must(t, err)
 	e := &Exporter{log: &child.Output{}, out: &child.Output{}, listen: listen, name: name}
 	e.cmd = exec.Command(binary, "run")
-	e.cmd.Env = append(append(child.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text"), settings(env)...)
+	e.cmd.Env = append(append(child.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text",
+		"KUBECDC_SHUTDOWN_TIMEOUT=2m"), settings(env)...)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.log
 	if e.Child, err = child.Start(e.cmd); err != nil {
 		t.Fatalf("start the exporter: %v", err)
