@@ -90,7 +90,7 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 25))
+	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 20))
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {

@@ -129,7 +129,7 @@ func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 
 // Ready requests /readyz once.
 func (e *Exporter) Ready() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.listen+"/readyz", nil)
 	resp, err := http.DefaultClient.Do(req)

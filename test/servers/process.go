@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	stopGrace = 30 * time.Second      // from the polite signal to SIGKILL
+	stopGrace = 2 * time.Minute       // from the polite signal to SIGKILL
 	pollEvery = 20 * time.Millisecond // between two probes of a starting server
 	tailLines = 20
 )
@@ -121,12 +121,10 @@ func (p *process) stop(sig syscall.Signal) error {
 		return nil
 	}
 	_ = p.cmd.Process.Signal(sig)
-	late, cancel := Patient(context.Background(), stopGrace)
-	defer cancel()
 	select {
 	case <-p.Done():
 		return nil
-	case <-late.Done():
+	case <-time.After(stopGrace):
 		p.kill()
 		return p.fail(fmt.Errorf("did not stop within %s of %s: killed", stopGrace, sig))
 	}
