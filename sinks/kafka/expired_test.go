@@ -11,20 +11,20 @@ import (
 	"kubecdc/test/servers"
 )
 
-// The broker aborts transactions and expires transactional ids as soon as it may: the writer gets an error with a hint, and a
+// The broker aborts transactions and expires transactional ids soon: the writer gets an error with a hint, and a
 // log that is opened again goes on.
 func TestProducersThatTheBrokerExpires(t *testing.T) {
 	t.Parallel()
 	broker := startKafka(t, servers.KafkaOptions{Properties: map[string]string{
 		"transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
 		"transaction.remove.expired.transaction.cleanup.interval.ms":  "200",
-		"transactional.id.expiration.ms":                              "2000",
+		"transactional.id.expiration.ms":                              "6000",
 		"transaction.max.timeout.ms":                                  "60000",
 	}})
 	r := newReader(t, broker.Brokers)
 	t.Run("after the timeout", func(t *testing.T) {
 		cfg := newConfig(t, broker.Brokers)
-		cfg.TransactionTimeout = time.Second
+		cfg.TransactionTimeout = 5 * time.Second
 		log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
 		mustDo(t, kafka.WriteUnended(t.Context(), log, lives(1, 3, 2)))
 		r.settled(t, cfg.TopicPrefix+".control")
