@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/reflector"
+	"kubecdc/test/servers"
 )
 
 // ledger is a log and a checkpoint in memory: what was sent is durable at once, unless the test makes it fail.
@@ -120,7 +121,8 @@ func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, u
 // await waits until the condition holds; it is asked again after every item.
 func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
+	late, cancel := servers.Patient(t.Context(), time.Minute)
+	defer cancel()
 	for {
 		l.mu.Lock()
 		moved, ok := l.moved, condition()
@@ -132,7 +134,7 @@ func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 		select {
 		case <-moved:
 		case <-time.After(time.Second):
-		case <-deadline:
+		case <-late.Done():
 			t.Fatalf("waited in vain for %s: position %s, %d changes", what, position, n)
 		}
 	}

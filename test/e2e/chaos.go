@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -45,6 +46,7 @@ type replica struct {
 	env     map[string]string
 	current *Exporter
 	codes   map[int]int // exit codes seen, and how often
+	ended   int         // sessions that have ended, each with its process or by an error
 	stop    bool
 	done    chan struct{}
 }
@@ -91,6 +93,7 @@ func (r *replica) keep() {
 		<-e.Done()
 		r.mu.Lock()
 		r.codes[e.cmd.ProcessState.ExitCode()]++
+		r.ended += 1 + strings.Count(string(e.log.Bytes()), "the session failed")
 		if r.stop {
 			r.mu.Unlock()
 			return
@@ -165,6 +168,14 @@ func (c *Chaos) ExitCodes() map[int]int {
 		r.mu.Unlock()
 	}
 	return all
+}
+
+// Ended counts the sessions that have ended; call it after Stop.
+func (c *Chaos) Ended() (sessions int) {
+	for _, r := range c.replicas {
+		sessions += r.ended
+	}
+	return sessions
 }
 
 // faults are all that can happen. Each breaks something, and mends it.

@@ -60,7 +60,7 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 // compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on as if nothing had been.
 func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t, servers.KafkaOptions{Joined: true})
 	kinds := []Kind{ConfigMaps, Secrets}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
