@@ -20,16 +20,21 @@ import (
 )
 
 // slot works on the streams that hash to its number. It works in sessions: acquire the slot, open the log, roll the checkpoint
-// forward, then read and commit until something fails. After a failure everything in memory is discarded, and the next session
-// starts from what is durable. So a crash and an error have the same effect.
+// forward, then read and commit until something fails. After a failure everything in memory but lessons is discarded, and the next
+// session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
-	number      int
-	config      Config
-	parts       Parts
-	selections  *broadcaster
-	logger      *slog.Logger
+	number     int
+	config     Config
+	parts      Parts
+	selections *broadcaster
+	logger     *slog.Logger
+	lessons
+}
+
+// lessons are what a slot remembers of its former sessions. None says what was written: a crash forgets them, and loses nothing.
+type lessons struct {
 	epochRaises epochRaises
-	refusals    refusals // by the sink, over all sessions
+	refusals    refusals // by the sink
 	damaged     bool     // a body that the last session read from the checkpoint
 }
 
