@@ -260,7 +260,7 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
-	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
+	c := &committer{numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
 		store: s.parts.Store, checkpoints: reads.checkpoints, reads: reads, log: log, observer: s.parts.Observer,
 		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
