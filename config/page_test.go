@@ -35,9 +35,9 @@ func markdown() string {
 	for _, s := range all {
 		if s.Group != group {
 			group = s.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| setting | value | default | |\n|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n", group)
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", s.Env, cell(s.Kind()), code(s.Default), cell(s.Help+s.exampleText()))
+		fmt.Fprintf(&b, "- `%s` (%s%s): %s\n", s.Env, s.Kind(), code(s.Default), escaped(s.Help+s.exampleText()))
 	}
 	return b.String()
 }
@@ -53,10 +53,10 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "`" + text + "`"
+	return ", `" + text + "`"
 }
 
-// cell escapes a text for a table cell.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "*.", `\*.`, ", *)", `, \*)`).Replace(text)
+// escaped is a text in which a star is a star.
+func escaped(text string) string {
+	return strings.NewReplacer("*.", `\*.`, ", *)", `, \*)`).Replace(text)
 }
