@@ -39,7 +39,7 @@ type Source struct {
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Export only objects with these fields, in kubectl's notation. Every selected resource must support them. Default: all objects. An existing log accepts no other selector: begin another log with it." example:"metadata.namespace!=kube-system"`
 	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects per page of a list. Smaller pages need less memory and more requests."`
 	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Whether to read snapshots as a stream (sendInitialEvents, KEP-3157) instead of in pages. auto: if the API server supports it."`
-	Proofs         time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often the objects of each stream are compared with the API server's, by a list of their metadata at one resourceVersion; the result is a proof record in the log. Large collections are proven less often. Raise it to spare the API server. 0s: never."`
+	Proofs         time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often the objects of each stream are compared with the API server's, by a list of their metadata; the result is a proof record. Large collections are proven less often. Raise it to spare the API server. 0s: never."`
 	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete. Below a minute every watch is reopened at this interval: at 30s, 200 streams cost 6 requests a second."`
 }
 
@@ -47,7 +47,7 @@ type Source struct {
 type Sink struct {
 	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes are written. stdout: one line per change, coloured on a terminal and JSON elsewhere; JSON lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
 	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. They are partitioned by the time of writing, and a partition (a day, a week or four weeks) is dropped as a whole. The table objects keeps the current state of each object. Set it to bound the size of the database; the user must own the tables." example:"720h"`
+	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. Whole partitions (a day, a week or four weeks) are dropped. The table objects keeps the current state of each object. The user must own the tables." example:"720h"`
 	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
 }
 
@@ -71,7 +71,7 @@ type Kafka struct {
 	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Host name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
 	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
 
-	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"SASL mechanism to log in with. OAUTHBEARER: with a token, from a file or from a token endpoint. AWS_MSK_IAM: with a token that AWS credentials sign, found as AWS' SDK finds them (environment, IRSA, EKS Pod Identity, profile, instance). Default: no login." example:"SCRAM-SHA-512"`
+	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"SASL mechanism to log in with. OAUTHBEARER: with a token, from a file or from a token endpoint. AWS_MSK_IAM: with a token that AWS credentials sign, found as AWS' SDK finds them. Default: no login." example:"SCRAM-SHA-512"`
 	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"SASL user name." example:"kubecdc"`
 	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"SASL password. Other users of the machine can see flags, so prefer the environment or a file."`
 	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD." example:"/etc/kafka/password"`
@@ -105,7 +105,7 @@ type Checkpoint struct {
 
 // Records configures what records contain.
 type Records struct {
-	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON, without schema. debezium-schema: the same with the schema in each record and the object as text, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone, null for a delete; there is no before. avro: Avro with the schema of each resource in a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro."`
+	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON. debezium-schema: with the schema in each record, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone. avro: Avro with a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro."`
 	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't, which is faster and smaller; consumers such as Flink need full."`
 	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only the metadata is exported, named as in KUBECDC_RESOURCES. Unlike there, a pattern includes Secrets." example:"configmaps,*.example.com"`
 	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value, which shows that a value changed but not what it is. metadata: no values. plain: everything. At the next start the checkpoint is rewritten to match."`
@@ -127,7 +127,7 @@ type Recovery struct {
 
 // Slots configures how streams are shared among replicas.
 type Slots struct {
-	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas; each slot has one owner at a time. Use at least as many as replicas should share the work. All replicas need the same number."`
+	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas. Use at least as many as replicas should share the work. All replicas need the same number."`
 	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long an owner may be silent before another replica takes its slots. Shorter: faster takeover, more heartbeats, and a slow checkpoint costs slots sooner."`
 	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: in the checkpoint. kubernetes: in Lease objects of the cluster. Fencing uses the checkpoint in both cases. All replicas need the same value."`
 	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, if KUBECDC_LEASES is kubernetes. Default: the Pod's namespace; outside a Pod, the namespace default." example:"kubecdc"`
