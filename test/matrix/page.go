@@ -47,12 +47,6 @@ func section(all []*result) []byte {
 	row(&b, all, "failed", func(r *result) string { return cmp.Or(r.failed(), "none") })
 	row(&b, all, "skipped", func(r *result) string { return cmp.Or(r.of(func(o *outcome) []string { return o.Skipped }), "none") })
 	row(&b, all, "run on", func(r *result) string { return r.Date })
-	b.WriteString("\nWhat they have of the features that the exporter uses, or could (their metric `kubernetes_feature_enabled`; –: no such gate):\n\n")
-	row(&b, all, "feature", func(r *result) string { return r.Version })
-	b.WriteString("|---" + strings.Repeat("|---", len(all)) + "|\n")
-	for _, gate := range gates {
-		row(&b, all, "`"+gate+"`", func(r *result) string { return cmp.Or(r.Gates[gate], "–") })
-	}
 	return b.Bytes()
 }
 
