@@ -10,7 +10,7 @@ import (
 
 // A compressed body begins with the number of its format. Bodies are written as Snappy, of which S2 is an extension that leaves
 // no fewer bytes of so short a text and takes half as long again: of a Pod of 4,260 bytes, half of which is text of its own, 2,910
-// are left (the bench's Pods; docs/performance.md).
+// are left (the bench's Pods).
 //
 // Format 1 is S2 with a dictionary of what objects of the built-in resources are made of: 2,050 bytes of the same Pod, in 6 us.
 // Checkpoints of earlier versions have it. Stored bodies stay readable only as long as their dictionary does: never change it.
