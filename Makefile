@@ -96,9 +96,11 @@ bench: servers ## the cost of an event, beside other programs: docs/performance.
 compat: servers ## other people's consumers read the topics: docs/compatibility.md (ONLY=flink,kcat for some; the first time installs them)
 	$(GO) run ./test/compat $(if $(ONLY),-only '$(ONLY)')
 
-lint: ## gofmt and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
+lint: ## gofmt, no large files, and the linters of .golangci.yml (the first time builds golangci-lint: minutes)
 	@unformatted=$$(gofmt -l $$(git ls-files "*.go")); \
 	if [ -n "$$unformatted" ]; then echo "not formatted, run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	@large=$$(find $$(git ls-files) -maxdepth 0 -size +300k); \
+	if [ -n "$$large" ]; then echo "above 300 KiB, git rm --cached what is built:"; echo "$$large"; exit 1; fi
 	$(GO) tool -modfile=tools/go.mod golangci-lint run ./...
 	linter=$$($(GO) tool -modfile=tools/go.mod -n golangci-lint) && cd tools/release && GOWORK=off $$linter run ./...
 

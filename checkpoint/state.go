@@ -71,7 +71,6 @@ type Object struct {
 	UID             string
 	ResourceVersion change.ResourceVersion
 	Body            Body // nil where before-images are off
-	Lost            bool // an older release noted that the log has lost its record of the object: the log does not have it
 }
 
 // Commit is one batch, or several that follow each other, as the store keeps them.

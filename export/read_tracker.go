@@ -59,9 +59,6 @@ func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 	}
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
 		r.markRead()
-		if o.Lost {
-			return nil
-		}
 		return visit(o.Key, o.UID, o.ResourceVersion)
 	})
 	r.markRead()

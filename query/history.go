@@ -77,6 +77,7 @@ func (t *Teller) Event(l *sinks.Logged) (*Event, error) {
 		e.Note = "the log does not have the object before this change"
 	}
 	e.Managers = told(&l.Change)
+	// A record without a before-image names nobody, and the state that is remembered tells.
 	if e.Managers == nil && l.Op != change.Delete && l.Op != change.Read && (e.Before != nil || l.Op == change.Create) {
 		c := l.Change
 		c.Before = e.Before

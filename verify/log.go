@@ -83,9 +83,7 @@ func Inventory(name string, store checkpoint.Reader) Copy {
 		},
 		Objects: func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
 			return store.Inventory(ctx, s.ID(), func(o checkpoint.Object) error {
-				if !o.Lost {
-					visit(o.Key, Object{UID: o.UID, Version: o.ResourceVersion})
-				}
+				visit(o.Key, Object{UID: o.UID, Version: o.ResourceVersion})
 				return nil
 			})
 		}}

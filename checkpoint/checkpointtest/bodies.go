@@ -2,7 +2,6 @@ package checkpointtest
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
 	"kubecdc/change"
@@ -55,22 +54,5 @@ func bodies(t *testing.T, s *suite) {
 	}
 	if none := Bodies(t, s.store, "nodes", keys...); len(none) != 0 {
 		t.Errorf("another stream has bodies: %v", none)
-	}
-}
-
-// Checkpoints of earlier versions have bodies that were packed with a dictionary.
-func olderBodies(t *testing.T, s *suite) {
-	s.bind()
-	epoch := s.acquire(0, "a").Epoch
-	const body = `{"kind":"Pod","apiVersion":"v1","metadata":{"name":"web","namespace":"default","uid":"0b1f4a52"}}`
-	packed := checkpoint.Body{Base: []byte("\x01a\x15\x00\x01\xaa\xdd\x19\x10web\",*\x9d\fա\"q\x18(0b1f4a52\"}}")}
-	s.put(0, epoch, 1, "pods", checkpoint.Object{Key: "a", UID: "u", ResourceVersion: "1", Body: packed})
-	if got := Bodies(t, s.store, "pods", "a"); got["a"] != body {
-		t.Errorf("the body is %q, not %q", got["a"], body)
-	}
-	s.must(s.store.Redact(s.ctx, 0, epoch, []checkpoint.Redaction{{Stream: "pods", Rules: "hide",
-		Rewrite: func(_ string, body []byte) []byte { return bytes.Replace(body, []byte("web"), []byte("***"), 1) }}}))
-	if got, want := Bodies(t, s.store, "pods", "a"), strings.Replace(body, "web", "***", 1); got["a"] != want {
-		t.Errorf("the body is %q, not %q", got["a"], want)
 	}
 }

@@ -48,7 +48,6 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"the order of the inventory holds over pages", pages},
 		{"resourceVersions of any length", longVersions},
 		{"bodies come back as they were", bodies},
-		{"bodies of earlier versions are read", olderBodies},
 		{"a delta keeps the base that the store has", deltas},
 		{"a rebuild leaves no delta of what was stored before", rebuiltDeltas},
 		{"what may not be kept any more is not in a base either", redactDeltas},
@@ -74,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"an overview tells who owns each slot, and how far it is", overview},
 		{"the last gap and proof of each stream are kept", lastControls},
 		{"only the owner of a slot answers signals, until they have ended", signals},
+		{"a signal for several streams is stored for all of them, unless the first has one", manySignals},
 		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -41,13 +41,13 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 func (s *Store) inventoryPage(
 	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
 ) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version, lost from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
+	const look = `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)` // see the migrations
 	rows, err := s.db.Query(ctx, look, s.cluster.Load(), stream, pgdb.Escape(after), pageSize)
 	if err != nil {
 		return nil, err
 	}
 	return pgx.AppendRows(page, rows, func(row pgx.CollectableRow) (o checkpoint.Object, err error) {
-		err = row.Scan(pgdb.Unescaped(&o.Key), pgdb.Unescaped(&o.UID), &o.ResourceVersion, &o.Lost)
+		err = row.Scan(pgdb.Unescaped(&o.Key), pgdb.Unescaped(&o.UID), &o.ResourceVersion)
 		return o, err
 	})
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -110,14 +109,5 @@ func (s *Store) LastControls(ctx context.Context) (all []change.Control, err err
 			return c, err
 		})
 	}
-	if s.lacksTable(err) {
-		return nil, nil
-	}
 	return all, s.db.Fail(op, err)
-}
-
-// lacksTable reports whether a table that is only read is missing, since the tables are of a release that had none.
-func (s *Store) lacksTable(err error) bool {
-	var pg *pgconn.PgError
-	return s.past && errors.As(err, &pg) && pg.Code == "42P01"
 }

@@ -22,7 +22,7 @@ func OpenPast(ctx context.Context, c Config) (checkpoint.Past, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, past: true}, nil
+	return &Store{db: db}, nil
 }
 
 // Find chooses the cluster by name.

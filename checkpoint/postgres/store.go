@@ -40,7 +40,6 @@ type Config struct {
 type Store struct {
 	db      *pgdb.DB
 	relaxed bool
-	past    bool         // its tables are read as they are
 	cluster atomic.Int32 // its row in clusters; 0 before Bind
 	slots   atomic.Int32 // the number that was adopted; 0 before Slots
 	streams sync.Map     // name → id; Acquire asks anew

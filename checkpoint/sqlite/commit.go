@@ -87,7 +87,7 @@ func (t *transaction) delete(s checkpoint.StreamCommit) error {
 func (t *transaction) upsert(s checkpoint.StreamCommit) error {
 	const set = `insert into inventory (stream, key, uid, resource_version, delta) values (?, ?, ?, ?, ?)
 		on conflict (stream, key) do update
-		set uid = excluded.uid, resource_version = excluded.resource_version, lost = false, delta = excluded.delta`
+		set uid = excluded.uid, resource_version = excluded.resource_version, delta = excluded.delta`
 	err := t.each(set, s.Stream, len(s.Upserts), func(i int) []any {
 		o := &s.Upserts[i]
 		return []any{o.Key, o.UID, o.ResourceVersion, delta(o.Body)}

@@ -35,7 +35,7 @@ func (s *Store) Inventory(ctx context.Context, stream change.StreamID, visit fun
 func (s *Store) inventoryPage(
 	ctx context.Context, stream change.StreamID, after string, page []checkpoint.Object,
 ) ([]checkpoint.Object, error) {
-	const look = `select key, uid, resource_version, lost from inventory
+	const look = `select key, uid, resource_version from inventory
 		where stream = (select id from streams where cluster = ? and name = ?) and key > ? order by key limit ?`
 	if err := s.bound(); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (s *Store) inventoryPage(
 	defer rows.Close()
 	for rows.Next() {
 		var o checkpoint.Object
-		if err := rows.Scan(&o.Key, &o.UID, &o.ResourceVersion, &o.Lost); err != nil {
+		if err := rows.Scan(&o.Key, &o.UID, &o.ResourceVersion); err != nil {
 			return nil, err
 		}
 		page = append(page, o)

@@ -137,8 +137,8 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		c := record
 		if c == nil {
-			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes,
-				Positions: positions}
+			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(),
+				BatchEnd: change.BatchEnd{Changes: row.Changes, Positions: positions}}
 		}
 		c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, row.Slot, row.Epoch, row.Batch
 		record, positions = nil, nil
@@ -155,9 +155,6 @@ const followEvery = 200 * time.Millisecond
 // in the order in which they were written.
 func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
 	s := &scan{reader: r, Query: q, visit: visit, streams: map[change.StreamID]*change.Stream{}, at: map[int]storedBatch{}}
-	if err := s.toldColumns(ctx); err != nil {
-		return err
-	}
 	if q.After == nil {
 		if err := s.unchanged(ctx); err != nil {
 			return err

@@ -23,7 +23,6 @@ type scan struct {
 	at      map[int]storedBatch // the last batch of each slot that was read
 	read    int64
 	of      int64
-	told    string // the columns of what the object tells
 }
 
 // groupChanges is about how many changes one statement reads. No cursor stays open for long.
@@ -85,19 +84,6 @@ func (s *scan) object(ctx context.Context) error {
 		})
 }
 
-// toldColumns are null in tables that the exporter has not upgraded yet.
-func (s *scan) toldColumns(ctx context.Context) error {
-	const look = `select exists (select from pg_attribute where attrelid = 'kubecdc_log.changes'::regclass and attname = 'managers')`
-	var upgraded bool
-	err := s.reader.db.QueryRow(ctx, look).Scan(&upgraded)
-	if s.told = noTold; upgraded {
-		s.told = "case when c.happened_from <> 'exporter' then c.happened end, c.happened_from, c.managers, c.fields_changed, "
-	}
-	return s.reader.db.Fail("look at the columns of the log", err)
-}
-
-const noTold = "null::timestamptz, null, null, null, "
-
 // unchanged visits the objects whose changes were all dropped: the last of them is in the table objects.
 func (s *scan) unchanged(ctx context.Context) error {
 	since, err := s.reader.KeptSince(ctx, "")
@@ -105,7 +91,7 @@ func (s *scan) unchanged(ctx context.Context) error {
 		return err
 	}
 	return s.query(ctx, `select 0, 0, 0, c.time, c.time, 'r', c.namespace, c.name, c.uid, c.resource_version, false, '', c.stream,
-			`+noTold+`null::json, `,
+			null::timestamptz, 'exporter', null, null, null::json, `,
 		"c.body", ` from kubecdc_log.objects c where c.cluster = $1 and not exists (select from kubecdc_log.changes h
 			where (h.cluster, h.resource, h.namespace, h.name, h.api_group) = (c.cluster, c.resource, c.namespace, c.name, c.api_group))`,
 		"", []any{s.reader.cluster}, nil)
@@ -114,7 +100,8 @@ func (s *scan) unchanged(ctx context.Context) error {
 // rows visits the changes of a statement that the query selects and within holds for.
 func (s *scan) rows(ctx context.Context, from, order string, args []any, within func(*sinks.Logged) bool) error {
 	return s.query(ctx, `select c.slot, c.epoch, c.batch, c.written, c.time, c.op, c.namespace, c.name, c.uid, c.resource_version,
-		c.inferred, coalesce(c.gap, ''), c.stream, `+s.told, "c.before, c.after", from, order, args, within)
+		c.inferred, coalesce(c.gap, ''), c.stream,
+		case when c.happened_from <> 'exporter' then c.happened end, c.happened_from, c.managers, c.fields_changed, `, "c.before, c.after", from, order, args, within)
 }
 
 func (s *scan) query(ctx context.Context, head, images, from, order string, args []any, within func(*sinks.Logged) bool) error {
@@ -131,12 +118,13 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	var stream change.StreamID
 	var failed error
 	var happened *time.Time
-	var told [3]*string // TimeSource, Managers, Fields
+	var source string
+	var managers, fields *string
 	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, pgdb.Unescaped(&l.Name),
-		pgdb.Unescaped(&l.UID), &l.ResourceVersion, &l.Inferred, &l.Gap, &stream, &happened, &told[0], &told[1], &told[2],
+		pgdb.Unescaped(&l.UID), &l.ResourceVersion, &l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields,
 		(*body)(&l.Before), (*body)(&l.After)}
 	_, err = pgx.ForEachRow(rows, into, func() error {
-		l.Op, l.Stream, l.Told = change.Op(op[0]), s.stream(stream), provenanceOf(happened, told)
+		l.Op, l.Stream, l.Told = change.Op(op[0]), s.stream(stream), provenanceOf(happened, source, managers, fields)
 		if within != nil && !within(&l) || s.Wanted != nil && !s.Wanted(&l) {
 			return nil
 		}
@@ -146,15 +134,15 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 	return cmp.Or(failed, s.reader.db.Fail("read the changes of the log", err))
 }
 
-func provenanceOf(happened *time.Time, told [3]*string) (p change.Provenance) {
+func provenanceOf(happened *time.Time, source string, managers, fields *string) (p change.Provenance) {
 	if happened != nil {
-		p.Time, p.Source = *happened, change.TimeSource(*told[0])
+		p.Time, p.Source = *happened, change.TimeSource(source)
 	}
-	if told[1] != nil {
-		p.Managers = []byte(pgdb.Unescape(*told[1]))
+	if managers != nil {
+		p.Managers = []byte(pgdb.Unescape(*managers))
 	}
-	if told[2] != nil {
-		p.Fields = []byte(pgdb.Unescape(*told[2]))
+	if fields != nil {
+		p.Fields = []byte(pgdb.Unescape(*fields))
 	}
 	return p
 }

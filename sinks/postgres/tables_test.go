@@ -239,10 +239,6 @@ func TestRowsHaveWhatTheObjectTells(t *testing.T) {
 	if got := toldBy(t, url); !reflect.DeepEqual(got, c.Told) {
 		t.Errorf("the reader tells %+v, want %+v", got, c.Told)
 	}
-	rows(t, url, "alter table kubecdc_log.changes drop happened, drop happened_from, drop managers, drop fields_changed")
-	if got := toldBy(t, url); !reflect.DeepEqual(got, change.Provenance{}) {
-		t.Errorf("of an older table the reader tells %+v", got)
-	}
 }
 
 // toldBy returns what a reader tells of the last change.

@@ -20,6 +20,17 @@ type binary struct {
 	info *debug.BuildInfo
 }
 
+// modules are those that are linked into it.
+func (b *binary) modules() (all []*debug.Module) {
+	for _, m := range b.info.Deps {
+		if m.Replace != nil {
+			m = m.Replace
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
 func (b *binary) platform() *v1.Platform { return &v1.Platform{OS: b.os, Architecture: b.arch} }
 
 var platforms = []v1.Platform{{OS: "linux", Architecture: "amd64"}, {OS: "linux", Architecture: "arm64"}, {OS: "darwin", Architecture: "arm64"}}

@@ -36,6 +36,13 @@ func (r *release) write(ctx context.Context, dir string, binaries []binary) (m m
 	if err := r.writeSBOM(filepath.Join(dir, r.sbomFile()), binaries, m.image); err != nil {
 		return m, err
 	}
+	notices, err := r.notices(binaries)
+	if err != nil {
+		return m, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, licensesFile), notices, 0o644); err != nil {
+		return m, err
+	}
 	if err := r.writeProvenance(dir, binaries, m); err != nil {
 		return m, err
 	}
@@ -49,7 +56,10 @@ func (r *release) provenanceFile() string { return "kubecdc-" + r.version + ".in
 // predicateFile has the provenance without its subjects: cosign attest adds the image as the subject.
 func (r *release) predicateFile() string { return "kubecdc-" + r.version + ".slsa.json" }
 
-const checksumsFile = "SHA256SUMS"
+const (
+	checksumsFile = "SHA256SUMS"
+	licensesFile  = "LICENSES.txt"
+)
 
 // writeChecksums writes the digests of all files in the format of sha256sum.
 func writeChecksums(dir string) error {

@@ -61,7 +61,11 @@ func (r *release) image(b binary) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
-	layer, err := fileSystem(program, r.time)
+	notices, err := r.notices([]binary{b})
+	if err != nil {
+		return nil, err
+	}
+	layer, err := fileSystem(program, notices, r.time)
 	if err != nil {
 		return nil, err
 	}
@@ -90,6 +94,7 @@ func (r *release) labels() map[string]string {
 		"org.opencontainers.image.title":       "kubecdc exporter",
 		"org.opencontainers.image.description": "Change data capture for Kubernetes: every change of every object, in Kafka or Postgres",
 		"org.opencontainers.image.version":     r.version,
+		"org.opencontainers.image.licenses":    ownLicense,
 		"org.opencontainers.image.revision":    r.commit,
 		"org.opencontainers.image.created":     r.time.Format(time.RFC3339),
 	}
@@ -101,10 +106,11 @@ func (r *release) labels() map[string]string {
 
 // fileSystem is the image's only layer. The home folder is where a checkpoint in a file is by default, for those who just
 // try the image.
-func fileSystem(program []byte, at time.Time) (v1.Layer, error) {
+func fileSystem(program, notices []byte, at time.Time) (v1.Layer, error) {
 	home := fmt.Sprintf("nonroot:x:%d:%[1]d:nonroot:/home/nonroot:/sbin/nologin\n", user)
 	var b bytes.Buffer
 	err := writeTar(&b, at, []entry{
+		{name: licensesFile, mode: 0o644, content: notices},
 		{name: "etc/", mode: 0o755},
 		{name: "etc/group", mode: 0o644, content: fmt.Appendf(nil, "root:x:0:\nnonroot:x:%d:\n", user)},
 		{name: "etc/passwd", mode: 0o644, content: []byte("root:x:0:0:root:/root:/sbin/nologin\n" + home)},

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,9 +17,15 @@ import (
 	"github.com/google/licensecheck"
 )
 
-// licenses returns the licences that the modules declare, as SPDX expressions by path@version. What a file says beside known licences
-// must be little, or nothing is said of the module.
-func licenses(modules []*debug.Module) (map[string]string, error) {
+// license is what a module declares.
+type license struct {
+	expression string // of SPDX; empty: what the file says beside known licences is not little
+	text       []byte
+	notice     []byte // what the Apache licence wants to travel with it
+}
+
+// licenses reads the licences of modules, by path@version. All must have one.
+func licenses(modules []*debug.Module) (map[string]license, error) {
 	download := []string{"mod", "download", "-json"}
 	for _, m := range modules {
 		download = append(download, m.Path+"@"+m.Version)
@@ -27,7 +34,7 @@ func licenses(modules []*debug.Module) (map[string]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find the files of the modules: go mod download: %w", err)
 	}
-	declared := map[string]string{}
+	declared := map[string]license{}
 	for list := json.NewDecoder(bytes.NewReader(out)); ; {
 		var m struct{ Path, Version, Dir string }
 		if err := list.Decode(&m); errors.Is(err, io.EOF) {
@@ -35,16 +42,74 @@ func licenses(modules []*debug.Module) (map[string]string, error) {
 		} else if err != nil {
 			return nil, fmt.Errorf("read what go mod download prints: %w", err)
 		}
-		for _, name := range []string{"LICENSE", "LICENSE.txt", "LICENSE.md"} {
-			text, _ := os.ReadFile(filepath.Join(m.Dir, name)) // no file has no licence
-			if found := licensecheck.Scan(text); found.Percent > 80 {
-				var ids []string
-				for _, match := range found.Match {
-					ids = append(ids, match.ID)
-				}
-				slices.Sort(ids)
-				declared[m.Path+"@"+m.Version] = strings.Join(slices.Compact(ids), " AND ")
-			}
+		l, err := readLicense(m.Dir)
+		if err != nil {
+			return nil, fmt.Errorf("the licence of %s %s, which must travel with the binaries: %w", m.Path, m.Version, err)
+		}
+		declared[m.Path+"@"+m.Version] = l
+	}
+}
+
+func readLicense(dir string) (l license, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return l, err
+	}
+	for _, f := range files {
+		name := strings.ToLower(f.Name())
+		is := func(prefix string) bool { return strings.HasPrefix(name, prefix) && f.Type().IsRegular() }
+		var text []byte
+		if is("license") || is("licence") || is("copying") || is("notice") {
+			text, err = os.ReadFile(filepath.Join(dir, f.Name()))
+		}
+		if err != nil {
+			return l, err
+		}
+		if is("notice") {
+			l.notice = append(l.notice, text...)
+		} else {
+			l.text = append(l.text, text...)
 		}
 	}
+	if len(l.text) == 0 {
+		return l, fmt.Errorf("%s has no LICENSE", dir)
+	}
+	if found := licensecheck.Scan(l.text); found.Percent > 80 {
+		var ids []string
+		for _, match := range found.Match {
+			ids = append(ids, match.ID)
+		}
+		slices.Sort(ids)
+		l.expression = strings.Join(slices.Compact(ids), " AND ")
+	}
+	return l, nil
+}
+
+// notices is the text that travels with image and binaries: the exporter's licence, and those of all that is linked into it.
+func (r *release) notices(binaries []binary) ([]byte, error) {
+	text, err := os.ReadFile(filepath.Join(r.root, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	goRoot, err := exec.Command("go", "env", "GOROOT").Output()
+	if err != nil {
+		return nil, fmt.Errorf("find Go's own licence: %w", err)
+	}
+	goLicense, err := readLicense(strings.TrimSpace(string(goRoot)))
+	if err != nil {
+		return nil, fmt.Errorf("read Go's own licence: %w", err)
+	}
+	var modules []*debug.Module
+	for _, b := range binaries {
+		modules = append(modules, b.modules()...)
+	}
+	all, err := licenses(modules)
+	if err != nil {
+		return nil, err
+	}
+	all["Go"] = goLicense
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		text = fmt.Appendf(text, "\n%s\n%s\n\n%s%s", strings.Repeat("=", 80), name, all[name].text, all[name].notice)
+	}
+	return text, nil
 }

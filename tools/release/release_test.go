@@ -158,6 +158,11 @@ func wantImage(t *testing.T, image v1.Image, machine elf.Machine) {
 	if !x509.NewCertPool().AppendCertsFromPEM(files["etc/ssl/certs/ca-certificates.crt"]) {
 		t.Error("the image has no certificates")
 	}
+	for _, want := range []string{"Copyright 2026 The kubecdc authors", "Copyright 2009 The Go Authors"} {
+		if !strings.Contains(string(files[licensesFile]), want) {
+			t.Errorf("the licences lack %q", want)
+		}
+	}
 	if !strings.Contains(string(files["etc/passwd"]), "nonroot:x:65532:65532:") {
 		t.Errorf("/etc/passwd: %s", files["etc/passwd"])
 	}

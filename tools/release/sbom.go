@@ -18,14 +18,17 @@ import (
 	"github.com/spdx/tools-golang/spdxlib"
 )
 
-const noAssertion = "NOASSERTION"
+const (
+	noAssertion = "NOASSERTION"
+	ownLicense  = "Apache-2.0" // LICENSE
+)
 
 // sbom collects an SPDX document (https://spdx.github.io/spdx-spec/v2.3): the binaries and the image, and the modules that are
 // linked into each binary, as the binary itself tells.
 type sbom struct {
 	doc      v2_3.Document
 	seen     map[common.ElementID]bool
-	licenses map[string]string // path@version of a module → SPDX expression
+	licenses map[string]license // by path@version
 }
 
 // writeSBOM writes the SPDX document of a release as JSON.
@@ -39,13 +42,13 @@ func (r *release) writeSBOM(file string, binaries []binary, image v1.Hash) error
 	own, _ := debug.ReadBuildInfo()
 	modules := own.Deps
 	for _, b := range binaries {
-		modules = append(modules, b.info.Deps...)
+		modules = append(modules, b.modules()...)
 	}
 	var err error
 	if s.licenses, err = licenses(modules); err != nil {
 		return err
 	}
-	container := s.add(v2_3.Package{PackageName: r.name, PackageVersion: r.version, PrimaryPackagePurpose: "CONTAINER",
+	container := s.add(v2_3.Package{PackageName: r.name, PackageVersion: r.version, PrimaryPackagePurpose: "CONTAINER", PackageLicenseDeclared: ownLicense,
 		PackageChecksums: []common.Checksum{{Algorithm: common.SHA256, Value: image.Hex}}}, "image", "")
 	s.relate("DOCUMENT", common.TypeRelationshipDescribe, container)
 	for _, m := range own.Deps {
@@ -75,14 +78,13 @@ func (s *sbom) binary(r *release, b binary, container common.ElementID) error {
 		return err
 	}
 	name := filepath.Base(b.path)
-	id := s.add(v2_3.Package{PackageName: name, PackageVersion: r.version, PackageFileName: name, PrimaryPackagePurpose: "APPLICATION",
+	id := s.add(v2_3.Package{PackageName: name, PackageVersion: r.version, PackageFileName: name, PrimaryPackagePurpose: "APPLICATION", PackageLicenseDeclared: ownLicense,
 		PackageChecksums: []common.Checksum{{Algorithm: common.SHA256, Value: digest}}}, "binary", "")
 	s.relate("DOCUMENT", common.TypeRelationshipDescribe, id)
 	if b.os == "linux" {
 		s.relate(container, common.TypeRelationshipContains, id)
 	}
-	modules := slices.Clone(b.info.Deps)
-	modules = append(modules, &debug.Module{Path: "stdlib", Version: strings.TrimPrefix(b.info.GoVersion, "go")})
+	modules := append(b.modules(), &debug.Module{Path: "stdlib", Version: strings.TrimPrefix(b.info.GoVersion, "go")})
 	slices.SortFunc(modules, func(a, b *debug.Module) int { return cmp.Compare(a.Path, b.Path) })
 	for _, m := range modules {
 		s.relate(id, common.TypeRelationshipDependsOn, s.module(m))
@@ -93,11 +95,8 @@ func (s *sbom) binary(r *release, b binary, container common.ElementID) error {
 // module adds a Go module, with its package URL (https://github.com/package-url/purl-spec), by which scanners look for
 // known vulnerabilities.
 func (s *sbom) module(m *debug.Module) common.ElementID {
-	if m.Replace != nil {
-		m = m.Replace
-	}
 	return s.add(v2_3.Package{PackageName: m.Path, PackageVersion: m.Version, PrimaryPackagePurpose: "LIBRARY",
-		PackageLicenseDeclared: s.licenses[m.Path+"@"+m.Version]}, "module",
+		PackageLicenseDeclared: s.licenses[m.Path+"@"+m.Version].expression}, "module",
 		"pkg:golang/"+m.Path+"@"+strings.ReplaceAll(m.Version, "+", "%2B"))
 }
 

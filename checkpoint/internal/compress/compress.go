@@ -2,27 +2,14 @@
 package compress
 
 import (
-	_ "embed"
 	"fmt"
 
 	"github.com/klauspost/compress/s2"
 )
 
-// A compressed body begins with the number of its format. Bodies are written as Snappy, of which S2 is an extension that leaves
-// no fewer bytes of so short a text and takes half as long again: of a Pod of 4,260 bytes, half of which is text of its own, 2,910
-// are left (the bench's Pods).
-//
-// Format 1 is S2 with a dictionary of what objects of the built-in resources are made of: 2,050 bytes of the same Pod, in 6 us.
-// Checkpoints of earlier versions have it. Stored bodies stay readable only as long as their dictionary does: never change it.
-const (
-	withDictionaryOne = 1
-	plain             = 2
-)
-
-//go:embed dictionary.txt
-var dictionaryText []byte
-
-var dictionaryOne = s2.MakeDict(dictionaryText, nil)
+// A compressed body begins with the number of its format, Snappy: S2, its extension, leaves no fewer bytes of so short a text and
+// takes half as long again. Of a Pod of 4,260 bytes, half of which is text of its own, 2,910 are left.
+const plain = 2
 
 // Append compresses body and appends it to dst.
 func Append(dst, body []byte) []byte {
@@ -40,18 +27,10 @@ func Append(dst, body []byte) []byte {
 
 // Decode gives back what Append was given: in dst, if it has room for it, and in memory of its own otherwise.
 func Decode(dst, compressed []byte) (body []byte, err error) {
-	format := byte(0)
-	if len(compressed) > 0 {
-		format = compressed[0]
-	}
-	switch format {
-	case withDictionaryOne:
-		body, err = dictionaryOne.Decode(dst, compressed[1:])
-	case plain:
-		body, err = s2.Decode(dst, compressed[1:])
-	default:
+	if len(compressed) == 0 || compressed[0] != plain {
 		return nil, fmt.Errorf("decompress a stored body: %.16q… was not compressed by this version", compressed)
 	}
+	body, err = s2.Decode(dst, compressed[1:])
 	if err != nil {
 		return nil, fmt.Errorf("decompress a stored body: %w", err)
 	}

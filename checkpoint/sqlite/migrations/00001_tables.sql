@@ -37,16 +37,28 @@ create table positions (
   ended            text not null default '' -- how the stream has ended; empty while it has not
 ) strict;
 
--- The inventory has the last emitted state of every live object. Text is compared bytewise, as etcd's lists are ordered. The
--- body is the last column, so that a read of the others does not read its pages.
+-- The inventory has the last emitted state of every live object. Text is compared bytewise, as etcd's lists are ordered. What an
+-- update changes of a body is stored as a delta of it, which is its base. Bases have a table of their own: SQLite writes the whole
+-- row again when a part of it changes, and so many rows without bases take one page.
 create table inventory (
+  id               integer primary key,
   stream           integer not null,
   key              text not null,
   uid              text not null,
   resource_version text not null,
-  body             blob, -- compressed; null where before-images are off
-  primary key (stream, key)
+  delta            blob, -- empty: the base is the body; null: there is no body
+  unique (stream, key)
 ) strict;
+create table bases (
+  id   integer primary key references inventory on delete cascade,
+  base blob not null -- compressed
+) strict;
+
+-- +goose StatementBegin
+create trigger forget_base after update of delta on inventory when new.delta is null and old.delta is not null begin
+  delete from bases where id = new.id;
+end;
+-- +goose StatementEnd
 
 -- The history has the last checkpoint of each second, so that it grows with time and not with the load. A row holds only what
 -- moved in its second. The first row of each hour, and the oldest that is kept, are complete: they hold the offsets of all
@@ -76,4 +88,31 @@ create table topics (
   name       text not null,
   partitions integer not null,
   primary key (cluster, name)
+) strict, without rowid;
+
+-- What users ask of running exporters, and how far it is done.
+create table signals (
+  id        integer primary key autoincrement, -- no id is given twice
+  cluster   integer not null references clusters,
+  kind      text not null,
+  stream    text not null,
+  params    text,
+  requested integer not null,
+  state     text not null default 'requested',
+  abort     integer not null default false, -- the owner is to stop
+  last_key  text not null default '',       -- everything up to it is done
+  done      integer not null default 0,
+  total     integer not null default 0,
+  reason    text not null default '',
+  answered  integer not null
+) strict;
+-- Owners look for open signals every other second.
+create index signals_open on signals (cluster, id) where state not in ('completed', 'failed', 'aborted');
+
+-- The last gap and the last proof of each stream, for a status.
+create table last_controls (
+  stream  integer not null references streams,
+  type    text not null,
+  control text not null,
+  primary key (stream, type)
 ) strict, without rowid;
