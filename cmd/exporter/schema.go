@@ -27,15 +27,12 @@ the output into the program:
 
   flink         CREATE TABLE: changes, as Debezium's; needs before-images
   flink-upsert  CREATE TABLE and VIEW: objects as they are, before-images or not
-  ksqldb        CREATE STREAM of changes, CREATE TABLE of objects
   postgres      views of the Postgres sink's tables: objects, and changes
   connect       properties of a Kafka Connect sink, with JsonConverter's schema
   jsonschema    JSON Schema 2020-12 of a record's value
   avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
   spark         PySpark, with from_json
   clickhouse    Kafka engine, ReplacingMergeTree and the view between them
-  risingwave    CREATE TABLE, and a view of objects
-  materialize   CREATE SOURCE, and a view of objects
 
   exporter schema pods --as flink --columns spec.nodeName,status.phase
   exporter schema deployments.apps --as postgres | psql
