@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
 	"kubecdc/replay"
 )
@@ -70,7 +71,7 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 		},
 		streams: []change.Position{at("leases", "2", -9999), at("nodes", "99", 40)},
 	}
-	c, err := replay.Find(t.Context(), s, "0/7", noon)
+	c, err := replay.Find(t.Context(), s, moment.Moment{Batch: &moment.Batch{Number: 7}}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}

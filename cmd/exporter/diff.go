@@ -15,7 +15,7 @@ import (
 	"kubecdc/query"
 )
 
-const diffHelp = `Show what differs between two moments, from the log alone.
+var diffHelp = `Show what differs between two moments, from the log alone.
 
   exporter diff --from 2h --to now
   exporter diff --from 2026-11-22T08:00:00Z --to 2026-11-22T09:00:00Z deployments.apps -n shop
@@ -75,7 +75,7 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 		return err
 	}
 	defer reader.Close()
-	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
+	q := query.Question{Namespace: p.namespace}
 	if len(args) == 1 {
 		resource, err := resourceID(ctx, reader, args[0])
 		if err != nil {
@@ -83,9 +83,9 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 		}
 		q.Resources = []string{resource}
 	}
-	states, err := query.ReadStates(ctx, reader, q, first, second)
+	states, err := readStates(ctx, c, reader, q, first, second)
 	if err != nil {
-		return notKept(err)
+		return err
 	}
 	for _, s := range states {
 		if err := p.tell(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {

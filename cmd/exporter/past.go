@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/observe"
 	"kubecdc/query"
@@ -19,19 +20,14 @@ import (
 )
 
 // pastHelp is about what all commands share that ask the log about the past.
-const pastHelp = `
+var pastHelp = `
 RESOURCE is named as in KUBECDC_RESOURCES (pods, deployments.apps); the group may be
 left out if the log has one such resource. The log is found by the settings of the
 exporter. No API server is needed if KUBECDC_CLUSTER or a kubeconfig names the
 cluster, and nothing is written.
 
 A moment (TIME) is one of
-
-  2026-11-22T10:53:56Z   a time
-  2h                     how long ago
-  123456                 a resourceVersion
-  0/1234                 a checkpoint, as exporter checkpoints list names it
-  now                    the end of the log
+` + endForms.Help() + `
 
 There are two clocks. A time means when things happened: each stream is taken at its
 last watermark by then, and the answer says which that is. With --clock logged it
@@ -66,11 +62,17 @@ func (p *past) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
 		return query.Target{}, &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
 	}
-	t, err := query.ParseTarget(text, p.clock == "logged", time.Now())
+	m, err := parseMoment(flag, text, endForms)
+	return query.TargetOf(m, p.clock == "logged"), err
+}
+
+// parseMoment reads a moment that a flag or an argument names.
+func parseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
+	m, err := forms.Parse(text, time.Now())
 	if err != nil {
-		return t, &usageError{flag + ": " + err.Error()}
+		return m, &usageError{name + ": " + err.Error()}
 	}
-	return t, nil
+	return m, nil
 }
 
 // resourceID finds the id of a resource that the log has.

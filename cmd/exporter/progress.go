@@ -1,44 +1,38 @@
 package main
 
 import (
+	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/time/rate"
 
-	"kubecdc/config"
 	"kubecdc/observe"
 )
 
-// replayProgress shows how far a replay is: as a bar on a terminal, else as log lines.
-type replayProgress struct {
+// progress shows how far a command is that reads or writes records: as a bar on a terminal, else as lines of a log.
+type progress struct {
 	what  string
 	of    int64
 	bar   *progressbar.ProgressBar // nil: no terminal
-	log   *slog.Logger
+	log   *slog.Logger             // nil: none
 	lines rate.Sometimes
 	began time.Time
 	first int64
 }
 
-func newReplayProgress(settings *config.Config, what string, of int64) *replayProgress {
-	p := &replayProgress{what: what, of: of, began: time.Now(), first: -1, lines: rate.Sometimes{Interval: 5 * time.Second}}
-	if observe.IsTerminal(os.Stderr) {
-		p.bar = progressbar.NewOptions64(max(of, 1), progressbar.OptionSetWriter(os.Stderr), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString("records"),
-			progressbar.OptionSetPredictTime(true), progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionClearOnFinish())
-		return p
+func newProgress(errs io.Writer, what string, of int64, log *slog.Logger) *progress {
+	p := &progress{what: what, of: of, log: log, began: time.Now(), first: -1, lines: rate.Sometimes{Interval: 5 * time.Second}}
+	if isTerminal(errs) {
+		p.bar = observe.NewBar(errs, what, "records", of)
 	}
-	p.log = observe.NewLogger(os.Stderr, settings.Process.LogLevel, settings.Process.LogFormat, false)
 	p.lines.Do(func() {}) // the first line follows an interval later
 	return p
 }
 
 // at reports records; of is 0 where it is known from the start.
-func (p *replayProgress) at(done, of int64) {
+func (p *progress) at(done, of int64) {
 	if of > 0 {
 		p.of = of
 	}
@@ -50,6 +44,9 @@ func (p *replayProgress) at(done, of int64) {
 		_ = p.bar.Set64(done)
 		return
 	}
+	if p.log == nil {
+		return
+	}
 	p.lines.Do(func() {
 		perSecond := float64(done-p.first) / time.Since(p.began).Seconds()
 		left := time.Duration(float64(max(p.of-done, 0)) / max(perSecond, 1) * float64(time.Second))
@@ -57,7 +54,7 @@ func (p *replayProgress) at(done, of int64) {
 	})
 }
 
-func (p *replayProgress) end() {
+func (p *progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Clear()
 	}

@@ -15,9 +15,10 @@ import (
 
 	"kubecdc/internal/plain"
 	"kubecdc/query"
+	"kubecdc/sinks"
 )
 
-const stateHelp = `Show what objects were at a moment, from the log alone.
+var stateHelp = `Show what objects were at a moment, from the log alone.
 
   exporter state --at 2h deployments.apps -n shop
   exporter state --at 2h deployments.apps web -n shop -o yaml | kubectl diff -f -
@@ -49,7 +50,7 @@ func newState() *cobra.Command {
 }
 
 func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
-	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
+	q := query.Question{Namespace: p.namespace}
 	moment, err := p.target("--at", at)
 	if err != nil {
 		return err
@@ -69,9 +70,9 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 			return err
 		}
 	}
-	states, err := query.ReadStates(ctx, reader, q, moment)
+	states, err := readStates(ctx, c, reader, q, moment)
 	if err != nil {
-		return notKept(err)
+		return err
 	}
 	state := states[0]
 	if err := p.tell(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
@@ -81,6 +82,15 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, moment)
 	}
 	return p.printState(c.OutOrStdout(), state, full, q.Name != "")
+}
+
+// readStates reads states, and shows on a terminal how much of the log was read.
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, q query.Question, at ...query.Target) ([]*query.State, error) {
+	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
+	q.Progress = show.at
+	states, err := query.ReadStates(ctx, r, q, at...)
+	show.end()
+	return states, notKept(err)
 }
 
 func (p *past) printState(out io.Writer, state *query.State, full, one bool) error {
@@ -165,18 +175,4 @@ func shown(body []byte, full bool) ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
-}
-
-// progress shows on a terminal how much of the log was read.
-func progress(errs io.Writer) func(read, of int64) {
-	if !terminal(errs) {
-		return nil
-	}
-	last := time.Now()
-	return func(read, of int64) {
-		if time.Since(last) > time.Second {
-			last = time.Now()
-			plain.Fprintf(errs, "# %d of %d records read\n", read, of)
-		}
-	}
 }
