@@ -17,7 +17,7 @@ var mayImport = map[string][]string{
 	"query":      {"change", "sinks"},
 	"checkpoint": {"change"},
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
-	"verify":     {"change", "checkpoint", "sinks", "source"},
+	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
 	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
