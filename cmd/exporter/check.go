@@ -19,6 +19,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
+	"kubecdc/setup"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -56,14 +57,14 @@ func check(ctx context.Context, c *cobra.Command, out *output) error {
 	if err != nil {
 		return err
 	}
-	r := &report{ctx: ctx, settings: settings, cluster: newTarget(cluster)}
+	r := &report{ctx: ctx, settings: settings, cluster: setup.NewCluster(cluster)}
 	r.line("settings", "ok", fmt.Sprintf("%d read and checked", len(config.Settings())))
 	for _, w := range warnings {
 		r.warn("settings", w)
 	}
 	r.checkCluster()
 	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
-	_ = r.step(startup.Step{For: "sink", At: sinkAddress(settings)}, (*report).checkSink)
+	_ = r.step(startup.Step{For: "sink", At: setup.SinkAddress(settings)}, (*report).checkSink)
 	r.checkDatabases()
 	if ctx.Err() != nil {
 		return errStopped
@@ -75,7 +76,7 @@ func check(ctx context.Context, c *cobra.Command, out *output) error {
 type report struct {
 	ctx      context.Context
 	settings *config.Config
-	cluster  *target
+	cluster  *setup.Cluster
 	selected []change.Resource // the resources to export, as far as they are known
 	findings []finding
 }
@@ -153,31 +154,31 @@ func (r *report) print(out *output, w io.Writer) error {
 // checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
 func (r *report) checkCluster() {
 	cluster := r.cluster
-	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.reach.progress}
+	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.Progress}
 	var silent *startup.SilentError
 	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
 	if errors.As(err, &silent) {
-		r.cluster = newTarget(cluster.Connection)
+		r.cluster = setup.NewCluster(cluster.Connection)
 		r.line("resources", stateFailed, "not checked: the API server does not answer")
 		return
 	}
 	if err == nil {
 		r.checkServerInfo()
 	}
-	if id := cluster.identity; err == nil && id.UID == "" {
+	if id := cluster.Identity; err == nil && id.UID == "" {
 		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
 	}
 	step.For = "resources"
 	_ = r.step(step, func(r *report, ctx context.Context) (string, error) {
-		return r.checkResources(cluster.reach.trace(ctx))
+		return r.checkResources(cluster.Trace(ctx))
 	})
 }
 
-func checkServer(ctx context.Context, cluster *target) (string, error) {
-	if err := cluster.identify(ctx, nil); err != nil {
+func checkServer(ctx context.Context, cluster *setup.Cluster) (string, error) {
+	if err := cluster.Identify(ctx, nil); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.identity), nil
+	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.Identity), nil
 }
 
 // errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
@@ -188,22 +189,22 @@ func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
 		return "", errNameless
 	}
-	store, where, err := openStore(ctx, nil, r.settings, r.cluster)
+	store, where, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
 	if err != nil {
 		return "", err
 	}
 	defer store.Close()
-	if r.cluster.identity.ID() == "" {
+	if r.cluster.Identity.ID() == "" {
 		return where + "; not checked against the cluster", nil
 	}
-	if err := r.cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
+	if err := r.cluster.Bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
 		return "", err
 	}
 	streams, err := store.Streams(ctx)
 	if err != nil {
 		return "", err
 	}
-	plan, err := exportConfig(r.settings)
+	plan, err := setup.ExportConfig(r.settings)
 	if err := cmp.Or(err, plan.RefuseOverlaps(r.selected, streams)); err != nil {
 		return "", err
 	}
@@ -214,7 +215,7 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	if r.cluster.Cluster == "" {
 		return "", errNameless
 	}
-	sink, err := openSink(ctx, nil, r.settings, r.cluster, sinkHelp{log: slog.New(slog.DiscardHandler)})
+	sink, err := setup.OpenSink(ctx, nil, r.settings, r.cluster, setup.SinkHelp{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return "", err
 	}
@@ -241,18 +242,18 @@ func (r *report) checkSink(ctx context.Context) (string, error) {
 	for _, difference := range found.Retention {
 		r.warn("sink", difference)
 	}
-	return describeSink(r.settings), nil
+	return setup.DescribeSink(r.settings), nil
 }
 
 // bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
 // without streams: a check decides nothing.
 func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
-	store, _, err := openStore(ctx, nil, r.settings, r.cluster)
-	if err != nil || r.cluster.binding.ID == "" {
+	store, _, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
+	if err != nil || r.cluster.Binding.ID == "" {
 		return nil // reported by checkCheckpoint
 	}
 	defer store.Close()
-	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.identity); err != nil {
+	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.Identity); err != nil {
 		return nil
 	}
 	if err := r.meet(ctx, store, sink); err != nil {
@@ -299,7 +300,7 @@ func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.
 
 // checkResources checks that the selected resources exist and may be listed and watched.
 func (r *report) checkResources(ctx context.Context) (string, error) {
-	plan, err := exportConfig(r.settings)
+	plan, err := setup.ExportConfig(r.settings)
 	if err != nil {
 		return "", err
 	}

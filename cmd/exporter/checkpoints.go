@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -15,11 +14,10 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/postgres"
-	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
+	"kubecdc/setup"
 )
 
 const checkpointsHelp = `Look at earlier checkpoints.
@@ -210,28 +208,6 @@ func readPast(c *cobra.Command) (*pastCheckpoints, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := openPast(c.Context(), settings, cluster)
+	store, err := setup.OpenPast(c.Context(), settings, cluster)
 	return &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, err
-}
-
-// openPast opens the cluster's checkpoint for reading.
-func openPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
-	path, err := settings.SQLitePath(cluster)
-	if err != nil {
-		return nil, err
-	}
-	if path != "" {
-		store, err = sqlite.OpenPast(ctx, path)
-	} else {
-		store, err = postgres.OpenPast(ctx, postgres.Config{URL: settings.Checkpoint.Location.Reveal(),
-			PasswordFile: settings.Checkpoint.PasswordFile})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the checkpoint: %w", err)
-	}
-	if err := store.Find(ctx, cluster); err != nil {
-		store.Close()
-		return nil, err
-	}
-	return store, nil
 }

@@ -41,7 +41,7 @@ func objectsDiffer(n int) error {
 }
 
 func newDiff() *cobra.Command {
-	p, from, to, all := &past{}, "", "", false
+	p, from, to, all := &pastFlags{}, "", "", false
 	c := &cobra.Command{
 		Use:         "diff --from TIME --to TIME [RESOURCE] [flags]",
 		Short:       "Show what differs between two moments",
@@ -61,7 +61,7 @@ func newDiff() *cobra.Command {
 	return p.flags(c, true, "diff", "json")
 }
 
-func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
+func (p *pastFlags) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
 	first, err := p.target("--from", from)
 	if err != nil {
 		return err
@@ -88,7 +88,7 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 		return err
 	}
 	for _, s := range states {
-		if err := p.tell(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
+		if err := p.printCoverage(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ type difference struct {
 	Patch     jsondiff.Patch `json:"patch,omitempty"`
 }
 
-func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) error {
+func (p *pastFlags) printDifferences(out io.Writer, states []*query.State, all bool) error {
 	w := bufio.NewWriter(out)
 	var ignore []string
 	if p.output != "json" && !all {
@@ -153,7 +153,7 @@ func (d *difference) name(before, after *query.Object) {
 	}
 }
 
-func (p *past) printDifference(w io.Writer, colours *colours, d *difference) error {
+func (p *pastFlags) printDifference(w io.Writer, colours *colours, d *difference) error {
 	if p.output == "json" {
 		text, err := document(p.output, d)
 		if err == nil {

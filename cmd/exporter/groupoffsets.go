@@ -12,6 +12,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
+	"kubecdc/setup"
 	"kubecdc/sinks/kafka"
 )
 
@@ -133,7 +134,7 @@ func openBroker(ctx context.Context, settings *config.Config, cluster string) (*
 		return nil, &usageError{"consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
 			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS"}
 	}
-	sink, err := kafka.New(kafkaConfig(settings, cluster))
+	sink, err := kafka.New(setup.KafkaConfig(settings, cluster))
 	if err != nil {
 		return nil, err
 	}

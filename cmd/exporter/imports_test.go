@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
+	"setup":      {"change", "checkpoint", "config", "export", "redact", "schema", "sinks", "source"},
 }
 
 // Of source/ the other folders see two packages alone: the streams, and what there is to export.

@@ -23,6 +23,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/observe"
 	"kubecdc/replay"
+	"kubecdc/setup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 )
@@ -108,7 +109,7 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog(ctx, c, settings, cluster)
+	log, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
 	if err != nil {
 		return err
 	}

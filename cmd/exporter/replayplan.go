@@ -12,6 +12,7 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
+	"kubecdc/setup"
 )
 
 // plan makes the plan, and counts.
@@ -49,7 +50,7 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 }
 
 func (r *replaying) checkpoint(ctx context.Context, m moment.Moment) (*replay.Checkpoint, error) {
-	store, err := openPast(ctx, r.settings, r.cluster)
+	store, err := setup.OpenPast(ctx, r.settings, r.cluster)
 	if err != nil {
 		return nil, err
 	}

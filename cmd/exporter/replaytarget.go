@@ -14,6 +14,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/replay"
+	"kubecdc/setup"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
 )
@@ -89,8 +90,8 @@ func (f *targetFlags) open(ctx context.Context, settings *config.Config, cluster
 	case f.postgres != "":
 		return postgres.NewReplay(postgres.Config{URL: f.postgres, Cluster: cluster}), nil
 	}
-	to := kafkaConfig(settings, cluster)
-	to.History = 0 // what is replayed is kept
+	to := setup.KafkaConfig(settings, cluster)
+	to.History, to.Version = 0, versionText() // what is replayed is kept
 	if len(f.brokers) > 0 {
 		to.Brokers = f.brokers
 	}
@@ -111,7 +112,7 @@ func (f *targetFlags) open(ctx context.Context, settings *config.Config, cluster
 		return nil, err
 	}
 	var identity string
-	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: requestLimit}
+	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: setup.RequestLimit}
 	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
 		identity, err = target.Identity(ctx)
 		return err
@@ -136,9 +137,9 @@ func overlap(a, b string) bool {
 // liveLog is the identity of the log that is read.
 func (r *replaying) liveLog(ctx context.Context) (string, error) {
 	if r.settings.Sink.Kind != kafka.Kind.Name {
-		return sinkAddress(r.settings), nil
+		return setup.SinkAddress(r.settings), nil
 	}
-	sink, err := kafka.New(kafkaConfig(r.settings, r.cluster))
+	sink, err := kafka.New(setup.KafkaConfig(r.settings, r.cluster))
 	if err != nil {
 		return "", err
 	}

@@ -31,7 +31,7 @@ creationTimestamp). With --full objects are as they were.
 ` + pastHelp
 
 func newState() *cobra.Command {
-	p, at, full := &past{}, "", false
+	p, at, full := &pastFlags{}, "", false
 	c := &cobra.Command{
 		Use:   "state --at TIME RESOURCE [NAME] [flags]",
 		Short: "Show what objects were at a moment",
@@ -49,9 +49,9 @@ func newState() *cobra.Command {
 	return p.flags(c, true, "table", "yaml", "json")
 }
 
-func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
+func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
 	q := query.Question{Namespace: p.namespace}
-	moment, err := p.target("--at", at)
+	target, err := p.target("--at", at)
 	if err != nil {
 		return err
 	}
@@ -70,16 +70,16 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 			return err
 		}
 	}
-	states, err := readStates(ctx, c, reader, q, moment)
+	states, err := readStates(ctx, c, reader, q, target)
 	if err != nil {
 		return err
 	}
 	state := states[0]
-	if err := p.tell(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
+	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
 		return err
 	}
 	if q.Name != "" && state.Len() == 0 {
-		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, moment)
+		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, target)
 	}
 	return p.printState(c.OutOrStdout(), state, full, q.Name != "")
 }
@@ -93,13 +93,13 @@ func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, q query.Q
 	return states, notKept(err)
 }
 
-func (p *past) printState(out io.Writer, state *query.State, full, one bool) error {
+func (p *pastFlags) printState(out io.Writer, state *query.State, full, one bool) error {
 	w := bufio.NewWriter(out)
 	err := p.writeState(w, state, full, one)
 	return cmp.Or(err, w.Flush())
 }
 
-func (p *past) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
+func (p *pastFlags) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
 	switch p.output {
 	case "table":
 		return stateTable(w, state)

@@ -19,6 +19,7 @@ import (
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/setup"
 	"kubecdc/status"
 )
 
@@ -155,7 +156,7 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 		}
 		a.settings, a.cluster = settings, cluster
 	}
-	store, err := openPast(ctx, a.settings, a.cluster)
+	store, err := setup.OpenPast(ctx, a.settings, a.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -189,7 +190,7 @@ func (a *storedAt) addOwners(ctx context.Context, stored *status.Stored) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
 	defer cancel()
-	owners, err := kubelease.Owners(ctx, connection.REST, leaseNamespace(a.settings), a.cluster, time.Now().Add(-stored.Ahead))
+	owners, err := kubelease.Owners(ctx, connection.REST, setup.LeaseNamespace(a.settings), a.cluster, time.Now().Add(-stored.Ahead))
 	for i := range stored.Owners {
 		if o := &stored.Owners[i]; owners[o.Slot] != "" {
 			o.Owner, o.Held = owners[o.Slot], true
@@ -215,7 +216,7 @@ func (f *statusFlags) client() (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &http.Client{Transport: transport, Timeout: requestLimit}, nil
+	return &http.Client{Transport: transport, Timeout: setup.RequestLimit}, nil
 }
 
 // fetch asks a running exporter.

@@ -43,7 +43,7 @@ server is needed if KUBECDC_CLUSTER or a kubeconfig names the cluster.`
 
 // tailing has the flags of the command tail.
 type tailing struct {
-	past
+	pastFlags
 	since, where string
 	follow       bool
 	filter       *query.Filter
@@ -90,7 +90,7 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 	if err != nil {
 		return notKept(err)
 	}
-	if err := t.tell(c.ErrOrStderr(), from, nil, missing); err != nil {
+	if err := t.printCoverage(c.ErrOrStderr(), from, nil, missing); err != nil {
 		return err
 	}
 	q := sinks.Query{Resources: resources, Namespace: t.namespace, After: after}

@@ -14,6 +14,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
+	"kubecdc/setup"
 	"kubecdc/source/discovery"
 	"kubecdc/verify"
 )
@@ -111,7 +112,7 @@ func verifyProofs(c *cobra.Command, out *output, resources []string) error {
 
 // verification is one run of exporter verify.
 type verification struct {
-	*asking // the checkpoint; its store is nil if that can't be read
+	*requester // the checkpoint; its store is nil if that can't be read
 	verify.Comparison
 	skipped []verify.Result
 }
@@ -122,11 +123,11 @@ func openVerification(c *cobra.Command, resources []string, identities bool) (_ 
 	if err != nil {
 		return nil, err
 	}
-	cluster := newTarget(connection)
-	v := &verification{asking: &asking{settings: settings, cluster: cluster, out: c.OutOrStdout(), report: c.ErrOrStderr()}}
-	step := startup.Step{For: "the API server", Limit: openLimit, Progress: cluster.reach.progress}
+	cluster := setup.NewCluster(connection)
+	v := &verification{requester: &requester{settings: settings, cluster: cluster, out: c.OutOrStdout(), report: c.ErrOrStderr()}}
+	step := startup.Step{For: "the API server", Limit: setup.OpenLimit, Progress: cluster.Progress}
 	err = startup.Once(ctx, step, func(ctx context.Context) error {
-		if err := cluster.identify(ctx, nil); err != nil {
+		if err := cluster.Identify(ctx, nil); err != nil {
 			return err
 		}
 		return v.selectStreams(ctx, resources)
@@ -134,13 +135,13 @@ func openVerification(c *cobra.Command, resources []string, identities bool) (_ 
 	if err != nil {
 		return nil, err
 	}
-	if v.Log, err = openLog(ctx, c, settings, cluster.Cluster); err != nil {
+	if v.Log, err = setup.OpenLog(ctx, c.Name(), settings, cluster.Cluster); err != nil {
 		return nil, err
 	}
 	if !identities {
 		v.Hash = verify.NewHash()
 	}
-	v.Server, v.Copies = cluster.server, []verify.Copy{verify.Log(v.Log, v.Streams, v.Hash)}
+	v.Server, v.Copies = cluster.Server, []verify.Copy{verify.Log(v.Log, v.Streams, v.Hash)}
 	return v, v.openInventory(ctx)
 }
 
@@ -167,12 +168,12 @@ func (v *verification) close() {
 
 // selectStreams finds the streams that are exported, of some resources or of all.
 func (v *verification) selectStreams(ctx context.Context, resources []string) error {
-	plan, err := exportConfig(v.settings)
+	plan, err := setup.ExportConfig(v.settings)
 	if err != nil {
 		return err
 	}
 	v.Rules, v.NoUpdates = &plan, plan.Content.NoUpdates
-	served, err := v.cluster.server.Served(ctx)
+	served, err := v.cluster.Server.Served(ctx)
 	if err != nil {
 		return err
 	}
@@ -191,7 +192,7 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 		if len(resources) > 0 && !slices.Contains(resources, r.ID()) {
 			continue
 		}
-		aggregated, err := discovery.Aggregated(ctx, v.cluster.server.Client(), r)
+		aggregated, err := discovery.Aggregated(ctx, v.cluster.Server.Client(), r)
 		if err != nil {
 			return err
 		}

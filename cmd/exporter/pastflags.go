@@ -38,15 +38,15 @@ something may be missing at that moment, the command says what and fails; with
 --incomplete it answers all the same. Updates that the settings ignore
 (KUBECDC_IGNORE_FIELDS, KUBECDC_OPS) are not in the log.`
 
-// past has the flags of the commands that ask about the past.
-type past struct {
+// pastFlags are the flags of the commands that ask about the past.
+type pastFlags struct {
 	namespace  string
 	clock      string
 	incomplete bool
 	output     string
 }
 
-func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
+func (p *pastFlags) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
 	f := c.Flags()
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
 	if moment {
@@ -58,7 +58,7 @@ func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Co
 }
 
 // target reads a moment.
-func (p *past) target(flag, text string) (query.Target, error) {
+func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
 		return query.Target{}, &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
 	}
@@ -85,7 +85,7 @@ func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error
 }
 
 // object finds the namespace of one object: as with kubectl it is "default" if none is given and the resource has namespaces.
-func (p *past) object(ctx context.Context, r sinks.Reader, resource string) (string, error) {
+func (p *pastFlags) object(ctx context.Context, r sinks.Reader, resource string) (string, error) {
 	namespaced, err := query.Namespaced(ctx, r, resource)
 	switch {
 	case err != nil:
@@ -98,8 +98,8 @@ func (p *past) object(ctx context.Context, r sinks.Reader, resource string) (str
 	return p.namespace, nil
 }
 
-// tell writes how far an answer is complete, and refuses it if something may be missing.
-func (p *past) tell(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
+// printCoverage writes how far an answer is complete, and refuses it if something may be missing.
+func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
 	for _, c := range coverage {
 		plain.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
 		if !c.AtTime.IsZero() {
