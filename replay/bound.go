@@ -3,7 +3,6 @@ package replay
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"kubecdc/change"
@@ -27,8 +26,6 @@ type Asked struct {
 	moment.Moment
 }
 
-func (a *Asked) wrong(why string) error { return &ArgumentError{a.Flag + " " + a.Text + ": " + why} }
-
 // Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is an *ArgumentError if the
 // request can't be meant. Count comes next.
 func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
@@ -50,7 +47,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 		return nil, err
 	}
 	if !p.From.Time.IsZero() && !p.To.Time.IsZero() && p.From.Time.After(p.To.Time) {
-		return nil, &ArgumentError{fmt.Sprintf("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)}
+		return nil, WrongArgument("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
 	}
 	return p, p.checkKept(ctx, log, q.Incomplete)
 }
@@ -101,7 +98,7 @@ func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *A
 
 func (q *Request) versionBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound, end sinks.Cut) error {
 	if len(q.Filter.Resources) != 1 {
-		return a.wrong("resourceVersions are compared within one resource: name it with --resource")
+		return WrongArgument("%s %s: resourceVersions are compared within one resource: name it with --resource", a.Flag, a.Text)
 	}
 	b.RV, b.Clock = a.Version, "object"
 	if a == &q.To {

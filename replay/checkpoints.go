@@ -63,6 +63,11 @@ type ArgumentError struct{ text string }
 
 func (e *ArgumentError) Error() string { return e.text }
 
+// WrongArgument returns an *ArgumentError.
+func WrongArgument(format string, values ...any) error {
+	return &ArgumentError{fmt.Sprintf(format, values...)}
+}
+
 // Find gives the checkpoint of a name, or the last one at or before a time.
 func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.Time) (*Checkpoint, error) {
 	if m.Batch == nil {
@@ -73,8 +78,8 @@ func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
-			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", m.Batch)}
+		return nil, WrongArgument("the history has no checkpoint %s: it keeps the last batch of each second, for "+
+			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", m.Batch)
 	}
 	return At(ctx, store, rows[0].Time)
 }
@@ -107,8 +112,8 @@ func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, 
 		}
 	}
 	if len(c.Slots) == 0 {
-		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint at or before %s: exporter checkpoints list "+
-			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))}
+		return nil, WrongArgument("the history has no checkpoint at or before %s: exporter checkpoints list "+
+			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))
 	}
 	if err := c.addStill(ctx, store, newest); err != nil {
 		return nil, err

@@ -27,8 +27,7 @@ func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, 
 	all := change.Offsets{}.Merge(now.Offsets).Merge(at.Offsets)
 	for _, topic := range named {
 		if all[topic] == nil {
-			return nil, &ArgumentError{fmt.Sprintf("--topic %s: the log has the topics %s", topic,
-				strings.Join(slices.Sorted(maps.Keys(all)), ", "))}
+			return nil, WrongArgument("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 	}
 	if len(named) > 0 {

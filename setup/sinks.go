@@ -80,41 +80,6 @@ func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.
 	return postgres.OpenReader(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster})
 }
 
-func openKafka(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
-	settings := KafkaConfig(c, cluster.Cluster)
-	settings.ClusterUID, settings.ClusterIDs = cluster.Binding.ID, cluster.Binding.Known.IDs()
-	settings.Logger, settings.Observer, settings.Pin, settings.Version = help.Log, help.Observer, help.Pin, help.Version
-	settings.Schemas = &schemas{server: cluster.Server, redact: c.Records.Redact}
-	return kafka.New(settings)
-}
-
-func readKafka(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
-	return kafka.OpenReader(ctx, KafkaConfig(c, cluster))
-}
-
-// KafkaConfig turns the settings into those of the Kafka sink of a cluster, all but what an exporter lends to it.
-func KafkaConfig(c *config.Config, cluster string) kafka.Config {
-	k := &c.Kafka
-	settings := kafka.Config{
-		Brokers: k.Brokers, TopicPrefix: k.TopicPrefix, Cluster: cluster,
-		Encoding: c.Records.Encoding, Delivery: k.Delivery, Compression: k.Compression, MaxMessageBytes: int(k.MaxMessageBytes), TransactionTimeout: k.TransactionTimeout,
-		History: time.Duration(k.History), Partitions: k.Partitions, ReplicationFactor: k.ReplicationFactor,
-		SASL: kafka.SASL{Mechanism: k.SASLMechanism, Username: k.SASLUsername,
-			Password: k.SASLPassword.Reveal(), PasswordFile: k.SASLPasswordFile, AWSRegion: k.AWSRegion,
-			OAuth: kafka.OAuth{TokenFile: k.OAuthTokenFile, TokenURL: k.OAuthTokenURL, ClientID: k.OAuthClientID, SecretFile: k.OAuthSecretFile,
-				Scope: k.OAuthScope, CAFile: k.OAuthCA}},
-	}
-	settings.SASL.OAuth.Extensions, _ = k.Extensions() // which config has checked
-	settings.TopicConfig, _ = k.TopicConfig()          // which config has checked
-	if k.TLS {
-		settings.TLS = k.TLSConfig
-	}
-	r := &c.Registry
-	settings.Registry.URLs, settings.Registry.TLS = r.URLs, r.TLSConfig
-	settings.Registry.Username, settings.Registry.Password, settings.Registry.PasswordFile = r.Username, r.Password.Reveal(), r.PasswordFile
-	return settings
-}
-
 // SinkAddress returns the address of the sink's server, without passwords.
 func SinkAddress(c *config.Config) string {
 	e := SinkOf(c)

@@ -134,9 +134,5 @@ func openBroker(ctx context.Context, settings *config.Config, cluster string) (*
 		return nil, &usageError{"consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
 			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS"}
 	}
-	sink, err := kafka.New(setup.KafkaConfig(settings, cluster))
-	if err != nil {
-		return nil, err
-	}
-	return sink, sink.Ping(ctx)
+	return setup.OpenKafka(ctx, settings, cluster)
 }

@@ -22,7 +22,8 @@ var mayImport = map[string][]string{
 	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
-	"setup":      {"change", "checkpoint", "config", "export", "redact", "schema", "sinks", "source"},
+	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
+	"setup":      {"change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }
 
 // Of source/ the other folders see two packages alone: the streams, and what there is to export.

@@ -166,7 +166,7 @@ type replaying struct {
 }
 
 func (r *replaying) do(ctx context.Context) error {
-	live, err := r.liveLog(ctx)
+	live, err := setup.LogIdentity(ctx, r.settings, r.cluster)
 	if err != nil {
 		return err
 	}
