@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
-	"kubecdc/replay"
 	"kubecdc/test/servers"
 )
 
