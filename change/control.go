@@ -2,45 +2,47 @@ package change
 
 import "encoding/json"
 
-// The types of control records.
+// ControlType is what a control record says. Each has a constructor.
+type ControlType string
+
 const (
-	ControlOpen          = "open"           // a new owner of the slot, with a higher epoch, has fenced all former ones
-	ControlBatch         = "batch"          // ends every batch, and has its positions
-	ControlWatermark     = "watermark"      // a stream is complete up to ResourceVersion at Time
-	ControlSnapshotBegin = "snapshot-begin" // the first list of a stream has started
-	ControlSnapshotEnd   = "snapshot-end"   // the first list has ended; Objects is its size
-	ControlLayout        = "layout"         // the number of slots has changed, and with it the streams of the slot
-	ControlGap           = "gap"            // a watch could not deliver the changes From..To; what of them was recovered
+	ControlOpen          ControlType = "open"           // a new owner of the slot, with a higher epoch, has fenced all former ones
+	ControlBatch         ControlType = "batch"          // ends every batch, and has its positions
+	ControlWatermark     ControlType = "watermark"      // a stream is complete up to ResourceVersion at Time
+	ControlSnapshotBegin ControlType = "snapshot-begin" // the first list of a stream has started
+	ControlSnapshotEnd   ControlType = "snapshot-end"   // the first list has ended; Objects is its size
+	ControlLayout        ControlType = "layout"         // the number of slots has changed, and with it the streams of the slot
+	ControlGap           ControlType = "gap"            // a watch could not deliver the changes From..To; what of them was recovered
 	// A stream has ended; Cause says why. A deselected stream is complete up to ResourceVersion. Of a removed one all objects
 	// were deleted.
-	ControlStreamEnd    = "stream-end"
-	ControlStreamResume = "stream-resume" // a deselected stream is selected again, and continues from ResourceVersion
+	ControlStreamEnd        ControlType = "stream-end"
+	ControlStreamReselected ControlType = "stream-reselected" // a deselected stream is selected again, and continues from ResourceVersion
 	// The API server keeps refusing a stream, or the sink its records. Cause says why, SinceMs since when. The stream is complete
 	// up to ResourceVersion.
-	ControlStreamError     = "stream-error"
-	ControlStreamRecovered = "stream-recovered" // the stream of an earlier stream-error is exported again
+	ControlStreamError     ControlType = "stream-error"
+	ControlStreamRecovered ControlType = "stream-recovered" // the stream of an earlier stream-error is exported again
 	// A stream was compared with the API server at ResourceVersion, object by object or by digest; Proof has the result.
-	ControlProof = "proof"
+	ControlProof ControlType = "proof"
 	// A user has paused a stream, or resumed it; Cause names the signal. The stream is complete up to ResourceVersion.
-	ControlStreamPaused  = "stream-paused"
-	ControlStreamResumed = "stream-resumed"
-	ControlSignal        = "signal" // how far the exporter is with what a user has asked for; Cause says why it failed
+	ControlStreamPaused  ControlType = "stream-paused"
+	ControlStreamResumed ControlType = "stream-resumed"
+	ControlSignal        ControlType = "signal" // how far the exporter is with what a user has asked for; Cause says why it failed
 
 	// The values of a topic have another schema from here on; at the start of a session it may be the one that they had.
-	ControlSchema = "schema"
+	ControlSchema ControlType = "schema"
 
 	// Of a replay, in the place that it writes to:
-	ControlReplayBegin    = "replay-begin"    // Replay has the plan
-	ControlReplayProgress = "replay-progress" // with every transaction of records
-	ControlReplayEnd      = "replay-end"      // Replay says where to go on in the live log
+	ControlReplayBegin    ControlType = "replay-begin"    // Replay has the plan
+	ControlReplayProgress ControlType = "replay-progress" // with every transaction of records
+	ControlReplayEnd      ControlType = "replay-end"      // Replay says where to go on in the live log
 )
 
 // Control is a record of the control topic. From these records a consumer can tell a quiet stream from a broken one. Fields
 // that do not apply to a type are left out.
 type Control struct {
-	Type    string `json:"type"`
-	Version int    `json:"version,omitempty"` // LogVersion of the release that wrote it; older ones wrote none
-	Cluster string `json:"cluster"`
+	Type    ControlType `json:"type"`
+	Version int         `json:"version,omitempty"` // LogVersion of the release that wrote it
+	Cluster string      `json:"cluster"`
 	// ClusterUID is the identifier that the cluster was first known by. It distinguishes clusters of the same name.
 	ClusterUID string `json:"clusterUID,omitempty"`
 	Slot       int    `json:"slot"`
@@ -48,33 +50,31 @@ type Control struct {
 	Batch      uint64 `json:"batch"`
 	TimeMs     int64  `json:"ts_ms"`
 
-	// open, batch
-	Encoding string `json:"encoding,omitempty"` // of the owner's records; empty: Debezium's JSON
+	Encoding string `json:"encoding,omitempty"` // open, batch: of the owner's records; empty: Debezium's JSON
+	BatchEnd
 
-	// batch
+	// All but open, batch, layout and those of a replay are about a stream, which is complete up to a version.
+	Stream          StreamID        `json:"stream,omitempty"`
+	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
+
+	Objects *int          `json:"objects,omitempty"` // snapshot-end: the size of the list
+	Gap     *Gap          `json:"gap,omitempty"`
+	Proof   *Proof        `json:"proof,omitempty"`
+	Signal  *SignalRecord `json:"signal,omitempty"`
+	Schema  *SchemaRecord `json:"schema,omitempty"`
+	SinceMs int64         `json:"since_ms,omitempty"` // stream-error, stream-recovered: when the first refusal was
+	Cause   string        `json:"cause,omitempty"`
+	Replay  *Replay       `json:"replay,omitempty"`
+}
+
+// BatchEnd is what a record says that ends a batch.
+type BatchEnd struct {
 	Changes   int        `json:"changes,omitempty"`
 	Bytes     int64      `json:"bytes,omitempty"`     // approximate size of the changes, for reading the batch back
 	Malformed int        `json:"malformed,omitempty"` // number of Malformed, which are in the dead-letter topic
 	Positions []Position `json:"positions,omitempty"`
 	// Ranges are the first and last offset of the batch's records, by topic and partition.
 	Ranges map[string]map[int][2]int64 `json:"ranges,omitempty"`
-
-	// all other types
-	Stream          StreamID        `json:"stream,omitempty"`
-	ResourceVersion ResourceVersion `json:"resourceVersion,omitempty"`
-
-	// snapshot-end: number of objects in the list
-	Objects *int `json:"objects,omitempty"`
-
-	Gap    *Gap          `json:"gap,omitempty"`
-	Proof  *Proof        `json:"proof,omitempty"`
-	Signal *SignalRecord `json:"signal,omitempty"`
-	Schema *SchemaRecord `json:"schema,omitempty"`
-	// stream-error, stream-recovered: when the first refusal was
-	SinceMs int64  `json:"since_ms,omitempty"`
-	Cause   string `json:"cause,omitempty"`
-
-	Replay *Replay `json:"replay,omitempty"`
 }
 
 // SchemaRecord names a schema in a schema registry.

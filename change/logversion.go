@@ -29,7 +29,7 @@ func (c *Control) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	if c.Version > LogVersion {
-		return &NewerVersionError{Record: "the control record " + c.Type, Version: strconv.Itoa(c.Version)}
+		return &NewerVersionError{Record: "the control record " + string(c.Type), Version: strconv.Itoa(c.Version)}
 	}
 	return nil
 }

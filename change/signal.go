@@ -18,19 +18,22 @@ func (s SignalState) Ended() bool {
 	return s == SignalAborted || s == SignalCompleted || s == SignalFailed
 }
 
-// The kinds of signals.
+// SignalKind is what a signal asks for.
+type SignalKind string
+
 const (
-	SignalPause    = "pause"    // stop reading a stream, and keep its position
-	SignalResume   = "resume"   // go on with a paused stream
-	SignalForget   = "forget"   // drop a stream that has ended from the checkpoint
-	SignalSnapshot = "snapshot" // compare a collection with the log, or read all of it
-	SignalRepair   = "repair"   // write what the log has wrongly of some objects
+	SignalPause    SignalKind = "pause"    // stop reading a stream, and keep its position
+	SignalResume   SignalKind = "resume"   // go on with a paused stream
+	SignalForget   SignalKind = "forget"   // drop a stream that has ended from the checkpoint
+	SignalSnapshot SignalKind = "snapshot" // compare a collection with the log, or read all of it
+	SignalRepair   SignalKind = "repair"   // write what the log has wrongly of some objects
+	SignalRestore  SignalKind = "restore"  // compare a collection with the log, since a stream has found that etcd was restored from a backup
 )
 
 // SignalRecord is what a control record says of a signal.
 type SignalRecord struct {
 	ID    int64       `json:"id"`
-	Kind  string      `json:"kind"`
+	Kind  SignalKind  `json:"kind"`
 	State SignalState `json:"state"`
 	Done  int64       `json:"done,omitempty"` // objects
 }

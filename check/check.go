@@ -267,7 +267,8 @@ func (r *report) checkResources(ctx context.Context) (string, error) {
 	}
 	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
 	r.selected = selected
-	if err := r.checkRights(ctx, plan, selected); err != nil {
+	err = errors.Join(r.checkRights(ctx, plan, selected), r.checkReading(ctx, server, plan, selected))
+	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil

@@ -9,10 +9,13 @@ import (
 	"kubecdc/change"
 )
 
-// Signals are what users ask of running exporters. The owner of the slot that a signal's stream is in does it, and answers here.
+// Signals are what users, and streams, ask of running exporters. The owner of the slot that a signal's stream is in does it, and answers here.
 type Signals interface {
 	// AddSignal stores a request (Kind, Stream, Params), and gives its id. Ids grow, and no id is given twice.
 	AddSignal(ctx context.Context, s Signal) (id int64, err error)
+	// AddSignals stores a request once for each of the streams, all or none. If the first one has an open signal of the kind, it
+	// stores none. It gives the id of the first one's signal.
+	AddSignals(ctx context.Context, s Signal, streams []change.StreamID) (id int64, err error)
 	// Signals gives the cluster's signals, ordered by id; with open only those that have not ended.
 	Signals(ctx context.Context, open bool) ([]Signal, error)
 	// AnswerSignal notes how far the owner of a slot is with a signal. ErrFenced and ErrBehind as for Commit; ErrSignalEnded if
@@ -25,12 +28,12 @@ type Signals interface {
 
 // Signal is a request to the owner of a stream's slot, with the answer so far.
 type Signal struct {
-	ID        int64           `json:"id"`
-	Kind      string          `json:"kind"` // change.SignalPause, …
-	Stream    change.StreamID `json:"stream"`
-	Params    json.RawMessage `json:"params,omitempty"` // depend on the kind
-	Requested time.Time       `json:"requested"`
-	Abort     bool            `json:"abort,omitempty"` // the owner is to stop
+	ID        int64             `json:"id"`
+	Kind      change.SignalKind `json:"kind"`
+	Stream    change.StreamID   `json:"stream"`
+	Params    json.RawMessage   `json:"params,omitempty"` // depend on the kind
+	Requested time.Time         `json:"requested"`
+	Abort     bool              `json:"abort,omitempty"` // the owner is to stop
 	SignalAnswer
 	Answered time.Time `json:"answered"` // the last time
 }

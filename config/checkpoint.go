@@ -17,6 +17,9 @@ import (
 func (l *loader) checkCheckpoint() {
 	const name = "KUBECDC_CHECKPOINT"
 	loc := l.c.Checkpoint.Location.Reveal()
+	if l.c.Slots.Count > 1 && !strings.HasPrefix(loc, "postgres") {
+		l.warn("KUBECDC_SLOTS is above 1 with an SQLite checkpoint: only one process can use it, so the slots are not shared")
+	}
 	l.checkPostgresPassword(name, l.c.Checkpoint.Location, l.c.Checkpoint.PasswordFile)
 	switch {
 	case loc == "":
@@ -34,11 +37,8 @@ func (l *loader) checkCheckpoint() {
 
 func (l *loader) checkSQLite(path string) {
 	const name = "KUBECDC_CHECKPOINT"
-	switch {
-	case path == "":
+	if path == "" {
 		l.add(name, "sqlite: without a path", "write sqlite:/path/to/file.db")
-	case l.c.Slots.Count > 1:
-		l.warn("KUBECDC_SLOTS is above 1 with an SQLite checkpoint: only one process can use it, so the slots are not shared")
 	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		l.add(name, "the path is a folder", "name a file in it: sqlite:"+filepath.Join(path, "kubecdc.db"))

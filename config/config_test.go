@@ -187,6 +187,36 @@ func TestEachWrongSettingIsNamedWithItsFix(t *testing.T) {
 	}
 }
 
+// Whoever mends one entry of a list is not told of the next one then.
+func TestEachWrongEntryOfAListIsNamed(t *testing.T) {
+	alone(t)
+	for setting, wrong := range map[string][]string{
+		"KUBECDC_RESOURCES":          {"Pods", "apps/deployments", "a b"},
+		"KUBECDC_METADATA_ONLY":      {"Pods", "!Nodes"},
+		"KUBECDC_NAMESPACES":         {"Shop", "a_b"},
+		"KUBECDC_KAFKA_BROKERS":      {"kafka-1", "kafka-2"},
+		"KUBECDC_KAFKA_TOPIC_CONFIG": {"segment.bytes", "retention.ms=1"},
+		"KUBECDC_REDACT":             {"configmaps", "pods:spec[a", "nodes:metadata.name"},
+		"KUBECDC_IGNORE_FIELDS":      {"nodes:metadata.uid", "pods"},
+		"KUBECDC_OPS":                {"e", "f"},
+	} {
+		_, _, err := Load([]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=k:9092", setting + "=" + strings.Join(wrong, ",")}, nil)
+		var e *Error
+		if !errors.As(err, &e) || !strings.HasPrefix(e.Error(), "1 setting is wrong:") {
+			t.Fatalf("%s: want one wrong setting: %v", setting, err)
+		}
+		text := ""
+		for _, p := range e.Problems {
+			text += p.What + "\n"
+		}
+		for _, entry := range wrong {
+			if name, _, _ := strings.Cut(strings.TrimPrefix(entry, "!"), "="); strings.Count(text, name) != 1 {
+				t.Errorf("%s: %q is not named once:\n%v", setting, entry, err)
+			}
+		}
+	}
+}
+
 // Whoever is on the network path could read or pose as a server: that is said once for each, and not of this machine.
 func TestPlainTextAndUnverifiedCertificatesAreWarnedOf(t *testing.T) {
 	alone(t)

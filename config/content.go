@@ -157,9 +157,10 @@ func (l *loader) checkFields(name string, setting List, example string) {
 			l.add(name, fmt.Sprintf("%q is not RESOURCE:PATH", entry), write)
 		case plainName(resource) != resource:
 			l.add(name, fmt.Sprintf("%q names a version, but a field is meant in every version", entry), "write "+plainName(resource)+":"+path)
+		default:
+			if _, err := Fields(List{entry}); err != nil {
+				l.add(name, err.Error(), write)
+			}
 		}
-	}
-	if _, err := Fields(setting); err != nil {
-		l.add(name, err.Error(), write)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -42,18 +43,22 @@ var kept = []string{"cleanup.policy", "retention.ms", "retention.bytes", "min.co
 
 // TopicConfig returns the settings of topics by their names.
 func (k *Kafka) TopicConfig() (map[string]string, error) {
-	found := map[string]string{}
+	found, wrong := map[string]string{}, []string{}
 	for _, s := range k.TopicSettings {
 		match := topicSetting.FindStringSubmatch(s)
 		switch {
 		case match == nil:
-			return nil, fmt.Errorf("%q is not NAME=VALUE", s)
+			wrong = append(wrong, fmt.Sprintf("%q is not NAME=VALUE", s))
 		case slices.Contains(kept, match[1]):
-			return nil, fmt.Errorf("%s follows from KUBECDC_KAFKA_HISTORY", match[1])
+			wrong = append(wrong, match[1]+" follows from KUBECDC_KAFKA_HISTORY")
 		case found[match[1]] != "":
-			return nil, fmt.Errorf("%s is there twice", match[1])
+			wrong = append(wrong, match[1]+" is there twice")
+		default:
+			found[match[1]] = match[2]
 		}
-		found[match[1]] = match[2]
+	}
+	if len(wrong) > 0 {
+		return nil, errors.New(strings.Join(wrong, ", "))
 	}
 	return found, nil
 }

@@ -115,13 +115,13 @@ func notParsed(s *Setting) (what, fix string) {
 	return "not a number", "use a number" + s.bounds() + s.orDefault()
 }
 
-// add records a problem. Only the first one of a setting counts: the others follow from it.
+// add records a problem. Only the first one of a setting counts, since the others follow from it, but each bad entry of a list does.
 func (l *loader) add(name, what, fix string) {
 	s := byEnv[name]
 	if s == nil {
 		panic("config: no setting is called " + name)
 	}
-	if l.bad[name] {
+	if l.bad[name] && s.typ != reflect.TypeFor[List]() {
 		return
 	}
 	l.bad[name] = true

@@ -29,10 +29,14 @@ type Error struct{ Problems []Problem }
 
 func (e *Error) Error() string {
 	var b strings.Builder
-	if len(e.Problems) == 1 {
+	wrong := map[string]bool{}
+	for _, p := range e.Problems {
+		wrong[p.Setting] = true
+	}
+	if len(wrong) == 1 {
 		b.WriteString("1 setting is wrong:\n")
 	} else {
-		fmt.Fprintf(&b, "%d settings are wrong:\n", len(e.Problems))
+		fmt.Fprintf(&b, "%d settings are wrong:\n", len(wrong))
 	}
 	for _, p := range e.Problems {
 		fmt.Fprintf(&b, "\n  %s", p)

@@ -3,7 +3,10 @@ package deploy
 import (
 	"context"
 	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -195,4 +198,39 @@ func TestTheFirstRecordAfterAnInstall(t *testing.T) {
 	})
 	t.Logf("helm template %d ms, apply %d ms, start to first record %d ms: first record after %d ms", rendered.Sub(began).Milliseconds(),
 		applied.Sub(rendered).Milliseconds(), written.Sub(applied).Milliseconds(), written.Sub(began).Milliseconds())
+}
+
+// The README's own lines: the chart's Pod is admitted under restricted Pod Security, and runs the image that make image makes.
+func TestTheReadmesLinesInstall(t *testing.T) {
+	kube := servers.Kube(t)
+	admin := clientset(t, kube.Config)
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := regexp.MustCompile("make image IMAGE=(\\S+) [^`]*helm install (kubecdc deploy/chart [^`]*)```").FindStringSubmatch(string(readme))
+	if block == nil {
+		t.Fatal("README.md has no lines that install")
+	}
+	command, err := helmCommand()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sh := func(line string) string {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "sh", "-c", "cd .. && "+line)
+		out, err := c.Output()
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		return string(out)
+	}
+	restricted(t, admin, "kubecdc")
+	objects := decode(t, sh(command+" template "+block[2]))
+	apply(t, kube.Config, objects)
+	wantAdmitted(t, admin, objects)
+	made := regexp.MustCompile(`-version '(\S+)' -image '(\S+)'`).FindStringSubmatch(sh("make -n image IMAGE=" + block[1]))
+	if image := find[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec.Containers[0].Image; made == nil || image != made[2]+":"+made[1] {
+		t.Errorf("the chart's image is %s, and make image makes %q", image, made)
+	}
 }

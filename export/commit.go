@@ -122,8 +122,7 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 			continue
 		}
 		c.watermarks[p.Stream] = p.Time
-		batch.Controls = append(batch.Controls, change.Control{Type: change.ControlWatermark, Stream: p.Stream,
-			ResourceVersion: p.ResourceVersion, TimeMs: p.Time.UnixMilli()})
+		batch.Controls = append(batch.Controls, change.WatermarkControl(p))
 	}
 	now := time.Now().UnixMilli()
 	for i := range batch.Controls {

@@ -24,6 +24,7 @@ func (e *pausedError) Error() string {
 // loadPaused finds the streams that are paused, before any stream is read.
 func (st *streams) loadPaused(ctx context.Context) error {
 	open, err := st.openSignals(ctx)
+	st.open = open
 	for _, g := range open {
 		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused[g.Stream] == nil {
 			st.paused[g.Stream] = &g
@@ -60,7 +61,7 @@ func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begu
 	delete(st.refused, g.Stream)
 	st.leavePaused(g.Stream)
 	st.slot.logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
-	return true, st.sendPaused(ctx, change.ControlStreamPaused, position, g,
+	return true, st.sendPaused(ctx, change.StreamPausedControl, position, g,
 		st.answerDurable(g.ID, checkpoint.SignalAnswer{State: change.SignalPaused}))
 }
 
@@ -106,14 +107,15 @@ func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *c
 	}
 	delete(st.paused, pause.Stream)
 	st.slot.logger.Info("a paused stream resumes", "stream", pause.Stream, "signal", cause.ID, "position", p.ResourceVersion)
-	if err := st.sendPaused(ctx, change.ControlStreamResumed, p.ResourceVersion, cause, durable); err != nil || st.newest == nil {
+	if err := st.sendPaused(ctx, change.StreamResumedControl, p.ResourceVersion, cause, durable); err != nil || st.newest == nil {
 		return err
 	}
 	return st.apply(ctx, *st.newest)
 }
 
-func (st *streams) sendPaused(ctx context.Context, kind string, position change.ResourceVersion, g checkpoint.Signal,
-	durable func(context.Context) error) error {
-	return st.queue.Send(ctx, reflector.Item{Stream: g.Stream, Time: time.Now(), Durable: durable, Control: &change.Control{
-		Type: kind, Stream: g.Stream, ResourceVersion: position, Cause: by(g)}})
+func (st *streams) sendPaused(ctx context.Context,
+	record func(s change.StreamID, at change.ResourceVersion, cause string) change.Control,
+	position change.ResourceVersion, g checkpoint.Signal, durable func(context.Context) error) error {
+	c := record(g.Stream, position, by(g))
+	return st.queue.Send(ctx, change.Item{Stream: g.Stream, Time: time.Now(), Durable: durable, Control: &c})
 }

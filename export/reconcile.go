@@ -87,9 +87,8 @@ func (s *slot) recordLoss(ctx context.Context, state *checkpoint.SlotState, log 
 
 // lossGap is the gap record of a stream whose records the log has lost.
 func lossGap(p change.Position, cause string) change.Control {
-	return change.Control{Type: change.ControlGap, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause,
-		Gap: &change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion), From: change.UnknownVersion, To: p.ResourceVersion,
-			Reason: "the log has lost records; what it does not have of a snapshot follows"}}
+	return change.GapControl(p.Stream, p.ResourceVersion, change.Gap{ID: change.GapID(p.Stream, change.UnknownVersion),
+		From: change.UnknownVersion, To: p.ResourceVersion, Reason: "the log has lost records; what it does not have of a snapshot follows"}, cause)
 }
 
 // owns reports whether a stream hashes to this slot.

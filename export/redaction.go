@@ -33,7 +33,10 @@ func (s *slot) redactCheckpoint(ctx context.Context, epoch int64) (*storedRules,
 	}
 	r := &storedRules{slot: s, epoch: epoch, byStream: byStream}
 	var mine []change.StreamID
-	for stream := range byStream {
+	for stream, rules := range byStream {
+		if strings.HasSuffix(rules, ofAggregated) {
+			s.parts.Server.NoteAggregated(change.ResourceOf(stream).Group)
+		}
 		if s.owns(stream) {
 			mine = append(mine, stream)
 		}
@@ -48,16 +51,17 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	var changed []checkpoint.Redaction
 	for _, stream := range streams {
 		redactor, rules := r.slot.redactorOf(stream), r.slot.rulesOf(stream)
-		was, known := r.byStream[stream]
-		if rules == was {
+		noted, known := r.byStream[stream]
+		was, _ := strings.CutSuffix(noted, ofAggregated)
+		now := checkpoint.Redaction{Stream: stream, Rules: rules + r.origin(stream, noted)}
+		if now.Rules == noted {
 			continue
 		}
-		now := checkpoint.Redaction{Stream: stream, Rules: rules, Rewrite: r.slot.bodyRedactorOf(stream)}
-		if !r.slot.config.Before {
-			now.Rewrite = func(string, []byte) []byte { return nil }
+		if rules != was {
+			now.Rewrite = r.slot.rewriteOf(stream)
 		}
 		changed = append(changed, now)
-		if known {
+		if known && rules != was {
 			if err := r.loosen(ctx, stream, was, rules); err != nil {
 				return dependency.Tag(dependency.Checkpoint, err)
 			}
@@ -76,10 +80,31 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 	return nil
 }
 
+// ofAggregated ends what is noted of a stream that an aggregated API server serves. Its objects outlive its APIService, also one that
+// is deleted while no exporter runs.
+const ofAggregated = "; aggregated"
+
+// origin returns how what is noted of a stream ends: as before, while nothing is found out.
+func (r *storedRules) origin(stream change.StreamID, noted string) string {
+	is, known := r.slot.parts.Server.Aggregated(change.ResourceOf(stream).Group)
+	if is || !known && strings.HasSuffix(noted, ofAggregated) {
+		return ofAggregated
+	}
+	return ""
+}
+
 // withoutBodies ends the rules of a stream of which the checkpoint stores no bodies.
 const withoutBodies = "; no bodies"
 
-// rulesOf returns what is noted of a stream: by which rules it is redacted, and whether bodies are stored.
+// rewriteOf returns how the bodies of a stream follow its rules.
+func (s *slot) rewriteOf(stream change.StreamID) bodyRedactor {
+	if !s.config.Before {
+		return func(string, []byte) []byte { return nil }
+	}
+	return s.bodyRedactorOf(stream)
+}
+
+// rulesOf returns what is noted of a stream first: by which rules it is redacted, and whether bodies are stored.
 func (s *slot) rulesOf(stream change.StreamID) string {
 	rules := s.redactorOf(stream).String()
 	if !s.config.Before {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/client-go/rest"
+
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
@@ -24,7 +26,11 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 		t.Fatal(err)
 	}
 	config := Config{Cluster: "prod", Resources: patterns, Slots: 1, Before: true, Content: Content{Secrets: mode, Key: redact.Key("a key of the tests")}}
-	return newSlot(0, config, Parts{Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
+	server, err := discovery.Connect(&rest.Config{Host: "http://nobody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newSlot(0, config, Parts{Server: server, Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
 }
 
 // storePlain commits the plain Secret, as an owner without redaction does.

@@ -104,16 +104,18 @@ func (st *streams) pause(ctx context.Context, s *change.Stream, r *refusal) erro
 	st.slot.parts.Observer.StreamAdded(id)
 	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
 	st.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", r.Err)
-	return st.sendControl(ctx, id, change.ControlStreamError, r.Err.Error(), r.since)
+	return st.sendRefusal(ctx, id, change.StreamErrorControl, r.Err.Error(), r.since)
 }
 
-func (st *streams) sendControl(ctx context.Context, id change.StreamID, kind, cause string, since time.Time) error {
+func (st *streams) sendRefusal(ctx context.Context, id change.StreamID,
+	record func(s change.StreamID, at change.ResourceVersion, cause string, since time.Time) change.Control,
+	cause string, since time.Time) error {
 	p, _, err := st.reads.Position(ctx, id)
 	if err != nil {
 		return err
 	}
-	return st.queue.Send(ctx, reflector.Item{Stream: id, Control: &change.Control{Type: kind, Stream: id,
-		ResourceVersion: p.ResourceVersion, Cause: cause, SinceMs: since.UnixMilli()}})
+	c := record(id, p.ResourceVersion, cause, since)
+	return st.queue.Send(ctx, change.Item{Stream: id, Control: &c})
 }
 
 // refusalProbeTimeout limits one probe of a refusal.
@@ -168,7 +170,7 @@ func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
 		if !r.Of(resource) {
 			continue
 		}
-		if err := st.sendControl(ctx, id, change.ControlStreamRecovered, "the sink accepts its records again", r.since); err != nil {
+		if err := st.sendRefusal(ctx, id, change.StreamRecoveredControl, "the sink accepts its records again", r.since); err != nil {
 			return err
 		}
 		delete(st.refused, id)

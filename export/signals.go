@@ -31,12 +31,13 @@ type signalKind struct {
 }
 
 // signalKinds are the kinds of signals that are known.
-var signalKinds = map[string]signalKind{
+var signalKinds = map[change.SignalKind]signalKind{
 	change.SignalPause:    {now: (*streams).pauseBySignal},
 	change.SignalForget:   {now: (*streams).forgetBySignal},
 	change.SignalResume:   {now: (*streams).resumeBySignal},
 	change.SignalSnapshot: {work: snapshotBySignal},
 	change.SignalRepair:   {work: repairBySignal},
+	change.SignalRestore:  {now: (*streams).restoreBySignal},
 }
 
 // signalJob is a signal that this session works on.
@@ -61,6 +62,7 @@ func (st *streams) followSignals(ctx context.Context) error {
 		st.slot.logger.Debug("failed to look for signals; trying again", "in", signalInterval, "error", err)
 		return nil
 	}
+	st.open = open
 	jobs := map[int64]*signalJob{}
 	for _, g := range open {
 		if paused := st.paused[g.Stream]; paused != nil && paused.ID == g.ID {
@@ -121,7 +123,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	kind, known := signalKinds[g.Kind]
 	switch {
 	case !known:
-		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of this kind: " + g.Kind})
+		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "this exporter does not know signals of this kind: " + string(g.Kind)})
 	case g.Abort && kind.work != nil:
 		return j, j.end(ctx, change.SignalAborted, g.SignalAnswer)
 	case kind.now != nil:
@@ -226,8 +228,8 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 
 // send writes a control record of the signal.
 func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
-	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: durable, Control: &change.Control{
-		Type: change.ControlSignal, Stream: j.Stream, ResourceVersion: j.version, Cause: cause, Signal: &change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}}})
+	c := change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause)
+	return j.streams.queue.Send(ctx, change.Item{Stream: j.Stream, Durable: durable, Control: &c})
 }
 
 // by names a signal, for people.

@@ -79,7 +79,7 @@ func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emi
 		return durable(ctx)
 	}
 	j.inFlight.Add(1)
-	return j.streams.queue.Send(ctx, reflector.Item{Stream: j.Stream, Durable: func(ctx context.Context) error {
+	return j.streams.queue.Send(ctx, change.Item{Stream: j.Stream, Durable: func(ctx context.Context) error {
 		defer j.inFlight.Add(-1)
 		return durable(ctx)
 	}})

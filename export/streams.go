@@ -25,7 +25,8 @@ type streams struct {
 	refused        map[change.StreamID]change.Resource    // paused, since the sink refuses their records (refusals.go)
 	paused         map[change.StreamID]*checkpoint.Signal // by users (pausing.go)
 	stops          map[change.StreamID]stop               // of the running streams
-	jobs           map[int64]*signalJob                   // the open signals that were begun (signals.go)
+	open           []checkpoint.Signal                    // the open signals, when they were last read
+	jobs           map[int64]*signalJob                   // those that were begun (signals.go)
 	newest         *discovery.Selection
 	wg             sync.WaitGroup
 }
@@ -132,10 +133,15 @@ func (st *streams) add(s *change.Stream) *reflector.Reflector {
 	parts := st.slot.parts
 	options := st.slot.config.Source
 	options.MetadataOnly, options.Redactor = st.slot.config.MetadataOnly(s.Resource), st.slot.config.Redactor(s.Resource)
-	options.Masked = st.slot.config.LeavesOut(s.Resource)
+	options.Masked, options.Restores = st.slot.config.LeavesOut(s.Resource), restores{st}
 	parts.Observer.StreamAdded(s.ID())
 	running := reflector.New(s, parts.Server.Client(), options, st.reads, st.queue, parts.Observer, parts.Logger)
 	st.running[s.ID()] = running
+	for _, g := range st.open {
+		if g.Kind == change.SignalRestore && g.Stream == s.ID() {
+			tellRestore(running, g)
+		}
+	}
 	parts.Observer.StreamObjects(st.slot.number, s.ID(), running.Objects)
 	return running
 }

@@ -13,7 +13,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/source/discovery"
-	"kubecdc/source/reflector"
 )
 
 // Unselected streams are in the checkpoint and not in the selection. Either their resource was removed while no session was
@@ -91,8 +90,8 @@ func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
 	if p.Time.IsZero() {
 		p.Time = time.Now()
 	}
-	return st.queue.Send(ctx, reflector.Item{Stream: p.Stream, Position: &p,
-		Control: &change.Control{Type: change.ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}})
+	c := change.StreamEndControl(p, cause)
+	return st.queue.Send(ctx, change.Item{Stream: p.Stream, Position: &p, Control: &c})
 }
 
 // endRemoved runs a stream whose resource was removed: it emits the deletion of each object in the inventory, and ends.

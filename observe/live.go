@@ -21,7 +21,7 @@ import (
 type streamLog struct {
 	position change.Position
 	rate     average
-	controls map[string]change.Control // the last one of each type that a status shows
+	controls map[change.ControlType]change.Control // the last one of each type that a status shows
 }
 
 // serverHealth says since when a server is up or down. It is nil until the server was first used.
@@ -66,7 +66,7 @@ func (h *Health) Committed(c export.Committed) {
 	for _, control := range checkpoint.KeptControls(c.Batch.Controls) {
 		if s := h.streams[control.Stream]; s != nil {
 			if s.log.controls == nil {
-				s.log.controls = map[string]change.Control{}
+				s.log.controls = map[change.ControlType]change.Control{}
 			}
 			s.log.controls[control.Type] = control
 		}

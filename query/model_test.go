@@ -285,7 +285,8 @@ func (m *model) remove() {
 	m.now = m.now.Add(time.Millisecond)
 	m.number++
 	m.log.controls = append(m.log.controls, &change.Control{Type: change.ControlBatch, Batch: m.number, Epoch: m.epoch,
-		TimeMs: m.now.UnixMilli(), Positions: []change.Position{{Stream: "pods", Time: m.now, Ended: change.EndedRemoved}}})
+		TimeMs: m.now.UnixMilli(), BatchEnd: change.BatchEnd{
+			Positions: []change.Position{{Stream: "pods", Time: m.now, Ended: change.EndedRemoved}}}})
 	if m.wait(3 * time.Minute); m.IntN(2) == 0 {
 		m.write()
 	}

@@ -69,8 +69,8 @@ func (l *log) batch(happened int, controls []change.Control, changes ...sinks.Lo
 		c.Batch, c.Logged, c.Time = number, logged, minute(happened)
 		l.changes = append(l.changes, &c)
 	}
-	for _, c := range append(controls, change.Control{Type: change.ControlBatch, Positions: []change.Position{
-		{Stream: "pods", ResourceVersion: change.VersionOf(uint64(happened*100 + 100)), Time: minute(happened)}}}) {
+	for _, c := range append(controls, change.BatchControl("", change.BatchEnd{Positions: []change.Position{
+		{Stream: "pods", ResourceVersion: change.VersionOf(uint64(happened*100 + 100)), Time: minute(happened)}}})) {
 		c.Batch, c.TimeMs = number, logged.UnixMilli()
 		l.controls = append(l.controls, &c)
 	}
@@ -110,7 +110,7 @@ func (l *log) busy() *log {
 	for s := range 600 {
 		at := began.Add(time.Duration(s) * time.Second)
 		l.controls = append(l.controls, &change.Control{Type: change.ControlBatch, Slot: 1, TimeMs: at.UnixMilli(),
-			Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}})
+			BatchEnd: change.BatchEnd{Positions: []change.Position{{Stream: "nodes", ResourceVersion: "1", Time: at}}}})
 	}
 	return l
 }

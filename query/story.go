@@ -225,7 +225,7 @@ func (s *stories) control(c *change.Control) error {
 		if st.delays.gap(c.Gap.To); !c.Gap.Complete {
 			st.gap(c)
 		}
-	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamResume, change.ControlStreamEnd,
+	case change.ControlStreamPaused, change.ControlStreamResumed, change.ControlStreamReselected, change.ControlStreamEnd,
 		change.ControlStreamError, change.ControlStreamRecovered:
 		st.delays.stopped = true
 	}

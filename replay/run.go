@@ -110,9 +110,10 @@ func (r *Run) Start(ctx context.Context) error {
 	return r.Target.Write(ctx, nil, r.control(change.ControlReplayBegin, &change.Replay{Plan: plan}))
 }
 
-func (r *Run) control(kind string, replay *change.Replay) *change.Control {
+func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Control {
 	replay.ID, replay.Records = r.Plan.ID, r.written
-	return &change.Control{Type: kind, Cluster: r.Plan.Cluster, TimeMs: time.Now().UnixMilli(), Replay: replay}
+	c := change.ReplayControl(kind, r.Plan.Cluster, replay)
+	return &c
 }
 
 // Do writes the changes that the target does not have yet, and then that the replay has ended.

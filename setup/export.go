@@ -107,7 +107,7 @@ func sourceOptions(c *config.Config) reflector.Options {
 	options := reflector.DefaultOptions()
 	options.PageSize, options.StreamingLists = c.Source.PageSize, c.Source.StreamingLists
 	options.Watermark, options.Proofs = c.Source.Watermarks, c.Source.Proofs
-	options.Lists, options.Restores = reflector.NewListLimiter(listsAtOnce), &reflector.Restores{}
+	options.Lists = reflector.NewListLimiter(listsAtOnce)
 	if c.Recovery.Backfill {
 		options.Recovery = reflector.NewRecovery(c.Recovery.BackfillQPS, c.Recovery.BackfillMaxQPS, slog.Default())
 		options.Recovery.Parallel, options.Recovery.MaxRevisions = backfillParallel, uint64(c.Recovery.BackfillMaxRevisions)

@@ -124,7 +124,7 @@ var byText = []struct {
 	advice
 }{
 	{pausedBy, advice{"exporter resume STREAM goes on", "docs/operations.md#asking-a-running-exporter"}},
-	{"forbidden", advice{"exporter rbac prints the rights that are missing", "docs/security.md#kubernetes"}},
+	{"forbidden", advice{"grant the rights that exporter rbac prints", "docs/security.md#kubernetes"}},
 	{"nauthorized", advice{"renew the credentials of the kubeconfig, or the Pod's ServiceAccount", "docs/operations.md#the-cluster"}},
 	{"differ from the API server's", advice{"exporter verify RESOURCE names the objects, --repair mends them", "docs/operations.md#kubecdcprooffailed"}},
 	{"changes may be missing", advice{"the state of the objects is right; read what the gap record says of the way there", "docs/operations.md#kubecdcincompletegap"}},

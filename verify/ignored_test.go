@@ -40,7 +40,7 @@ func (l logged) Changes(_ context.Context, q sinks.Query, visit func(*sinks.Logg
 }
 
 func (l logged) Controls(_ context.Context, _ time.Time, visit func(*change.Control) error) error {
-	batch := change.Control{Type: change.ControlBatch, Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "12"}}}
+	batch := change.BatchControl("", change.BatchEnd{Positions: []change.Position{{Stream: pods.ID(), ResourceVersion: "12"}}})
 	return errors.Join(visit(&change.Control{Type: change.ControlProof, Stream: pods.ID(), ResourceVersion: "9", Proof: l.proof,
 		TimeMs: time.Now().UnixMilli()}), visit(&batch))
 }

@@ -1,6 +1,7 @@
 package checkpointtest
 
 import (
+	"sync"
 	"testing"
 	"time"
 
@@ -8,7 +9,7 @@ import (
 	"kubecdc/checkpoint"
 )
 
-func (s *suite) signal(kind string, stream change.StreamID, params string) int64 {
+func (s *suite) signal(kind change.SignalKind, stream change.StreamID, params string) int64 {
 	s.t.Helper()
 	request := checkpoint.Signal{Kind: kind, Stream: stream}
 	if params != "" {
@@ -66,6 +67,42 @@ func signals(t *testing.T, s *suite) {
 	s.wantError(s.store.AnswerSignal(s.ctx, 0, epoch, first, answer), checkpoint.ErrSignalEnded)
 	s.wantSignals(true, second)
 	s.wantSignals(false, first, second)
+}
+
+func manySignals(t *testing.T, s *suite) {
+	s.bind()
+	epoch := s.acquire(0, "a").Epoch
+	add := func(streams ...change.StreamID) (id int64) {
+		t.Helper()
+		id, err := s.store.AddSignals(s.ctx, checkpoint.Signal{Kind: change.SignalRestore, Params: []byte(`{"found":"pods"}`)}, streams)
+		s.must(err)
+		return id
+	}
+	other := s.signal(change.SignalPause, "pods", "")
+	var both sync.WaitGroup
+	var first, rival int64
+	both.Go(func() { first = add("pods", "nodes") })
+	both.Go(func() { rival = add("nodes", "pods") })
+	both.Wait()
+	all, err := s.store.Signals(s.ctx, true)
+	s.must(err)
+	if len(all) != 3 || first == rival {
+		t.Fatalf("two callers stored %+v, and got the ids %d and %d", all, first, rival)
+	}
+	for _, g := range all[1:] {
+		if want := map[int64]change.StreamID{first: "pods", rival: "nodes"}[g.ID]; g.Stream != want || g.Kind != change.SignalRestore ||
+			string(g.Params) != `{"found":"pods"}` || g.State != change.SignalRequested {
+			t.Fatalf("signal %+v", g)
+		}
+	}
+	s.must(s.store.AnswerSignal(s.ctx, 0, epoch, first, checkpoint.SignalAnswer{State: change.SignalCompleted}))
+	if id := add("nodes", "pods"); id != rival {
+		t.Fatalf("another signal is stored for a stream that has one: %d", id)
+	}
+	s.wantSignals(true, other, rival)
+	if id := add("pods", "nodes"); id <= first {
+		t.Fatalf("the id of the next one is %d, after %d", id, first)
+	}
 }
 
 func abortSignals(t *testing.T, s *suite) {

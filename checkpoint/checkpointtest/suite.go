@@ -73,6 +73,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"an overview tells who owns each slot, and how far it is", overview},
 		{"the last gap and proof of each stream are kept", lastControls},
 		{"only the owner of a slot answers signals, until they have ended", signals},
+		{"a signal for several streams is stored for all of them, unless the first has one", manySignals},
 		{"signals are aborted, pruned once they have ended, and apart by cluster", abortSignals},
 	} {
 		t.Run(test.name, func(t *testing.T) {

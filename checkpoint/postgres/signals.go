@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/pgdb"
 )
@@ -17,6 +18,30 @@ func (s *Store) AddSignal(ctx context.Context, signal checkpoint.Signal) (id int
 		err = s.db.QueryRow(ctx, add, s.cluster.Load(), signal.Kind, signal.Stream, signal.Params).Scan(&id)
 	}
 	return id, s.db.Fail(fmt.Sprintf("store signal %s of stream %s", signal.Kind, signal.Stream), err)
+}
+
+// AddSignals stores a request for several streams. Two callers take turns, so that one of them finds what the other has stored.
+func (s *Store) AddSignals(ctx context.Context, signal checkpoint.Signal, streams []change.StreamID) (id int64, err error) {
+	const turn = `select pg_advisory_xact_lock(hashtextextended('kubecdc.signals', $1))`
+	const look = `select coalesce(max(id), 0) from kubecdc.signals where cluster = $1 and kind = $2 and stream = $3 and` + isOpen
+	const add = `insert into kubecdc.signals (cluster, kind, stream, params) select $1, $2, unnest($3::text[]), $4`
+	if err = s.bound(); err == nil {
+		err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+			cluster := s.cluster.Load()
+			if _, err := tx.Exec(ctx, turn, cluster); err != nil {
+				return err
+			}
+			err := tx.QueryRow(ctx, look, cluster, signal.Kind, streams[0]).Scan(&id)
+			if err != nil || id > 0 {
+				return err
+			}
+			if _, err = tx.Exec(ctx, add, cluster, signal.Kind, streams, signal.Params); err != nil {
+				return err
+			}
+			return tx.QueryRow(ctx, look, cluster, signal.Kind, streams[0]).Scan(&id)
+		})
+	}
+	return id, s.db.Fail(fmt.Sprintf("store signal %s of %d streams", signal.Kind, len(streams)), err)
 }
 
 // isOpen is the condition of the index signals_open.

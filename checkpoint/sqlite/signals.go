@@ -5,20 +5,43 @@ import (
 	"fmt"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
 // AddSignal stores a request.
 func (s *Store) AddSignal(ctx context.Context, signal checkpoint.Signal) (id int64, err error) {
-	const add = `insert into signals (cluster, kind, stream, params, requested, answered) values (?1, ?2, ?3, ?4, ?5, ?5) returning id`
-	if err = s.bound(); err == nil {
-		params := any(nil)
-		if signal.Params != nil {
-			params = string(signal.Params)
-		}
-		err = s.db.QueryRowContext(ctx, add, s.cluster.Load(), signal.Kind, signal.Stream, params, time.Now().UnixMicro()).Scan(&id)
-	}
+	err = s.inTx(ctx, func(t *transaction) (err error) {
+		id, err = t.addSignal(signal, signal.Stream)
+		return err
+	})
 	return id, s.fail(fmt.Sprintf("store signal %s of stream %s", signal.Kind, signal.Stream), err)
+}
+
+// AddSignals stores a request for several streams.
+func (s *Store) AddSignals(ctx context.Context, signal checkpoint.Signal, streams []change.StreamID) (id int64, err error) {
+	const look = `select coalesce(max(id), 0) from signals where cluster = ? and kind = ? and stream = ? and` + isOpen
+	err = s.inTx(ctx, func(t *transaction) error {
+		err := t.QueryRowContext(ctx, look, t.cluster, signal.Kind, streams[0]).Scan(&id)
+		if id > 0 {
+			return err
+		}
+		for i := len(streams) - 1; i >= 0 && err == nil; i-- {
+			id, err = t.addSignal(signal, streams[i])
+		}
+		return err
+	})
+	return id, s.fail(fmt.Sprintf("store signal %s of %d streams", signal.Kind, len(streams)), err)
+}
+
+func (t *transaction) addSignal(signal checkpoint.Signal, stream change.StreamID) (id int64, err error) {
+	const add = `insert into signals (cluster, kind, stream, params, requested, answered) values (?1, ?2, ?3, ?4, ?5, ?5) returning id`
+	params := any(nil)
+	if signal.Params != nil {
+		params = string(signal.Params)
+	}
+	err = t.QueryRowContext(t.ctx, add, t.cluster, signal.Kind, stream, params, time.Now().UnixMicro()).Scan(&id)
+	return id, err
 }
 
 // isOpen is the condition of the index signals_open.

@@ -41,7 +41,7 @@ func newResume() *cobra.Command {
 }
 
 // newStreamSignal returns a command that sends a signal to each of some streams.
-func newStreamSignal(name, short, help, kind string) *cobra.Command {
+func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Command {
 	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, ofRequests)
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 )
 
 // accumulator gathers items into batches; the last batch grows while an earlier one is being committed. An idle slot's
@@ -64,7 +63,7 @@ type Span struct {
 func (b *Batch) Waited() time.Duration { return time.Since(b.created) }
 
 // add puts an item into the last batch, or into a new one. It reports whether the first batch may be due sooner than before.
-func (a *accumulator) add(item *reflector.Item, weight int64) (maybeSooner bool) {
+func (a *accumulator) add(item *change.Item, weight int64) (maybeSooner bool) {
 	n := len(a.batches)
 	isNew := n == 0 || a.full(a.batches[n-1])
 	if isNew {
@@ -122,11 +121,11 @@ func (a *accumulator) due(now time.Time) (bool, time.Duration) {
 }
 
 // positionOnly reports whether the item has a position and no record.
-func positionOnly(item *reflector.Item) bool {
+func positionOnly(item *change.Item) bool {
 	return item.Change == nil && item.Control == nil && item.Raw == nil && item.Durable == nil
 }
 
-func (b *Batch) add(item *reflector.Item, weight int64) {
+func (b *Batch) add(item *change.Item, weight int64) {
 	if !positionOnly(item) {
 		b.items++
 		b.weight += weight
@@ -156,7 +155,7 @@ func (b *Batch) add(item *reflector.Item, weight int64) {
 }
 
 // extendSpan extends the span of a record's stream. Most often the record before is of the same stream, which needs no lookup.
-func (b *Batch) extendSpan(item *reflector.Item) {
+func (b *Batch) extendSpan(item *change.Item) {
 	if len(b.spans) == 0 || b.lastStream != item.Stream {
 		i, ok := b.spanOf[item.Stream]
 		if !ok {

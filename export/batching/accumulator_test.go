@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 )
 
 // Given when items are sent, the test checks when each batch is due and how many changes it has.
@@ -15,15 +14,15 @@ func TestABatchIsDue(t *testing.T) {
 	const linger = 100 * time.Millisecond
 	type sent struct {
 		after time.Duration
-		item  reflector.Item
+		item  change.Item
 	}
 	type popped struct {
 		at      time.Duration
 		changes int
 	}
 	limits := Limits{MaxChanges: 3, MaxBytes: 10_000, Linger: linger, Watermark: time.Minute}
-	one, large, mark := created(1, 0), created(1, 12_000), reflector.Item{Stream: pods.ID(), Version: "2"}
-	record := reflector.Item{Stream: pods.ID(), Control: &change.Control{Type: change.ControlGap}}
+	one, large, mark := created(1, 0), created(1, 12_000), change.Item{Stream: pods.ID(), Version: "2"}
+	record := change.Item{Stream: pods.ID(), Control: &change.Control{Type: change.ControlGap}}
 	for name, test := range map[string]struct {
 		sent []sent
 		want []popped

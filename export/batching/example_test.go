@@ -7,7 +7,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
-	"kubecdc/source/reflector"
 )
 
 // An idle slot's first change is a batch of its own. The changes that arrive within the linger after it share the next batch.
@@ -17,7 +16,7 @@ func ExampleQueue() {
 	q := batching.New(1000, 1<<20, batching.Limits{MaxChanges: 100, MaxBytes: 1 << 20, Linger: 10 * time.Millisecond})
 	send := func(name string, version change.ResourceVersion) {
 		c := change.Change{Stream: pods, Op: change.Create, Namespace: "shop", Name: name, ResourceVersion: version}
-		if err := q.Send(ctx, reflector.Item{Stream: pods.ID(), Change: &c, Version: version, Time: time.Now()}); err != nil {
+		if err := q.Send(ctx, change.Item{Stream: pods.ID(), Change: &c, Version: version, Time: time.Now()}); err != nil {
 			fmt.Println(err)
 		}
 	}

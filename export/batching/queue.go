@@ -13,7 +13,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
-	"kubecdc/source/reflector"
 )
 
 // Queue is the bounded buffer between the streams of a slot and its commit loop. Its capacity is limited in items and in
@@ -41,7 +40,7 @@ func New(maxItems int, maxBytes int64, limits Limits) *Queue {
 
 // Send implements reflector.Output. The item's bytes occupy capacity until Done is called, after the commit. A position
 // alone occupies none, since it replaces the stream's previous one.
-func (q *Queue) Send(ctx context.Context, item reflector.Item) error {
+func (q *Queue) Send(ctx context.Context, item change.Item) error {
 	failpoint.Hit(failpoint.Received)
 	weight := int64(0)
 	if !positionOnly(&item) {
@@ -152,7 +151,7 @@ func (q *Queue) Spans() []Span {
 }
 
 // weight is the item's size in bytes, limited to the queue's capacity: an item that is larger passes when the queue is empty.
-func (q *Queue) weight(item *reflector.Item) int64 {
+func (q *Queue) weight(item *change.Item) int64 {
 	size := int64(100)
 	if item.Change != nil {
 		size += int64(item.Change.Size())

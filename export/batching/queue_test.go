@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 )
 
 const interval = 30 * time.Second
@@ -24,15 +23,15 @@ func newTestQueue(limits Limits) *Queue {
 
 func bookmark(t *testing.T, q *Queue, stream change.StreamID, version int) {
 	t.Helper()
-	if err := q.Send(t.Context(), reflector.Item{Stream: stream, Version: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now()}); err != nil {
+	if err := q.Send(t.Context(), change.Item{Stream: stream, Version: change.ResourceVersion(fmt.Sprint(version)), Time: time.Now()}); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // created is a change whose object has the given number of bytes.
-func created(version, bytes int) reflector.Item {
+func created(version, bytes int) change.Item {
 	v := fmt.Sprint(version)
-	return reflector.Item{Stream: pods.ID(), Version: change.ResourceVersion(v),
+	return change.Item{Stream: pods.ID(), Version: change.ResourceVersion(v),
 		Change: &change.Change{Op: change.Create, Stream: pods, Name: "a", UID: "u", ResourceVersion: change.ResourceVersion(v), After: make([]byte, bytes)}}
 }
 
@@ -101,7 +100,7 @@ func TestAChangeCarriesWaitingPositions(t *testing.T) {
 }
 
 // blocked sends an item, and returns a function that reports whether Send is still blocked.
-func blocked(t *testing.T, q *Queue, item reflector.Item) func() bool {
+func blocked(t *testing.T, q *Queue, item change.Item) func() bool {
 	var sent atomic.Bool
 	go func() {
 		if q.Send(t.Context(), item) == nil {

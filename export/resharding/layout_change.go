@@ -72,7 +72,7 @@ func (c *layoutChange) begin(ctx context.Context) error {
 	for _, slot := range c.acquired[:c.from] {
 		offsets.Merge(slot.State().Offsets)
 	}
-	record := change.Control{Type: change.ControlLayout, Cause: fmt.Sprintf("KUBECDC_SLOTS was %d and is %d", c.from, c.to)}
+	record := change.LayoutControl(fmt.Sprintf("KUBECDC_SLOTS was %d and is %d", c.from, c.to))
 	for _, slot := range c.acquired[:c.to] {
 		if err := slot.Begin(ctx, record, offsets); err != nil {
 			return err

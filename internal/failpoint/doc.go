@@ -18,8 +18,11 @@ const (
 	Rebuilt        = "rebuilt"         // all pages are written, and the rebuild is about to end
 )
 
-// SignalAnswered is passed only if a user asks for something, and so is not in All: an answer to a signal was stored.
-const SignalAnswered = "signal-answered"
+// These are passed only if something happens that needs it, and so are not in All.
+const (
+	SignalAnswered = "signal-answered" // an answer to what a user asks was stored
+	RestoreTold    = "restore-told"    // a stream has found that etcd was restored, and told the others; none of them has followed
+)
 
 // All lists the steps of every exporter. The chaos test kills the process at each of them.
 var All = []string{Received, Collected, Prepared, TxnAdded, DataProduced, ControlWritten, Written, Committed, RollingForward, Rebuilding, Rebuilt}

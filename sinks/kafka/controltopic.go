@@ -79,7 +79,7 @@ func (s *Sink) parseControl(partition int32, f *consumer.Record) (*change.Contro
 	c := new(change.Control)
 	err := json.Unmarshal(f.Value, c)
 	var newer *change.NewerVersionError
-	switch own := c.Type != "" && c.Type == f.Headers[change.HeaderType] && c.Cluster == s.cfg.Cluster; {
+	switch own := c.Type != "" && string(c.Type) == f.Headers[change.HeaderType] && c.Cluster == s.cfg.Cluster; {
 	case own && errors.As(err, &newer):
 		return nil, fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
 	case own && err == nil:

@@ -124,8 +124,8 @@ func wantControls(t *testing.T, records []*kgo.Record, topic string) {
 		if err := json.Unmarshal(r.Value, &last); err != nil {
 			t.Fatal(err)
 		}
-		types = append(types, last.Type)
-		if h := headers(r); h["type"] != last.Type || h["slot"] != "5" || h["epoch"] != "9" {
+		types = append(types, string(last.Type))
+		if h := headers(r); h["type"] != string(last.Type) || h["slot"] != "5" || h["epoch"] != "9" {
 			t.Errorf("headers %v of control record %s", h, r.Value)
 		}
 	}

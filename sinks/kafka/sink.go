@@ -170,7 +170,7 @@ func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 	if err := l.producer.Add(ctx, l.active...); err != nil {
 		return 0, err
 	}
-	if err := l.writeControl(ctx, []change.Control{{Type: change.ControlOpen, Encoding: l.encodingName()}}); err != nil {
+	if err := l.writeControl(ctx, []change.Control{change.OpenControl(l.encodingName())}); err != nil {
 		return 0, err
 	}
 	return l.control.Last, l.producer.End(ctx, true)

@@ -188,10 +188,8 @@ func (l *slotLog) batchControl() change.Control {
 	for i := range l.batch.Changes {
 		bytes += l.batch.Changes[i].Size()
 	}
-	return change.Control{
-		Type: change.ControlBatch, Encoding: l.encodingName(), Changes: len(l.batch.Changes), Bytes: int64(bytes), Malformed: len(l.batch.Malformed),
-		Positions: l.batch.Positions, Ranges: ranges,
-	}
+	return change.BatchControl(l.encodingName(), change.BatchEnd{Changes: len(l.batch.Changes), Bytes: int64(bytes),
+		Malformed: len(l.batch.Malformed), Positions: l.batch.Positions, Ranges: ranges})
 }
 
 // writeControl writes control records to the slot's partition of the control topic.

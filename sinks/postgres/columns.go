@@ -45,7 +45,7 @@ type controlRow struct {
 
 var controlColumns = []pgdb.Column[controlRow]{
 	pgdb.TimeColumn("control_time", func(r controlRow) time.Time { return time.UnixMilli(r.TimeMs) }),
-	pgdb.TextColumn("control_type", func(r controlRow) string { return r.Type }),
+	pgdb.TextColumn("control_type", func(r controlRow) string { return string(r.Type) }),
 	pgdb.TextOrNullColumn("control_stream", func(r controlRow) string { return string(r.Stream) }),
 	pgdb.JSONColumn("control_record", func(r controlRow) []byte { return r.record }),
 }

@@ -137,8 +137,8 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 	_, err = pgx.ForEachRow(rows, into, func() error {
 		c := record
 		if c == nil {
-			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(), Changes: row.Changes,
-				Positions: positions}
+			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(),
+				BatchEnd: change.BatchEnd{Changes: row.Changes, Positions: positions}}
 		}
 		c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, row.Slot, row.Epoch, row.Batch
 		record, positions = nil, nil

@@ -39,10 +39,10 @@ const moves = `select b.cluster, p.stream, p."resourceVersion" as version, p.tim
 	from kubecdc_log.batches b, json_to_recordset(b.positions)
 		as p (stream text, "resourceVersion" text, time timestamptz, ended text)
 union all
-	select cluster, stream, '', time, '', case type when '` + change.ControlSnapshotBegin + `'
+	select cluster, stream, '', time, '', case type when '` + string(change.ControlSnapshotBegin) + `'
 		then '-infinity' else written end, written, 0
-	from kubecdc_log.control where type = '` + change.ControlSnapshotBegin + `'
-		or type = '` + change.ControlGap + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
+	from kubecdc_log.control where type = '` + string(change.ControlSnapshotBegin) + `'
+		or type = '` + string(change.ControlGap) + `' and record->'gap'->>'from' = '` + string(change.UnknownVersion) + `'`
 
 // newest selects the last position of each stream, whichever slot it was in, and whether its batch was dropped or not.
 const newest = `select distinct on (stream) stream, version, moved, ended from (` + moves + `

@@ -130,7 +130,7 @@ func stateOfSlots(t *testing.T, w *world) {
 	two, _ := w.open(t, 1, 4, sinks.Durable{})
 	w.write(t, one, wrote(0, 1, 1, map[change.StreamID]change.ResourceVersion{"pods": "12", "nodes": "12"}, object("a", 10), object("c", 11), object("bee", 12)))
 	second := wrote(0, 1, 2, map[change.StreamID]change.ResourceVersion{"pods": "14"}, object("a", 13), gone(object("c", 14)), object("again", 14))
-	for _, kind := range []string{change.ControlProof, change.ControlStreamPaused, change.ControlStreamResumed, change.ControlSignal, "of a newer version"} {
+	for _, kind := range []change.ControlType{change.ControlProof, change.ControlStreamPaused, change.ControlStreamResumed, change.ControlSignal, "of a newer version"} {
 		for _, stream := range []change.StreamID{"pods", "other"} { // none of them is a position
 			second.Controls = append(second.Controls, change.Control{Type: kind, Stream: stream, ResourceVersion: "99", Slot: 0, Epoch: 1, Batch: 2,
 				Cluster: Name, TimeMs: began.UnixMilli()})

@@ -134,7 +134,7 @@ func TestPipeGetsControlRecords(t *testing.T) {
 		{Type: change.ControlSnapshotEnd, Stream: "pods", ResourceVersion: "12", Objects: &objects, TimeMs: 5},
 		{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{ID: "pods:1", From: "1", To: "5", Reason: "compacted"}},
 		{Type: change.ControlStreamError, Stream: "pods", Cause: "forbidden"}, {Type: change.ControlStreamRecovered, Stream: "pods"},
-		{Type: change.ControlStreamEnd, Stream: "nodes"}, {Type: change.ControlStreamResume, Stream: "nodes"},
+		{Type: change.ControlStreamEnd, Stream: "nodes"}, {Type: change.ControlStreamReselected, Stream: "nodes"},
 		{Type: change.ControlWatermark, Stream: "pods"}, {Type: change.ControlBatch},
 	}})
 	var kinds []string
@@ -151,12 +151,12 @@ func TestPipeGetsControlRecords(t *testing.T) {
 		if line.Op == "" && (line.Cluster != "prod" || line.Stream == "" || line.Epoch != 3 || line.Batch != 9) {
 			t.Errorf("a control record is printed as %s", text)
 		}
-		if line.Type == change.ControlGap && (line.Gap == nil || line.Gap.Complete || line.Gap.Reason != "compacted") {
+		if line.Type == string(change.ControlGap) && (line.Gap == nil || line.Gap.Complete || line.Gap.Reason != "compacted") {
 			t.Errorf("the gap is printed as %s", text)
 		}
 		kinds = append(kinds, line.Op+line.Type)
 	}
-	if all := strings.Join(kinds, " "); all != "snapshot-begin gap stream-error stream-recovered stream-resume u snapshot-end stream-end" {
+	if all := strings.Join(kinds, " "); all != "snapshot-begin gap stream-error stream-recovered stream-reselected u snapshot-end stream-end" {
 		t.Errorf("the lines are %s", all)
 	}
 }

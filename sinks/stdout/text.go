@@ -82,7 +82,7 @@ func summary(paths []string) string {
 }
 
 // words are those of control records, as wide as those of changes.
-var words = map[string]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  ",
+var words = map[change.ControlType]string{change.ControlStreamError: "error  ", change.ControlStreamEnd: "ended  ",
 	change.ControlStreamPaused: "paused "}
 
 // control prints what a reader needs to understand the stream: gaps, errors, the end of a snapshot.
@@ -98,7 +98,7 @@ func (t *textLines) control(dst []byte, c *change.Control) []byte {
 			return dst
 		}
 		return plain.Appendf(dst, "%s %s %s: the API server differs at %s: %s\n", at, t.alert("differs"), c.Stream, c.ResourceVersion, c.Proof)
-	case change.ControlStreamRecovered, change.ControlStreamResume, change.ControlStreamResumed:
+	case change.ControlStreamRecovered, change.ControlStreamReselected, change.ControlStreamResumed:
 		return plain.Appendf(dst, "%s %s\n", at, t.dim("%s: resumes: %s", c.Stream, c.Cause))
 	case change.ControlSnapshotEnd:
 		objects := "all"

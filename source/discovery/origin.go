@@ -79,7 +79,7 @@ func originIn(raw []byte) origin {
 }
 
 // originOf returns the origin of a group that is not served, given the APIServices that there are. If nothing is remembered, since
-// it was served before this process began, its name has to tell: only built-in groups have no dot. Groups in k8s.io belong to
+// it was served before this process began, and was not noted either, its name has to tell: only built-in groups have no dot. Groups in k8s.io belong to
 // Kubernetes, so one that this release does not know may be built in too.
 func (d *Server) originOf(group string, present map[string]services) origin {
 	d.mu.Lock()
@@ -92,10 +92,27 @@ func (d *Server) originOf(group string, present map[string]services) origin {
 		return remembered
 	case present[group].origin != originUnknown:
 		return present[group].origin
+	case d.noted[group]:
+		return originAggregated
 	case strings.HasSuffix(group, ".k8s.io"):
 		return originBuiltIn
 	}
 	return originCustom
+}
+
+// Aggregated reports whether an aggregated API server serves a group; known is false if that was not found out since the start.
+func (d *Server) Aggregated(group string) (is, known bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.origins[group]
+	return o == originAggregated, o != originUnknown
+}
+
+// NoteAggregated notes that an aggregated API server served a group when an earlier process read it.
+func (d *Server) NoteAggregated(group string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.noted[group] = true
 }
 
 // remember reads the origins of resources that are served, unless they are known.

@@ -142,10 +142,11 @@ func TestARemovalIsSeenByAUserOfOneNamespace(t *testing.T) {
 func TestOnlyWhatHadACRDIsRemoved(t *testing.T) {
 	for name, test := range map[string]struct {
 		stream string
-		before string // APIServices while it was served; empty: no exporter ran
+		before string // APIServices while it was served; empty: no exporter ran; noted: one ran earlier, and noted that it is aggregated
 		fate   discovery.Fate
 	}{
 		"a CRD, gone unseen":                        {"widgets.example.com", "", discovery.FateRemoved},
+		"an aggregated server's, gone unseen":       {"widgets.example.com", "noted", discovery.FateUnsure},
 		"a CRD":                                     {"widgets.example.com", list("v1.example.com=true"), discovery.FateRemoved},
 		"an aggregated server's":                    {"widgets.example.com", list("v1.example.com"), discovery.FateUnsure},
 		"built in":                                  {"poddisruptionbudgets.policy", "", discovery.FateUnsure},
@@ -159,11 +160,16 @@ func TestOnlyWhatHadACRDIsRemoved(t *testing.T) {
 				stream := change.ParseStream(change.StreamID(test.stream))
 				gone := strings.Replace(notThere, "widgets.example.com", test.stream, 1)
 				server := &registry{answers: map[string]string{"/" + test.stream: gone, "/apiservices": list("v1.=onstart")}}
-				server.hidden.Store(test.before == "")
-				if test.before != "" {
+				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
+				switch test.before {
+				case "noted":
+					api.NoteAggregated(stream.Resource.Group)
+					fallthrough
+				case "":
+					server.hidden.Store(true)
+				default:
 					server.answers["/apiservices"] = test.before
 				}
-				api := must[*discovery.Server](t)(discovery.Connect(&rest.Config{Host: "http://registry", Transport: server, QPS: -1}))
 				patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*"}))
 				var last atomic.Pointer[discovery.Selection]
 				ctx, cancel := context.WithCancel(t.Context())

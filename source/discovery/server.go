@@ -24,6 +24,7 @@ type Server struct {
 
 	mu      sync.Mutex
 	origins map[string]origin // by group, of what was served since the start
+	noted   map[string]bool   // groups that an aggregated API server served before (NoteAggregated)
 }
 
 // Connect prepares the connection to an API server. It makes no request.
@@ -32,7 +33,7 @@ func Connect(config *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Server{client: client, config: config, origins: map[string]origin{}}, nil
+	return &Server{client: client, config: config, origins: map[string]origin{}, noted: map[string]bool{}}, nil
 }
 
 // Client returns the client of the API server, to list and watch with.

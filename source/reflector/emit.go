@@ -29,7 +29,7 @@ var stays = progress{}
 func to(version change.ResourceVersion) progress { return progress{position: version, cursor: version} }
 
 // emit sends an item to the output and then moves the stream.
-func (r *Reflector) emit(ctx context.Context, item Item, p progress) error {
+func (r *Reflector) emit(ctx context.Context, item change.Item, p progress) error {
 	item.Stream = r.ID()
 	if item.Change != nil {
 		item.Time = item.Change.Time
@@ -37,6 +37,10 @@ func (r *Reflector) emit(ctx context.Context, item Item, p progress) error {
 		item.Time = time.Now()
 	}
 	item.Version = p.position
+	if r.following > 0 && p.position != "" && p.position != change.UnknownVersion {
+		following := r.following
+		item.Durable = func(ctx context.Context) error { return r.options.Restores.Followed(ctx, r.ID(), following) }
+	}
 	if err := r.out.Send(ctx, item); err != nil {
 		if ctx.Err() != nil {
 			return err
@@ -52,6 +56,9 @@ func (r *Reflector) emit(ctx context.Context, item Item, p progress) error {
 	if p.position != "" {
 		r.position = p.position
 	}
+	if item.Durable != nil {
+		r.following = 0
+	}
 	return nil
 }
 
@@ -61,7 +68,7 @@ func (r *Reflector) confirm(ctx context.Context, p progress) error {
 	if p.cursor.Compare(r.cursor) < 0 {
 		return nil
 	}
-	return r.emit(ctx, Item{}, p)
+	return r.emit(ctx, change.Item{}, p)
 }
 
 // advance moves the position without a change.
@@ -69,7 +76,7 @@ func (r *Reflector) advance(ctx context.Context, p progress) error {
 	if p.cursor.Compare(r.cursor) <= 0 {
 		return nil
 	}
-	return r.emit(ctx, Item{}, p)
+	return r.emit(ctx, change.Item{}, p)
 }
 
 // newChange overwrites r.current; it is valid until it is sent.
@@ -87,7 +94,7 @@ func (r *Reflector) newChange(op change.Op, o *apiclient.Object) *change.Change 
 // hold the bytes of its last object.
 func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) error {
 	defer func() { r.current = change.Change{} }()
-	if err := r.emit(ctx, Item{Change: c}, p); err != nil {
+	if err := r.emit(ctx, change.Item{Change: c}, p); err != nil {
 		return err
 	}
 	if c.Inferred {
@@ -136,7 +143,7 @@ func (r *Reflector) sendMalformed(ctx context.Context, raw []byte, reason error)
 		}
 	}
 	r.log.Error("an event can't be read; it goes to the dead letter", "error", reason, "bytes", len(raw))
-	return r.emit(ctx, Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, stays)
+	return r.emit(ctx, change.Item{Raw: &change.Malformed{Stream: r.ID(), Bytes: bytes, Reason: reason.Error()}}, stays)
 }
 
 // sendUnloggable emits a recovered state of an object whose name no record takes, or its deletion, as a watch would have delivered it.
@@ -153,6 +160,5 @@ var errWithheld = errors.New("it can't be read, and is withheld since objects of
 
 // sendControl emits a control record that moves nothing.
 func (r *Reflector) sendControl(ctx context.Context, c change.Control) error {
-	c.Stream = r.ID()
-	return r.emit(ctx, Item{Control: &c}, stays)
+	return r.emit(ctx, change.Item{Control: &c}, stays)
 }

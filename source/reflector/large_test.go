@@ -57,7 +57,7 @@ type named struct {
 	counted
 }
 
-func (n *named) Send(_ context.Context, item reflector.Item) error {
+func (n *named) Send(_ context.Context, item change.Item) error {
 	switch c := item.Change; {
 	case item.Raw != nil:
 		what, _, _ := strings.Cut(item.Raw.Reason, " has ")

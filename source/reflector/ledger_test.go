@@ -21,6 +21,7 @@ type ledger struct {
 	position change.ResourceVersion
 	objects  map[string][2]string // key → uid, version
 	failAt   int                  // Send number that fails; 0: none
+	failed   bool                 // until the stream starts again
 	sent     int
 }
 
@@ -32,7 +33,14 @@ type crash struct{ at int }
 
 func (c crash) Error() string { return fmt.Sprintf("the test crashes the log at item %d", c.at) }
 
-func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
+// restart lets a log that has failed take items again.
+func (l *ledger) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failed = false
+}
+
+func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if ctx.Err() != nil {
@@ -42,7 +50,8 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 		close(l.moved)
 		l.moved = make(chan struct{})
 	}()
-	if l.sent++; l.sent == l.failAt {
+	l.sent++
+	if l.failed = l.failed || l.sent == l.failAt; l.failed {
 		return crash{l.sent}
 	}
 	if c := item.Change; c != nil {
@@ -64,6 +73,9 @@ func (l *ledger) Send(ctx context.Context, item reflector.Item) error {
 	}
 	if item.Position != nil {
 		l.position = item.Position.ResourceVersion
+	}
+	if item.Durable != nil {
+		return item.Durable(ctx)
 	}
 	return nil
 }

@@ -63,6 +63,8 @@ func (l *listing) step(ctx context.Context) (state, error) {
 	}
 	err = l.read(ctx)
 	switch {
+	case errors.Is(err, errStale) && l.rewound:
+		return l.rewind(ctx, l.gap, err.Error())
 	case errors.Is(err, errStale):
 		l.cursor = l.position // the list that the stream was catching up with is dropped
 		v := l.verify(l.watch(nil))
@@ -106,7 +108,7 @@ func (l *listing) begin(ctx context.Context) error {
 	l.floor = l.newestEmitted()
 	l.known.StartPass()
 	if l.snapshot() {
-		if err := l.sendControl(ctx, change.Control{Type: change.ControlSnapshotBegin, Cause: l.reason}); err != nil {
+		if err := l.sendControl(ctx, change.SnapshotBeginControl(l.ID(), l.reason)); err != nil {
 			return err
 		}
 	}
@@ -257,8 +259,10 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	}
 	if !l.rewinds && !l.rewound && l.contradicts(o, d) {
 		l.log.Error("the server has another history than the log", "object", o.Key(), "resourceVersion", o.Version, "position", l.position)
+		if err := l.tellRestore(ctx); err != nil {
+			return err
+		}
 		l.rewound = true
-		l.tellRestore()
 	}
 	raw := o.Raw
 	if err := o.Prepare(l.options.Redactor, &l.stream.Resource); err != nil {
@@ -321,7 +325,7 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 	if l.position == version && record == nil {
 		return nil
 	}
-	return l.emit(ctx, Item{Control: record}, to(version))
+	return l.emit(ctx, change.Item{Control: record}, to(version))
 }
 
 // unseen returns the keys that the list lacks.
@@ -339,14 +343,16 @@ func (l *listing) unseen() []string {
 func (l *listing) end(version change.ResourceVersion) *change.Control {
 	switch {
 	case l.snapshot():
-		return &change.Control{Type: change.ControlSnapshotEnd, Stream: l.ID(), ResourceVersion: version, Objects: &l.objects}
+		c := change.SnapshotEndControl(l.ID(), version, l.objects)
+		return &c
 	case l.nothingMissed(version):
 		l.log.Info("nothing was missed", "position", version)
 		return nil
 	}
 	g := l.inferred(version)
 	l.log.Warn("gap", "from", g.From, "to", g.To, "complete", g.Complete, "inferred", g.Inferred, "reason", g.Reason)
-	return &change.Control{Type: change.ControlGap, Stream: l.ID(), ResourceVersion: version, Cause: l.reason, Gap: &g}
+	c := change.GapControl(l.ID(), version, g, l.reason)
+	return &c
 }
 
 // nothingMissed reports whether the gap is empty: the server is at the log's position, and nothing differs.

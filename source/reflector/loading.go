@@ -32,7 +32,6 @@ func (l *loading) step(ctx context.Context) (state, error) {
 		l.ended = &p
 	}
 	version := p.ResourceVersion
-	l.restores = l.options.Restores.until(p.Time)
 	if _, newest, any := objects.Newest(); any && newest.Version.Compare(version) > 0 {
 		l.ahead = newest.Version
 	}

@@ -48,7 +48,7 @@ type quiet struct {
 	last weak.Pointer[byte]
 }
 
-func (q *quiet) Send(_ context.Context, item reflector.Item) error {
+func (q *quiet) Send(_ context.Context, item change.Item) error {
 	if c := item.Change; c != nil && c.After != nil {
 		q.last = weak.Make(&c.After[0])
 	}
@@ -124,7 +124,7 @@ type counted struct {
 	cancel context.CancelFunc
 }
 
-func (c *counted) Send(_ context.Context, item reflector.Item) error {
+func (c *counted) Send(_ context.Context, item change.Item) error {
 	if item.Control != nil && item.Control.Type == change.ControlGap {
 		c.cancel()
 	}

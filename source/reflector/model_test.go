@@ -29,7 +29,10 @@ type modelStream struct {
 
 func (s *modelStream) start() {
 	r := change.Resource{Version: "v1", Plural: s.resource, Kind: "ConfigMap", Namespaced: true}
-	_, s.stop = startStream(s.t, s.config, change.NewStream(r, "", "", ""), s.options, s.log, &quietObserver{})
+	running, stop := startStream(s.t, s.config, change.NewStream(r, "", "", ""), s.options, s.log, &quietObserver{})
+	if s.stop = stop; s.options.Restores != nil {
+		s.options.Restores.(*restores).join(running)
+	}
 }
 
 func (s *modelStream) restart() {
@@ -48,11 +51,7 @@ func (s *modelStream) crashIn(items int) {
 func (s *modelStream) crashed() bool {
 	s.log.mu.Lock()
 	defer s.log.mu.Unlock()
-	crashed := s.log.failAt > 0 && s.log.sent >= s.log.failAt
-	if crashed {
-		s.log.failAt = 0
-	}
-	return crashed
+	return s.log.failed
 }
 
 // settle lets time pass until the log has the server's state; a crashed stream starts again.
@@ -201,7 +200,7 @@ func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 	modelled(t, 150, func(t *testing.T, random *rand.Rand) {
 		m := newModelServer(random)
 		m.expires = 0.5 * random.Float64() // without compaction, which may hide the newest object
-		restores := &reflector.Restores{}
+		restores := newRestores()
 		var all []*modelStream
 		for _, resource := range []string{"busy", "quiet", "silent"} {
 			options := testOptions()
@@ -213,7 +212,7 @@ func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 			defer func() { _ = s.stop() }()
 			all = append(all, s)
 		}
-		for range 3 {
+		for round := range 3 {
 			m.write(15, "busy", "quiet", "silent")
 			m.settled(t, all)
 			backup := m.now
@@ -232,10 +231,17 @@ func TestRandomRestoresAreFollowedByAllStreams(t *testing.T) {
 				m.write(random.IntN(8), "busy", "quiet", "others")
 			}
 			if time.Sleep(time.Second); random.IntN(4) > 0 {
-				stopped.crashIn(1 + random.IntN(6))
+				all[random.IntN(3)].crashIn(1 + random.IntN(6))
 			}
 			stopped.restart()
-			m.settled(t, all)
+			followed, told := false, 0
+			for tries := 0; !followed && tries < 60; tries++ {
+				m.settled(t, all)
+				followed, told = restores.allFollowed()
+			}
+			if !followed || told > round+1 {
+				t.Fatalf("restore %d: streams told each other of %d, and all have followed: %t", round+1, told, followed)
+			}
 		}
 	})
 }

@@ -2,30 +2,14 @@ package reflector
 
 import (
 	"context"
-	"time"
 
 	"kubecdc/change"
 )
 
-// Item is what a stream emits at a time: a change, a control record, a malformed event, or only a new position.
-type Item struct {
-	Stream  change.StreamID
-	Change  *change.Change
-	Control *change.Control
-	Raw     *change.Malformed
-	// Version moves the stream's position: every change up to it was sent. Empty: the position stays.
-	Version change.ResourceVersion
-	Time    time.Time
-	// Position replaces Version and Time where the stream ends, or goes on after its end.
-	Position *change.Position
-	// Durable is called once everything up to this item is durable; nil: nobody asks. Its error ends the session.
-	Durable func(context.Context) error
-}
-
 // Output takes what streams emit. Send blocks while the sink is behind; an error of Send ends the stream. After Send has
 // returned the stream reuses what the item points to, but not the bytes of images: these may be kept.
 type Output interface {
-	Send(ctx context.Context, item Item) error
+	Send(ctx context.Context, item change.Item) error
 }
 
 // Inventory reads from the checkpoint what was last emitted.

@@ -147,10 +147,10 @@ func (l *ledger) refusals() (told []change.Control) {
 }
 
 // awaitRefusals waits for as many, and demands that they are these.
-func (l *ledger) awaitRefusals(t *testing.T, want ...string) {
+func (l *ledger) awaitRefusals(t *testing.T, want ...change.ControlType) {
 	t.Helper()
 	deadline := time.Now().Add(40 * time.Second)
-	var got []string
+	var got []change.ControlType
 	for len(got) < len(want) && time.Now().Before(deadline) {
 		l.mu.Lock()
 		moved := l.moved

@@ -191,11 +191,11 @@ func TestAResourceThatChangesIsAdopted(t *testing.T) {
 		_ = stop()
 		s.check(t)
 		expect(t, l, "r a@10 r b@20 u a@101 d a@101? d b@20? r a@250", "300")
-		var controls []string
+		var controls []change.ControlType
 		for _, c := range l.controls {
 			controls = append(controls, c.Type)
 		}
-		want := []string{change.ControlSnapshotBegin, change.ControlSnapshotEnd, change.ControlStreamEnd, change.ControlSnapshotBegin, change.ControlSnapshotEnd}
+		want := []change.ControlType{change.ControlSnapshotBegin, change.ControlSnapshotEnd, change.ControlStreamEnd, change.ControlSnapshotBegin, change.ControlSnapshotEnd}
 		if !slices.Equal(controls, want) {
 			t.Errorf("the control records are %q, want %q", controls, want)
 		}

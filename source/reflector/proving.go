@@ -212,5 +212,5 @@ func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) err
 	case change.ProofUnsupported:
 		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
 	}
-	return p.sendControl(ctx, change.Control{Type: change.ControlProof, ResourceVersion: at.position, Proof: proof})
+	return p.sendControl(ctx, change.ProofControl(p.ID(), at.position, proof))
 }

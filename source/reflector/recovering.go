@@ -43,7 +43,7 @@ func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()
 	if reason, _ := r.otherHistory(ctx); reason != "" && r.renewClient() {
 		if _, same := r.otherHistory(ctx); !same {
-			return r.rewind(ctx, r.gap, reason)
+			return r.foundRestore(ctx, r.gap, reason)
 		}
 	}
 	f, err := r.find(ctx)
@@ -284,7 +284,7 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 // replay emits the gap record and then the changes, as if a watch had delivered them. The record comes first, so no position
 // moves past a gap before the log has its record.
 func (r *recovering) replay(ctx context.Context, history recovery.History, p recovery.Plan, g change.Gap) error {
-	err := r.sendControl(ctx, change.Control{Type: change.ControlGap, ResourceVersion: g.To, Cause: r.reason, Gap: &g})
+	err := r.sendControl(ctx, change.GapControl(r.ID(), g.To, g, r.reason))
 	for i := range p {
 		if err != nil {
 			return err

@@ -37,7 +37,7 @@ type Options struct {
 	StreamingLists string
 	Recovery       *Recovery     // nil: off
 	Lists          *ListLimiter  // nil: all streams may list at once
-	Restores       *Restores     // nil: a stream tells no other one that etcd was restored
+	Restores       Restores      // nil: a stream tells no other one that etcd was restored
 	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
 }
 
@@ -67,19 +67,19 @@ type Reflector struct {
 
 	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
 	// have it, for a moment (comparison.go, proving.go, repairing.go, snapshot.go).
-	turn     sync.Mutex
-	known    *known.Set
-	objects  atomic.Int64           // how many are known, for Objects
-	position change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
-	cursor   change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
-	heldBack change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
-	ahead    change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
-	current  change.Change          // the change that is being emitted
-	inferred int                    // changes that were emitted and found by comparison
-	ended    *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
-	restores int                    // of etcd, that the stream has followed (restores.go)
-	lately   lately                 // what was watched of custom resources (schema.go)
-	unread   bool                   // an event could not be read, so the log may lack its object
+	turn      sync.Mutex
+	known     *known.Set
+	objects   atomic.Int64           // how many are known, for Objects
+	position  change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
+	cursor    change.ResourceVersion // where the watch goes on: the position, except while the stream catches up with a list
+	heldBack  change.ResourceVersion // the revision of the last deletion, if more deletions of it may follow (leased.go)
+	ahead     change.ResourceVersion // the newest version in the log, if it is newer than the position: a list is not complete
+	current   change.Change          // the change that is being emitted
+	inferred  int                    // changes that were emitted and found by comparison
+	ended     *change.Position       // the position at which the stream ended, until it is emitted that the stream goes on
+	lately    lately                 // what was watched of custom resources (schema.go)
+	following int64                  // the last restore of etcd that the stream follows, and has not followed; 0: none (restores.go)
+	unread    bool                   // an event could not be read, so the log may lack its object
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
 
@@ -97,6 +97,8 @@ type Reflector struct {
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
 	interrupt context.CancelCauseFunc
+	told      []restore // of etcd, that the stream does not follow yet
+	restored  int64     // the last one that it was told of
 }
 
 // New prepares a stream; Run starts it.
@@ -132,9 +134,8 @@ func (r *Reflector) Group() string { return r.group }
 // (*apiclient.OtherClusterError).
 func (r *Reflector) Run(ctx context.Context) error {
 	r.turn.Lock()
-	stopProving, leave := r.startProving(ctx), r.options.Restores.join(r)
+	stopProving := r.startProving(ctx)
 	defer func() {
-		leave()
 		r.turn.Unlock()
 		stopProving()
 	}()

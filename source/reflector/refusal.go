@@ -32,7 +32,7 @@ func (r *Reflector) noteRefusal(ctx context.Context, err error) error {
 		r.refusal = &refusal{since: time.Now()}
 	}
 	if lasts && !r.refusal.recorded {
-		if err := r.sendRefusal(ctx, change.ControlStreamError, apiclient.Reason(err)); err != nil {
+		if err := r.sendControl(ctx, change.StreamErrorControl(r.ID(), r.position, apiclient.Reason(err), r.refusal.since)); err != nil {
 			return err
 		}
 		r.refusal.recorded = true
@@ -46,15 +46,11 @@ func (r *Reflector) endRefusal(ctx context.Context) error {
 		return nil
 	}
 	if r.refusal.recorded {
-		if err := r.sendRefusal(ctx, change.ControlStreamRecovered, "the API server answers again"); err != nil {
+		record := change.StreamRecoveredControl(r.ID(), r.position, "the API server answers again", r.refusal.since)
+		if err := r.sendControl(ctx, record); err != nil {
 			return err
 		}
 	}
 	r.refusal = nil
 	return nil
-}
-
-func (r *Reflector) sendRefusal(ctx context.Context, kind, cause string) error {
-	return r.sendControl(ctx, change.Control{Type: kind, ResourceVersion: r.position, Cause: cause,
-		SinceMs: r.refusal.since.UnixMilli()})
 }

@@ -61,8 +61,8 @@ func (r *Reflector) applyResource(ctx context.Context, want *change.Resource) er
 // resume emits that a stream that was deselected goes on.
 func (r *Reflector) resume(ctx context.Context) error {
 	at := *r.ended
-	at.Ended = ""
-	if err := r.sendEnd(ctx, change.Control{Type: change.ControlStreamResume, Cause: "it is selected again"}, at); err != nil {
+	at.Stream, at.Ended = r.ID(), ""
+	if err := r.sendEnd(ctx, change.StreamReselectedControl(at), at); err != nil {
 		return err
 	}
 	r.ended = nil
@@ -81,7 +81,7 @@ func (r *Reflector) endRemoved(ctx context.Context) error {
 	}
 	const cause = "the resource was removed from the API"
 	end := change.Position{Stream: r.ID(), Time: time.Now(), Ended: change.EndedRemoved}
-	if err := r.sendEnd(ctx, change.Control{Type: change.ControlStreamEnd, Cause: cause}, end); err != nil {
+	if err := r.sendEnd(ctx, change.StreamEndControl(end, cause), end); err != nil {
 		return err
 	}
 	r.position, r.cursor, r.ended, r.refusal = "", "", nil, nil
@@ -102,8 +102,7 @@ func (a *absent) step(ctx context.Context) (state, error) {
 
 // sendEnd emits the control record of a stream's end, or of its return, with its position.
 func (r *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
-	c.Stream, c.ResourceVersion = r.ID(), at.ResourceVersion
-	return r.emit(ctx, Item{Control: &c, Position: &at}, stays)
+	return r.emit(ctx, change.Item{Control: &c, Position: &at}, stays)
 }
 
 // interrupted returns a channel that SetResource and interruptStep close.

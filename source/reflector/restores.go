@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
@@ -13,117 +11,108 @@ import (
 	"kubecdc/source/recovery"
 )
 
-// Restores lets the streams of a process tell each other that etcd was restored from a backup. A stream does not always find that
-// out by itself: not if the server has grown past its position, and the newest object that it knows is older than the backup. So
-// the stream that finds it out tells all others, and each of them compares all objects with the log, unless its own resource is
-// certainly in another etcd. A nil *Restores tells nobody.
-type Restores struct {
-	mu      sync.Mutex
-	found   []restore
-	streams []*Reflector // that run
+// Restores is where streams tell each other that etcd was restored from a backup: all of them, whoever reads them. A stream does not
+// always find that out by itself: not if the server has grown past its position, and the newest object that it knows is older than
+// the backup. So the stream that finds it out tells all others, and each of them compares all objects with the log, unless its own
+// resource is certainly in another etcd.
+type Restores interface {
+	// Tell tells all streams of the restore that a stream has found, and gives it a number, which grows. If that stream has been
+	// told of one that it has not followed yet, it is the same one: then nobody is told, and the number is of that.
+	Tell(ctx context.Context, found *change.Stream) (number int64, err error)
+	// Followed is called once it is durable that a stream has compared all objects since it was told of this restore.
+	Followed(ctx context.Context, stream change.StreamID, number int64) error
 }
 
-// restore is one that a stream has found.
+// restore is one that the stream is told of.
 type restore struct {
-	by *change.Stream
-	at time.Time
+	number int64
+	by     *change.Stream
 }
 
-// join adds a stream that runs, until leave is called.
-func (x *Restores) join(r *Reflector) (leave func()) {
-	if x == nil {
-		return func() {}
+// FollowRestore tells the stream of a restore that another one, or itself in an earlier process, has found. It may do so again.
+func (r *Reflector) FollowRestore(number int64, by *change.Stream) {
+	r.mu.Lock()
+	isNew := number > r.restored
+	if isNew {
+		r.told, r.restored = append(r.told, restore{number, by}), number
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.streams = append(x.streams, r)
-	return func() {
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.streams = slices.DeleteFunc(x.streams, func(s *Reflector) bool { return s == r })
+	r.mu.Unlock()
+	if isNew {
+		r.interruptStep(errRestored)
 	}
 }
 
-// tell tells the other streams of a restore, unless one that r does not know yet was found already: it is the same one.
-func (x *Restores) tell(r *Reflector) {
-	if x == nil {
-		return
+// nextTold returns the first restore that the stream has been told of and does not follow yet.
+func (r *Reflector) nextTold() (told restore, ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.told) == 0 {
+		return told, false
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if r.restores == len(x.found) {
-		x.found = append(x.found, restore{r.stream, time.Now()})
-		for _, s := range x.streams {
-			if s != r {
-				s.interruptStep(errRestored)
-			}
-		}
-	}
-	r.restores = len(x.found)
+	return r.told[0], true
 }
 
-// until returns how many restores were found before a moment.
-func (x *Restores) until(moment time.Time) (n int) {
-	if x == nil {
-		return 0
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for n < len(x.found) && x.found[n].at.Before(moment) {
-		n++
-	}
-	return n
+// follow notes that the stream follows all restores up to a number. Once it has a position, it has followed them (emit).
+func (r *Reflector) follow(number int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.told = slices.DeleteFunc(r.told, func(told restore) bool { return told.number <= number })
+	r.restored, r.following = max(r.restored, number), number
 }
 
-// next returns the restore after the first n; nil if there is none.
-func (x *Restores) next(n int) *restore {
-	if x == nil {
-		return nil
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if n >= len(x.found) {
-		return nil
-	}
-	found := x.found[n]
-	return &found
-}
-
-// followRestores begins a list that emits older versions too, if another stream has found that etcd was restored.
+// followRestores begins a list that emits older versions too, if the stream was told that etcd was restored.
 func (r *Reflector) followRestores(ctx context.Context) error {
-	if name := r.state.name(); name == StateLoading || name == StateAbsent {
+	if r.state.name() == StateLoading {
 		return nil
 	}
-	for found := r.options.Restores.next(r.restores); found != nil; found = r.options.Restores.next(r.restores) {
-		if r.position != "" && r.position != change.UnknownVersion { // else the list that runs shows all
-			apart, err := r.apartFrom(ctx, found.by)
-			if err != nil {
-				return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
-			}
-			if !apart {
-				next, err := r.rewind(ctx, r.gapFrom(r.position), "stream "+string(found.by.ID())+" has found it")
-				if err != nil {
-					return err
-				}
-				r.state = next
-				return nil
+	for told, ok := r.nextTold(); ok; told, ok = r.nextTold() {
+		apart, err := r.apartFrom(ctx, told.by)
+		if err != nil {
+			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
+		}
+		if !apart && r.state.name() != StateAbsent {
+			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.by.ID())+" has found it"); err != nil {
+				return err
 			}
 		}
-		r.restores++
+		r.follow(told.number)
 	}
 	return nil
 }
 
-// rewind begins a list that emits older versions too, since the server's history went back, and tells the other streams. Until
-// the list is complete the stream has no position: no watch of the new history may go on from one of the old history.
+// openGap returns the gap of a list that begins now; nil if it is still the first one.
+func (r *Reflector) openGap() *change.Gap {
+	switch s := r.state.(type) {
+	case *listing:
+		return s.gap
+	case *verifying:
+		return s.gapBack()
+	case *watching:
+		return r.verify(s).gapBack()
+	case *expired:
+		return r.verify(s.watching).gapBack()
+	}
+	return r.gapFrom(r.position)
+}
+
+// foundRestore tells all streams that etcd was restored, and rewinds this one.
+func (r *Reflector) foundRestore(ctx context.Context, gap *change.Gap, reason string) (state, error) {
+	if err := r.tellRestore(ctx); err != nil {
+		return r.state, err
+	}
+	return r.rewind(ctx, gap, reason)
+}
+
+// rewind begins a list that emits older versions too, since the server's history went back. Until the list is complete the stream
+// has no position: no watch of the new history may go on from one of the old history.
 func (r *Reflector) rewind(ctx context.Context, gap *change.Gap, reason string) (state, error) {
 	if r.position != "" {
-		if err := r.emit(ctx, Item{}, to(change.UnknownVersion)); err != nil {
+		if err := r.emit(ctx, change.Item{}, to(change.UnknownVersion)); err != nil {
 			return r.state, err
 		}
 	}
 	r.heldBack = ""
-	r.tellRestore()
+	r.forgetWrites()
 	r.log.Error("the server's history went backwards: comparing all objects with the log", "reason", reason)
 	r.observer.Relisted(r.ID(), RelistHistoryWentBack)
 	l := r.list(gap)
@@ -131,11 +120,25 @@ func (r *Reflector) rewind(ctx context.Context, gap *change.Gap, reason string) 
 	return r.enter(l, "history went backwards: "+reason), nil
 }
 
-func (r *Reflector) tellRestore() {
+// tellRestore tells all streams that etcd was restored. What differs may be emitted only then: it is what shows the restore.
+func (r *Reflector) tellRestore(ctx context.Context) error {
+	r.forgetWrites()
+	if r.options.Restores == nil {
+		return nil
+	}
+	number, err := r.options.Restores.Tell(ctx, r.stream)
+	if err != nil {
+		return fmt.Errorf("tell all streams that %s has found that etcd was restored: %w", r.ID(), err)
+	}
+	r.follow(number)
+	return nil
+}
+
+// forgetWrites lets recoveries forget what is known of revisions, which are used again.
+func (r *Reflector) forgetWrites() {
 	if recovery := r.options.Recovery; recovery != nil {
 		recovery.coordinator.Forget()
 	}
-	r.options.Restores.tell(r)
 }
 
 // contradicts reports whether an object of the server belongs to another history than the log: the log, which is complete up to the

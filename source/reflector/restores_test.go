@@ -3,7 +3,9 @@ package reflector_test
 import (
 	"context"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +15,69 @@ import (
 	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
+
+// restores tells the streams of a test of restores, those too that do not run; it remembers who has not followed yet.
+type restores struct {
+	mu      sync.Mutex
+	last    int64
+	told    int // restores
+	open    map[change.StreamID]int64
+	by      *change.Stream
+	running map[change.StreamID]*reflector.Reflector
+}
+
+func newRestores() *restores {
+	return &restores{open: map[change.StreamID]int64{}, running: map[change.StreamID]*reflector.Reflector{}}
+}
+
+// join notes that a stream runs, in the place of an earlier one of its name.
+func (x *restores) join(r *reflector.Reflector) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running[r.ID()] = r; x.open[r.ID()] > 0 {
+		r.FollowRestore(x.open[r.ID()], x.by)
+	}
+}
+
+func (x *restores) Tell(_ context.Context, found *change.Stream) (int64, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.open[found.ID()] == 0 {
+		x.told++
+		x.by = found
+		for id := range x.running {
+			x.last++
+			x.open[id] = x.last
+		}
+		time.AfterFunc(time.Second, x.poll)
+	}
+	return x.open[found.ID()], nil
+}
+
+// poll tells those who run.
+func (x *restores) poll() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for id, number := range x.open {
+		x.running[id].FollowRestore(number, x.by)
+	}
+}
+
+func (x *restores) Followed(_ context.Context, stream change.StreamID, number int64) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.open[stream] <= number {
+		delete(x.open, stream)
+	}
+	return nil
+}
+
+// allFollowed reports whether all have followed, and how often one has told the others.
+func (x *restores) allFollowed() (followed bool, told int) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return len(x.open) == 0, x.told
+}
 
 // etcd is restored from a backup under a running exporter, which can't reach its API server until that has grown past the
 // positions. The stream of ConfigMaps sees it by its newest object. The stream of Secrets can't see it: what it lacks was deleted
@@ -29,9 +94,12 @@ func TestARestoreIsFollowedByStreamsThatCantSeeIt(t *testing.T) {
 	w := newWriter(t, k.Config, 23, []string{"default"})
 	w.run(20)
 	options, maps, quiet := testOptions(), newLedger(), newLedger()
-	options.Restores = &reflector.Restores{}
-	startStream(t, k.ConfigAt(proxy.Address), change.NewStream(configMaps, "", "", ""), options, maps, &quietObserver{})
-	startStream(t, k.ConfigAt(proxy.Address), change.NewStream(secrets, "default", "", ""), options, quiet, &quietObserver{})
+	all := newRestores()
+	options.Restores = all
+	r, _ := startStream(t, k.ConfigAt(proxy.Address), change.NewStream(configMaps, "", "", ""), options, maps, &quietObserver{})
+	all.join(r)
+	r, _ = startStream(t, k.ConfigAt(proxy.Address), change.NewStream(secrets, "default", "", ""), options, quiet, &quietObserver{})
+	all.join(r)
 	quiet.awaitLog(t, "r deleted-1", "r deleted-2", "r stays")
 	maps.awaitSame(t, k.Config)
 	backup := must[string](t)(k.SnapshotEtcd(context.Background()))

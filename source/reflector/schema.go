@@ -106,8 +106,7 @@ func (w *watching) correctLately(ctx context.Context) error {
 			continue
 		}
 		if corrected++; corrected == 1 {
-			record := change.Control{Type: change.ControlGap, ResourceVersion: w.position, Cause: gap.Reason, Gap: &gap}
-			if err := w.sendControl(ctx, record); err != nil {
+			if err := w.sendControl(ctx, change.GapControl(w.ID(), w.position, gap, gap.Reason)); err != nil {
 				return err
 			}
 		}

@@ -190,6 +190,7 @@ func startOn(t testing.TB, config *rest.Config, options reflector.Options, l *le
 func startStream(t testing.TB, config *rest.Config, stream *change.Stream, options reflector.Options, l *ledger, o reflector.Observer) (*reflector.Reflector, func() error) {
 	t.Helper()
 	s := newStream(t, config, stream, options, l, o)
+	l.restart()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()

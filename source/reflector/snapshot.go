@@ -280,7 +280,7 @@ func (s *snapshot) copy(ctx context.Context, o *apiclient.Object) error {
 	}
 	c := &change.Change{Stream: s.into, Op: change.Read, Namespace: o.Namespace, Name: o.Name, UID: o.UID,
 		ResourceVersion: o.Version, After: o.Raw, Time: time.Now()}
-	return s.out.Send(ctx, Item{Stream: s.into.ID(), Change: c, Time: c.Time})
+	return s.out.Send(ctx, change.Item{Stream: s.into.ID(), Change: c, Time: c.Time})
 }
 
 // settle compares the bodies of a page with the stored ones, and decides about the objects in doubt.

@@ -75,7 +75,7 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 		v.renewClient()
 		return v, fmt.Errorf("%w: %s", errBehind, reason)
 	}
-	return v.rewind(ctx, v.gapBack(), reason)
+	return v.foundRestore(ctx, v.gapBack(), reason)
 }
 
 // listAgain begins a list after one that was interrupted, by the process's end or by a server that is behind. A watch from the

@@ -167,9 +167,10 @@ func (c *check) keyboard(ctx context.Context) error {
 	if err := c.open(ctx, 1280, 900); err != nil {
 		return err
 	}
-	for _, want := range []string{"skip", "q", "wrong", "/status.json", "/metrics", "/readyz", "/healthz"} {
+	for _, want := range []string{"skip", "q", "wrong", "Stream", "State", "Complete up to", "Lag", "Changes", "Last gap", "Last proof", "Slot",
+		"/status.json", "/metrics", "/readyz", "/healthz"} {
 		var got string
-		const focus = `(e => e.id || e.className || e.getAttribute("href"))(document.activeElement)`
+		const focus = `(e => e.id || e.className || e.getAttribute("href") || e.innerText)(document.activeElement)`
 		err := chromedp.Run(ctx, chromedp.KeyEvent(kb.Tab), chromedp.Evaluate(focus, &got))
 		if err != nil {
 			return err

@@ -105,7 +105,7 @@ func installConverter(name, jar string) func(ctx context.Context, base string) (
 
 // flatRows gives the connector what the exporter prints, and the recipe's properties.
 func flatRows(ctx context.Context, r reading) ([]row, error) {
-	schema, err := r.schema(ctx, "connect", jdbcColumns)
+	schema, err := r.schema(ctx, "connect", "pods", "--columns", jdbcColumns)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func flatRows(ctx context.Context, r reading) ([]row, error) {
 
 // rowsOfRecords needs no transform, since the records are rows.
 func rowsOfRecords(ctx context.Context, r reading) ([]row, error) {
-	properties, err := r.schema(ctx, "connect", "")
+	properties, err := r.schema(ctx, "connect", "pods")
 	if err != nil {
 		return nil, err
 	}

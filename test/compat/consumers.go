@@ -39,6 +39,8 @@ var consumers = slices.Concat(flinkConsumers, connectConsumers, []consumer{
 		expect: wholeObjects("pods"), read: consoleConsumer},
 	{name: "streams", title: "Kafka Streams, KTable", needs: "`consumer.isolation.level=read_committed`", resumes: true,
 		install: kafkaJars, expect: wholeObjects("pods"), read: streamsTable},
+	{name: "franz-go", codecs: true, title: "franz-go (Go)", needs: "`kgo.FetchIsolationLevel(kgo.ReadCommitted())`", install: installGo,
+		expect: wholeObjects("pods", "configmaps"), read: franz},
 	{name: "kcat", codecs: true, title: "kcat", needs: "", install: installKcat, expect: wholeObjects("pods"), read: kcat},
 	{name: "confluent-kafka", codecs: true, title: "confluent-kafka (Python)", needs: "", install: python("confluent-kafka"),
 		expect: wholeObjects("pods", "configmaps"), read: pythonTable("confluent.py")},
@@ -112,6 +114,24 @@ func consoleConsumer(ctx context.Context, r reading) ([]row, error) {
 	args := append([]string{"org.apache.kafka.tools.consumer.ConsoleConsumer", "--max-messages", strconv.Itoa(count)}, command[1:]...)
 	out, err := java(ctx, r, []string{kafkaLibs}, args...)
 	return foldText(out, "\t", err)
+}
+
+// installGo returns the version that this module has of the client.
+func installGo(ctx context.Context, _ string) (version string, err error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "github.com/twmb/franz-go").Output()
+	return strings.TrimSpace(string(out)), err
+}
+
+func franz(ctx context.Context, r reading) ([]row, error) {
+	path, err := r.place("table.go", read("franz/table.go"))
+	if err != nil {
+		return nil, err
+	}
+	out, err := output(ctx, r.dir, nil, "go", "run", path)
+	if err != nil {
+		return nil, err
+	}
+	return parseRows(out)
 }
 
 func installKcat(ctx context.Context, _ string) (version string, err error) {

@@ -33,6 +33,10 @@ var flinkConsumers = []consumer{
 		install: installFlink, expect: podColumns, read: flink("flink", "pods", metadataColumns,
 			"SELECT cluster, namespace, name, metadata, spec, status FROM pods WHERE db = cluster AND `schema` = namespace "+
 				"AND `table` = 'pods' AND happened <= seen AND origin['kind'] = 'Pod' AND origin['uid'] = metadata.uid")},
+	{name: "flink-types", few: true, title: flinkTitle + ", `debezium-json`, members whose types have changed", needs: "before-images",
+		install: installFlink, expect: drifted, read: flinkDrifted("flink", "")},
+	{name: "flink-upsert-types", few: true, title: flinkTitle + ", `upsert-kafka`, members whose types have changed",
+		install: installFlink, expect: drifted, read: flinkDrifted("flink-upsert", "_log")},
 	{name: "flink-avro", prefix: inAvro.Prefix, title: flinkTitle + ", `debezium-avro-confluent`",
 		needs: "before-images, " + needsAvro, resumes: true, skips: true,
 		install: installFlinkAvro, expect: podColumns, read: flinkAvro("avro.sql", "pods")},
@@ -103,7 +107,7 @@ func installFlinkAvro(ctx context.Context, base string) (version string, err err
 // flink runs the statements that the exporter prints, and a query.
 func flink(dialect, table, more, query string) func(context.Context, reading) ([]row, error) {
 	return func(ctx context.Context, r reading) ([]row, error) {
-		statements, err := r.schema(ctx, dialect, flinkColumns)
+		statements, err := r.schema(ctx, dialect, "pods", "--columns", flinkColumns)
 		if err != nil {
 			return nil, err
 		}
@@ -138,12 +142,9 @@ func (r reading) flink(ctx context.Context, statements, table, query string, lib
 	return parseRows([]byte(strings.TrimSpace(string(out))))
 }
 
-// schema is what `exporter schema pods` prints for the topics of the reading, with all columns if none are named.
-func (r reading) schema(ctx context.Context, dialect, columns string) (string, error) {
-	args := []string{"schema", "pods", "--as", dialect}
-	if columns != "" {
-		args = append(args, "--columns", columns)
-	}
+// schema is what `exporter schema` prints for a topic of the reading.
+func (r reading) schema(ctx context.Context, dialect, resource string, more ...string) (string, error) {
+	args := append([]string{"schema", resource, "--as", dialect}, more...)
 	out, err := output(ctx, r.dir, r.t.settings(r.log), r.t.binary, args...)
 	return string(out), err
 }

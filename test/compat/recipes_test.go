@@ -22,6 +22,13 @@ func TestRecipes(t *testing.T) {
 			t.Errorf("docs/recipes.md does not show test/compat/%s as it is", name)
 		}
 	}
+	_, block, _ := strings.Cut(string(page), "```java\n")
+	block, _, _ = strings.Cut(block, "```")
+	for line := range strings.Lines(block) {
+		if !strings.Contains(read("java/Streams.java"), strings.TrimSpace(line)) {
+			t.Errorf("test/compat/java/Streams.java does not run %s", line)
+		}
+	}
 	command := "exporter schema pods --as connect --columns " + jdbcColumns + " > pods.properties\n"
 	if !strings.Contains(string(page), command) {
 		t.Errorf("docs/recipes.md lacks the command %s", command)

@@ -21,7 +21,7 @@ func installSpark(ctx context.Context, base string) (version string, err error) 
 
 // spark runs the program that the exporter prints.
 func spark(ctx context.Context, r reading) ([]row, error) {
-	program, err := r.schema(ctx, "spark", flinkColumns)
+	program, err := r.schema(ctx, "spark", "pods", "--columns", flinkColumns)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -37,8 +38,11 @@ type stack struct {
 }
 
 func startStack(ctx context.Context) (*stack, error) {
-	missing, err := servers.Install(ctx, func(line string) { say("%s", line) },
-		servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart, servers.RegistryPart)
+	parts := []servers.Part{servers.PostgresPart, servers.KafkaPart, servers.KubernetesPart}
+	if slices.Contains(long, inAvro) {
+		parts = append(parts, servers.RegistryPart)
+	}
+	missing, err := servers.Install(ctx, func(line string) { say("%s", line) }, parts...)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +50,7 @@ func startStack(ctx context.Context) (*stack, error) {
 		return nil, fmt.Errorf("servers are missing: %s", missing)
 	}
 	say("start the servers")
-	s := &stack{running: map[string]*child.Child{}}
+	s := &stack{running: map[string]*child.Child{}, registry: &servers.Registry{}}
 	group, parallel := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		s.kube, err = servers.StartKubernetes(parallel, servers.KubernetesOptions{})
@@ -60,10 +64,12 @@ func startStack(ctx context.Context) (*stack, error) {
 		s.sql, err = servers.StartPostgres(parallel, servers.PostgresOptions{NoFsync: true})
 		return err
 	})
-	group.Go(func() (err error) {
-		s.registry, err = servers.StartRegistry(parallel)
-		return err
-	})
+	if slices.Contains(parts, servers.RegistryPart) {
+		group.Go(func() (err error) {
+			s.registry, err = servers.StartRegistry(parallel)
+			return err
+		})
+	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -83,7 +89,7 @@ func (s *stack) settings(log topics) []string {
 	settings := []string{
 		"KUBECONFIG=" + s.kube.Kubeconfig,
 		"KUBECDC_CLUSTER=" + clusterName,
-		"KUBECDC_RESOURCES=pods,configmaps",
+		"KUBECDC_RESOURCES=pods,configmaps," + widgets.GroupResource().String(),
 		"KUBECDC_SINK=kafka",
 		"KUBECDC_KAFKA_BROKERS=" + s.brokers(),
 		"KUBECDC_KAFKA_TOPIC_PREFIX=" + log.Prefix,

@@ -31,6 +31,16 @@ var (
 // long are the logs that are compacted.
 var long = []topics{plain, forgetful, withSchema, inAvro}
 
+// leaveOut takes out the logs that none of the consumers reads.
+func leaveOut(chosen []consumer) {
+	long = slices.DeleteFunc(long, func(log topics) bool {
+		return (log == withSchema || log == inAvro) && !slices.ContainsFunc(chosen, func(c consumer) bool { return c.prefix == log.Prefix })
+	})
+	if !slices.ContainsFunc(chosen, func(c consumer) bool { return c.codecs }) {
+		codecLogs = nil
+	}
+}
+
 // topics are a log as consumers find it.
 type topics struct{ Prefix, Codec, State string }
 
@@ -85,6 +95,7 @@ func newTrial(ctx context.Context, chosen []consumer) (*trial, error) {
 			return nil, fmt.Errorf("install %s: %w", c.title, err)
 		}
 	}
+	leaveOut(chosen)
 	t.stack, err = startStack(ctx)
 	return t, err
 }
@@ -117,13 +128,16 @@ func (t *trial) run(ctx context.Context) error {
 
 // firstPart leaves logs with every change, and one for each codec.
 func (t *trial) firstPart(ctx context.Context) error {
-	if err := t.seed(ctx); err != nil {
+	if err := errors.Join(t.seed(ctx), t.serveWidgets(ctx)); err != nil {
 		return err
 	}
 	for _, log := range long {
 		if err := t.export(ctx, log); err != nil {
 			return err
 		}
+	}
+	if err := t.drift(ctx); err != nil {
+		return err
 	}
 	if err := t.churn(ctx, 1); err != nil {
 		return err
@@ -137,7 +151,7 @@ func (t *trial) firstPart(ctx context.Context) error {
 	if err := t.complete(ctx, append(codecLogs, plain, forgetful)...); err != nil {
 		return err
 	}
-	return t.even(ctx, inAvro)
+	return t.evenAvro(ctx)
 }
 
 // secondPart changes much of what the logs have, and compacts them.
@@ -148,7 +162,7 @@ func (t *trial) secondPart(ctx context.Context) error {
 	if err := t.complete(ctx, plain, forgetful); err != nil {
 		return err
 	}
-	if err := t.even(ctx, inAvro); err != nil {
+	if err := t.evenAvro(ctx); err != nil {
 		return err
 	}
 	for _, log := range long {

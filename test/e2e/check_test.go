@@ -37,3 +37,29 @@ func TestCheckNamesEveryMissingRight(t *testing.T) {
 		t.Errorf("it misses a right that is there:\n%s", out)
 	}
 }
+
+// A check says what run could not export, and an export would only tell in its log: what the API server does not select by, and
+// namespaces that are not there.
+func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
+	env := func(name, value string) map[string]string {
+		return with(map[string]string{"KUBECONFIG": servers.Kube(t).Kubeconfig, "KUBECDC_CLUSTER": "checked", "XDG_STATE_HOME": t.TempDir(),
+			"KUBECDC_RESOURCES": "configmaps,pods,secrets", "KUBECDC_NAMESPACES": "default"}, name, value)
+	}
+	for _, test := range []struct {
+		code  int
+		wants []string
+		env   map[string]string
+	}{
+		{0, []string{"3 to export"}, env("KUBECDC_FIELD_SELECTOR", "metadata.name!=web")},
+		{1, []string{"FAILED", "KUBECDC_FIELD_SELECTOR", "configmaps, secrets", "!configmaps,!secrets"}, env("KUBECDC_FIELD_SELECTOR", "spec.nodeName=a")},
+		{0, []string{"there is no namespace defualt, shpo", "3 to export"}, env("KUBECDC_NAMESPACES", "default,defualt,shpo")},
+		{0, []string{"warning", "KUBECDC_SLOTS is above 1"}, env("KUBECDC_SLOTS", "2")},
+	} {
+		code, out := command(t, test.env, "check")
+		for _, want := range test.wants {
+			if code != test.code || !strings.Contains(out, want) {
+				t.Errorf("exporter check ends with %d and lacks %q:\n%s", code, want, out)
+			}
+		}
+	}
+}

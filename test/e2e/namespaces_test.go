@@ -37,7 +37,7 @@ func TestNamespacesLeaveOutClusterScopedResources(t *testing.T) {
 		if after := len(namespaceRecords(log, w.Prefix)); after != before {
 			t.Errorf("there are %d records of namespaces, and were %d", after, before)
 		}
-		if resumed := log.controlsOf("namespaces", change.ControlStreamResume); len(resumed) > 0 {
+		if resumed := log.controlsOf("namespaces", change.ControlStreamReselected); len(resumed) > 0 {
 			t.Errorf("the stream goes on: %+v", resumed)
 		}
 	})

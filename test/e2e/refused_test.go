@@ -82,7 +82,7 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	unreadTail(t, w, e, writer, forbid(kadm.OpRead))
 	log := w.AwaitComplete(t, writer, all)
 	for _, kind := range refused {
-		told := map[string]int{}
+		told := map[change.ControlType]int{}
 		for _, c := range log.Controls {
 			if c.Stream == kind.Stream() {
 				told[c.Type]++

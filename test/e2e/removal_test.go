@@ -12,7 +12,7 @@ import (
 )
 
 // controlsOf are the control records of some types about one stream, in their order.
-func (l *Log) controlsOf(stream change.StreamID, types ...string) (found []change.Control) {
+func (l *Log) controlsOf(stream change.StreamID, types ...change.ControlType) (found []change.Control) {
 	for _, c := range l.Controls {
 		for _, kind := range types {
 			if c.Stream == stream && c.Type == kind {
@@ -23,7 +23,7 @@ func (l *Log) controlsOf(stream change.StreamID, types ...string) (found []chang
 	return found
 }
 
-func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...string) *Log {
+func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...change.ControlType) *Log {
 	t.Helper()
 	var log *Log
 	Await(t, 60*time.Second, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
@@ -139,7 +139,7 @@ func TestADeselectedStreamEndsAndGoesOn(t *testing.T) {
 		w.AwaitComplete(t, writer, kinds)
 	})
 	log = w.Read(t)
-	if resumed := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamResume); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
+	if resumed := log.controlsOf(ConfigMaps.Stream(), change.ControlStreamReselected); len(resumed) != 1 || resumed[0].ResourceVersion != ends[0].ResourceVersion {
 		t.Errorf("the stream ended at %s, and goes on: %+v", ends[0].ResourceVersion, resumed)
 	}
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)

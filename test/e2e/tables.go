@@ -78,7 +78,7 @@ func (l *Log) readControls(ctx context.Context, tx pgx.Tx) error {
 	}
 	var positions []change.Position
 	_, err = pgx.ForEachRow(rows, []any{&positions}, func() error {
-		l.Controls = append(l.Controls, change.Control{Type: change.ControlBatch, Positions: positions})
+		l.Controls = append(l.Controls, change.BatchControl("", change.BatchEnd{Positions: positions}))
 		positions = nil
 		return nil
 	})

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -52,15 +53,16 @@ func main() {
 					log.Fatal(err)
 				}
 			}
-			if key := r.Topic + " " + string(r.Key); r.Value == nil || change.Op == "d" {
-				delete(objects, key)
+			if place := r.Topic + " " + string(r.Key); r.Value == nil || change.Op == "d" {
+				delete(objects, place)
 			} else {
-				objects[key] = change.After
+				objects[place] = change.After
 			}
 		})
 	}
-	for key, object := range objects {
-		fmt.Println(key, string(object))
+	for place, object := range objects {
+		_, key, _ := strings.Cut(place, " ")
+		fmt.Printf("{\"key\":%s,\"object\":%s}\n", key, object)
 	}
 }
 

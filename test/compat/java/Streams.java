@@ -1,3 +1,5 @@
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -12,7 +14,6 @@ import org.apache.kafka.streams.KafkaStreams;
 import org.apache.kafka.streams.StoreQueryParameters;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
-import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.state.QueryableStoreTypes;
 
@@ -24,11 +25,14 @@ public class Streams {
             "application.id", args[0],
             "state.dir", args[1],
             "bootstrap.servers", "kafka-1:9092",
-            "consumer.isolation.level", "read_committed",
             "commit.interval.ms", 200,
             StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.OPTIMIZE));
+        settings.put("consumer.isolation.level", "read_committed");
+        settings.put("default.key.serde", Serdes.StringSerde.class);
+        settings.put("default.value.serde", Serdes.StringSerde.class);
         var builder = new StreamsBuilder();
-        builder.table("kubecdc.pods", Consumed.with(Serdes.String(), Serdes.String()), Materialized.as("pods"));
+        builder.<String, String>table("kubecdc.pods")
+            .filter((key, value) -> !op(value).equals("d"), Materialized.as("pods"));
         try (var admin = Admin.create(settings); var streams = new KafkaStreams(builder.build(settings), settings)) {
             streams.setUncaughtExceptionHandler(e -> {
                 e.printStackTrace();
@@ -44,6 +48,14 @@ public class Streams {
             try (var rows = store.all()) {
                 rows.forEachRemaining(row -> System.out.println(row.key + "\t" + row.value));
             }
+        }
+    }
+
+    static String op(String value) {
+        try {
+            return new ObjectMapper().readTree(value).get("op").asText();
+        } catch (JsonProcessingException e) {
+            throw new IllegalArgumentException(e);
         }
     }
 

@@ -218,8 +218,7 @@ func (e *avroEncoder) topicOf(ctx context.Context, s *change.Stream, controls *[
 // use writes the topic's values with a schema from now on, and tells it.
 func (e *avroEncoder) use(t *topicSchemas, s schemas, controls *[]change.Control) {
 	if e.schemas[t].value != s.value {
-		*controls = append(*controls, change.Control{Type: change.ControlSchema,
-			Schema: &change.SchemaRecord{Topic: t.topic, Subject: t.subject(), ID: s.valueID}})
+		*controls = append(*controls, change.SchemaControl(change.SchemaRecord{Topic: t.topic, Subject: t.subject(), ID: s.valueID}))
 	}
 	e.schemas[t] = s
 }

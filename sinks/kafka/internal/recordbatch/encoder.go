@@ -171,7 +171,7 @@ func (e *Encoder) putHeader(b []byte, m Producer, attributes int16) {
 }
 
 // AppendHeader appends one record header.
-func AppendHeader[T string | []byte](dst []byte, name string, value T) []byte {
+func AppendHeader[T ~string | []byte](dst []byte, name string, value T) []byte {
 	dst = binary.AppendVarint(dst, int64(len(name)))
 	dst = append(dst, name...)
 	dst = binary.AppendVarint(dst, int64(len(value)))

@@ -1,0 +1,82 @@
+package change
+
+import "time"
+
+// OpenControl says that a new owner has the slot.
+func OpenControl(encoding string) Control { return Control{Type: ControlOpen, Encoding: encoding} }
+
+// BatchControl says that a batch has ended.
+func BatchControl(encoding string, b BatchEnd) Control {
+	return Control{Type: ControlBatch, Encoding: encoding, BatchEnd: b}
+}
+
+// WatermarkControl says that a stream is complete up to a position.
+func WatermarkControl(p Position) Control {
+	return Control{Type: ControlWatermark, Stream: p.Stream, ResourceVersion: p.ResourceVersion, TimeMs: p.Time.UnixMilli()}
+}
+
+// SnapshotBeginControl says that a stream's first list has started, and why.
+func SnapshotBeginControl(s StreamID, cause string) Control {
+	return Control{Type: ControlSnapshotBegin, Stream: s, Cause: cause}
+}
+
+// SnapshotEndControl says that it has ended, with so many objects.
+func SnapshotEndControl(s StreamID, at ResourceVersion, objects int) Control {
+	return Control{Type: ControlSnapshotEnd, Stream: s, ResourceVersion: at, Objects: &objects}
+}
+
+// LayoutControl says that the slots have other streams from here on.
+func LayoutControl(cause string) Control { return Control{Type: ControlLayout, Cause: cause} }
+
+// GapControl says what a watch could not deliver.
+func GapControl(s StreamID, at ResourceVersion, g Gap, cause string) Control {
+	return Control{Type: ControlGap, Stream: s, ResourceVersion: at, Gap: &g, Cause: cause}
+}
+
+// StreamEndControl says that a stream is complete up to a position, and why it ends there.
+func StreamEndControl(p Position, cause string) Control {
+	return Control{Type: ControlStreamEnd, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: cause}
+}
+
+// StreamReselectedControl says that a stream that was deselected goes on.
+func StreamReselectedControl(p Position) Control {
+	return Control{Type: ControlStreamReselected, Stream: p.Stream, ResourceVersion: p.ResourceVersion, Cause: "it is selected again"}
+}
+
+// StreamErrorControl says that a stream is refused, and since when.
+func StreamErrorControl(s StreamID, at ResourceVersion, cause string, since time.Time) Control {
+	return Control{Type: ControlStreamError, Stream: s, ResourceVersion: at, Cause: cause, SinceMs: since.UnixMilli()}
+}
+
+// StreamRecoveredControl says that it is no more, and since when it was.
+func StreamRecoveredControl(s StreamID, at ResourceVersion, cause string, since time.Time) Control {
+	return Control{Type: ControlStreamRecovered, Stream: s, ResourceVersion: at, Cause: cause, SinceMs: since.UnixMilli()}
+}
+
+// ProofControl says what the comparison of a stream with the API server gave.
+func ProofControl(s StreamID, at ResourceVersion, p *Proof) Control {
+	return Control{Type: ControlProof, Stream: s, ResourceVersion: at, Proof: p}
+}
+
+// StreamPausedControl says that a signal has paused a stream.
+func StreamPausedControl(s StreamID, at ResourceVersion, cause string) Control {
+	return Control{Type: ControlStreamPaused, Stream: s, ResourceVersion: at, Cause: cause}
+}
+
+// StreamResumedControl says that a signal has ended a stream's pause.
+func StreamResumedControl(s StreamID, at ResourceVersion, cause string) Control {
+	return Control{Type: ControlStreamResumed, Stream: s, ResourceVersion: at, Cause: cause}
+}
+
+// SignalControl says how far a signal is.
+func SignalControl(s StreamID, at ResourceVersion, r SignalRecord, cause string) Control {
+	return Control{Type: ControlSignal, Stream: s, ResourceVersion: at, Signal: &r, Cause: cause}
+}
+
+// SchemaControl says that a topic's values have another schema.
+func SchemaControl(r SchemaRecord) Control { return Control{Type: ControlSchema, Schema: &r} }
+
+// ReplayControl is one of the three records of a replay.
+func ReplayControl(t ControlType, cluster string, r *Replay) Control {
+	return Control{Type: t, Cluster: cluster, TimeMs: time.Now().UnixMilli(), Replay: r}
+}

@@ -1,0 +1,70 @@
+package export
+
+import (
+	"context"
+	"encoding/json"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
+	"kubecdc/internal/failpoint"
+	"kubecdc/source/reflector"
+)
+
+// restores tells streams that etcd was restored from a backup, by a signal to each: to those of other replicas, and to those that
+// nobody reads now, which follow when they are read again.
+type restores struct{ *streams }
+
+// restoreParams are the parameters of such a signal.
+type restoreParams struct {
+	Found   change.StreamID `json:"found"` // the stream that has found it
+	Version string          `json:"version"`
+}
+
+// Tell stores the signals.
+func (x restores) Tell(ctx context.Context, found *change.Stream) (id int64, err error) {
+	all, err := x.reads.Streams(ctx)
+	if err != nil {
+		return 0, err
+	}
+	streams := []change.StreamID{found.ID()}
+	for _, p := range all {
+		if p.Stream != found.ID() {
+			streams = append(streams, p.Stream)
+		}
+	}
+	params, err := json.Marshal(restoreParams{found.ID(), found.Resource.Version})
+	if err == nil {
+		id, err = x.slot.parts.Store.AddSignals(ctx, checkpoint.Signal{Kind: change.SignalRestore, Params: params}, streams)
+	}
+	failpoint.Hit(failpoint.RestoreTold)
+	return id, dependency.Tag(dependency.Checkpoint, err)
+}
+
+// Followed answers them.
+func (x restores) Followed(ctx context.Context, stream change.StreamID, last int64) error {
+	open, err := x.openSignals(ctx)
+	for _, g := range open {
+		if err == nil && g.Kind == change.SignalRestore && g.Stream == stream && g.ID <= last {
+			err = x.answerDurable(g.ID, checkpoint.SignalAnswer{State: change.SignalCompleted})(ctx)
+		}
+	}
+	return err
+}
+
+// restoreBySignal tells a stream that is read. The signal waits until the stream has followed.
+func (st *streams) restoreBySignal(_ context.Context, g checkpoint.Signal) (begun bool, err error) {
+	if running := st.running[g.Stream]; running != nil {
+		tellRestore(running, g)
+	}
+	return false, nil
+}
+
+func tellRestore(running *reflector.Reflector, g checkpoint.Signal) {
+	var p restoreParams
+	_ = json.Unmarshal(g.Params, &p) // without them the stream follows, whichever etcd it is in
+	found := change.ParseStream(p.Found)
+	resource := found.Resource
+	resource.Version = p.Version
+	running.FollowRestore(g.ID, found.As(resource))
+}

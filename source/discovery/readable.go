@@ -1,0 +1,28 @@
+package discovery
+
+import (
+	"context"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/change"
+	"kubecdc/source/apiclient"
+)
+
+// Readable lists one object of a stream, as an export does first: only the API server knows whether it selects by these fields, and
+// whether it can read what it has stored.
+func (d *Server) Readable(ctx context.Context, s *change.Stream) error {
+	_, err := d.client.List(ctx, s, apiclient.ListOptions{MetadataOnly: true, Limit: 1},
+		func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+	return err
+}
+
+// Absent returns those of the namespaces that are not there, as far as this user may see it.
+func (d *Server) Absent(ctx context.Context, namespaces []string) (absent []string) {
+	for _, ns := range namespaces {
+		if _, err := d.client.Read(ctx, "/api/v1/namespaces/"+ns); apierrors.IsNotFound(err) {
+			absent = append(absent, ns)
+		}
+	}
+	return absent
+}

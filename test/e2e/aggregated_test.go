@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"kubecdc/test/servers"
+)
+
+var (
+	gadgets     = Kind{GVR: schema.GroupVersionResource{Group: "other.example.com", Version: "v1", Resource: "gadgets"}}
+	apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+)
+
+// The APIService of an aggregated API server is deleted while no exporter runs: its objects live on there, so the log has no deletion.
+func TestAnAPIServiceThatIsDeletedUnseenDeletesNothing(t *testing.T) {
+	t.Parallel()
+	w := NewPostgresWorld(t, servers.PostgresOptions{})
+	client := dynamic.NewForConfigOrDie(w.Kube.Config)
+	aggregate(t, client)
+	env := w.With("KUBECDC_RESOURCES", ConfigMaps.ID()+","+gadgets.ID())
+	told := func() int { return len(w.Read(t).ByKey(w.Prefix, gadgets)) }
+	runFor(t, env, func() {
+		Await(t, 60*time.Second, "the gadgets", func() (bool, error) { return told() == 2, nil })
+	})
+	must(t, client.Resource(apiServices).Delete(context.Background(), "v1.other.example.com", metav1.DeleteOptions{}))
+	e := StartExporter(t, "the next exporter", env)
+	awaitProblem(t, e, "stream "+gadgets.ID(), "aggregated API server")
+	wantNoEnd(t, w, gadgets)
+	for key, records := range w.Read(t).ByKey(w.Prefix, gadgets) {
+		if last := records[len(records)-1]; last.Op != "r" {
+			t.Errorf("%s ends with %q", key, last.Op)
+		}
+	}
+}
+
+// aggregate lets the API server delegate the group of gadgets to a server of the test, which has two that never change.
+func aggregate(t *testing.T, client dynamic.Interface) {
+	t.Helper()
+	const group = `"apiVersion":"v1","groupVersion":"other.example.com/v1"`
+	const items = `{"metadata":{"namespace":"default","name":"a","uid":"ua","resourceVersion":"7"}},
+		{"metadata":{"namespace":"default","name":"b","uid":"ub","resourceVersion":"8"}}`
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		switch {
+		case r.URL.Path == "/apis/other.example.com/v1":
+			fmt.Fprint(w, `{"kind":"APIResourceList",`+group+`,"resources":[{"name":"gadgets","namespaced":true,"kind":"Gadget","verbs":["list","watch"]}]}`)
+		case r.URL.Query().Get("sendInitialEvents") != "":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case r.URL.Query().Get("watch") != "":
+			w.(http.Flusher).Flush()
+			<-r.Context().Done()
+		case r.URL.Path == "/apis/other.example.com/v1/gadgets":
+			fmt.Fprint(w, `{"kind":"GadgetList","apiVersion":"other.example.com/v1","metadata":{"resourceVersion":"9"},"items":[`+items+`]}`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	address, err := url.Parse(server.URL)
+	must(t, err)
+	port, err := strconv.Atoi(address.Port())
+	must(t, err)
+	create := func(r schema.GroupVersionResource, namespace, apiVersion, kind, name string, spec map[string]any) {
+		_, err := client.Resource(r).Namespace(namespace).Create(context.Background(), &unstructured.Unstructured{Object: map[string]any{
+			"apiVersion": apiVersion, "kind": kind, "metadata": map[string]any{"name": name}, "spec": spec}}, metav1.CreateOptions{})
+		must(t, err)
+	}
+	create(schema.GroupVersionResource{Version: "v1", Resource: "services"}, "default", "v1", "Service", "gadgets",
+		map[string]any{"type": "ExternalName", "externalName": "localhost"})
+	create(apiServices, "", "apiregistration.k8s.io/v1", "APIService", "v1.other.example.com", map[string]any{"group": "other.example.com",
+		"version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10), "insecureSkipTLSVerify": true,
+		"service": map[string]any{"namespace": "default", "name": "gadgets", "port": int64(port)}})
+	Await(t, 30*time.Second, "the aggregated server", func() (bool, error) {
+		_, err := client.Resource(gadgets.GVR).List(context.Background(), metav1.ListOptions{})
+		return err == nil, nil
+	})
+}
