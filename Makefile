@@ -8,9 +8,9 @@ VERSION ?= $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary. Tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-# Two packages at a time: each starts its own servers, and mostly waits. The longest begins first.
-TEST    := $(GO) test -count=1 -p 2 -timeout 40m
-ALL     := ./test/e2e ./...
+# Three packages at a time: each starts its own servers, and mostly waits. The longest begin first.
+TEST    := $(GO) test -count=1 -p 3 -timeout 60m
+ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \
 	$(if $(SOURCE),-source '$(SOURCE)') $(if $(BUILDER),-builder '$(BUILDER)')
@@ -45,7 +45,7 @@ chaos: servers ## a thousand faults at random moments (FAULTS=100 for fewer, KUB
 	KUBECDC_CHAOS_FAULTS=$(or $(FAULTS),1000) $(GO) test -count=1 -v -timeout 0 -run Chaos ./test/e2e
 
 soak: servers ## random gaps, compared with etcd's history (HISTORIES=100 for fewer, KUBECDC_TEST_SEED=… to repeat a run)
-	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run Random ./source/reflector
+	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),10000) $(GO) test -count=1 -v -timeout 0 -run 'Random|Compacted' ./source/reflector
 
 model: ## recovery in a model: random histories with selectors, returns, expiries and compactions (HISTORIES=100000 for more, KUBECDC_TEST_SEED=…)
 	KUBECDC_TEST_HISTORIES=$(or $(HISTORIES),20000) $(GO) test -count=1 -v -timeout 0 -run ModelOf ./source/recovery

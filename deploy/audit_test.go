@@ -162,7 +162,7 @@ func (a *audited) audit(t *testing.T, user string, granted map[string]bool) {
 	t.Helper()
 	var u usage
 	var unused []string
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+	for clock := servers.StartClock(); clock.Passed() < 20*time.Second; time.Sleep(100 * time.Millisecond) {
 		u, unused = a.used(t, user, granted), nil
 		for r := range granted {
 			if u.used[r] == 0 {

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -16,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"kubecdc/test/servers"
 )
 
 // TestTheImageNeedsNothingBesideIt runs the exporter in the file system of its image, in which it may write nothing, as a user
@@ -126,7 +127,7 @@ func extract(root string, h *tar.Header, content []byte) error {
 
 // container runs the program of an image, as the image's user, for a minute at most.
 func container(t *testing.T, root string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context(), time.Minute)
 	t.Cleanup(cancel)
 	run := exec.CommandContext(ctx, "/exporter", args...)
 	run.Dir, run.Env = "/", []string{}

@@ -31,8 +31,8 @@ func (s *slot) filter() *filter {
 
 // leavesOut reports whether a change is not written.
 func (f *filter) leavesOut(c *change.Change) bool {
-	if f == nil || c.Op != change.Update || c.Lost {
-		return false
+	if c.Logged || f == nil || c.Op != change.Update || c.Lost {
+		return c.Logged
 	}
 	if f.noUpdates {
 		return true

@@ -114,24 +114,21 @@ func (s *slot) rulesOf(stream change.StreamID) string {
 }
 
 // loosen asks for a snapshot on demand of a stream whose objects were redacted otherwise before: it compares bodies, and writes
-// those that the log has with less than is exported now. Where bodies can't be compared, the log says so.
+// those that the log has with less than is exported now. Where bodies can't be compared, the log says so. After KUBECDC_BEFORE=none the
+// same snapshot has the bodies stored (reflector.Snapshot): those of updates and deletions that come before it are missing.
 func (r *storedRules) loosen(ctx context.Context, stream change.StreamID, was, now string) error {
 	s, of := r.slot, change.ResourceOf(stream)
-	had, bodies := strings.CutSuffix(was, withoutBodies)
+	had, lacked := strings.CutSuffix(was, withoutBodies)
 	has, without := strings.CutSuffix(now, withoutBodies)
-	switch {
-	case !discovery.Selects(s.config.Resources, of.ID()) || s.config.MetadataOnly(of):
-		return nil
-	case bodies && !without:
-		s.logger.Warn("KUBECDC_BEFORE was none: the checkpoint has no bodies of the objects that it knows, so the next update or "+
-			"deletion of each comes without before", "stream", stream)
-	}
-	if had == "" || had == has {
+	looser := had != "" && had != has
+	if !discovery.Selects(s.config.Resources, of.ID()) || s.config.MetadataOnly(of) || !looser && !lacked {
 		return nil
 	}
-	if bodies || without {
+	if looser && (lacked || without) {
 		s.logger.Warn("objects are exported by other rules from now on, and the checkpoint has no bodies to compare: what does not "+
 			"change stays in the log as it was written; exporter snapshot --all writes all objects", "stream", stream)
+	}
+	if without {
 		return nil
 	}
 	return r.requestSnapshot(ctx, stream)
@@ -152,7 +149,7 @@ func (r *storedRules) requestSnapshot(ctx context.Context, stream change.StreamI
 		return err
 	}
 	id, err := r.slot.parts.Store.AddSignal(ctx, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: stream, Params: params})
-	r.slot.logger.Info("objects are exported by other rules from now on: comparing all of them with the log", "stream", stream, "signal", id)
+	r.slot.logger.Info("other rules hold for objects from now on: comparing all of them with the log", "stream", stream, "signal", id)
 	return err
 }
 

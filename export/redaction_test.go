@@ -94,28 +94,31 @@ func TestTheCheckpointKeepsNoBodiesWithoutBefore(t *testing.T) {
 	}
 }
 
-// Where less is redacted than before, a snapshot is asked for, once, which writes the objects that the log has with less.
+// Where less is redacted than before, a snapshot is asked for, once, which writes the objects that the log has with less; and where
+// bodies were not stored before, one that stores them.
 func TestLooserRulesAskForASnapshot(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, then redact.Mode
 		resources   string
-		bodies      bool
+		without     int // so many sessions store no bodies
 		want        int
 	}{
-		"hashes, then all":      {redact.Hash, redact.Plain, "secrets", true, 1},
-		"metadata, then hashes": {redact.Metadata, redact.Hash, "secrets", true, 1},
-		"all, then hashes":      {redact.Plain, redact.Hash, "secrets", true, 0},
-		"hashes, then metadata": {redact.Hash, redact.Metadata, "secrets", true, 0},
-		"no change":             {redact.Hash, redact.Hash, "secrets", true, 0},
-		"no bodies to compare":  {redact.Hash, redact.Plain, "secrets", false, 0},
-		"not exported any more": {redact.Hash, redact.Plain, "*", true, 0},
+		"hashes, then all":      {redact.Hash, redact.Plain, "secrets", 0, 1},
+		"metadata, then hashes": {redact.Metadata, redact.Hash, "secrets", 0, 1},
+		"all, then hashes":      {redact.Plain, redact.Hash, "secrets", 0, 0},
+		"hashes, then metadata": {redact.Hash, redact.Metadata, "secrets", 0, 0},
+		"no change":             {redact.Hash, redact.Hash, "secrets", 0, 0},
+		"no bodies to compare":  {redact.Hash, redact.Plain, "secrets", 3, 0},
+		"not exported any more": {redact.Hash, redact.Plain, "*", 0, 0},
+		"bodies are lacking":    {redact.Plain, redact.Plain, "secrets", 1, 1},
+		"hashes are lacking":    {redact.Hash, redact.Plain, "secrets", 1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 0)
 			storePlain(t, store, 1)
-			for _, mode := range []redact.Mode{c.first, c.then, c.then} {
+			for i, mode := range []redact.Mode{c.first, c.then, c.then} {
 				s := slotWith(t, store, c.resources, mode)
-				s.config.Before = c.bodies
+				s.config.Before = i >= c.without
 				if _, err := s.redactCheckpoint(t.Context(), 1); err != nil {
 					t.Fatal(err)
 				}

@@ -34,11 +34,6 @@ func snapshotBySignal(ctx context.Context, j *signalJob) (checkpoint.SignalAnswe
 		last = checkpoint.SignalAnswer{State: change.SignalInProgress, LastKey: page.Key, Done: page.Done, Total: page.Total}
 		return j.progress(ctx, last, page.Emitted)
 	}
-	if config := &j.streams.slot.config; config.Before && !config.MetadataOnly(change.ResourceOf(j.Stream)) {
-		s.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
-			return j.streams.storedBodies(ctx, j.Stream, keys, visit)
-		}
-	}
 	what := "%d changes, of a list of %d objects at resourceVersion %s"
 	if p.All {
 		if err := j.streams.acceptsSnapshots(change.ParseStream(j.Stream)); err != nil {

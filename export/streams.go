@@ -134,6 +134,11 @@ func (st *streams) add(s *change.Stream) *reflector.Reflector {
 	options := st.slot.config.Source
 	options.MetadataOnly, options.Redactor = st.slot.config.MetadataOnly(s.Resource), st.slot.config.Redactor(s.Resource)
 	options.Masked, options.Restores = st.slot.config.LeavesOut(s.Resource), restores{st}
+	if config := &st.slot.config; config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
+		options.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
+			return st.storedBodies(ctx, s.ID(), keys, visit)
+		}
+	}
 	parts.Observer.StreamAdded(s.ID())
 	running := reflector.New(s, parts.Server.Client(), options, st.reads, st.queue, parts.Observer, parts.Logger)
 	st.running[s.ID()] = running

@@ -56,6 +56,9 @@ func (t *touched) leaveOut(batch *change.Batch, f *filter, images bool) map[stri
 				c.Before = former.After
 			}
 		}
+		if c.Logged {
+			c.Before = c.After
+		}
 		if f.leavesOut(c) {
 			if out == nil {
 				out = make([]bool, len(batch.Changes))
@@ -82,7 +85,9 @@ func (t *touched) takeOut(batch *change.Batch, out []bool) map[string]int {
 			kept = append(kept, *c)
 			continue
 		}
-		ignored[c.Stream.Resource.ID()]++
+		if !c.Logged {
+			ignored[c.Stream.Resource.ID()]++
+		}
 		if id := t.ids[i]; t.last[id] == i {
 			t.leftOut[id] = checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion, Body: t.body(id, c.Before)}
 		}

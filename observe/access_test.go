@@ -198,13 +198,11 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	reviews, now := reviewsAs(t, kube.UserConfig(kube.Address, "token-of-exporter"))
 	s := protected(t, ServerOptions{Access: reviews})
 	scraper := map[string]int{"/": http.StatusForbidden, "/status.json": http.StatusForbidden, "/metrics": http.StatusOK}
-	deadline := time.Now().Add(20 * time.Second) // RBAC learns of bindings by a watch
-	for {
-		if code, _ := ask(t, "http://"+s.Addr()+"/metrics", "token-of-scraper"); code == http.StatusOK || time.Now().After(deadline) {
-			break
-		}
+	servers.Await(t, 20*time.Second, "RBAC to learn of the bindings, by a watch", func() (bool, error) {
+		code, _ := ask(t, "http://"+s.Addr()+"/metrics", "token-of-scraper")
 		*now = now.Add(refusedFor)
-	}
+		return code == http.StatusOK, nil
+	})
 	wantCodes(t, s, "token-of-scraper", scraper)
 	wantCodes(t, s, "", codes(http.StatusUnauthorized))
 	wantCodes(t, s, "no-such-token", codes(http.StatusUnauthorized))
@@ -299,16 +297,16 @@ func TestAFloodOfTokensKeepsNobodyWaiting(t *testing.T) {
 	for wrong.Load() < 100 { // the burst
 		time.Sleep(time.Millisecond)
 	}
-	began := time.Now()
+	clock := servers.StartClock()
 	if err := r.Allow(ctx, "good", "/metrics"); err != nil || good.Load() != 2 {
 		t.Errorf("a token that was allowed before: %v", err)
 	}
-	if took := time.Since(began); took > reviewTimeout/2 {
+	if took := clock.Passed(); took > reviewTimeout/2 {
 		t.Errorf("a token that was allowed before waited for %s", took)
 	}
-	began = time.Now()
+	clock = servers.StartClock()
 	_ = r.Allow(ctx, "another", "/metrics")
-	if took := time.Since(began); took > 2*reviewTimeout {
+	if took := clock.Passed(); took > 2*reviewTimeout {
 		t.Errorf("it took %s", took)
 	}
 }

@@ -17,14 +17,12 @@ import (
 
 // store is a history in memory.
 type store struct {
-	checkpoint.Overview                                 // all but Streams is unused
-	rows                map[int][]checkpoint.Checkpoint // newest first
-	positions           map[int][]change.Position
-	streams             []change.Position
+	checkpoint.Past                                 // of which the rest is unused
+	rows            map[int][]checkpoint.Checkpoint // newest first
+	positions       map[int][]change.Position
+	streams         []change.Position
 }
 
-func (s *store) Find(context.Context, string) error { return nil }
-func (s *store) Close()                             {}
 func (s *store) HistorySlots(context.Context) (slots []int, err error) {
 	for slot := range s.rows {
 		slots = append(slots, slot)

@@ -178,7 +178,7 @@ func hideSelectors(text string, id change.StreamID) string {
 var hidden = regexp.MustCompile(`((?:label|field)Selector=|metadata\.name!?==?|\(name ")[^\s&"',)\]]+`)
 
 // quoted matches what an error quotes of an object or a record: its key, or the beginning of its bytes.
-var quoted = regexp.MustCompile(`((?:repair|record (?:key|value|row)|CloudEvent|body:) )?"(?:[^"\\]|\\.)*"( is not in the wire format)?`)
+var quoted = regexp.MustCompile(`((?:repair|object|record (?:key|value|row)|CloudEvent|body:) )?"(?:[^"\\]|\\.)*"( is not in the wire format)?`)
 
 // HideNames hides selectors, and the names and bytes of objects, in the text of an error, and returns it on one line.
 func HideNames(text string) string {

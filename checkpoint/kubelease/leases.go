@@ -128,9 +128,11 @@ func (l *Leases) Leave(ctx context.Context, owner string) error {
 }
 
 // Owners returns who owns each slot of a cluster, for a reader that has not observed the leases before. A lease that was not
-// renewed for twice its duration by now has ended: the clock of its owner may be a little off.
-func Owners(ctx context.Context, config *rest.Config, namespace, cluster string, now time.Time) (map[int]string, error) {
-	l, err := New(config, nil, namespace, cluster, nil)
+// renewed for twice its duration by now has ended: the clock of its owner may be a little off. The client is as New's.
+func Owners(
+	ctx context.Context, config *rest.Config, client *http.Client, namespace, cluster string, now time.Time,
+) (map[int]string, error) {
+	l, err := New(config, client, namespace, cluster, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -53,7 +53,7 @@ func TestALargeInventoryIsChangedInSteps(t *testing.T) {
 		done := make(chan error, 1)
 		go func() { done <- test.do() }()
 		left := 0
-		for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for clock := servers.StartClock(); clock.Passed() < 10*time.Second; time.Sleep(20 * time.Millisecond) {
 			if err := last.QueryRow(t.Context(), test.left).Scan(&left); err != nil {
 				t.Fatal(err)
 			}

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -38,7 +37,7 @@ func TestACommitThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	go func() { done <- old.Commit(t.Context(), stuck) }()
 
 	next := openBound(t, database)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := servers.Patient(t.Context(), 5*time.Second)
 	defer cancel()
 	for seq := uint64(1); seq <= 200; seq++ { // while more and more of the other one arrives
 		state, err := next.Acquire(ctx, 0, "b", time.Minute)

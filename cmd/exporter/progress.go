@@ -13,6 +13,7 @@ import (
 
 // progress shows how far a command is that reads or writes records: as a bar on a terminal, else as lines of a log.
 type progress struct {
+	errs  io.Writer
 	what  string
 	of    int64
 	bar   *progressbar.ProgressBar // nil: no terminal
@@ -23,7 +24,7 @@ type progress struct {
 }
 
 func newProgress(errs io.Writer, what string, of int64, log *slog.Logger) *progress {
-	p := &progress{what: what, of: of, log: log, began: time.Now(), first: -1, lines: rate.Sometimes{Interval: 5 * time.Second}}
+	p := &progress{errs: errs, what: what, of: of, log: log, began: time.Now(), first: -1, lines: rate.Sometimes{Interval: 5 * time.Second}}
 	if isTerminal(errs) {
 		p.bar = observe.NewBar(errs, what, "records", of)
 	}
@@ -52,6 +53,12 @@ func (p *progress) at(done, of int64) {
 		left := time.Duration(float64(max(p.of-done, 0)) / max(perSecond, 1) * float64(time.Second))
 		p.log.Info(p.what, "records", done, "of", p.of, "per_second", int64(perSecond), "left", left.Round(time.Second).String())
 	})
+}
+
+// Write writes a note meanwhile, in the place of the bar.
+func (p *progress) Write(text []byte) (int, error) {
+	p.end()
+	return p.errs.Write(text)
 }
 
 func (p *progress) end() {

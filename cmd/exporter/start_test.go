@@ -90,13 +90,15 @@ func (s *started) wantEnd(t *testing.T, code int) {
 	}
 	told, ended := time.Now(), make(chan *os.ProcessState, 1)
 	go func() { state, _ := s.Process.Wait(); ended <- state }()
+	late, cancel := servers.Patient(t.Context(), 10*time.Second)
+	defer cancel()
 	select {
 	case state := <-ended:
 		t.Logf("%s, %s after SIGTERM", state, time.Since(told).Round(time.Millisecond))
 		if state.ExitCode() != code {
 			t.Errorf("exit code %d", state.ExitCode())
 		}
-	case <-time.After(10 * time.Second):
+	case <-late.Done():
 		t.Fatal("it still runs ten seconds after SIGTERM")
 	}
 }

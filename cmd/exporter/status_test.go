@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -18,6 +19,7 @@ import (
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/source/discovery"
 	"kubecdc/status"
 	"kubecdc/test/servers"
 )
@@ -69,16 +71,30 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	}
 }
 
-// Where leases are objects of the cluster, the checkpoint does not know who holds a slot.
+// Where leases are objects of the cluster, the checkpoint does not know who holds a slot. Another cluster's leases say nothing of it.
 func TestStatusReadsLeaseObjects(t *testing.T) {
 	kube := servers.Kube(t)
+	server, err := discovery.Connect(kube.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := server.Identify(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testStatusOfLeases(t, kube, id.UID, "0      kubecdc-0 ", "")
+	testStatusOfLeases(t, kube, "uid-1", "kubecdc-0 (may have ended)", "another cluster")
+}
+
+// testStatusOfLeases tests the status of a checkpoint that is of the cluster with a uid.
+func testStatusOfLeases(t *testing.T, kube *servers.Kubernetes, uid, row, note string) {
 	path, cluster := filepath.Join(t.TempDir(), "checkpoint.db"), servers.UniqueName()
 	store, err := sqlite.Open(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
-	checkpointtest.Bind(t, store, cluster, "uid-1")
+	checkpointtest.Bind(t, store, cluster, uid)
 	if _, err := store.Slots(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +109,8 @@ func TestStatusReadsLeaseObjects(t *testing.T) {
 		kubeconfig, namespace string
 		row, note             string
 	}{
-		{kube.Kubeconfig, "default", "0      kubecdc-0 ", ""},
-		{kube.Kubeconfig, "kube-system", "kubecdc-0 (may have ended)", "there is none of cluster " + cluster + ": set KUBECDC_LEASES_NAMESPACE"},
+		{kube.Kubeconfig, "default", row, note},
+		{kube.Kubeconfig, "kube-system", "kubecdc-0 (may have ended)", cmp.Or(note, "there is none of cluster "+cluster+": set KUBECDC_LEASES_NAMESPACE")},
 		{kubeconfig(t, "https://127.0.0.1:1", "", ""), "default", "kubecdc-0 (may have ended)", "connection refused"},
 	} {
 		_, out, errs := exporter(t, "status", "--cluster", cluster, "--checkpoint", "sqlite:"+path, "--leases", "kubernetes",

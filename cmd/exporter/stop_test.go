@@ -64,13 +64,15 @@ func stuck(t *testing.T, settings ...string) (c *exec.Cmd, log *child.Output) {
 // exit waits for the end, and returns the exit code and how long it took.
 func exit(t *testing.T, c *exec.Cmd) (code int, took time.Duration) {
 	t.Helper()
+	late, cancel := servers.Patient(t.Context(), 30*time.Second)
+	defer cancel()
 	started := time.Now()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Wait() }()
 	select {
 	case <-ended:
 		return c.ProcessState.ExitCode(), time.Since(started)
-	case <-time.After(30 * time.Second):
+	case <-late.Done():
 		t.Fatal("it does not end")
 		return 0, 0
 	}

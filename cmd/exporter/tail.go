@@ -115,7 +115,7 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
 	q.To, q.Progress = &end, show.at
 	err = reader.Changes(ctx, q, func(l *sinks.Logged) error {
-		if !t.selects(c.ErrOrStderr(), l) {
+		if !t.selects(show, l) {
 			return nil
 		}
 		text, err := t.text(l, teller, colours)

@@ -68,10 +68,7 @@ func (c *layoutChange) open(ctx context.Context, n int, fail context.CancelCause
 // begin writes the first record of each slot of the new layout. Each slot's checkpoint gets the offsets of all data
 // partitions, so that the loss of one of them is noticed.
 func (c *layoutChange) begin(ctx context.Context) error {
-	offsets := change.Offsets{}
-	for _, slot := range c.acquired[:c.from] {
-		offsets.Merge(slot.State().Offsets)
-	}
+	offsets := c.offsets()
 	record := change.LayoutControl(fmt.Sprintf("KUBECDC_SLOTS was %d and is %d", c.from, c.to))
 	for _, slot := range c.acquired[:c.to] {
 		if err := slot.Begin(ctx, record, offsets); err != nil {
@@ -79,6 +76,22 @@ func (c *layoutChange) begin(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// offsets are the furthest of each partition, and the first id of each topic: what a topic has lost between the opening of two
+// slots only the checkpoint of the earlier one shows.
+func (c *layoutChange) offsets() change.Offsets {
+	all := change.Offsets{}
+	for _, slot := range c.acquired[:c.from] {
+		for topic, partitions := range slot.State().Offsets {
+			for p, next := range partitions {
+				if old := all[topic][p]; p != change.TopicID && old <= next || p == change.TopicID && old == 0 {
+					all.Merge(change.Offsets{topic: {p: next}})
+				}
+			}
+		}
+	}
+	return all
 }
 
 // commit changes the number of slots in the checkpoint.

@@ -28,6 +28,8 @@ type world struct {
 	open    int
 	standby []string
 	stored  checkpoint.Relayout
+	shared  []map[int]int64 // what each slot's checkpoint has of a topic that all slots write to
+	begun   change.Offsets  // what the last slot began with
 }
 
 func (w *world) step(name string) error {
@@ -82,14 +84,18 @@ func (w *world) resharder(slots int) *Resharder {
 	}
 }
 
-// testSlot n has written n records to a partition of its own, if it has been used.
+// testSlot n has written n records to a partition of its own, if it has been used, and to one that it shares.
 type testSlot struct {
 	*world
 	n int
 }
 
 func (s *testSlot) State() checkpoint.SlotState {
-	return checkpoint.SlotState{Epoch: 7, New: s.n >= s.used, Offsets: change.Offsets{"topic": {s.n: int64(s.n)}}}
+	offsets := change.Offsets{"topic": {s.n: int64(s.n)}}
+	if s.n < len(s.shared) {
+		offsets.Merge(change.Offsets{"shared": s.shared[s.n]})
+	}
+	return checkpoint.SlotState{Epoch: 7, New: s.n >= s.used, Offsets: offsets}
 }
 
 func (s *testSlot) Open(_ context.Context, unused bool, _ context.CancelCauseFunc) error {
@@ -100,6 +106,7 @@ func (s *testSlot) Open(_ context.Context, unused bool, _ context.CancelCauseFun
 }
 
 func (s *testSlot) Begin(_ context.Context, record change.Control, offsets change.Offsets) error {
+	s.begun = offsets
 	return s.step(fmt.Sprintf("begin %d: %s, %s, after %v", s.n, record.Type, record.Cause, slices.Sorted(maps.Keys(offsets["topic"]))))
 }
 
@@ -133,6 +140,28 @@ func TestTheStepsOfAChange(t *testing.T) {
 			}
 			if want := max(test.from, test.to); len(w.steps) > 0 && (len(w.stored.Slots) != want || w.stored.Slots[want-1].Epoch != 7) {
 				t.Errorf("the states given are %v", w.stored.Slots)
+			}
+		})
+	}
+}
+
+// Slots are opened one after another, and what the topic has lost in between only the checkpoint of an earlier one can show: so its
+// end and its id count.
+func TestALossBetweenTwoSlotsIsNotHidden(t *testing.T) {
+	for name, test := range map[string]struct {
+		slots []map[int]int64
+		want  map[int]int64
+	}{
+		"the first slot was ahead": {[]map[int]int64{{0: 12}, {0: 10}}, map[int]int64{0: 12}},
+		"the last slot was ahead":  {[]map[int]int64{{0: 10}, {0: 12}}, map[int]int64{0: 12}},
+		"made again in between": {[]map[int]int64{{0: 12, change.TopicID: -7}, {0: 0, change.TopicID: -9}},
+			map[int]int64{0: 12, change.TopicID: -7}},
+		"only the last has an id": {[]map[int]int64{{0: 12}, {0: 12, change.TopicID: -9}}, map[int]int64{0: 12, change.TopicID: -9}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &world{slots: 2, used: 2, shared: test.slots}
+			if err := w.resharder(1).Run(t.Context()); err != nil || !maps.Equal(w.begun["shared"], test.want) {
+				t.Errorf("the slot begins with %v, %v, and should with %v", w.begun["shared"], err, test.want)
 			}
 		})
 	}

@@ -51,17 +51,19 @@ func TestAServerThatIsGoneFailsAStatementInTime(t *testing.T) {
 				must(t, test.fault(proxy))
 				go func() { done <- test.ask(t.Context(), db, test.seconds) }()
 			}
+			late, cancel := servers.Patient(t.Context(), 15*time.Second)
+			defer cancel()
 			select {
 			case err := <-done:
 				err = db.Fail("ask", err)
 				if err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), "can it be reached from here?") {
 					t.Errorf("error is %v, want one with %q and a hint", err, test.want)
 				}
-			case <-time.After(15 * time.Second):
+			case <-late.Done():
 				t.Error("the statement still hangs after 15 s")
 			}
 			must(t, proxy.Restore())
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := servers.Patient(t.Context(), 10*time.Second)
 			defer cancel()
 			if err := test.ask(ctx, db, 0); err != nil && test.ask(ctx, db, 0) != nil {
 				t.Errorf("once it is back: %v", err)

@@ -10,6 +10,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/test/servers"
 )
 
 // The first batch of a topic waits for a registry that is down or refuses the login, says what it waits for, and goes on in the
@@ -55,10 +56,10 @@ func TestABatchWaitsForTheRegistry(t *testing.T) {
 			log, _ = openLog(t, newSink(t, cfg), 0, 2, sinks.Durable{Seq: 1})
 			r.answer(status)
 			done = write(2)
-			lost, ended := errors.New("the lease is lost"), time.Now()
+			lost, ended := errors.New("the lease is lost"), servers.StartClock()
 			end(lost)
-			if err := <-done; !errors.Is(err, lost) || time.Since(ended) > 5*time.Second {
-				t.Errorf("after the session's end the batch ends with %v after %s", err, time.Since(ended))
+			if err := <-done; !errors.Is(err, lost) || ended.Passed() > 5*time.Second {
+				t.Errorf("after the session's end the batch ends with %v after %s", err, ended.Passed())
 			}
 		})
 	}
@@ -73,9 +74,9 @@ func TestASilentRegistryIsLeftAtTheEnd(t *testing.T) {
 	defer r.mu.Unlock()
 	session, end := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, end)
-	began := time.Now()
+	began := servers.StartClock()
 	_, err := log.Write(sinks.WithSession(t.Context(), session), &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{avroPod(1, `{}`)}})
-	if !errors.Is(err, context.Canceled) || time.Since(began) > 5*time.Second {
-		t.Errorf("it ends with %v after %s", err, time.Since(began))
+	if !errors.Is(err, context.Canceled) || began.Passed() > 5*time.Second {
+		t.Errorf("it ends with %v after %s", err, began.Passed())
 	}
 }

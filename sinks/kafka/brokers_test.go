@@ -18,7 +18,7 @@ import (
 // twoBrokers starts a real cluster of two brokers, in which every partition has a replica on both.
 func twoBrokers(t *testing.T) (first, second *servers.Kafka, seeds []string) {
 	t.Helper()
-	first = startKafka(t, servers.KafkaOptions{Properties: map[string]string{
+	first = startKafka(t, servers.KafkaOptions{Joined: true, Properties: map[string]string{
 		"default.replication.factor": "2", "transaction.state.log.replication.factor": "2", "offsets.topic.replication.factor": "2"}})
 	second, err := first.Join(t.Context())
 	mustDo(t, err)
@@ -68,17 +68,10 @@ func probeFollowsTheBrokers(t *testing.T, second *servers.Kafka, seeds []string)
 	}
 	await := func(want string) {
 		t.Helper()
-		began, err := time.Now(), error(nil)
-		for {
-			if err = probe(); (err == nil) == (want == "") && strings.Contains(fmt.Sprint(err), want) {
-				t.Logf("%v after %s", err, time.Since(began))
-				return
-			}
-			if time.Since(began) > 30*time.Second {
-				t.Fatalf("the probe says %v, want %q", err, want)
-			}
-			time.Sleep(50 * time.Millisecond)
-		}
+		servers.Await(t, 30*time.Second, fmt.Sprintf("the probe to say %q", want), func() (bool, error) {
+			err := probe()
+			return (err == nil) == (want == "") && strings.Contains(fmt.Sprint(err), want), nil
+		})
 	}
 	await("")
 	mustDo(t, second.Pause())
@@ -119,13 +112,15 @@ func tooFewReplicas(t *testing.T, second *servers.Kafka, seeds []string) {
 
 // startWhenTold starts the broker once the sink has reported that replicas are missing.
 func startWhenTold(t *testing.T, k *servers.Kafka, h *heard) error {
-	for end := time.After(time.Minute); ; {
+	late, cancel := servers.Patient(t.Context(), time.Minute)
+	defer cancel()
+	for {
 		select {
 		case err := <-h.stuck:
 			if err == nil || !strings.Contains(err.Error(), "start the brokers that hold the replicas") {
 				continue // the leader moves first
 			}
-		case <-end:
+		case <-late.Done():
 			t.Error("the sink did not say that replicas are missing")
 		}
 		return k.Start(t.Context())

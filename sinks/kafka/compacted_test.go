@@ -41,20 +41,14 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	next(created("a", 30), created("b", 31))
 	topic := cfg.TopicPrefix + ".pods"
 	r := newReader(t, cfg.Brokers)
-	for end := time.Now().Add(30 * time.Second); ; {
+	servers.Await(t, 30*time.Second, "Kafka to compact "+topic, func() (bool, error) {
 		next(created(fmt.Sprint("filler-", seq), 40+int(seq)))
 		records := r.committed(t, cfg.Brokers, topic)[0]
-		if !slices.ContainsFunc(records, func(r *kgo.Record) bool {
+		time.Sleep(200 * time.Millisecond) // so that there are not too many
+		return !slices.ContainsFunc(records, func(r *kgo.Record) bool {
 			return r.Value == nil || strings.Contains(string(r.Key), `"gone"`) || headers(r)[change.HeaderResourceVersion] == "10"
-		}) {
-			t.Logf("%d records are left after %d batches", len(records), seq)
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("Kafka has not compacted %s: it has %d records", topic, len(records))
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		}), nil
+	})
 
 	state, objects := fold(t, cfg, 2)
 	if fillers := len(objects) - 4; fillers != int(seq)-3 {
@@ -110,11 +104,13 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 		return found
 	}
 	next(3)
-	for end := time.Now().Add(time.Minute); len(left()) == len(written); time.Sleep(100 * time.Millisecond) {
-		if next(3); time.Now().After(end) {
-			t.Fatalf("Kafka has not compacted %s", topic)
+	servers.Await(t, time.Minute, "Kafka to compact "+topic, func() (bool, error) {
+		compacted := len(left()) < len(written)
+		if !compacted {
+			next(3)
 		}
-	}
+		return compacted, nil
+	})
 	lag := "604800000"
 	_, err := r.admin.AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "min.compaction.lag.ms", Value: &lag}}, topic)
 	mustDo(t, err)

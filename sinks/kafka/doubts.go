@@ -43,13 +43,14 @@ func (d *doubts) note(slot int, partitions []*producer.Partition) {
 	}
 }
 
-// noteLast takes the checkpoint's last batch: nobody knows whether the process that wrote it had an answer that left a doubt.
-func (d *doubts) noteLast(c *change.Control) {
+// noteOwn takes a batch of the slot, of which some records may be the last that the checkpoint knows of a partition: nobody knows
+// whether the process that wrote them had an answer that left a doubt, or what others have written since.
+func (d *doubts) noteOwn(c *change.Control, known change.Offsets) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for topic, ranges := range c.Ranges {
 		for p, ends := range ranges {
-			if at, next := (place{c.Slot, p, topic}), ends[1]+1; d.all[at].next != next {
+			if at, next := (place{c.Slot, p, topic}), ends[1]+1; next == known[topic][p] && d.all[at].next != next {
 				d.all[at] = doubt{next: next}
 			}
 		}
@@ -67,11 +68,30 @@ func (d *doubts) of(at place, next int64) (found doubt, ok bool) {
 
 // hasLost reports whether a partition has lost the record before the checkpoint's next offset, although its end is past that.
 func (l *slotLog) hasLost(ctx context.Context, topic string, partition int, next int64) (bool, error) {
+	if l.missing[topic][partition] == next {
+		return true, nil
+	}
 	doubt, ok := l.sink.doubts.of(place{l.slot, partition, topic}, next)
 	if !ok || doubt.lost {
 		return ok, nil
 	}
 	return l.isOther(ctx, topic, partition, next-1)
+}
+
+// noteMissing looks whether a batch of the tail that lacks records has lost its last ones. Others compaction may have removed.
+func (l *slotLog) noteMissing(ctx context.Context, t *tailBatch) error {
+	for topic, ranges := range t.Ranges {
+		for p, ends := range ranges {
+			other, err := l.isOther(ctx, topic, p, ends[1])
+			if err != nil {
+				return err
+			}
+			if other {
+				l.missing = l.missing.Merge(change.Offsets{topic: {p: ends[1] + 1}})
+			}
+		}
+	}
+	return nil
 }
 
 // isOther reports whether what has an offset now is not of this slot. Retention may have left nothing there, which proves nothing.

@@ -121,11 +121,8 @@ func underFaults(t *testing.T, cfg kafka.Config, readFrom []string, deadline tim
 // await waits for n more batches.
 func await(t *testing.T, written func() int, n int) {
 	t.Helper()
-	for from, end := written(), time.Now().Add(time.Minute); written() < from+n; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("only %d of %d batches in a minute", written()-from, n)
-		}
-	}
+	from := written()
+	servers.Await(t, time.Minute, fmt.Sprintf("%d batches", n), func() (bool, error) { return written() >= from+n, nil })
 }
 
 // Connections break at any moment, so requests whose answer was lost are sent again: every record is in the log once.

@@ -61,9 +61,9 @@ func (f *folder) wants(topic string, r *consumer.Record) bool {
 }
 
 // object visits the change of a record. Records without a transaction may be of a batch that was never finished, which is
-// skipped: it was written again, or will be.
+// skipped: it was written again, or will be. But a list is compared with all that consumers have read.
 func (f *folder) object(ctx context.Context, r consumer.Record, visit func(*change.Change) error) error {
-	if !r.Transactional && !f.finished(r.Headers) {
+	if !r.Transactional && !f.finished(r.Headers) && !f.lists(&r) {
 		return nil
 	}
 	e, key, err := keyOf(f.log.sink.encodings, &r)
@@ -87,6 +87,13 @@ func (f *folder) finished(headers map[string]string) bool {
 	batch, err3 := strconv.ParseUint(headers[change.HeaderBatch], 10, 64)
 	h := f.history.slots[slot]
 	return err1 != nil || err2 != nil || err3 != nil || h == nil || h.owners.finished(epoch, batch)
+}
+
+// lists reports whether the stream of a record begins with a list: its position is not known, or its topic has lost records.
+func (f *folder) lists(r *consumer.Record) bool {
+	id := change.StreamID(r.Headers[change.HeaderStream])
+	at := f.history.streams[id].ResourceVersion
+	return at == "" || at == change.UnknownVersion || f.log.lossy[change.TopicOf(f.log.envelope.Prefix, id)] != nil
 }
 
 // pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is

@@ -262,16 +262,14 @@ func TestSettingsOfNewTopics(t *testing.T) {
 // awaitTopicConfig waits until the broker applies the setting: it answers before it does.
 func awaitTopicConfig(t *testing.T, r *reader, topic, name, value string) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	servers.Await(t, 20*time.Second, fmt.Sprintf("%s of %s to be %s", name, topic, value), func() (bool, error) {
 		configs, err := r.admin.DescribeTopicConfigs(t.Context(), topic)
 		mustDo(t, err)
 		for _, c := range configs[0].Configs {
 			if c.Key == name && c.MaybeValue() == value {
-				return
+				return true, nil
 			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s of %s is not %s yet", name, topic, value)
-		}
-	}
+		return false, nil
+	})
 }

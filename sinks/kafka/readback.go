@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strconv"
@@ -89,7 +90,7 @@ func (r *tailReader) deliver(ctx context.Context, visit func(*sinks.Recovered) e
 		}
 		for _, b := range recovered {
 			if err := b.check(); err != nil {
-				return err
+				return cmp.Or(r.log.noteMissing(ctx, b.batch), err)
 			}
 			if err := visit(r.recovered(b)); err != nil {
 				return err

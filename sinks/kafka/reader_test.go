@@ -2,7 +2,6 @@ package kafka_test
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -13,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // reader reads topics with an independent client, with isolation level read_committed.
@@ -35,14 +35,14 @@ func newReader(t *testing.T, brokers []string, opts ...kgo.Opt) *reader {
 // topic for a moment.
 func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+	for clock := servers.StartClock(); ; time.Sleep(5 * time.Millisecond) {
 		stable, err1 := r.admin.ListCommittedOffsets(t.Context(), topic)
 		ends, err2 := r.admin.ListEndOffsets(t.Context(), topic)
 		err := errors.Join(err1, err2, stable.Error(), ends.Error())
 		if err == nil && maps.Equal(stable[topic], ends[topic]) {
 			return stable
 		}
-		if time.Now().After(end) {
+		if clock.Passed() > time.Minute {
 			t.Fatalf("a transaction on %s is still open: %v of %v, %v", topic, stable, ends, err)
 		}
 	}
@@ -51,7 +51,7 @@ func (r *reader) settled(t *testing.T, topic string) kadm.ListedOffsets {
 // committed returns all committed records of a topic up to its last stable offset, by partition.
 func (r *reader) committed(t *testing.T, brokers []string, topic string, opts ...kgo.Opt) map[int32][]*kgo.Record {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context(), time.Minute)
 	defer cancel()
 	ends := r.settled(t, topic)
 	from, open := map[int32]kgo.Offset{}, map[int32]int64{}

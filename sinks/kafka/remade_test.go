@@ -122,7 +122,7 @@ func (o *owner) write(t *testing.T, n int, with ...func(*change.Batch)) {
 // broken.
 func (o *owner) writeUntilRefused(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	for clock := servers.StartClock(); clock.Passed() < time.Minute; {
 		b := o.next(0)
 		offsets, err := o.log.Write(t.Context(), b)
 		if err != nil {
@@ -162,13 +162,8 @@ func remake(t *testing.T, brokers []string, topic string, partitions int32) {
 	admin := kadmOf(t, brokers)
 	answers, err := admin.DeleteTopics(t.Context(), topic)
 	mustDo(t, errors.Join(err, answers.Error()))
-	for end := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) {
+	servers.Await(t, time.Minute, topic+" to be created again", func() (bool, error) {
 		answer, err := admin.CreateTopic(t.Context(), partitions, 1, nil, topic)
-		if err == nil && answer.Err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("create %s again: %v, %v", topic, err, answer.Err)
-		}
-	}
+		return err == nil && answer.Err == nil, nil
+	})
 }

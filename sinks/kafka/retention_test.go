@@ -133,9 +133,7 @@ func alter(t *testing.T, r *reader, topic, key, value string) {
 	_, err = res.On(topic, nil)
 	mustDo(t, err)
 	mustDo(t, res[0].Err)
-	for end := time.Now().Add(time.Minute); topicConfig(t, r, topic, key)[0] != value; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%s of %s does not become %s", key, topic, value)
-		}
-	}
+	servers.Await(t, time.Minute, fmt.Sprintf("%s of %s to become %s", key, topic, value), func() (bool, error) {
+		return topicConfig(t, r, topic, key)[0] == value, nil
+	})
 }

@@ -56,6 +56,8 @@ type slotLog struct {
 	openOffset int64       // of this owner's "open" record
 	ids        topicIDs
 	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
+	lossy      change.Offsets // the other ones
+	missing    change.Offsets // after the last records of the tail's batches, where partitions have lost these
 
 	broken error
 }
@@ -85,6 +87,9 @@ func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		return nil, err
 	}
 	if err := l.prepare(ctx, b); err != nil {
+		return nil, err
+	}
+	if err := l.compareEnds(ctx); err != nil {
 		return nil, err
 	}
 	if err := l.apply(ctx); err != nil {

@@ -30,7 +30,9 @@ func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.Sta
 		return nil, err
 	}
 	p.Fold = f.fold
-	p.Lost, err = l.inspect(ctx, p.Offsets)
+	if p.Lost, err = l.inspect(ctx, p.Offsets); p.Lost != nil {
+		l.lossy.Merge(p.Lost.Offsets)
+	}
 	return p, err
 }
 
@@ -119,6 +121,7 @@ func (f *folder) find(ctx context.Context, p *sinks.State) error {
 		for partition, next := range f.history.ranges[topic] { // beyond the ends, if records were lost
 			p.Offsets.Merge(change.Offsets{topic: {partition: max(next, ends[partition])}})
 		}
+		p.Offsets.Merge(change.Offsets{topic: f.log.missing[topic]})
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"kubecdc/sinks"
+	"kubecdc/test/servers"
 )
 
 // heard keeps what the sink reports.
@@ -39,10 +40,12 @@ func TestRetriedErrorsAreReported(t *testing.T) {
 			faults := c.Fault(fault(tc.key, tc.err, -1))
 			told := make(chan error, 1)
 			go func() { // the fault lasts until it is reported
+				late, cancel := servers.Patient(t.Context(), 30*time.Second)
+				defer cancel()
 				select {
 				case err := <-h.stuck:
 					told <- err
-				case <-time.After(30 * time.Second):
+				case <-late.Done():
 					told <- nil
 				}
 				faults.Remove()

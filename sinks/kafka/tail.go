@@ -100,6 +100,9 @@ func (t *tail) follows(c *change.Control) bool {
 	return c.Slot == t.log.slot && c.Type == change.ControlBatch && c.Batch > t.from.Seq
 }
 
+// lookBack is how many control records before the checkpoint are read, to learn the slot's last record in each partition.
+const lookBack = 1000
+
 // tailStart is the offset to read the control partition from. The checkpoint's offset is trusted only when the record before
 // it is the checkpoint's batch record (or, before the first batch, an open record of this slot): a topic that was deleted and
 // recreated has the same name, and may have grown beyond the offset.
@@ -118,17 +121,19 @@ func (l *slotLog) tailStart(ctx context.Context, from sinks.Durable, start, end 
 		return next, nil // the record before it has expired
 	}
 	found := false
-	before := l.controlRange(l.control.Index, next-1, func(f consumer.Record) error {
+	before := l.controlRange(l.control.Index, max(start, next-lookBack), func(f consumer.Record) error {
 		c := controlOf(f)
-		found = c.Slot == l.slot && c.Batch == from.Seq &&
+		found = f.Offset == next-1 && c.Slot == l.slot && c.Batch == from.Seq &&
 			(c.Type == change.ControlBatch || from.Seq == 0 && c.Type == change.ControlOpen)
-		if found {
-			l.sink.doubts.noteLast(c)
+		if c.Slot == l.slot && c.Type == change.ControlBatch {
+			l.sink.doubts.noteOwn(c, from.Offsets)
 		}
 		return nil
 	})
-	before.Committed = true
-	if err := consumer.New(l.sink.client, before).ReadTo(ctx, next-1); err != nil {
+	before.Committed = true // the last one is, and only it and what the checkpoint has count
+	l.seen.own = true       // of another cluster there may be an open record, which was passed by before
+	err := consumer.New(l.sink.client, before).ReadTo(ctx, next-1)
+	if l.seen.own = found; err != nil {
 		return 0, err
 	}
 	if !found {

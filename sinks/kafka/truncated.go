@@ -55,10 +55,11 @@ func (s *Sink) tooEarly(ctx context.Context, missing []string, since time.Time) 
 	return nil
 }
 
-// expect notes what the checkpoint has of the topics that have lost nothing.
+// expect notes what the checkpoint has of the topics that have lost nothing, and which topics have.
 func (l *slotLog) expect(offsets change.Offsets, lost *sinks.LostTailError) {
-	l.expected = maps.Clone(offsets)
+	l.expected, l.lossy = maps.Clone(offsets), change.Offsets{}
 	if lost != nil {
+		l.lossy.Merge(lost.Offsets)
 		maps.DeleteFunc(l.expected, func(topic string, _ map[int]int64) bool { return lost.Offsets[topic] != nil })
 	}
 }
@@ -113,13 +114,36 @@ func (l *slotLog) lostPartitions(ctx context.Context, topic string, offsets, end
 		switch {
 		case err != nil:
 			return nil, err
-		case other:
-			lost[p] = ends[p]
+		case gone && !other && ends[p] == next:
+			lost[p] = next - 1 // any offset but the one that the record was before
 		case gone:
-			lost[p] = min(ends[p], next-1) // any offset but the one that the record was before
+			lost[p] = ends[p]
 		}
 	}
 	return lost, nil
+}
+
+// compareEnds compares the ends of the partitions that the log is about to write to for the first time, if no transaction would
+// take the records back. Later a broker that has lost records refuses those that follow.
+func (l *slotLog) compareEnds(ctx context.Context) error {
+	if l.sink.cfg.Delivery == ExactlyOnce {
+		return nil
+	}
+	for _, p := range l.active {
+		if p.Begun() || p.Next == 0 {
+			continue
+		}
+		ends, err := l.sink.client.Ends(ctx, p.Topic.Name)
+		if err != nil {
+			return err
+		}
+		if end := ends[int(p.Index)]; end < p.Next {
+			p.Doubt = true
+			return fmt.Errorf("%s/%d ends at offset %d, and had records up to %d: the broker has lost them",
+				p.Topic.Name, p.Index, end, p.Next-1)
+		}
+	}
+	return nil
 }
 
 func (l *slotLog) lost(gone map[string]map[int]int64) *sinks.LostTailError {

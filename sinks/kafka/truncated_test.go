@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"kubecdc/change"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 	"kubecdc/test/servers"
 )
@@ -65,5 +66,69 @@ func TestALostRecordIsNotHiddenByAMarker(t *testing.T) {
 	}
 }
 
+// Without transactions nothing takes back what was written behind a loss. Of an owner's first records in a partition the broker takes
+// whatever comes, so the end is compared before.
+func TestNothingIsWrittenBehindALoss(t *testing.T) {
+	t.Parallel()
+	broker := startKafka(t, servers.KafkaOptions{})
+	cfg := newConfig(t, broker.Brokers)
+	cfg.Partitions, cfg.Delivery = 1, kafka.AtLeastOnce
+	o := &owner{cfg: cfg}
+	mustDo(t, o.open(t))
+	o.write(t, 9, firstOnly)
+	o.write(t, 1, firstOnly)
+	mustDo(t, o.open(t))
+	broker.Kill()
+	if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 1); cut != 1 || err != nil {
+		t.Fatalf("%d writes were cut off: %v", cut, err)
+	}
+	mustDo(t, broker.Start(t.Context()))
+	if _, err := o.log.Write(t.Context(), o.next(1, firstOnly)); err == nil {
+		t.Fatal("the loss is not noticed")
+	}
+	if got := newReader(t, broker.Brokers).committed(t, broker.Brokers, cfg.TopicPrefix+".pods")[0]; len(got) != 1 {
+		t.Errorf("the topic has %d records: %v", len(got), got)
+	}
+}
+
 // firstOnly leaves one change in a batch.
 func firstOnly(b *change.Batch) { b.Changes = b.Changes[:1] }
+
+// Another slot has filled the offsets of lost records. They are missed, though the slot's last batches have no record there, and in a
+// batch that the checkpoint does not have yet.
+func TestALostRecordIsNotHiddenByAnotherSlot(t *testing.T) {
+	t.Parallel()
+	broker := startKafka(t, servers.KafkaOptions{})
+	for _, delivery := range []string{kafka.ExactlyOnce, kafka.AtLeastOnce} {
+		t.Run(delivery, func(t *testing.T) {
+			cfg := newConfig(t, broker.Brokers)
+			cfg.Partitions, cfg.Delivery = 1, delivery
+			o, other, dies := &owner{cfg: cfg}, &owner{cfg: cfg, slot: 1}, &owner{cfg: cfg, slot: 2}
+			mustDo(t, o.open(t))
+			mustDo(t, other.open(t))
+			mustDo(t, dies.open(t))
+			other.write(t, 9)
+			dies.write(t, 1, firstOnly)
+			for _, n := range []int{9, 1, 1, 0, 0} {
+				o.write(t, n, func(b *change.Batch) { b.Changes = b.Changes[:min(n, 1)] })
+			}
+			_, err := dies.log.Write(t.Context(), dies.next(1, firstOnly))
+			mustDo(t, err)
+			newReader(t, broker.Brokers).settled(t, cfg.TopicPrefix+".pods")
+			mustDo(t, o.log.Close())
+			broker.Kill()
+			if cut, err := broker.CutLast(cfg.TopicPrefix+".pods-0", 3); cut != 3 || err != nil {
+				t.Fatalf("%d writes were cut off: %v", cut, err)
+			}
+			mustDo(t, broker.Start(t.Context()))
+			other.write(t, 9)
+			o.record(t, o.wantLost(t, "pods"))
+			mustDo(t, o.open(t))
+			_ = dies.open(t)
+			state, err := dies.log.State(t.Context(), sinks.Selection{Stream: func(change.StreamID) bool { return true }})
+			if err != nil || state.Lost == nil || !state.Lost.Gone(change.Resource{Version: "v1", Plural: "pods"}) {
+				t.Errorf("the loss of the last batch is not told: %v, %v", state.Lost, err)
+			}
+		})
+	}
+}

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/url"
@@ -144,7 +143,7 @@ func TestABatchThatIsStuckOnItsWayHoldsNoLock(t *testing.T) {
 	}()
 	next := open(t, database, "prod")
 	defer next.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := servers.Patient(t.Context(), 5*time.Second)
 	defer cancel()
 	for epoch := int64(2); epoch < 100; epoch++ { // while more and more of the other one arrives
 		if _, err := next.Open(ctx, 0, epoch, sinks.Durable{}); err != nil {

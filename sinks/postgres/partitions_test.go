@@ -76,7 +76,7 @@ func (e *era) day(t *testing.T, n int) {
 func (e *era) await(t *testing.T, query string, want ...string) {
 	t.Helper()
 	var got []string
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for clock := servers.StartClock(); clock.Passed() < 15*time.Second; time.Sleep(10 * time.Millisecond) {
 		if got = rows(t, e.look, query); reflect.DeepEqual(got, want) {
 			return
 		}
@@ -257,12 +257,12 @@ func TestALongReadKeepsAPartitionAndNoWriter(t *testing.T) {
 	}
 	var slowest time.Duration
 	given := strings.Count(e.logged(), "lock timeout")
-	for end := time.Now().Add(15 * time.Second); strings.Count(e.logged(), "lock timeout") < given+2; {
+	for clock := servers.StartClock(); strings.Count(e.logged(), "lock timeout") < given+2; {
 		started := time.Now()
 		seq++
 		write(t, log, numbered(1, seq))
 		slowest = max(slowest, time.Since(started))
-		if time.Now().After(end) {
+		if clock.Passed() > 15*time.Second {
 			t.Fatalf("nothing was given up:\n%s", e.logged())
 		}
 	}

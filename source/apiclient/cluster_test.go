@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // clusters is a proxy of HTTP that takes each request to the cluster that it leads to at the time, over whatever connection.
@@ -148,7 +149,7 @@ func TestAnIdentityThatCantBeReadProvesNothing(t *testing.T) {
 // 200 watches that open at once, on fresh connections too, share a few reads of the identity.
 func TestWatchesThatOpenTogetherShareTheIdentity(t *testing.T) {
 	c, client := newClusters(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context(), time.Minute)
 	defer cancel()
 	opened := make(chan struct{}, 200)
 	var wg sync.WaitGroup

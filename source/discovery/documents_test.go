@@ -34,17 +34,15 @@ func TestDiscoveryReadsWhatClientGoReads(t *testing.T) {
 			patterns := must[[]discovery.Pattern](t)(discovery.ParsePatterns([]string{"*", "secrets", "things." + group}))
 			var got []string
 			var unknown []discovery.Pattern
-			for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			servers.Await(t, 20*time.Second, "the server to notice that the group is away", func() (bool, error) {
 				served := must[discovery.Served](t)(d.Served(t.Context()))
 				selected, notServed := discovery.Select(patterns, served)
 				got, unknown = nil, notServed
 				for _, r := range selected {
 					got = append(got, fmt.Sprintf("%s %s %s %v", r.ID(), r.Version, r.Kind, r.Namespaced))
 				}
-				if len(unknown) == 0 { // the server has noticed that the group is away
-					break
-				}
-			}
+				return len(unknown) == 0, nil
+			})
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				t.Errorf("read\n%v\nwant\n%v", got, want)

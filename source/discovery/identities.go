@@ -23,7 +23,7 @@ func (d *Server) Identities(ctx context.Context, s *change.Stream, at change.Res
 	version, err := d.client.Identities(ctx, s, at, identitiesPage, func(o *apiclient.Object) error {
 		visit(o.Key(), o.UID, o.Version)
 		return nil
-	})
+	}, nil)
 	return version, compacted(err)
 }
 

@@ -132,7 +132,7 @@ func (s *search) noteCreation(l *incarnation, absent uint64) error {
 	}
 	if l.logged {
 		if len(s.pastLists) > 0 { // they were read as if this could not be, without selectors
-			s.incomplete(fmt.Sprintf("%s was missing for a time, and has its uid again", l.key))
+			s.incomplete("an object was missing for a time, and has its uid again")
 		}
 		earlier := s.newIncarnation(l.key, l.uid)
 		l.logged, l.version = false, 0

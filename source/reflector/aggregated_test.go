@@ -56,20 +56,16 @@ func aggregate(t *testing.T, k *servers.Kubernetes, p *pastServer) {
 			"metadata": map[string]any{"name": "v1.other.example.com"},
 			"spec": map[string]any{"group": "other.example.com", "version": "v1", "groupPriorityMinimum": int64(100), "versionPriority": int64(10),
 				"insecureSkipTLSVerify": true, "service": map[string]any{"namespace": "default", "name": "gadgets", "port": int64(port)}}}}, metav1.CreateOptions{}))
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+	servers.Await(t, 30*time.Second, "the aggregated server", func() (bool, error) {
 		_, err := client.Resource(schema.GroupVersionResource{Group: "other.example.com", Version: "v1", Resource: "gadgets"}).List(context.Background(), metav1.ListOptions{})
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the aggregated server is not reached: %v", err)
-		}
-	}
+		return err == nil, nil
+	})
 }
 
 // A resource of an aggregated server with its own store, behind a real API server: a gap in which an object came and went
 // while other counts are told; and versions that are no numbers, which stop this stream and no other.
 func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
+	t.Parallel()
 	k := ownKubernetes(t, servers.KubernetesOptions{})
 	p := &pastServer{now: 140, lie: "counts what is there now", writes: []write{{90, "a a 90", false}, {95, "b b 95", false},
 		{110, "x x 110", false}, {115, "a a 115", false}, {120, "x x 110", true}}}

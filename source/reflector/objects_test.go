@@ -44,8 +44,8 @@ func (l *ledger) awaitLog(t *testing.T, want ...string) {
 		}
 		return strings.Join(all, ", ")
 	}
-	deadline := time.Now().Add(40 * time.Second)
-	l.await(t, "", func() bool { return len(l.changes) >= len(want) || time.Now().After(deadline) })
+	clock := servers.StartClock()
+	l.await(t, "", func() bool { return len(l.changes) >= len(want) || clock.Passed() > 40*time.Second })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if got := text(); got != strings.Join(want, ", ") {

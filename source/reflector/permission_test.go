@@ -75,9 +75,11 @@ func TestARecoveryOutlivesARefusal(t *testing.T) {
 	}
 	g.mu.Unlock()
 	g.release(true)
+	late, cancel := servers.Patient(t.Context(), 20*time.Second)
+	defer cancel()
 	select {
 	case <-again:
-	case <-time.After(20 * time.Second): // a recovery that has given up
+	case <-late.Done(): // a recovery that has given up
 		t.Error("after one or two refusals nothing more is read of the past")
 	}
 	grantReader(t, client)
@@ -109,10 +111,14 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	w.run(5)
 	ok(t, client.RbacV1().ClusterRoleBindings().Delete(t.Context(), "reader", metav1.DeleteOptions{}))
 	o.forget()
-	for i := 0; i < 50 && !o.saw(apierrors.IsForbidden); i++ { // the API server takes a moment to notice
+	servers.Await(t, 30*time.Second, "the API server to notice", func() (bool, error) {
+		if o.saw(apierrors.IsForbidden) {
+			return true, nil
+		}
 		proxy.Drop()
-		time.Sleep(300 * time.Millisecond)
-	}
+		time.Sleep(300 * time.Millisecond) // the stream connects again
+		return false, nil
+	})
 	w.run(10)
 	o.awaitError(t, apierrors.IsForbidden)
 	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError)
@@ -149,24 +155,14 @@ func (l *ledger) refusals() (told []change.Control) {
 // awaitRefusals waits for as many, and demands that they are these.
 func (l *ledger) awaitRefusals(t *testing.T, want ...change.ControlType) {
 	t.Helper()
-	deadline := time.Now().Add(40 * time.Second)
 	var got []change.ControlType
-	for len(got) < len(want) && time.Now().Before(deadline) {
-		l.mu.Lock()
-		moved := l.moved
-		l.mu.Unlock()
+	servers.Await(t, 40*time.Second, fmt.Sprintf("refusals that are told as %q", want), func() (bool, error) {
 		got = nil
 		for _, c := range l.refusals() {
 			got = append(got, c.Type)
 		}
-		if len(got) >= len(want) {
-			break
-		}
-		select {
-		case <-moved:
-		case <-time.After(time.Until(deadline)):
-		}
-	}
+		return len(got) >= len(want), nil
+	})
 	if !slices.Equal(got, want) {
 		t.Fatalf("of refusals the log says %q, want %q", got, want)
 	}
@@ -191,13 +187,7 @@ func (q *quietObserver) forget() {
 
 func (q *quietObserver) awaitError(t *testing.T, is func(error) bool) {
 	t.Helper()
-	for range 600 {
-		if q.saw(is) {
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	t.Fatal("the error was not reported")
+	servers.Await(t, 30*time.Second, "the error to be reported", func() (bool, error) { return q.saw(is), nil })
 }
 
 // A token becomes invalid; a new one is written to the file (or given by the plugin): the stream goes on.

@@ -32,6 +32,7 @@ type prover struct {
 	unsupported bool          // it was emitted that no proof can be made
 	failed      *change.Proof // the last proof, if objects differed or were older
 	fingerprint change.Digest // of the objects that differed then
+	contents    contents
 }
 
 // proofShare bounds the part of the time that the lists of a stream's proofs may take to 1/20.
@@ -46,7 +47,7 @@ func (r *Reflector) startProving(ctx context.Context) (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p := &prover{Reflector: r}
+		p := &prover{Reflector: r, contents: newContents(r)}
 		wait := rand.N(r.options.Proofs) // so that the streams of a process are not read together
 		for sleep(ctx, wait) == nil {
 			wait = p.prove(ctx)
@@ -67,6 +68,9 @@ func (p *prover) prove(ctx context.Context) (wait time.Duration) {
 	}
 	started := time.Now()
 	err := p.compare(ctx, at)
+	if err == nil {
+		err = p.correct(ctx)
+	}
 	took := time.Since(started)
 	if err != nil && ctx.Err() == nil {
 		p.log.Info("a proof can't be made now; it is tried again", "error", err)
@@ -75,8 +79,8 @@ func (p *prover) prove(ctx context.Context) (wait time.Duration) {
 }
 
 // take waits until it may use the stream. The stream holds its lock while it does anything but wait for an event.
-func (p *prover) take(ctx context.Context) bool {
-	for !p.turn.TryLock() {
+func (r *Reflector) take(ctx context.Context) bool {
+	for !r.turn.TryLock() {
 		if sleep(ctx, 10*time.Millisecond) != nil {
 			return false
 		}
@@ -107,11 +111,11 @@ func (p *prover) now() (moment, bool) {
 	return moment{p.position, p.known.Digest(), p.inferred, p.stream, p.client}, true
 }
 
-func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object)) error {
+func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
 	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, func(o *apiclient.Object) error {
 		visit(o)
 		return nil
-	})
+	}, read)
 	return err
 }
 
@@ -127,7 +131,7 @@ func (p *prover) compare(ctx context.Context, at moment) error {
 	}
 	done, err := p.options.Lists.acquire(ctx)
 	if err == nil {
-		err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) })
+		err = p.identities(ctx, at, func(o *apiclient.Object) { listed.Add(o.Key(), o.UID, o.Version) }, p.contents.begin(ctx, at))
 		done()
 	}
 	if errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) {
@@ -178,7 +182,7 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 		default:
 			change.AddTo(&proof.Stale, o.Key())
 		}
-	})
+	}, nil)
 	if err != nil {
 		return nil, err
 	}

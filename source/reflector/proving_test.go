@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -148,7 +149,7 @@ func TestProofsWhileObjectsChange(t *testing.T) {
 	w := newWriter(t, k.Config, 21, []string{ns})
 	w.names = 60
 	l, options := newLedger(), testOptions()
-	options.Proofs, options.PageSize = 20*time.Millisecond, 20
+	options.Proofs, options.PageSize, options.Stored = 20*time.Millisecond, 20, l.stored
 	startStream(t, k.Config, change.NewStream(configMaps, ns, "", ""), options, l, &quietObserver{})
 	l.awaitStarted(t)
 	for made := 0; made < enough; {
@@ -158,6 +159,9 @@ func TestProofsWhileObjectsChange(t *testing.T) {
 		l.mu.Unlock()
 	}
 	changes, controls := l.snapshot()
+	if strings.Contains(says(l), "?") || l.filled > 0 || len(gaps(controls)) > 0 {
+		t.Errorf("contents were corrected, and none differed: %d stored, gaps %+v", l.filled, gaps(controls))
+	}
 	folded := folding{last: map[string]change.Change{}}
 	for _, c := range proofs(controls) {
 		for len(changes) > 0 && changes[0].ResourceVersion.Compare(c.ResourceVersion) <= 0 {

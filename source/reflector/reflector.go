@@ -39,6 +39,7 @@ type Options struct {
 	Lists          *ListLimiter  // nil: all streams may list at once
 	Restores       Restores      // nil: a stream tells no other one that etcd was restored
 	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
+	Stored         StoredBodies  // nil: the checkpoint has no bodies that can be compared
 }
 
 // DefaultOptions are the production settings.
@@ -80,6 +81,8 @@ type Reflector struct {
 	lately    lately                 // what was watched of custom resources (schema.go)
 	following int64                  // the last restore of etcd that the stream follows, and has not followed; 0: none (restores.go)
 	unread    bool                   // an event could not be read, so the log may lack its object
+
+	snapshots atomic.Int32 // on demand, that run
 
 	participant *recovery.Participant // among the recoveries of the process; nil if recovery is off
 

@@ -91,33 +91,20 @@ func (w *watching) followSchema(ctx context.Context) error {
 
 // correctLately reads the objects that were delivered lately, and emits those that differ from what was emitted.
 func (w *watching) correctLately(ctx context.Context) error {
-	x, corrected := &w.lately, 0
-	gap := change.Gap{ID: string(w.ID()) + ":schema:" + string(w.position), From: w.position, To: w.position, Complete: true,
-		Reason: "the schema of its CRD has changed while objects were watched: they were read again"}
+	x, c := &w.lately, corrections{Reflector: w.Reflector, cause: "schema",
+		reason: "the schema of its CRD has changed while objects were watched: they were read again"}
 	for key, emitted := range x.all() {
-		o, err := w.readOne(ctx, key)
+		o, err := c.correct(ctx, key, emitted, func(body []byte) uint64 { return x.hash(&w.stream.Resource, body) })
 		if err != nil {
 			return err
 		}
-		if o == nil || o.Version != emitted.version || o.Prepare(w.options.Redactor, &w.stream.Resource) != nil {
-			continue // the watch delivers what is newer
+		if o != nil {
+			x.note(&w.stream.Resource, o)
 		}
-		if known, ok := w.known.Get(key); !ok || known.UID != o.UID || x.hash(&w.stream.Resource, o.Raw) == emitted.hash {
-			continue
-		}
-		if corrected++; corrected == 1 {
-			if err := w.sendControl(ctx, change.GapControl(w.ID(), w.position, gap, gap.Reason)); err != nil {
-				return err
-			}
-		}
-		if err := w.sendRepaired(ctx, change.Update, o, gap.ID); err != nil {
-			return err
-		}
-		x.note(&w.stream.Resource, o)
 	}
-	if corrected > 0 {
+	if c.written > 0 {
 		w.log.Warn("the schema of the CRD has changed: wrote objects again that the watch delivered without their new members",
-			"objects", corrected)
+			"objects", c.written)
 	}
 	return nil
 }
@@ -131,19 +118,4 @@ func (x *lately) all() map[string]version {
 		}
 	}
 	return all
-}
-
-// readOne reads the present state of an object; nil: there is none.
-func (r *Reflector) readOne(ctx context.Context, key string) (found *apiclient.Object, err error) {
-	namespace, name := change.SplitKey(key)
-	options := apiclient.ListOptions{MetadataOnly: r.options.MetadataOnly, Namespace: namespace, Name: name}
-	_, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
-		if err == nil && o.Key() == key {
-			kept := *o
-			kept.Raw = bytes.Clone(o.Raw)
-			found = &kept
-		}
-		return err
-	})
-	return found, err
 }

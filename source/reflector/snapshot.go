@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"maps"
+	"slices"
 	"time"
 
 	"kubecdc/change"
@@ -33,16 +35,12 @@ type Snapshot struct {
 	Labels    string                             // a label selector besides the stream's
 	After     string                             // objects up to this key were done by an earlier snapshot
 	All       bool                               // emit every object, by the stream change.SnapshotOf; else compare with the log
-	Stored    StoredBodies                       // nil: versions alone are compared
 	Begin     func(change.ResourceVersion) error // is called with the version of each list, before its first object
 	Page      func(SnapshotProgress) error       // is called after each page
 
 	Version change.ResourceVersion // of the running list
 	Changes int64                  // that were emitted
 }
-
-// StoredBodies calls visit with the bodies of objects that the checkpoint has, of those of the keys that it has any of.
-type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
 
 // SnapshotProgress is how far a snapshot is after a page.
 type SnapshotProgress struct {
@@ -79,18 +77,14 @@ type snapshot struct {
 // snapshotPage is what a page shows.
 type snapshotPage struct {
 	doubtful []string
-	same     map[string]version // objects whose version is that of the log
-}
-
-// version is a version of an object, with the hash of its body.
-type version struct {
-	version change.ResourceVersion
-	hash    uint64
+	same     map[string]version // objects whose version is the log's; once settled, those whose stored body differs, with its hash
 }
 
 // Snapshot works until it is done, or the context ends. It waits while the stream is not watching.
 func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	s := &snapshot{Reflector: r, Snapshot: what, seed: maphash.MakeSeed()}
+	r.snapshots.Add(1)
+	defer r.snapshots.Add(-1)
 	lists := 0
 	for {
 		if lists++; lists > snapshotLists {
@@ -198,7 +192,7 @@ func (s *snapshot) read(ctx context.Context) error {
 		err = fmt.Errorf("%w: asked for %s, it gave %s", errNotExact, s.Version, p.Version)
 	}
 	if err == nil {
-		err = s.settle(ctx)
+		err = s.settle(ctx, options)
 	}
 	if err != nil {
 		s.last, s.sorted = last, sorted // the page is read again
@@ -255,7 +249,7 @@ func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable err
 	s.turn.Unlock()
 	switch {
 	case key <= s.After:
-	case d == known.Same && s.Stored != nil:
+	case d == known.Same && s.options.Stored != nil:
 		if err := o.Prepare(s.options.Redactor, &s.from.Resource); err == nil {
 			s.page.same[key] = version{o.Version, rawjson.Sum(s.seed, o.Raw)}
 		}
@@ -284,16 +278,15 @@ func (s *snapshot) copy(ctx context.Context, o *apiclient.Object) error {
 }
 
 // settle compares the bodies of a page with the stored ones, and decides about the objects in doubt.
-func (s *snapshot) settle(ctx context.Context) error {
-	if len(s.page.same) > 0 {
-		keys := make([]string, 0, len(s.page.same))
-		for key := range s.page.same {
-			keys = append(keys, key)
-		}
-		if err := s.Stored(ctx, keys, s.compareStored); err != nil {
-			return err
-		}
+func (s *snapshot) settle(ctx context.Context, page apiclient.ListOptions) error {
+	differ, err := s.compareBodies(ctx, s.seed, s.page.same, func(lacking map[string]version) error {
+		return s.storeBodies(ctx, s.api, s.from, page, lacking)
+	})
+	if err != nil {
+		return err
 	}
+	s.page.same = differ
+	s.page.doubtful = append(s.page.doubtful, slices.Sorted(maps.Keys(differ))...)
 	for _, key := range s.page.doubtful {
 		err := s.again(ctx, func() error {
 			return s.borrow(ctx, func() error { return s.correct(ctx, key) })
@@ -305,27 +298,9 @@ func (s *snapshot) settle(ctx context.Context) error {
 	return nil
 }
 
-// compareStored puts an object in doubt whose stored body is not that of the list, at the same version.
-func (s *snapshot) compareStored(key string, body []byte) {
-	listed := s.page.same[key]
-	stored, err := apiclient.ParseObject(body)
-	if err == nil && stored.Version != listed.version {
-		return // the log has a newer one, or its commit is on its way
-	}
-	if hash := rawjson.Sum(s.seed, body); hash != listed.hash {
-		s.page.same[key] = version{listed.version, hash}
-		s.page.doubtful = append(s.page.doubtful, key)
-	}
-}
-
-// correctTimeout limits how long the watch has to wait for the read of an object.
-const correctTimeout = 5 * time.Second
-
 // correct reads an object in doubt, and emits what differs from the log at the stream's position.
 func (s *snapshot) correct(ctx context.Context, key string) error {
-	reading, cancel := context.WithTimeout(ctx, correctTimeout)
-	defer cancel()
-	found, err := s.readOne(reading, key)
+	found, err := s.readOne(ctx, key)
 	if err != nil || found == nil || found.Version.Compare(s.position) > 0 { // the watch will deliver it, or its deletion
 		return err
 	}

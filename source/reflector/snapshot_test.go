@@ -14,12 +14,12 @@ import (
 )
 
 // playSnapshot runs a snapshot beside a watch that is open after the first steps.
-func playSnapshot(t *testing.T, l *ledger, first, steps []step, snapshot *reflector.Snapshot) {
+func playSnapshot(t *testing.T, l *ledger, options reflector.Options, first, steps []step, snapshot *reflector.Snapshot) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &script{steps: append(first, steps...)}
 		l.moved = make(chan struct{})
-		r, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, change.NewStream(configMaps, "", "", ""), plain(), l, &quietObserver{})
+		r, stop := startStream(t, &rest.Config{Host: "http://script", Transport: s, QPS: -1}, change.NewStream(configMaps, "", "", ""), options, l, &quietObserver{})
 		synctest.Wait()
 		snapshot.Begin = func(change.ResourceVersion) error { return nil }
 		snapshot.Page = func(reflector.SnapshotProgress) error { return nil }
@@ -39,14 +39,10 @@ func TestASnapshotWritesOnlyWhatTheLogLacks(t *testing.T) {
 	one := func(o string) step {
 		return step{want: "list fields=metadata.name=" + o[:1], body: listed("251", "", o)}
 	}
-	stored := func(_ context.Context, keys []string, visit func(string, []byte)) error {
-		for _, key := range keys {
-			body := map[string]string{"default/a": strings.Replace(obj("a a 10"), "v10", "other", 1), "default/b": obj("b b 20")}[key]
-			visit(key, []byte(body))
-		}
-		return nil
-	}
-	playSnapshot(t, l, first, []step{
+	l.bodies = map[string]string{"default/a": strings.Replace(obj("a a 10"), "v10", "other", 1), "default/b": obj("b b 20")}
+	options := plain()
+	options.Stored = l.stored
+	playSnapshot(t, l, options, first, []step{
 		{want: "list metadata limit=1", body: listed("250", "next", "a a 10")},
 		{want: "list rv=250 match=Exact limit=2", body: listed("250", "p2", "a a 10", "b b 20")},
 		one("a a 10"),
@@ -56,7 +52,7 @@ func TestASnapshotWritesOnlyWhatTheLogLacks(t *testing.T) {
 		{want: "list continue=p3 limit=2", body: listed("250", "p4", "f f 240", "g g 60")},
 		{want: "list continue=p4 limit=2", body: listed("250", "", "h y 80")},
 		one("h y 80"),
-	}, &reflector.Snapshot{Stored: stored})
+	}, &reflector.Snapshot{})
 	expect(t, l, "u a@10? u c@30? c d@40? d h@70? c h@80? u f@240 d e@50?", "250")
 }
 
@@ -65,7 +61,7 @@ func TestASnapshotWritesOnlyWhatTheLogLacks(t *testing.T) {
 func TestASnapshotLeavesToTheWatchWhatItWillDeliver(t *testing.T) {
 	l := resumed("200", "a a 10", "b b 20", "c c 25")
 	first := steps(holds("200", "c c 25"), []step{{want: "watch rv=200", lasts: time.Minute, later: deleted("b b 240") + modified("c c 245") + bookmark("250"), stay: true}})
-	playSnapshot(t, l, first, []step{
+	playSnapshot(t, l, plain(), first, []step{
 		{want: "list metadata limit=1", body: listed("230", "", "a a 10")},
 		{want: "list rv=230 match=Exact limit=2", body: listed("230", "p2", "a a 10", "b b 30")},
 		{want: "list fields=metadata.name=b", body: listed("251", "")},
@@ -82,7 +78,7 @@ func TestASnapshotLeavesToTheWatchWhatItWillDeliver(t *testing.T) {
 func TestASnapshotOfAllObjectsGoesToAPlaceOfItsOwn(t *testing.T) {
 	l := resumed("200", "a a 10", "b b 20")
 	first := steps(holds("200", "b b 20"), []step{{want: "watch rv=200", stay: true}})
-	playSnapshot(t, l, first, []step{
+	playSnapshot(t, l, plain(), first, []step{
 		{want: "list metadata limit=1 labels=x=y", body: listed("230", "", "a a 10")},
 		{want: "list rv=230 match=Exact limit=2 labels=x=y", body: listed("230", "p2", "a a 10", "b b 20")},
 		{want: "list continue=p2 limit=2 labels=x=y", body: listed("230", "", "c c 30")},

@@ -125,5 +125,5 @@ func (r *Reflector) otherHistory(ctx context.Context) (reason string, same bool)
 	case same:
 		return "", true
 	}
-	return fmt.Sprintf("the log has %s at resourceVersion %s, the server's history has not", key, newest.Version), false
+	return fmt.Sprintf("the log has object %q at resourceVersion %s, the server's history has not", key, newest.Version), false
 }

@@ -3,6 +3,8 @@ package reflector_test
 import (
 	"strings"
 	"testing"
+
+	"kubecdc/status"
 )
 
 // A server that is behind the log, and then catches up: nothing of its old state is emitted.
@@ -69,18 +71,22 @@ func TestHistoryThatWentBackIsComparedAndSaid(t *testing.T) {
 
 // The restored server has grown past the position: only the newest object's own version shows it.
 func TestAnotherHistoryIsToldByItsNewestObject(t *testing.T) {
-	l := resumed("1000", "a a 990", "b b 20")
+	l := resumed("1000", "hunter2 a 990", "b b 20")
 	doubt := []step{
-		{want: "list metadata limit=1", body: listed("1100", "", "a a 880")},
-		{want: "list metadata rv=990 match=Exact fields=metadata.name=a", body: listed("990", "", "a a 880")},
+		{want: "list metadata limit=1", body: listed("1100", "", "hunter2 a 880")},
+		{want: "list metadata rv=990 match=Exact fields=metadata.name=hunter2", body: listed("990", "", "hunter2 a 880")},
 	}
-	play(t, l, plain(), steps(doubt, doubt, []step{
-		{want: "list limit=2", body: listed("1105", "", "a a 880", "b b 20")},
+	o := &quietObserver{}
+	playObserved(t, l, plain(), o, steps(doubt, doubt, []step{
+		{want: "list limit=2", body: listed("1105", "", "hunter2 a 880", "b b 20")},
 		{want: "watch rv=1105", stay: true},
 	}), func(t *testing.T, _ *script) {
-		expect(t, l, "u a@880?", "1105")
+		expect(t, l, "u hunter2@880?", "1105")
 		if g := onlyGap(t, l); !strings.Contains(g.Reason, "history went backwards") {
 			t.Errorf("gap record %+v, want one that says that history went backwards", g)
+		}
+		if text := status.HideNames(o.errs[0].Error()); !strings.Contains(text, "behind the log") || strings.Contains(text, "hunter2") {
+			t.Errorf("a status shows %q", text)
 		}
 	})
 }

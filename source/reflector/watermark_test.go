@@ -11,6 +11,7 @@ import (
 
 // A stream in which nothing happens says again and again that it is complete, on one list and nothing else.
 func TestAQuietStreamConfirmsItsPosition(t *testing.T) {
+	t.Parallel()
 	k := servers.Kube(t)
 	l, o := newLedger(), &quietObserver{}
 	options := testOptions()

@@ -42,14 +42,8 @@ func (l *ledger) awaitSame(t *testing.T, config *rest.Config) {
 	for _, o := range list.Items {
 		want[change.ObjectKey(o.Namespace, o.Name)] = [2]string{string(o.UID), o.ResourceVersion}
 	}
-	deadline := time.Now().Add(30 * time.Second)
-	l.await(t, "the server's state", func() bool {
-		same := maps.Equal(want, l.objects)
-		if !same && time.Now().After(deadline) {
-			return true
-		}
-		return same
-	})
+	clock := servers.StartClock()
+	l.await(t, "the server's state", func() bool { return maps.Equal(want, l.objects) || clock.Passed() > 30*time.Second })
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !maps.Equal(want, l.objects) {
@@ -218,15 +212,9 @@ func awaitRestart(t *testing.T, o *quietObserver) {
 	o.mu.Lock()
 	n := o.restarts
 	o.mu.Unlock()
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	servers.Await(t, 30*time.Second, "the half-open connection to be found out", func() (bool, error) {
 		o.mu.Lock()
-		done := o.restarts > n
-		o.mu.Unlock()
-		if done {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the half-open connection was not found out")
-		}
-	}
+		defer o.mu.Unlock()
+		return o.restarts > n, nil
+	})
 }

@@ -23,6 +23,7 @@ import (
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
+	"kubecdc/test/servers"
 )
 
 // Canary is a text that must not come out, in whatever form it goes in.
@@ -53,7 +54,7 @@ func (c Canary) Demand(t testing.TB, where string, want bool, b []byte) {
 // The parts of dead letters are joined.
 func Topics(t testing.TB, brokers []string, prefix string, after kadm.ListedOffsets) (all []byte, end kadm.ListedOffsets) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
+	ctx, cancel := servers.Patient(context.Background(), time.Minute)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadUncommitted()), kgo.KeepControlRecords())
 	must(t, err)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -35,8 +36,6 @@ type Chaos struct {
 	unequal  *servers.APIServer  // of the world's cluster, without one of its resources
 	Faults   map[string]int
 	Lossy    []Kind // whose topics were made again, or have lost their end
-
-	atLeastOnce bool
 }
 
 // replica keeps one exporter running.
@@ -47,6 +46,7 @@ type replica struct {
 	env     map[string]string
 	current *Exporter
 	codes   map[int]int // exit codes seen, and how often
+	ended   int         // sessions that have ended, each with its process or by an error
 	stop    bool
 	done    chan struct{}
 }
@@ -64,7 +64,6 @@ func NewChaos(t testing.TB, w *World, seed uint64, settings ...string) *Chaos {
 		t.Cleanup(client.Close)
 		c.admin = kadm.NewClient(client)
 	}
-	c.atLeastOnce = slices.Contains(settings, "at-least-once")
 	env = with(env, "KUBECDC_LEASE_DURATION", chaosLease.String())
 	env = with(env, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", chaosTransaction.String())
 	for i := 0; i < len(settings); i += 2 {
@@ -94,6 +93,7 @@ func (r *replica) keep() {
 		<-e.Done()
 		r.mu.Lock()
 		r.codes[e.cmd.ProcessState.ExitCode()]++
+		r.ended += 1 + strings.Count(string(e.log.Bytes()), "the session failed")
 		if r.stop {
 			r.mu.Unlock()
 			return
@@ -170,6 +170,14 @@ func (c *Chaos) ExitCodes() map[int]int {
 	return all
 }
 
+// Ended counts the sessions that have ended; call it after Stop.
+func (c *Chaos) Ended() (sessions int) {
+	for _, r := range c.replicas {
+		sessions += r.ended
+	}
+	return sessions
+}
+
 // faults are all that can happen. Each breaks something, and mends it.
 var faults = map[string]func(*Chaos){
 	"kill -9 an exporter": func(c *Chaos) { c.any().Kill() },
@@ -214,9 +222,6 @@ var logs = map[string]string{"kill -9 the broker": "kafka", "Kafka away beyond i
 
 // can reports whether a fault is one of this world's.
 func (c *Chaos) can(fault string) bool {
-	if fault == "the log loses its end" && c.atLeastOnce {
-		return false // an update may come again with a before that the log has not: without transactions nothing tells whole batches
-	}
 	return logs[fault] == "" || c.proxies[logs[fault]] != nil
 }
 

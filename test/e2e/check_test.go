@@ -11,6 +11,7 @@ import (
 
 // A check names every missing right at once, tells warnings from failures, and says what grants them.
 func TestCheckNamesEveryMissingRight(t *testing.T) {
+	t.Parallel()
 	a := newAccount(t, servers.Kube(t))
 	c := Command(t, map[string]string{"KUBECONFIG": a.kubeconfig, "KUBECDC_CLUSTER": "checked", "KUBECDC_RESOURCES": "configmaps,pods",
 		"XDG_STATE_HOME": t.TempDir(), "KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "ours"}, "check", "-o", "json")

@@ -290,7 +290,7 @@ func batchOf(r *kgo.Record) uint64 {
 // consume reads topics to their present end, from a group's offsets or from the start, and returns the wanted records by place.
 func consume(t testing.TB, brokers []string, group string, topics []string, wanted func(*kgo.Record) bool) map[string]string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context(), time.Minute)
 	defer cancel()
 	options := []kgo.Opt{kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords(),
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.ConsumeTopics(topics...)}

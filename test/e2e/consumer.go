@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // Record is one data record as a consumer sees it.
@@ -67,7 +68,7 @@ func under(prefix string) func(topic string) bool {
 
 func readTopics(t testing.TB, brokers []string, prefix string, wanted func(topic string) bool) *Log {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
+	ctx, cancel := servers.Patient(context.Background(), 90*time.Second)
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"kubecdc/change"
+	"kubecdc/checkpoint"
 	"kubecdc/test/servers"
 )
 
@@ -66,6 +67,7 @@ func TestWhatRecordsHold(t *testing.T) {
 	c := &configs{t, api}
 	t.Run("too large", func(t *testing.T) { tooLarge(t, w.of(t, "large"), c) })
 	t.Run("ignored", func(t *testing.T) { ignored(t, w.of(t, "ignored"), c) })
+	t.Run("bodies", func(t *testing.T) { bodies(t, w.of(t, "bodies"), c) })
 	t.Run("no updates", func(t *testing.T) { noUpdates(t, w.of(t, "lifecycle"), c) })
 }
 
@@ -236,5 +238,60 @@ func noUpdates(t *testing.T, w *World, c *configs) {
 	if ops != "cd" {
 		t.Errorf("the log has %s, want cd", ops)
 	}
+	e.stop(t)
+}
+
+// bodies: after KUBECDC_BEFORE=none the checkpoint gets the bodies that it lacks, without a record. One that is then changed there is
+// corrected by a proof, once, and nothing else is of all that the API server has.
+func bodies(t *testing.T, w *World, c *configs) {
+	w.Env = w.With("KUBECDC_RESOURCES", "configmaps")
+	e := StartExporter(t, "without before", w.With("KUBECDC_BEFORE", "none"))
+	e.AwaitReady(t)
+	c.create("kept", map[string]string{"n": "0"})
+	w.await(t, ConfigMaps, "kept", "its creation", func(Record) bool { return true })
+	e.stop(t)
+	w.Env = w.With("KUBECDC_PROOF_INTERVAL", "1s")
+	e = StartExporter(t, "with before", w.Env)
+	e.AwaitReady(t)
+	Await(t, 30*time.Second, "a snapshot that stores the bodies", func() (bool, error) {
+		all := w.signals(t)
+		return len(all) == 1 && all[0].State == change.SignalCompleted, nil
+	})
+	r := w.awaitConfig(t, "kept", c.set("kept", map[string]string{"n": "1"}))
+	if !strings.Contains(string(r.Before), `"n":"0"`) {
+		t.Errorf("the update comes with before %s", r.Before)
+	}
+	e.stop(t)
+
+	sql := connect(t, w.Env["KUBECDC_CHECKPOINT"])
+	wrong := checkpoint.Pack(bytes.Replace(r.After, []byte(`"n":"1"`), []byte(`"n":"wrong"`), 1)).Base
+	_, err := sql.Exec(t.Context(), `update kubecdc.inventory set body = $1, delta = null where key = 'default/kept'`, wrong)
+	must(t, err)
+	e = StartExporter(t, "after the checkpoint was changed", w.With("KUBECDC_RESOURCES", "*"))
+	e.AwaitReady(t)
+	w.await(t, ConfigMaps, "kept", "a correction", func(r Record) bool { return r.Inferred })
+	proofs := func() (n int) {
+		for _, c := range w.controls(t) {
+			if c.Type == change.ControlProof && c.Stream == ConfigMaps.Stream() {
+				n++
+			}
+		}
+		return n
+	}
+	for i, had := 0, proofs(); i < 5; i++ {
+		Await(t, 30*time.Second, "more proofs", func() (bool, error) { return proofs() > had+i, nil })
+	}
+	all := w.Read(t).ByKey(w.Prefix, ConfigMaps)["default/kept"]
+	last := all[len(all)-1]
+	if len(all) != 3 || last.Op != "u" || last.Version != r.Version || !strings.Contains(string(last.Before), "wrong") ||
+		!strings.Contains(string(last.After), `"n":"1"`) {
+		t.Errorf("%d records, the last one is %s at %s: %s", len(all), last.Op, last.Version, last.After)
+	}
+	for _, c := range w.controls(t) {
+		if c.Gap != nil && c.Gap.To == c.Gap.From && c.Stream != ConfigMaps.Stream() {
+			t.Errorf("corrected: %+v", c.Gap)
+		}
+	}
+	wantOnly(t, w.verified(t, 0))
 	e.stop(t)
 }

@@ -30,13 +30,13 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	for name, fault := range map[string]func(){"freezes": api.Freeze, "refuses": api.Cut} {
 		writer.Run(50)
 		fault()
-		began := time.Now()
+		began := servers.StartClock()
 		writer.Run(100)
 		Await(t, 30*time.Second, "/readyz to name the API server", func() (bool, error) {
 			return !cut.Ready() && strings.Contains(cut.Wrong(), "apiserver: no answer since"), nil
 		})
 		slots.await(60*time.Second, 3, others...)
-		if took := time.Since(began); took > 10*lease {
+		if took := began.Passed(); took > 10*lease {
 			t.Errorf("the API server %s: taken over after %s", name, took)
 		} else {
 			t.Logf("the API server %s: taken over after %s; the replica says: %s", name, took, cut.Wrong())

@@ -95,7 +95,8 @@ func StartBinary(t testing.TB, binary, name string, env map[string]string) *Expo
 	must(t, err)
 	e := &Exporter{log: &child.Output{}, out: &child.Output{}, listen: listen, name: name}
 	e.cmd = exec.Command(binary, "run")
-	e.cmd.Env = append(append(child.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text"), settings(env)...)
+	e.cmd.Env = append(append(child.Environ(), "KUBECDC_LISTEN="+e.listen, "KUBECDC_LOG_FORMAT=text",
+		"KUBECDC_SHUTDOWN_TIMEOUT=2m"), settings(env)...)
 	e.cmd.Stdout, e.cmd.Stderr = e.out, e.log
 	if e.Child, err = child.Start(e.cmd); err != nil {
 		t.Fatalf("start the exporter: %v", err)
@@ -115,10 +116,12 @@ func (e *Exporter) Signal(s syscall.Signal) { _ = e.cmd.Process.Signal(s) }
 // Wait waits for the end and returns the exit code.
 func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 	t.Helper()
+	late, cancel := servers.Patient(context.Background(), limit)
+	defer cancel()
 	select {
 	case <-e.Done():
 		return e.cmd.ProcessState.ExitCode()
-	case <-time.After(limit):
+	case <-late.Done():
 		t.Fatalf("%s still runs after %s:\n%s", e.name, limit, e.Tail(4000))
 		return 0
 	}
@@ -126,7 +129,7 @@ func (e *Exporter) Wait(t testing.TB, limit time.Duration) int {
 
 // Ready requests /readyz once.
 func (e *Exporter) Ready() bool {
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.listen+"/readyz", nil)
 	resp, err := http.DefaultClient.Do(req)
@@ -159,23 +162,10 @@ func (e *Exporter) Tail(n int) string {
 	return string(b[max(0, len(b)-n):])
 }
 
-// Await polls until the condition holds, and fails the test at the limit or on an error.
+// Await is that of servers.
 func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
-	for {
-		ok, err := condition()
-		if err != nil {
-			t.Fatalf("waiting for %s: %v", what, err)
-		}
-		if ok {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("waited %s in vain for %s", limit, what)
-		}
-		time.Sleep(50 * time.Millisecond) // between two looks at a condition
-	}
+	servers.Await(t, limit, what, condition)
 }
 
 // must fails the test on an error.

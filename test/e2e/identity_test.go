@@ -41,6 +41,7 @@ import (
 // An API server that has no time at a start is asked again: at the first start, which binds the checkpoint to the uid,
 // and at a later one, which is not taken for another cluster.
 func TestAnAPIServerThatIsBusyAtAStartIsWaitedFor(t *testing.T) {
+	t.Parallel()
 	k := servers.Kube(t)
 	for _, code := range []int{http.StatusServiceUnavailable, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway} {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
@@ -65,6 +66,7 @@ func TestAnAPIServerThatIsBusyAtAStartIsWaitedFor(t *testing.T) {
 }
 
 func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
+	t.Parallel()
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusServiceUnavailable, 1<<30)
 	e := StartExporter(t, "waiting", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
@@ -77,6 +79,7 @@ func TestWaitingForTheIdentityEndsOnSIGTERM(t *testing.T) {
 
 // A page of a proxy is no word of the API server's: it doesn't make a cluster one that is known by its CA.
 func TestAProxysPageIsNoAnswerOfTheAPIServer(t *testing.T) {
+	t.Parallel()
 	gate := newIdentityGate(t, servers.Kube(t))
 	gate.refuse(http.StatusNotFound, 1<<30)
 	e := StartExporter(t, "behind a proxy", map[string]string{"KUBECONFIG": gate.kubeconfig, "XDG_STATE_HOME": t.TempDir()})
@@ -86,6 +89,7 @@ func TestAProxysPageIsNoAnswerOfTheAPIServer(t *testing.T) {
 }
 
 func TestCredentialsThatAreRefusedAreSaid(t *testing.T) {
+	t.Parallel()
 	k := servers.Kube(t)
 	a := newAccount(t, k)
 	kubeconfigs := map[string]string{"wrong": filepath.Join(t.TempDir(), "wrong"), "revoked": a.kubeconfig}
@@ -110,6 +114,7 @@ func TestCredentialsThatAreRefusedAreSaid(t *testing.T) {
 
 // Without get on kube-system a cluster is known by its CA, with it by its uid, and it is one cluster all the time.
 func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
+	t.Parallel()
 	k := servers.Kube(t)
 	a := newAccount(t, k)
 	file := filepath.Join(t.TempDir(), "checkpoint.db")
@@ -156,6 +161,7 @@ func TestARightOnKubeSystemComesAndGoes(t *testing.T) {
 }
 
 func TestAnotherClusterIsRefusedWithBothIdentities(t *testing.T) {
+	t.Parallel()
 	k := servers.Kube(t)
 	file := filepath.Join(t.TempDir(), "checkpoint.db")
 	bindingIn(t, file, "mine", change.ClusterIdentity{UID: "11111111-2222-3333-4444-555555555555"})

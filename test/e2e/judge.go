@@ -48,7 +48,7 @@ type Verdict struct {
 
 func (v *Verdict) note(counter *int, format string, args ...any) {
 	*counter++
-	if len(v.Examples) < 12 {
+	if few := counter != &v.Repeated || *counter <= 3; few && len(v.Examples) < 12 {
 		v.Examples = append(v.Examples, fmt.Sprintf(format, args...))
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
+	"kubecdc/internal/failpoint"
 	"kubecdc/test/servers"
 )
 
@@ -59,7 +60,7 @@ func TestTheSinksPostgresFailsOverToAStandbyThatWasBehind(t *testing.T) {
 // compared with a list, so that it holds the cluster's state, and a gap record says so. Other topics go on as if nothing had been.
 func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	t.Parallel()
-	w := NewWorld(t, servers.KafkaOptions{})
+	w := NewWorld(t, servers.KafkaOptions{Joined: true})
 	kinds := []Kind{ConfigMaps, Secrets}
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
@@ -84,6 +85,39 @@ func TestATopicThatLosesItsEndInAnUncleanElection(t *testing.T) {
 	wantLossSaid(t, log, topic, ConfigMaps)
 	wantReplay(t, w, log, ConfigMaps)
 	Judge(t, w.Kube, log, w.Prefix, []Kind{Secrets}).Demand(t, 0)
+}
+
+// Without transactions a topic also has the records of a batch that was never finished. If it has lost its end in another partition,
+// a list follows what consumers have read, these records too: nothing comes before what they have, no deleted object is deleted again.
+func TestATopicThatLosesItsEndBesideAnUnfinishedBatch(t *testing.T) {
+	t.Parallel()
+	w := NewWorld(t, servers.KafkaOptions{})
+	kinds := []Kind{ConfigMaps}
+	writer := w.Writer(t, kinds)
+	writer.Fill(20)
+	env := w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_DELIVERY", "at-least-once")
+	runFor(t, env, func() {
+		writer.Run(100)
+		w.AwaitComplete(t, writer, kinds)
+	})
+	writer.Run(100)
+	dying := StartExporter(t, "an exporter that dies", with(env, "KUBECDC_FAILPOINT", failpoint.DataProduced+":1"))
+	dying.Wait(t, time.Minute)
+
+	w.Kafka.Kill()
+	topic := w.Prefix + "." + ConfigMaps.ID()
+	cut, err := w.Kafka.CutLast(topic+"-0", 3)
+	must(t, err)
+	if cut != 3 {
+		t.Fatalf("%d writes were cut off", cut)
+	}
+	must(t, w.Kafka.Start(context.Background()))
+	writer.Run(100)
+	runFor(t, env, func() {
+		log := w.AwaitComplete(t, writer, kinds)
+		wantLossSaid(t, log, topic, ConfigMaps)
+		wantReplay(t, w, log, ConfigMaps)
+	})
 }
 
 // join starts one more broker, which leads nothing at first.

@@ -1,5 +1,12 @@
 package e2e
 
-import "testing"
+import (
+	"testing"
 
-func TestMain(m *testing.M) { Main(m) }
+	"kubecdc/test/servers"
+)
+
+func TestMain(m *testing.M) {
+	servers.AtOnce(5)
+	Main(m)
+}

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	be "encoding/binary"
 	"encoding/json"
@@ -20,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 
 	"kubecdc/change"
+	"kubecdc/test/servers"
 )
 
 // A slot without streams shares the control topic with one that has written 20,000 small batches, each a record batch of its own;
@@ -28,7 +28,7 @@ import (
 func othersLittle(t *testing.T, w *World) {
 	prefix, path := "others", filepath.Join(t.TempDir(), "checkpoint.db")
 	env := w.With("KUBECDC_KAFKA_TOPIC_PREFIX", prefix, "KUBECDC_SLOTS", "2", "KUBECDC_CHECKPOINT", "sqlite:"+path)
-	runFor(t, env, func() {})
+	writeFirst(t, env)
 	topic := change.ControlTopic(prefix)
 	last := batchRecord(t, w, prefix)
 	produceAlone(t, w, last, 20_000)
@@ -66,7 +66,7 @@ func batchRecord(t *testing.T, w *World, prefix string) *kgo.Record {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
 	must(t, err)
 	defer client.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := servers.Patient(t.Context(), time.Minute)
 	defer cancel()
 	for {
 		fetches := client.PollFetches(ctx)

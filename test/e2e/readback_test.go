@@ -125,7 +125,7 @@ const (
 func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (sinks.Sink, error)) {
 	path := filepath.Join(t.TempDir(), "checkpoint.db")
 	env["KUBECDC_CHECKPOINT"] = "sqlite:" + path
-	runFor(t, env, func() {})
+	writeFirst(t, env)
 	sink, err := connect()
 	must(t, err)
 	defer sink.Close()
@@ -157,6 +157,14 @@ func tailLittle(t *testing.T, w *World, env map[string]string, connect func() (s
 		t.Errorf("the exit code is %d", code)
 	}
 	wantTailOnce(t, sink, path, from)
+}
+
+// writeFirst runs an exporter until the log has its first batch.
+func writeFirst(t *testing.T, env map[string]string) {
+	t.Helper()
+	e := StartExporter(t, "the first", env)
+	e.awaitMetric(t, "kubecdc_batches_total", "", 1)
+	e.stop(t)
 }
 
 // writeTail writes as the owner after the one that has just ended, and gives the batch that the checkpoint stands at.

@@ -48,10 +48,10 @@ func (l *leases) held() (byPID map[string]int, epochs int64) {
 	return byPID, epochs
 }
 
-// await waits until exactly these processes hold these numbers of slots, and returns how long that took.
+// await waits until exactly these processes hold these numbers of slots, and returns how long that took on a Clock.
 func (l *leases) await(limit time.Duration, each int, replicas ...*Exporter) time.Duration {
 	l.t.Helper()
-	started := time.Now()
+	clock := servers.StartClock()
 	Await(l.t, limit, fmt.Sprintf("%d slots in each of %d replicas", each, len(replicas)), func() (bool, error) {
 		held, _ := l.held()
 		for _, r := range replicas {
@@ -61,10 +61,11 @@ func (l *leases) await(limit time.Duration, each int, replicas ...*Exporter) tim
 		}
 		return len(held) == len(replicas), nil
 	})
-	return time.Since(started)
+	return clock.Passed()
 }
 
 func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	const lease = 2 * time.Second
@@ -128,11 +129,11 @@ func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 func cutOffFromKafka(t *testing.T, w *World, proxied map[string]string, slots *leases, lease time.Duration, cut, other *Exporter) {
 	t.Helper()
 	w.Kafka.Proxy.Freeze()
-	frozen := time.Now()
+	frozen := servers.StartClock()
 	Await(t, 30*time.Second, "/readyz to name the sink", func() (bool, error) {
 		return !cut.Ready() && strings.Contains(cut.Wrong(), "sink: no answer since"), nil
 	})
-	named := time.Since(frozen)
+	named := frozen.Passed()
 	late := StartExporter(t, "one that is cut off from the start", proxied)
 	took := slots.await(30*time.Second, 6, other) + named
 	t.Logf("cut off from Kafka: said after %s, taken over after %s: %s", named, took, cut.Wrong())
@@ -181,6 +182,7 @@ func kafkaAwayForAll(t *testing.T, w *World, slots *leases, lease time.Duration,
 
 // With Lease objects, and with more replicas than slots: who holds none stands by, is ready, and takes over.
 func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
+	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
 	env := w.With("KUBECDC_LEASES", "kubernetes")
@@ -194,11 +196,11 @@ func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
 	}
 	writer.Run(200)
 	first.Kill()
-	killed := time.Now()
+	killed := servers.StartClock()
 	Await(t, 20*time.Second, "the second to take over", func() (bool, error) {
 		return strings.Contains(second.Tail(3000), "slot acquired"), nil
 	})
-	took := time.Since(killed)
+	took := killed.Passed()
 	t.Logf("taken over %s after kill -9, with leases of %s", took, w.Env["KUBECDC_LEASE_DURATION"])
 	if took > 6*time.Second {
 		t.Error("that is more than 3 leases")

@@ -25,6 +25,7 @@ import (
 // With nothing but a kubeconfig the changes come out of a pipe as lines of JSON, SIGTERM ends it with 0, and the next
 // start goes on where this one ended, without another snapshot.
 func TestWithOnlyAKubeconfigThePipeHasEveryChange(t *testing.T) {
+	t.Parallel()
 	k := startKube(t, compaction)
 	state := t.TempDir()
 	env := map[string]string{"KUBECONFIG": k.Kubeconfig, "XDG_STATE_HOME": state, "KUBECDC_RESOURCES": "*,secrets", "KUBECDC_SECRETS": "plain"}
@@ -83,6 +84,7 @@ func endPipe(t *testing.T, e *Exporter, writer *Writer, kinds []Kind) []Record {
 
 // What the API server sends and nobody can read comes out as it came, and the stream goes on.
 func TestMalformedObjectsComeOutAsTheyCame(t *testing.T) {
+	t.Parallel()
 	k := startKube(t, compaction)
 	const bad = `{"metadata":{"name":["no text"],"uid":5}}`
 	gateway := newGateway(t, k, `{"type":"MODIFIED","object":`+bad+"}\n")

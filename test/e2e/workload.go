@@ -118,6 +118,8 @@ func (w *Writer) Until(stop <-chan struct{}, perSecond int) {
 		select {
 		case <-stop:
 			return
+		case <-w.t.Context().Done(): // the test has failed
+			return
 		case <-ticker.C:
 			w.one()
 		}
@@ -172,14 +174,14 @@ func ignore(err error, which func(error) bool) error {
 
 // insist repeats a change while the API server is away; the judge asks etcd what was really done.
 func (w *Writer) insist(change func(context.Context) error) {
-	for deadline := time.Now().Add(60 * time.Second); ; {
+	for clock := servers.StartClock(); ; {
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		err := change(ctx)
 		cancel()
-		if err == nil {
+		if err == nil || w.t.Context().Err() != nil {
 			return
 		}
-		if !away(err) || time.Now().After(deadline) {
+		if !away(err) || clock.Passed() > time.Minute {
 			w.t.Errorf("write: %v", err)
 			return
 		}

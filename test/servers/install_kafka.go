@@ -67,7 +67,7 @@ func formatKafka(ctx context.Context, home string) error {
 	if err != nil {
 		return err
 	}
-	settings := kafkaBasics(filepath.Join(home, "template"), loopback(ports[0]))
+	settings := kafkaBasics(filepath.Join(home, "template"), loopback(ports[0]), kafkaSession)
 	settings["listeners"] = "CONTROLLER://" + loopback(ports[0]) + ",PLAINTEXT://" + loopback(ports[1])
 	file := filepath.Join(home, "format.properties")
 	if err := writeProperties(file, settings); err != nil {

@@ -21,6 +21,7 @@ type KafkaOptions struct {
 	TLS             bool              // adds an SSL listener
 	ACLs            bool              // KafkaUser may do what ACLs allow; who comes without a login may do all
 	Guarded         bool              // ProxiedBrokers speak TLS, demand a client certificate, and a login as SASL does
+	Joined          bool              // others join it: one of them that is silent is soon taken for dead
 	Keep            bool              // keep the folder after Stop
 }
 
@@ -30,9 +31,14 @@ const (
 	KafkaPassword = "secret-pw"
 )
 
-// kafkaSessionTimeout is how long a killed broker is kept out when it comes
-// back: its controller waits for the old session to end.
-const kafkaSessionTimeout = 2 * time.Second
+const (
+	// kafkaSession is how long a broker may be silent. It is long, so that none is
+	// fenced because the machine is slow.
+	kafkaSession = 30 * time.Second
+	// kafkaSessionShort is that of one that comes back, as its controller waits
+	// for the old session to end, and of one whose death others are to notice.
+	kafkaSessionShort = 2 * time.Second
+)
 
 // Kafka is one real broker, its own controller (KRaft), or one that joined it.
 // Topics are not created by use.
@@ -65,7 +71,7 @@ type Kafka struct {
 // StartKafka starts a broker on free loopback ports, which it keeps over
 // restarts. It is ready when it returns.
 func StartKafka(ctx context.Context, opts KafkaOptions) (*Kafka, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := Patient(ctx, startTimeout)
 	defer cancel()
 	k, err := newKafka(opts)
 	if err != nil {
@@ -111,7 +117,7 @@ func newKafka(opts KafkaOptions) (*Kafka, error) {
 	if err := k.format(); err != nil {
 		return nil, err
 	}
-	return k, writeProperties(i.path("server.properties"), k.properties())
+	return k, nil
 }
 
 func (k *Kafka) listen() error {
@@ -136,7 +142,10 @@ func (k *Kafka) listen() error {
 
 // Start starts the broker after a kill or stop, with the data it had.
 func (k *Kafka) Start(ctx context.Context) error {
-	var err error
+	err := writeProperties(k.instance.path("server.properties"), k.properties())
+	if err != nil {
+		return err
+	}
 	flags := append(k.Issuer.javaFlags(), k.javaFlags...)
 	k.proc, err = startJava(k.home, "kafka", k.instance.path("kafka.log"), flags,
 		"kafka.Kafka", k.instance.path("server.properties"))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -41,18 +42,18 @@ func (r KafkaRule) builder() *kadm.ACLBuilder {
 	return b
 }
 
-// Rule makes ACLs.
+// Rule makes ACLs, and returns once the broker knows them.
 func (k *Kafka) Rule(ctx context.Context, rules ...KafkaRule) error {
 	return k.eachRule(rules, func(admin *kadm.Client, b *kadm.ACLBuilder) (errs error) {
 		made, err := admin.CreateACLs(ctx, b)
 		for _, m := range made {
 			errs = errors.Join(errs, m.Err)
 		}
-		return errors.Join(err, errs)
+		return errors.Join(err, errs, learned(ctx, admin, b, true))
 	})
 }
 
-// Unrule removes them.
+// Unrule removes them, and returns once the broker knows that.
 func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
 	return k.eachRule(rules, func(admin *kadm.Client, b *kadm.ACLBuilder) (errs error) {
 		gone, err := admin.DeleteACLs(ctx, b)
@@ -62,8 +63,30 @@ func (k *Kafka) Unrule(ctx context.Context, rules ...KafkaRule) error {
 				errs = errors.Join(errs, errors.New("there is none to remove"))
 			}
 		}
-		return errors.Join(err, errs)
+		return errors.Join(err, errs, learned(ctx, admin, b, false))
 	})
+}
+
+// learned waits until the broker knows ACLs, or no longer: its controller
+// answers before the broker has read what it says.
+func learned(ctx context.Context, admin *kadm.Client, b *kadm.ACLBuilder, want bool) error {
+	ctx, cancel := Patient(ctx, startTimeout)
+	defer cancel()
+	for {
+		known, err := admin.DescribeACLs(ctx, b)
+		all := err == nil
+		for _, k := range known {
+			all = all && k.Err == nil && (len(k.Described) > 0) == want
+		}
+		if all {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the broker to know it: %w (%w)", context.Cause(ctx), err)
+		case <-time.After(pollEvery):
+		}
+	}
 }
 
 func (k *Kafka) eachRule(rules []KafkaRule, do func(*kadm.Client, *kadm.ACLBuilder) error) error {

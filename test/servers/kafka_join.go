@@ -13,7 +13,7 @@ import (
 // there can be two replicas of a partition, and a leader that moves. Stop it
 // before k.
 func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := Patient(ctx, startTimeout)
 	defer cancel()
 	other, err := newKafka(KafkaOptions{Properties: k.opts.Properties, Keep: k.opts.Keep})
 	if err != nil {
@@ -21,9 +21,6 @@ func (k *Kafka) Join(ctx context.Context) (*Kafka, error) {
 	}
 	other.id, other.control, other.ClusterID = k.id+1, k.control, k.ClusterID
 	if err := other.format(); err != nil {
-		return nil, err
-	}
-	if err := writeProperties(other.instance.path("server.properties"), other.properties()); err != nil {
 		return nil, err
 	}
 	return other.startFirst(ctx)

@@ -13,7 +13,7 @@ import (
 // A partition of two brokers outlives the death of the one that leads it.
 func TestTheLeaderMovesWhenItsBrokerIsKilled(t *testing.T) {
 	t.Parallel()
-	first, err := servers.StartKafka(t.Context(), servers.KafkaOptions{})
+	first, err := servers.StartKafka(t.Context(), servers.KafkaOptions{Joined: true})
 	check(t, err)
 	t.Cleanup(func() { check(t, first.Stop()) })
 	second, err := first.Join(t.Context())
@@ -23,10 +23,12 @@ func TestTheLeaderMovesWhenItsBrokerIsKilled(t *testing.T) {
 	c, topic := kafkaClient(t, first.Brokers), servers.UniqueName()
 	_, err = kadm.NewClient(c).CreateTopic(t.Context(), 2, 2, nil, topic) // each broker leads one
 	check(t, err)
+	ctx, cancel := servers.Patient(t.Context(), time.Minute)
+	defer cancel()
 	produce := func() {
 		for p := range int32(2) {
-			c := kafkaClient(t, first.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.RecordDeliveryTimeout(20*time.Second))
-			check(t, c.ProduceSync(t.Context(), &kgo.Record{Topic: topic, Partition: p, Value: []byte("x")}).FirstErr())
+			c := kafkaClient(t, first.Brokers, kgo.RecordPartitioner(kgo.ManualPartitioner()))
+			check(t, c.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: p, Value: []byte("x")}).FirstErr())
 		}
 	}
 	produce()

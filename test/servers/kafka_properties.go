@@ -7,13 +7,18 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 const jaas = "org.apache.kafka.common.security."
 
 // properties is the broker's server.properties.
 func (k *Kafka) properties() map[string]string {
-	all := kafkaBasics(k.instance.path("data"), k.control)
+	session := kafkaSession
+	if k.proc != nil || k.opts.Joined {
+		session = kafkaSessionShort
+	}
+	all := kafkaBasics(k.instance.path("data"), k.control, session)
 	k.addListeners(all)
 	if k.opts.SASL {
 		addSASL(all, "sasl")
@@ -44,8 +49,7 @@ func (k *Kafka) properties() map[string]string {
 }
 
 // kafkaBasics is what makes one small node of a broker and a controller.
-func kafkaBasics(data, controller string) map[string]string {
-	timeout := strconv.FormatInt(kafkaSessionTimeout.Milliseconds(), 10)
+func kafkaBasics(data, controller string, session time.Duration) map[string]string {
 	return map[string]string{
 		"process.roles":                            "broker,controller",
 		"node.id":                                  "1",
@@ -64,7 +68,7 @@ func kafkaBasics(data, controller string) map[string]string {
 		"group.initial.rebalance.delay.ms":         "0",
 		"log.cleaner.dedupe.buffer.size":           "8388608",
 		"log.cleaner.backoff.ms":                   "500", // a test that waits for a compaction
-		"broker.session.timeout.ms":                timeout,
+		"broker.session.timeout.ms":                strconv.FormatInt(session.Milliseconds(), 10),
 		"broker.heartbeat.interval.ms":             "400",
 	}
 }

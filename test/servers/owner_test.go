@@ -41,16 +41,13 @@ func TestServersDieWithTheirOwner(t *testing.T) {
 	check(t, owner.Process.Kill())
 	_ = owner.Wait()
 
-	for deadline := time.Now().Add(10 * time.Second); ; {
+	servers.Await(t, 10*time.Second, "the server of the dead to end", func() (bool, error) {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			break
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-		if time.Now().After(deadline) {
-			t.Fatalf("the server at %s outlived its owner", address)
-		}
-	}
+		return err != nil, nil
+	})
 	_, err = servers.StartPostgres(t.Context(), servers.PostgresOptions{})
 	check(t, err)
 	if _, err := os.Stat(dir); !os.IsNotExist(err) {

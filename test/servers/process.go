@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	stopGrace = 30 * time.Second      // from the polite signal to SIGKILL
+	stopGrace = 2 * time.Minute       // from the polite signal to SIGKILL
 	pollEvery = 20 * time.Millisecond // between two probes of a starting server
 	tailLines = 20
 )

@@ -59,7 +59,7 @@ func (r *recorder) history(ctx context.Context, c *clientv3.Client, prefix strin
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	ctx, cancel := Patient(ctx, 30*time.Second)
 	defer cancel()
 	for {
 		r.mu.Lock()

@@ -20,7 +20,7 @@ func (p *Postgres) Standby(ctx context.Context) (*Postgres, error) {
 }
 
 func (p *Postgres) standby(ctx context.Context) (*Postgres, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := Patient(ctx, startTimeout)
 	defer cancel()
 	s, err := newPostgres(p.opts)
 	if err != nil {

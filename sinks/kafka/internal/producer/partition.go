@@ -125,6 +125,9 @@ func (p *Partition) Queued() int { return len(p.items) + len(p.records) }
 // Acknowledged is how much of that the broker has.
 func (p *Partition) Acknowledged() int { return p.next }
 
+// Begun reports whether the broker has taken something of this producer.
+func (p *Partition) Begun() bool { return p.sequence > 0 }
+
 func (p *Partition) done() bool { return p.next == p.Queued() }
 
 // acknowledge notes that the broker has the pending record batch.

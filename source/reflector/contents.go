@@ -1,0 +1,219 @@
+package reflector
+
+import (
+	"bytes"
+	"context"
+	"hash/maphash"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/internal/rawjson"
+	"kubecdc/source/apiclient"
+	"kubecdc/source/known"
+)
+
+// StoredBodies calls visit with the bodies of objects that the checkpoint has, of those of the keys that it has any of.
+type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
+
+// version is a version of an object, with the hash of its body.
+type version struct {
+	version change.ResourceVersion
+	hash    uint64
+}
+
+// contents compares the bodies of a part of the collection with each proof: those that the checkpoint has, which are what was
+// emitted last, with those that the API server has at the same versions. It is no alarm if they differ: an API server of another
+// release, or a CRD with another default, reads old objects otherwise. Such an object is emitted again (corrections).
+//
+// While two API servers differ, each list may show another body. So an object is corrected once in a round of contentRound proofs.
+type contents struct {
+	*Reflector
+	seed      maphash.Seed
+	first     int                 // which page the first proof compares
+	proofs    int                 // that were begun
+	corrected map[uint64]struct{} // hashes of keys and versions, in this round
+	differ    map[string]version  // what this proof has found, with the hash of the stored body
+}
+
+// contentRound is after how many proofs the bodies of a large collection were all compared: a proof compares 1/50 of its pages.
+const contentRound = 50
+
+func newContents(r *Reflector) contents {
+	return contents{Reflector: r, seed: maphash.MakeSeed(), first: rand.N(contentRound), corrected: map[uint64]struct{}{},
+		differ: map[string]version{}}
+}
+
+// begin begins a proof. It returns a function that takes the pages which the proof reads, and compares the bodies of some; nil if
+// no bodies can be compared now.
+func (c *contents) begin(ctx context.Context, at moment) func(apiclient.ListOptions) {
+	if c.proofs++; c.proofs%contentRound == 0 {
+		clear(c.corrected)
+	}
+	clear(c.differ)
+	if c.options.Stored == nil || c.snapshots.Load() > 0 { // a snapshot compares all of them
+		return nil
+	}
+	size := c.options.PageSize
+	pages := min(max((at.digest.Objects+size-1)/size, 1), contentRound)
+	page := (c.first + c.proofs) % pages // how many are passed by before one is compared
+	return func(o apiclient.ListOptions) {
+		if page--; page < 0 {
+			page += pages
+			c.page(ctx, &at, o)
+		}
+	}
+}
+
+// page compares the bodies of a page, which a proof has read by these options. What can't be read is compared by another proof.
+func (c *contents) page(ctx context.Context, at *moment, o apiclient.ListOptions) {
+	o.MetadataOnly = false
+	listed := map[string]version{}
+	_, err := at.client.List(ctx, at.stream, o, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+		if err == nil && o.Prepare(c.options.Redactor, &at.stream.Resource) == nil {
+			listed[o.Key()] = version{o.Version, rawjson.Sum(c.seed, o.Raw)}
+		}
+		return nil
+	})
+	if err == nil {
+		var differ map[string]version
+		differ, err = c.compareBodies(ctx, c.seed, listed, func(lacking map[string]version) error {
+			return c.storeBodies(ctx, at.client, at.stream, o, lacking)
+		})
+		maps.Copy(c.differ, differ)
+	}
+	if err != nil && ctx.Err() == nil {
+		c.log.Info("a proof can't compare the contents of a page; a later one does", "error", err)
+	}
+}
+
+// correct emits what the proof's comparison of bodies has found.
+func (p *prover) correct(ctx context.Context) error {
+	c := &p.contents
+	x := corrections{Reflector: c.Reflector, cause: "contents",
+		reason: "objects differed from the API server's at the same resourceVersion: they were read again"}
+	for _, key := range slices.Sorted(maps.Keys(c.differ)) {
+		id := maphash.String(c.seed, key+"@"+string(c.differ[key].version))
+		if _, done := c.corrected[id]; done {
+			continue
+		}
+		if _, err := p.takeAtPosition(ctx); err != nil {
+			return err
+		}
+		o, err := x.correct(ctx, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
+		c.turn.Unlock()
+		if err != nil {
+			return err
+		}
+		if o != nil {
+			c.corrected[id] = struct{}{}
+		}
+	}
+	if x.written > 0 {
+		c.log.Warn("objects differed from the API server's at the same resourceVersion, as after an upgrade of Kubernetes or with "+
+			"another default in a CRD: wrote them again", "objects", x.written)
+	}
+	return nil
+}
+
+// compareBodies compares objects of a list with what the checkpoint has of them at the same versions. It returns those that differ,
+// with the hash of the stored body. A stub differs by design. lacking gets those of which no body is stored.
+func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed map[string]version,
+	lacking func(map[string]version) error) (differ map[string]version, err error) {
+	differ = map[string]version{}
+	if len(listed) == 0 {
+		return differ, nil
+	}
+	err = r.options.Stored(ctx, slices.Collect(maps.Keys(listed)), func(key string, body []byte) {
+		l := listed[key]
+		delete(listed, key)
+		if o, err := apiclient.ParseObject(body); change.IsStub(body) || err == nil && o.Version != l.version {
+			return // the log has a newer one, or its commit is on its way
+		}
+		if hash := rawjson.Sum(seed, body); hash != l.hash {
+			differ[key] = version{l.version, hash}
+		}
+	})
+	if err == nil && len(listed) > 0 {
+		err = lacking(listed)
+	}
+	return differ, err
+}
+
+// storeBodies lists a page again, and has the bodies stored that the checkpoint lacks, as after KUBECDC_BEFORE=none. The log has
+// these objects, so no record is written.
+func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from *change.Stream, page apiclient.ListOptions,
+	lacking map[string]version) error {
+	_, err := api.List(ctx, from, page, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
+		if unreadable != nil || lacking[o.Key()].version != o.Version {
+			return nil
+		}
+		o.Raw = bytes.Clone(o.Raw)
+		if o.Prepare(r.options.Redactor, &from.Resource) != nil {
+			return nil
+		}
+		if !r.take(ctx) {
+			return ctx.Err()
+		}
+		defer r.turn.Unlock()
+		if r.known.Compare(o.Key(), o.UID, o.Version) != known.Same {
+			return nil
+		}
+		c := r.newChange(change.Update, o)
+		c.Logged = true
+		return r.send(ctx, c, stays)
+	})
+	return err
+}
+
+// corrections are objects that the log has otherwise than the API server at the same version. They are emitted as inferred updates,
+// after a gap record with the reason.
+type corrections struct {
+	*Reflector
+	cause, reason string
+	gap           change.Gap
+	written       int
+}
+
+// correct reads an object again, and emits it if its body is not the one that was emitted. It returns what it has emitted.
+func (x *corrections) correct(ctx context.Context, key string, emitted version,
+	hash func(body []byte) uint64) (*apiclient.Object, error) {
+	o, err := x.readOne(ctx, key)
+	if err != nil || o == nil || o.Version != emitted.version || o.Prepare(x.options.Redactor, &x.stream.Resource) != nil {
+		return nil, err // the watch delivers what is newer
+	}
+	if x.known.Compare(key, o.UID, o.Version) != known.Same || hash(o.Raw) == emitted.hash {
+		return nil, nil
+	}
+	if x.written == 0 {
+		x.gap = change.Gap{ID: string(x.ID()) + ":" + x.cause + ":" + string(x.position), From: x.position, To: x.position,
+			Complete: true, Reason: x.reason}
+		if err := x.sendControl(ctx, change.GapControl(x.ID(), x.position, x.gap, x.reason)); err != nil {
+			return nil, err
+		}
+	}
+	x.written++
+	return o, x.sendRepaired(ctx, change.Update, o, x.gap.ID)
+}
+
+// readTimeout limits how long the watch has to wait for the read of an object.
+const readTimeout = 5 * time.Second
+
+// readOne reads the present state of an object, while the watch waits; nil: there is none.
+func (r *Reflector) readOne(ctx context.Context, key string) (found *apiclient.Object, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	namespace, name := change.SplitKey(key)
+	options := apiclient.ListOptions{MetadataOnly: r.options.MetadataOnly, Namespace: namespace, Name: name}
+	_, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
+		if err == nil && o.Key() == key {
+			kept := *o
+			kept.Raw = bytes.Clone(o.Raw)
+			found = &kept
+		}
+		return err
+	})
+	return found, err
+}

@@ -1,0 +1,86 @@
+package servers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// Clock measures time as a test may demand it of what it waits for: it passes
+// as far as the machine has processors to spare, and at a tenth of the pace
+// while all are busy, whoever keeps them so. What is only slow is not late.
+type Clock struct {
+	began time.Time
+	idle  time.Duration
+}
+
+// StartClock starts one.
+func StartClock() *Clock {
+	idle, _ := idled()
+	return &Clock{began: time.Now(), idle: idle}
+}
+
+// Passed is how much time has passed.
+func (c *Clock) Passed() time.Duration {
+	elapsed := time.Since(c.began)
+	idle, known := idled()
+	if !known {
+		return elapsed
+	}
+	return max(elapsed/10, min(elapsed, (idle-c.idle)/time.Duration(runtime.NumCPU())))
+}
+
+// idled is how long the processors have had nothing to do, all together; it is
+// not known where there is no /proc.
+func idled() (idle time.Duration, known bool) {
+	text, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, false
+	}
+	var user, nice, system, hundredths int64
+	_, err = fmt.Sscanf(string(text), "cpu %d %d %d %d", &user, &nice, &system, &hundredths)
+	return time.Duration(hundredths) * 10 * time.Millisecond, err == nil
+}
+
+// errLate is why a Patient context ends.
+var errLate = errors.New("nothing has moved for long")
+
+// Patient is a context that ends when the limit has passed on a Clock.
+func Patient(parent context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(parent)
+	go func() {
+		for clock := StartClock(); ctx.Err() == nil; {
+			select {
+			case <-ctx.Done():
+			case <-time.After(max(limit-clock.Passed(), 10*time.Millisecond)):
+				if clock.Passed() >= limit {
+					cancel(fmt.Errorf("%w: %s with processors to spare", errLate, limit))
+				}
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// Await looks until the condition holds. It fails the test on an error, and
+// when the limit has passed on a Clock.
+func Await(t testing.TB, limit time.Duration, what string, condition func() (bool, error)) {
+	t.Helper()
+	for clock, began := StartClock(), time.Now(); ; time.Sleep(20 * time.Millisecond) { // between two looks
+		late := clock.Passed() > limit // before the look, which may take long
+		ok, err := condition()
+		if err != nil {
+			t.Fatalf("waiting for %s: %v", what, err)
+		}
+		if ok {
+			return
+		}
+		if late {
+			t.Fatalf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), limit, what)
+		}
+	}
+}
