@@ -1,5 +1,5 @@
-// Package setup makes the parts of an exporter out of its settings: the cluster, the checkpoint with its leases, the sink, the reader of
-// a log, and what package export is told. It has the table of sinks. Commands know what they do with these parts; it does not.
+// Package setup makes the parts of an exporter out of its settings: the cluster, the checkpoint with its leases, the sink, the
+// reader of a log, and what package export is told. It has the table of sinks. Commands know what they do with these parts; it does not.
 package setup
 
 import (

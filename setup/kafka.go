@@ -47,9 +47,10 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	return settings
 }
 
-// OpenReplayTopics opens the topics of a prefix for a replay: of these brokers, or of those of the settings. live is the identity of the
-// log that is read, which must not be written to. The error is a *replay.ArgumentError if the topics can't be meant.
-func OpenReplayTopics(ctx context.Context, settings *config.Config, cluster, live, prefix string, brokers []string, version string,
+// OpenReplayTopics opens the topics of a prefix for a replay: of these brokers, or of those of the settings. live is the identity
+// of the log that is read, which must not be written to. The error is a *replay.ArgumentError if the topics can't be meant.
+func OpenReplayTopics(
+	ctx context.Context, settings *config.Config, cluster, live, prefix string, brokers []string, version string,
 ) (*kafka.Replay, error) {
 	to := KafkaConfig(settings, cluster)
 	to.History, to.Version = 0, version // what is replayed is kept
