@@ -68,7 +68,7 @@ func (d *doubts) of(at place, next int64) (found doubt, ok bool) {
 
 // hasLost reports whether a partition has lost the record before the checkpoint's next offset, although its end is past that.
 func (l *slotLog) hasLost(ctx context.Context, topic string, partition int, next int64) (bool, error) {
-	if l.missing[topic][partition] == next {
+	if missing, ok := l.missing[topic][partition]; ok && missing == next {
 		return true, nil
 	}
 	doubt, ok := l.sink.doubts.of(place{l.slot, partition, topic}, next)
