@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
@@ -61,7 +62,7 @@ func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *lett
 // deadPartition returns the partition for a letter.
 func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Partition, error) {
 	if l.dead == nil {
-		t, err := l.sink.topic(ctx, l.topics, change.DeadLetterTopic(l.envelope.Prefix), deadLetterTopic)
+		t, err := l.sink.topics.Topic(ctx, l.topics, change.DeadLetterTopic(l.envelope.Prefix))
 		if err != nil {
 			return nil, err
 		}
@@ -80,7 +81,7 @@ func (l *slotLog) writeMalformed(ctx context.Context) error {
 	for i := range l.batch.Malformed {
 		m := &l.batch.Malformed[i]
 		d := &letter{time: time.Now().UnixMilli(), whole: m.Bytes, headers: append([]byte(nil), l.shared...), count: l.sharedCount,
-			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, mustJSON(l.envelope.Cluster), mustJSON(string(m.Stream)))}
+			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, logread.JSON(l.envelope.Cluster), logread.JSON(string(m.Stream)))}
 		id := l.batch.MalformedID(i)
 		d.add(change.HeaderStream, string(m.Stream))
 		d.add(change.HeaderReason, m.Reason)

@@ -2,8 +2,10 @@
 // records, last the batch record, which has the batch's positions and the offsets of its records. So a consumer of committed
 // records sees complete batches, and the next owner of a slot finds in the log itself how far it is.
 //
-// The protocol is in packages of its own, which know nothing of kubecdc: internal/cluster sends requests over kafka-go and
-// retries them, internal/producer writes in transactions, internal/recordbatch encodes what it sends, internal/consumer reads
-// back what was committed. This package knows nothing of Kubernetes except package change, and nothing of checkpoints except
-// sinks.Durable and Pin.
+// This package is the door, and writes. What the log says is read by internal/logread alone: for the new owner of a slot
+// (internal/takeover) and for commands (internal/reader). internal/admin looks after topics, rights and consumer groups. The
+// protocol is in packages that know nothing of kubecdc: internal/cluster sends requests over kafka-go and retries them,
+// internal/producer writes in transactions, internal/recordbatch encodes what it sends, internal/consumer reads back what was
+// committed. All of it knows nothing of Kubernetes except package change, and nothing of checkpoints except sinks.Durable and
+// Pin.
 package kafka

@@ -5,8 +5,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/consumer"
-	"kubecdc/sinks/kafka/internal/encoding"
 )
 
 // WriteWithoutEnd writes a batch without ending its transaction, and leaves the log as a killed process would.
@@ -43,20 +41,9 @@ func WriteDataOnly(ctx context.Context, log sinks.Log, b *change.Batch) error {
 	return err
 }
 
-// Decode makes the changes of a batch from its records, as reading a tail does.
-func Decode(records []consumer.Record) ([]change.Change, error) {
-	d := &decoder{}
-	for _, r := range records {
-		if err := d.addChange(context.Background(), encoding.NewSet(encoding.AvroOptions{}), r); err != nil {
-			return nil, err
-		}
-	}
-	return d.changes, nil
-}
-
 // FirstMessage is what a login begins with.
 func FirstMessage(ctx context.Context, login SASL) ([]byte, error) {
-	m, err := login.mechanism()
+	m, err := login.Login()
 	if err != nil {
 		return nil, err
 	}

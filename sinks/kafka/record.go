@@ -1,10 +1,6 @@
 package kafka
 
 import (
-	"errors"
-
-	"github.com/segmentio/kafka-go"
-
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/recordbatch"
@@ -85,10 +81,4 @@ func (l *slotLog) changeHeaders(c *change.Change, op, dead string) ([]byte, int)
 	}
 	l.headers = append(h, l.shared...)
 	return l.headers, n + l.sharedCount
-}
-
-func kafkaCode(err error) kafka.Error {
-	var code kafka.Error
-	errors.As(err, &code)
-	return code
 }

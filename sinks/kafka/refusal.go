@@ -6,30 +6,20 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
-// ofOneTopic are the errors that concern one topic only.
-var ofOneTopic = map[kafka.Error]bool{
-	kafka.TopicAuthorizationFailed: true, // a right is missing
-	kafka.InvalidTopic:             true, // its name is not valid
-	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
-	kafka.InvalidConfiguration:     true, // the next three: it can't be created as configured; others may exist already
-	kafka.InvalidReplicationFactor: true,
-	kafka.InvalidPartitionNumber:   true,
-}
-
 // Failed makes a *sinks.RefusedError of an error that concerns one resource's topic only.
 func (l *slotLog) Failed(topic string, err error) error {
-	if !ofOneTopic[kafkaCode(err)] || l.isShared(topic) {
+	if !cluster.OfOneTopic(err) || l.isShared(topic) {
 		return nil
 	}
 	var named *Error
@@ -41,7 +31,7 @@ func (l *slotLog) Failed(topic string, err error) error {
 
 // refusedLetter does so with an error of the dead-letter topic, for the resource whose record needs a dead letter.
 func (l *slotLog) refusedLetter(topic string, err error) error {
-	if !ofOneTopic[kafkaCode(err)] && cluster.Judge(err) != cluster.TooLarge {
+	if !cluster.OfOneTopic(err) && cluster.Judge(err) != cluster.TooLarge {
 		return err
 	}
 	return l.refuse(topic, err, probe{letter: true})
@@ -119,18 +109,15 @@ type probe struct {
 }
 
 func (p probe) run(ctx context.Context) error {
-	plans := map[string]topicPlan{p.topic: p.sink.dataTopic}
+	topics := []string{p.topic}
 	if p.letter {
-		plans[change.DeadLetterTopic(p.sink.cfg.TopicPrefix)] = deadLetterTopic
+		topics = append(topics, change.DeadLetterTopic(p.sink.cfg.TopicPrefix))
 	}
-	var partitions []*producer.Partition
-	for name, plan := range plans {
-		p.sink.topics.drop(name)
-		info, err := p.sink.topics.ensure(ctx, name, plan)
-		if err != nil {
+	p.sink.topics.Forget(topics...)
+	for _, name := range topics {
+		if _, err := p.sink.topics.Topic(ctx, map[string]*producer.Topic{}, name); err != nil {
 			return err
 		}
-		partitions = append(partitions, producer.NewTopic(info.name, 1, 0).Partitions[0])
 	}
 	if err := p.fits(ctx); err != nil {
 		return err
@@ -140,7 +127,7 @@ func (p probe) run(ctx context.Context) error {
 			return err
 		}
 	}
-	return p.sink.tryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), partitions)
+	return p.sink.topics.TryTransaction(ctx, fmt.Sprintf("slot-%d", p.slot), topics...)
 }
 
 // fits compares the record batch with the topic's limit. If that may not be read, only a write can tell.
@@ -148,35 +135,17 @@ func (p probe) fits(ctx context.Context) error {
 	if p.size == 0 {
 		return nil
 	}
-	configs, _, err := p.sink.client.TopicConfigs(ctx, []string{p.topic}, maxMessageBytes)
+	configs, _, err := p.sink.client.TopicConfigs(ctx, []string{p.topic}, admin.MaxMessageBytes)
 	if err != nil {
 		return err
 	}
-	limit, err := strconv.Atoi(configs[p.topic][maxMessageBytes])
+	limit, err := strconv.Atoi(configs[p.topic][admin.MaxMessageBytes])
 	if own := p.sink.cfg.MaxMessageBytes; err == nil && own > 0 {
 		limit = min(limit, own)
 	}
 	if err == nil && p.size > limit {
 		return &Error{Op: "write a stub to " + p.topic, Err: producer.LimitError{Size: p.size, Limit: limit},
-			Hint: hints[kafka.MessageSizeTooLarge]}
+			Hint: admin.HintTooLarge}
 	}
 	return nil
 }
-
-// tryTransaction adds the partitions to a transaction of its own, and aborts it. Its transactional id is not a slot's, which
-// would fence the slot's owner.
-func (s *Sink) tryTransaction(ctx context.Context, who string, partitions []*producer.Partition) error {
-	p, err := producer.New(ctx, s.client, producer.Options{
-		TransactionalID: s.transactionalPrefix() + s.cfg.ClusterUID + "-try-" + who,
-		Timeout:         min(s.cfg.TransactionTimeout, tryTimeout)})
-	if err != nil {
-		return err
-	}
-	if err := p.Add(ctx, partitions...); err != nil {
-		return err
-	}
-	return p.End(ctx, false)
-}
-
-// tryTimeout ends the transaction of a process that was killed meanwhile.
-const tryTimeout = 10 * time.Second

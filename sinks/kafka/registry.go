@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/registry"
@@ -45,4 +46,13 @@ func (s *Sink) isFinal(err error, since time.Time) bool {
 	var ofTopic *encoding.RegistryError
 	exports := s.cfg.Schemas != nil
 	return errors.As(err, &ofTopic) || !exports && (registry.Answered(err) || time.Since(since) > readerPatience)
+}
+
+// lastKey is the key of a topic's last record, if that is in Avro.
+func (s *Sink) lastKey(ctx context.Context, topic string) ([]byte, error) {
+	r, err := s.log.Last(ctx, topic)
+	if r == nil || r.Headers[change.HeaderEncoding] != encoding.Avro {
+		return nil, err
+	}
+	return r.Key, err
 }

@@ -8,6 +8,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 )
@@ -45,7 +46,7 @@ func (r *Replay) Identity(ctx context.Context) (string, error) { return r.sink.I
 // exporter is an error: its consumers must not get records twice.
 func (r *Replay) Open(ctx context.Context, id string, visit func(*change.Control) error) error {
 	name := change.ControlTopic(r.sink.cfg.TopicPrefix)
-	t, err := r.sink.topic(ctx, r.topics, name, r.sink.controlTopic)
+	t, err := r.sink.topics.Topic(ctx, r.topics, name)
 	if err != nil {
 		return err
 	}
@@ -131,7 +132,7 @@ func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Co
 		return fmt.Errorf("encode control record %s: %w", c.Type, err)
 	}
 	r.control.QueueRecord(recordbatch.Record{Time: c.TimeMs, Value: [][]byte{value}, HeaderCount: 2,
-		Key:     fmt.Appendf(nil, `{"cluster":%s,"replay":%s}`, mustJSON(c.Cluster), mustJSON(r.id)),
+		Key:     fmt.Appendf(nil, `{"cluster":%s,"replay":%s}`, logread.JSON(c.Cluster), logread.JSON(r.id)),
 		Headers: recordbatch.AppendHeader(recordbatch.AppendHeader(nil, change.HeaderType, c.Type), change.HeaderReplay, r.id)})
 	if err := r.producer.Produce(ctx, r.control); err != nil {
 		return err
@@ -141,7 +142,7 @@ func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Co
 
 // queue queues the record of a change as it was; a delete is followed by its tombstone.
 func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
-	t, err := r.sink.topic(ctx, r.topics, change.Topic(r.sink.cfg.TopicPrefix, l.Change.Stream.Resource), r.sink.dataTopic)
+	t, err := r.sink.topics.Topic(ctx, r.topics, change.Topic(r.sink.cfg.TopicPrefix, l.Change.Stream.Resource))
 	if err != nil {
 		return err
 	}

@@ -1,19 +1,22 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"sync"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/encoding"
+	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
 	"kubecdc/sinks/kafka/internal/registry"
+	"kubecdc/sinks/kafka/internal/takeover"
 )
 
 // Kind describes the sink.
@@ -21,25 +24,28 @@ var Kind = sinks.Kind{Name: "kafka", CheckpointMayForget: true}
 
 // Sink is the Kafka destination.
 type Sink struct {
-	cfg                     Config
-	client                  *cluster.Client
-	topics                  *topics
-	codec                   recordbatch.Codec
-	encodings               encoding.Set
-	dataTopic, controlTopic topicPlan
-	doubts                  *doubts
-	strange                 sync.Map // kinds of records in the control topic that are none, and were warned of
+	*admin.Admin
+	cfg       Config
+	client    *cluster.Client
+	topics    *admin.Topics
+	codec     recordbatch.Codec
+	encodings encoding.Set
+	log       *logread.Log
+	takeover  *takeover.Shared
 }
 
 var _ sinks.Sink = (*Sink)(nil)
 
 // New validates the configuration. It does not connect; Open does.
-func New(cfg Config) (*Sink, error) {
+func New(cfg Config) (*Sink, error) { return newSink(cfg, false) }
+
+// newSink makes a sink for somebody who writes, or only reads.
+func newSink(cfg Config, readOnly bool) (*Sink, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, fmt.Errorf("kafka settings: %w", err)
 	}
-	cfg.setDefaults()
-	mechanism, err := cfg.SASL.mechanism()
+	cfg.SetDefaults()
+	mechanism, err := cfg.SASL.Login()
 	if err != nil {
 		return nil, fmt.Errorf("prepare the SASL login: %w", err)
 	}
@@ -53,16 +59,19 @@ func New(cfg Config) (*Sink, error) {
 			return nil, err
 		}
 	}
-	s := &Sink{cfg: cfg, codec: codec, dataTopic: dataTopic(cfg.History), controlTopic: controlTopic(cfg.History),
-		doubts: newDoubts()}
+	s := &Sink{cfg: cfg, codec: codec}
 	avro.Await, avro.LastKey = s.awaitSchemas, s.lastKey
 	s.encodings = encoding.NewSet(avro)
-	maps.Copy(s.dataTopic.config, cfg.TopicConfig)
 	s.client = cluster.New(cluster.Options{
-		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
-		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck, Hint: cfg.hintFor,
+		Brokers: cfg.Brokers, ClientID: cfg.ClientID, Dial: cfg.Dial, SASL: mechanism, RequestTimeout: cfg.RequestTimeout,
+		ReplicationFactor: cfg.ReplicationFactor, Logger: cfg.Logger, Stuck: cfg.Observer.SinkStuck,
+		Hint: func(err error) string { return admin.Hint(&cfg, readOnly, err) },
 	})
-	s.topics = &topics{cfg: &s.cfg, client: s.client, known: map[string]*topicInfo{}, warned: map[string]string{}}
+	s.log = &logread.Log{Client: s.client, Encodings: s.encodings, ClusterUID: cfg.ClusterUID, ClusterIDs: cfg.ClusterIDs,
+		Envelope: change.Envelope{Cluster: cfg.Cluster, Prefix: cfg.TopicPrefix, Version: cfg.Version}}
+	s.topics = admin.NewTopics(&s.cfg, s.client)
+	s.takeover = &takeover.Shared{Log: s.log, Config: &s.cfg, Writable: s.topics, Doubts: takeover.NewDoubts()}
+	s.Admin = admin.New(&s.cfg, s.client, s.encodings, s.topics)
 	return s, nil
 }
 
@@ -75,20 +84,10 @@ func (s *Sink) Close() error {
 // Open tests whether the log belongs to this cluster, fences the slot's earlier writers, and writes an "open" record to the
 // control topic, up to which the tail is read.
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
-	s.topics.forget()
-	l, lost, err := s.open(ctx, slot, epoch, from)
+	s.topics.Forget()
+	l, err := s.open(ctx, slot, epoch, from)
 	if err == nil {
-		tail := func(ctx context.Context, visit func(*sinks.Recovered) error) error {
-			return asLostTail(l.readTail(ctx, visit), lost)
-		}
-		opened := &sinks.Opened{Log: l, Tail: tail, Lost: lost}
-		if l.after != nil {
-			opened.Passed = l.after.reader.Records()
-			if l.after.lost == nil {
-				opened.Last = l.after.seq
-			}
-		}
-		return opened, nil
+		return l.past.Opened(l), nil
 	}
 	if l != nil {
 		l.broken = err
@@ -100,67 +99,79 @@ func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durab
 	return nil, fmt.Errorf("open slot %d: %w", slot, asInvalidWriter(err))
 }
 
-func (s *Sink) open(
-	ctx context.Context, slot int, epoch int64, from sinks.Durable,
-) (l *slotLog, _ *sinks.LostTailError, err error) {
+func (s *Sink) open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (l *slotLog, err error) {
 	if l, err = s.newLog(ctx, slot, epoch); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if err := l.verify(ctx, from); err != nil {
-		return l, nil, err
+	if err := l.past.Verify(ctx, from); err != nil {
+		return l, err
 	}
 	// Fencing an owner that was killed ends its transaction, and the markers of that would fill the offsets of lost records.
-	lost, err := l.inspect(ctx, from.Offsets)
-	if err != nil {
-		return l, nil, err
+	if err := l.past.Inspect(ctx, from.Offsets); err != nil {
+		return l, err
 	}
-	l.expect(from.Offsets, lost)
 	if from.New { // the lost checkpoint may have known the cluster by another of its ids
 		for _, uid := range s.cfg.ClusterIDs {
 			if _, err := l.newProducer(ctx, uid); err != nil {
-				return l, nil, err
+				return l, err
 			}
 		}
 	}
 	if l.producer, err = l.newProducer(ctx, s.cfg.ClusterUID); err != nil {
-		return l, nil, err
+		return l, err
 	}
-	lost, err = s.openLog(ctx, l, from, lost)
-	return l, lost, err
+	// With at-least-once delivery the open record is what fences: the control partition now has the newer producer epoch, so no
+	// older writer can finish a batch.
+	offset, err := l.writeOpen(ctx, from.Seq)
+	if err != nil {
+		return l, fmt.Errorf("write the open record: %w", err)
+	}
+	return l, l.past.End(ctx, offset)
+}
+
+// VerifyCluster reads what Open would read. It creates no topic.
+func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) error {
+	_, err := s.client.Leaders(ctx, s.log.ControlTopic())
+	if cluster.NoTopic(err) {
+		return s.takeover.VerifyNew(ctx)
+	}
+	l, err := s.newLog(ctx, slot, 0)
+	if err == nil {
+		err = l.past.Verify(ctx, from)
+	}
+	var newer *sinks.NewerEpochError
+	if errors.As(err, &newer) {
+		return nil
+	}
+	return cmp.Or(otherLog(err), err)
+}
+
+// otherLog returns the OtherClusterError or the OtherEncodingError of an error, which say everything themselves; nil: it is
+// neither.
+func otherLog(err error) error {
+	var other *sinks.OtherClusterError
+	var encoded *sinks.OtherEncodingError
+	switch {
+	case errors.As(err, &other):
+		return other
+	case errors.As(err, &encoded):
+		return encoded
+	}
+	return nil
 }
 
 func (s *Sink) newLog(ctx context.Context, slot int, epoch int64) (*slotLog, error) {
-	envelope := change.Envelope{Cluster: s.cfg.Cluster, Prefix: s.cfg.TopicPrefix, Version: s.cfg.Version}
 	l := &slotLog{
-		sink: s, slot: slot, epoch: epoch, envelope: envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(envelope),
+		sink: s, slot: slot, epoch: epoch, envelope: s.log.Envelope, encoder: s.encodings[s.cfg.Encoding].NewEncoder(s.log.Envelope),
 		topics: map[string]*producer.Topic{}, streams: map[*change.Stream]*producer.Topic{}, stubs: map[int32]*stub{},
-		ids: topicIDs{of: map[string]int64{}, told: map[string]bool{}, asked: time.Now()},
 	}
-	t, err := s.topic(ctx, l.topics, change.ControlTopic(s.cfg.TopicPrefix), s.controlTopic)
+	t, err := s.topics.Topic(ctx, l.topics, s.log.ControlTopic())
 	if err != nil {
 		return nil, err
 	}
 	l.control = t.Partitions[slot%len(t.Partitions)]
-	return l, l.learnID(ctx, t.Name)
-}
-
-// openLog writes the open record and reads the tail up to it. With at-least-once delivery this record is what fences: the control
-// partition now has the newer producer epoch, so no older writer can finish a batch.
-func (s *Sink) openLog(
-	ctx context.Context, l *slotLog, from sinks.Durable, lost *sinks.LostTailError,
-) (_ *sinks.LostTailError, err error) {
-	if l.openOffset, err = l.writeOpen(ctx, from.Seq); err != nil {
-		return nil, fmt.Errorf("write the open record: %w", err)
-	}
-	if !from.New {
-		if err := l.after.end(ctx); err != nil {
-			return nil, err
-		}
-	}
-	if l.after == nil || l.after.lost == nil {
-		return lost, nil
-	}
-	return withTail(l.after.lost, lost), nil
+	l.past, err = s.takeover.Slot(ctx, slot, epoch, l.control)
+	return l, err
 }
 
 // writeOpen writes the "open" record and returns its offset.
@@ -176,8 +187,8 @@ func (l *slotLog) writeOpen(ctx context.Context, seq uint64) (int64, error) {
 	return l.control.Last, l.producer.End(ctx, true)
 }
 
-// abort tries for 2 s to abort an open transaction, so that read_committed consumers do not wait for its timeout. One whose end was
-// already requested is left to the coordinator.
+// abort tries for 2 s to abort an open transaction, so that read_committed consumers do not wait for its timeout. One whose end
+// was already requested is left to the coordinator.
 func (s *Sink) abort(p *producer.Producer, reason error) {
 	if p == nil || !p.InTransaction() || cluster.Judge(reason) == cluster.Fenced {
 		return

@@ -12,9 +12,12 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
+	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/encoding"
+	"kubecdc/sinks/kafka/internal/logread"
 	"kubecdc/sinks/kafka/internal/producer"
 	"kubecdc/sinks/kafka/internal/recordbatch"
+	"kubecdc/sinks/kafka/internal/takeover"
 )
 
 // slotLog writes one slot's batches.
@@ -50,15 +53,7 @@ type slotLog struct {
 	headers     []byte
 	record      recordbatch.Record
 
-	seen       controlSeen // when the log was opened
-	after      *tail       // what follows the checkpoint; nil if that is new
-	history    *history    // of the whole cluster; nil until it is needed
-	openOffset int64       // of this owner's "open" record
-	ids        topicIDs
-	expected   change.Offsets // of the checkpoint, in the topics that have lost nothing
-	lossy      change.Offsets // the other ones
-	missing    change.Offsets // after the last records of the tail's batches, where partitions have lost these
-
+	past   *takeover.Slot // what the log had when it was opened
 	broken error
 }
 
@@ -74,7 +69,7 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 		p.Done()
 	}
 	if err != nil {
-		l.sink.doubts.note(l.slot, l.active)
+		l.sink.takeover.Doubts.Note(l.slot, l.active)
 		l.broken = err
 		l.sink.abort(l.producer, l.broken)
 		return nil, fmt.Errorf("write batch %d of slot %d: %w", b.Seq, l.slot, asInvalidWriter(err))
@@ -83,13 +78,13 @@ func (l *slotLog) Write(ctx context.Context, b *change.Batch) (change.Offsets, e
 }
 
 func (l *slotLog) write(ctx context.Context, b *change.Batch) (change.Offsets, error) {
-	if err := l.compareIDs(ctx); err != nil {
+	if err := l.past.CompareIDs(ctx); err != nil {
 		return nil, err
 	}
 	if err := l.prepare(ctx, b); err != nil {
 		return nil, err
 	}
-	if err := l.compareEnds(ctx); err != nil {
+	if err := l.past.CompareEnds(ctx, l.active); err != nil {
 		return nil, err
 	}
 	if err := l.apply(ctx); err != nil {
@@ -173,7 +168,7 @@ func (l *slotLog) publish(ctx context.Context) (change.Offsets, error) {
 		}
 		offsets[p.Topic.Name][int(p.Index)] = p.Last + 1
 	}
-	l.tellIDs(offsets)
+	l.past.TellIDs(offsets)
 	return offsets, nil
 }
 
@@ -200,7 +195,7 @@ func (l *slotLog) batchControl() change.Control {
 // writeControl writes control records to the slot's partition of the control topic.
 func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) error {
 	now := time.Now().UnixMilli()
-	key := fmt.Appendf(nil, `{"cluster":%s,"slot":%d}`, mustJSON(l.envelope.Cluster), l.slot)
+	key := fmt.Appendf(nil, `{"cluster":%s,"slot":%d}`, logread.JSON(l.envelope.Cluster), l.slot)
 	for i := range controls {
 		c := controls[i]
 		c.Version = change.LogVersion
@@ -220,29 +215,29 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 	return l.producer.Produce(ctx, l.control)
 }
 
-func mustJSON(s string) []byte {
-	b, _ := json.Marshal(s) // a string always can be
-	return b
-}
-
 // topicOf returns the topic of a stream's records, and creates it if there is none.
 func (l *slotLog) topicOf(ctx context.Context, s *change.Stream) (*producer.Topic, error) {
 	if t := l.streams[s]; t != nil {
 		return t, nil
 	}
 	name := change.Topic(l.envelope.Prefix, s.Resource)
-	t, err := l.sink.topic(ctx, l.topics, name, *l.sink.plan(name))
+	t, err := l.sink.topics.Topic(ctx, l.topics, name)
 	if err != nil {
 		return nil, cmp.Or(l.Failed(name, err), err)
 	}
-	if err := l.learnID(ctx, name); err != nil {
+	if err := l.past.LearnID(ctx, name); err != nil {
 		return nil, err
 	}
 	for _, p := range t.Partitions {
-		p.Next = max(p.Next, l.expected[name][int(p.Index)])
+		p.Next = max(p.Next, l.past.Expected(name, p.Index))
 	}
 	l.streams[s] = t
 	return t, nil
+}
+
+// State reads what the log has of some streams.
+func (l *slotLog) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
+	return l.past.State(ctx, wanted)
 }
 
 // Close aborts an open transaction, so that read_committed consumers do not wait for its timeout.

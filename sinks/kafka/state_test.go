@@ -60,7 +60,8 @@ func TestUnfinishedBatchesAreNotFolded(t *testing.T) {
 			cfg := newConfig(t, servers.SharedKafka(t).Brokers)
 			cfg.Delivery = delivery
 			log, _ := openLog(t, newSink(t, cfg), 0, 1, sinks.Durable{})
-			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), created("b", 11)}})
+			mustWrite(t, log, &change.Batch{Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10), created("b", 11)},
+				Positions: []change.Position{{Stream: "pods", ResourceVersion: "11"}}})
 			unfinished := &change.Batch{Epoch: 1, Seq: 2, Changes: []change.Change{created("a", 20), created("c", 21)}}
 			mustDo(t, kafka.WriteDataOnly(t.Context(), log, unfinished))
 			state, objects := fold(t, cfg, 2)

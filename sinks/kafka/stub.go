@@ -5,9 +5,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/segmentio/kafka-go"
-
 	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/producer"
 )
 
@@ -33,7 +32,7 @@ func (l *slotLog) TooLarge(ctx context.Context, p *producer.Partition, index int
 	}
 	if s.omits == 2 {
 		return l.refuse(topic, &Error{Op: "write the stub of " + c.Key() + " to " + topic, Err: cause,
-			Hint: hints[kafka.MessageSizeTooLarge]}, probe{size: size})
+			Hint: admin.HintTooLarge}, probe{size: size})
 	}
 	if s.omits++; s.omits == 1 && c.After != nil {
 		return l.omitAfter(index)

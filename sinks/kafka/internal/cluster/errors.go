@@ -174,3 +174,20 @@ func WithText(err error, text string) error {
 	}
 	return fmt.Errorf("%w: %s", err, text)
 }
+
+// ofOneTopic are the errors that concern one topic only.
+var ofOneTopic = map[kafka.Error]bool{
+	kafka.TopicAuthorizationFailed: true, // a right is missing
+	kafka.InvalidTopic:             true, // its name is not valid
+	kafka.PolicyViolation:          true, // create.topic.policy.class.name refuses it
+	kafka.InvalidConfiguration:     true, // the next three: it can't be created as configured; others may exist already
+	kafka.InvalidReplicationFactor: true,
+	kafka.InvalidPartitionNumber:   true,
+}
+
+// OfOneTopic reports whether an error concerns one topic only.
+func OfOneTopic(err error) bool {
+	var code kafka.Error
+	errors.As(err, &code)
+	return ofOneTopic[code]
+}

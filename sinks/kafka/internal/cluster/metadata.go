@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -19,16 +20,14 @@ func (c *Client) ID(ctx context.Context) (string, error) {
 	return m.(*metadata.Response).ClusterID, nil
 }
 
-// Topics names all topics that the user may see.
+// Topics names all topics that the user may see. It asks a broker, since the client's own view of the cluster may lack new ones.
 func (c *Client) Topics(ctx context.Context) (names []string, err error) {
-	m, err := c.RoundTrip(ctx, &metadata.Request{})
-	if err != nil {
-		return nil, err
-	}
-	for _, t := range m.(*metadata.Response).Topics {
+	topics, err := c.Describe(ctx, nil)
+	for _, t := range topics {
 		names = append(names, t.Name)
 	}
-	return names, nil
+	slices.Sort(names)
+	return names, err
 }
 
 // Leaders gives the leader of each partition of a topic, as the client's view of the cluster has it. The error is
@@ -86,37 +85,14 @@ func (c *Client) whyUnknown(ctx context.Context, topic string) error {
 
 // Describe asks a broker about topics, and which operations on them are allowed (KIP-430).
 func (c *Client) Describe(ctx context.Context, topics []string) ([]metadata.ResponseTopic, error) {
-	m, err := c.RoundTrip(ctx, &topicRequest{metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true}})
+	m, err := c.direct(ctx, &metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true})
 	if err != nil {
 		return nil, err
 	}
-	return m.(topicResponse).Topics, nil
+	return m.(*metadata.Response).Topics, nil
 }
 
 // NoTopic reports whether an error says that a topic is not known.
 func NoTopic(err error) bool {
 	return errors.Is(err, kafka.UnknownTopicOrPartition) || errors.Is(err, protocol.ErrNoTopic)
-}
-
-// topicRequest passes by kafka-go's view of the cluster, in which a topic that may not be described looks as if it did
-// not exist. A broker tells the two apart. kafka-go sends on to a broker what is split, even into one part.
-type topicRequest struct{ metadata.Request }
-
-type topicResponse struct{ *metadata.Response }
-
-var (
-	_ protocol.Splitter = (*topicRequest)(nil)
-	_ protocol.Merger   = (*topicRequest)(nil)
-)
-
-func (r *topicRequest) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
-	return []protocol.Message{&r.Request}, r, nil
-}
-
-func (r *topicRequest) Merge(_ []protocol.Message, results []any) (protocol.Message, error) {
-	m, err := protocol.Result(results[0])
-	if err != nil {
-		return nil, err
-	}
-	return topicResponse{m.(*metadata.Response)}, nil
 }

@@ -15,15 +15,18 @@ const (
 )
 
 // Ends gives the end offset of every partition of a topic; nothing where there is no such topic.
-func (c *Client) Ends(ctx context.Context, topic string) (ends map[int]int64, err error) {
-	err = c.Try(ctx, "find the end of "+topic, func(ctx context.Context) error {
-		ends, err = c.Offsets(ctx, topic, Latest)
-		if NoTopic(err) {
-			ends, err = nil, nil
+func (c *Client) Ends(ctx context.Context, topic string) (map[int]int64, error) {
+	return c.existing(ctx, "find the end of "+topic, topic, Latest, 0)
+}
+
+func (c *Client) existing(ctx context.Context, op, topic string, at int64, isolation int8) (offsets map[int]int64, err error) {
+	err = c.Try(ctx, op, func(ctx context.Context) error {
+		if offsets, err = c.offsets(ctx, topic, at, isolation); NoTopic(err) {
+			offsets, err = nil, nil
 		}
 		return err
 	})
-	return ends, err
+	return offsets, err
 }
 
 // Starts gives the log start offset of every partition of a topic: the first that is still there.
@@ -46,22 +49,16 @@ func (c *Client) Bounds(ctx context.Context, topic string) (starts, ends map[int
 	return starts, ends, err
 }
 
-// StableEnds gives the last stable offset of every partition of a topic: all transactions before it have ended (KIP-98).
-func (c *Client) StableEnds(ctx context.Context, topic string) (ends map[int]int64, err error) {
-	err = c.Try(ctx, "find the stable end of "+topic, func(ctx context.Context) error {
-		ends, err = c.offsets(ctx, topic, Latest, readCommitted)
-		return err
-	})
-	return ends, err
+// StableEnds gives the last stable offset of every partition of a topic: all transactions before it have ended (KIP-98). It gives
+// nothing where there is no such topic.
+func (c *Client) StableEnds(ctx context.Context, topic string) (map[int]int64, error) {
+	return c.existing(ctx, "find the stable end of "+topic, topic, Latest, readCommitted)
 }
 
-// Since gives, for every partition of a topic, the offset of the first record of a time or later; -1 where there is none.
-func (c *Client) Since(ctx context.Context, topic string, t time.Time) (first map[int]int64, err error) {
-	err = c.Try(ctx, "find the records since "+t.Format(time.RFC3339)+" in "+topic, func(ctx context.Context) error {
-		first, err = c.Offsets(ctx, topic, t.UnixMilli())
-		return err
-	})
-	return first, err
+// Since gives, for every partition of a topic, the offset of the first record of a time or later; -1 where there is none. It gives
+// nothing where there is no such topic.
+func (c *Client) Since(ctx context.Context, topic string, t time.Time) (map[int]int64, error) {
+	return c.existing(ctx, "find the records since "+t.Format(time.RFC3339)+" in "+topic, topic, t.UnixMilli(), 0)
 }
 
 // Offsets asks once for an offset of every partition of a topic.

@@ -5,7 +5,6 @@ import (
 	"errors"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/createtopics"
 )
 
@@ -18,18 +17,15 @@ func (c *Client) CreateTopics(
 		topics[i].ReplicationFactor = int16(c.ReplicationFactor)
 	}
 	request := createtopics.Request{ValidateOnly: validateOnly, TimeoutMs: int32(c.RequestTimeout.Milliseconds()), Topics: topics}
-	if !validateOnly {
-		m, err := c.RoundTrip(ctx, &request)
-		if err != nil {
-			return nil, err
-		}
-		return m.(*createtopics.Response).Topics, nil
+	send := c.RoundTrip
+	if validateOnly {
+		send = c.direct // kafka-go waits until it sees the topics, even where they were only to be validated
 	}
-	m, err := c.RoundTrip(ctx, &validateRequest{request})
+	m, err := send(ctx, &request)
 	if err != nil {
 		return nil, err
 	}
-	return m.(validateResponse).Topics, nil
+	return m.(*createtopics.Response).Topics, nil
 }
 
 // TopicConfigs reads settings of topics. Those that the user may not read are in unread.
@@ -62,29 +58,4 @@ func (c *Client) TopicConfigs(
 		}
 	}
 	return configs, unread, nil
-}
-
-// validateRequest keeps kafka-go from waiting until it sees the topics of a CreateTopics request, which it does even where
-// they were only to be validated: it knows such a request by the type of the answer.
-type validateRequest struct{ request createtopics.Request }
-
-type validateResponse struct{ *createtopics.Response }
-
-var (
-	_ protocol.Splitter = (*validateRequest)(nil)
-	_ protocol.Merger   = (*validateRequest)(nil)
-)
-
-func (r *validateRequest) ApiKey() protocol.ApiKey { return r.request.ApiKey() }
-
-func (r *validateRequest) Split(protocol.Cluster) ([]protocol.Message, protocol.Merger, error) {
-	return []protocol.Message{&r.request}, r, nil
-}
-
-func (r *validateRequest) Merge(_ []protocol.Message, results []any) (protocol.Message, error) {
-	m, err := protocol.Result(results[0])
-	if err != nil {
-		return nil, err
-	}
-	return validateResponse{m.(*createtopics.Response)}, nil
 }

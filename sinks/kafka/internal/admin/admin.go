@@ -1,0 +1,23 @@
+// Package admin looks after the topics of a log: how they are created and how long they keep what, which rights are missing and
+// how to grant them, whether an export can work, and the offsets of consumer groups. It knows the names of topics, and nothing of
+// records.
+package admin
+
+import (
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/encoding"
+	"kubecdc/sinks/kafka/internal/settings"
+)
+
+// Admin is the administration of one log.
+type Admin struct {
+	cfg       *settings.Config
+	client    *cluster.Client
+	encodings encoding.Set
+	topics    *Topics
+}
+
+// New does not connect.
+func New(cfg *settings.Config, c *cluster.Client, e encoding.Set, t *Topics) *Admin {
+	return &Admin{cfg, c, e, t}
+}

@@ -1,0 +1,79 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/settings"
+)
+
+const (
+	lateHint = "unless another process has acquired the slot, Kafka aborted the transaction since it was open for longer than " +
+		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT: nothing is lost by that; raise it if outages usually last longer"
+	expiredHint = "the broker has forgotten the producer, after transactional.id.expiration.ms or a loss of data: a new one is created"
+)
+
+// hints has what the user can do about a broker's error.
+var hints = map[kafka.Error]string{
+	kafka.SASLAuthenticationFailed:     "check the SASL user and password, or what the broker demands of a token: issuer, audience, scope, and that it has not expired",
+	kafka.UnsupportedSASLMechanism:     "check the SASL mechanism: the broker's listener has not enabled it",
+	kafka.IllegalSASLState:             "check that the listener wants SASL",
+	kafka.InvalidReplicationFactor:     "set a replication factor no larger than the number of brokers",
+	kafka.InvalidPartitionNumber:       "set a number of partitions above 0",
+	kafka.PolicyViolation:              "the broker's policy refuses the topic: create it by hand",
+	kafka.InvalidTransactionTimeout:    "the broker's transaction.max.timeout.ms is below KUBECDC_KAFKA_TRANSACTION_TIMEOUT: lower that, or raise the broker's",
+	kafka.ProducerFenced:               lateHint,
+	kafka.InvalidProducerEpoch:         lateHint,
+	kafka.InvalidTransactionState:      expiredHint,
+	kafka.InvalidProducerIDMapping:     expiredHint,
+	kafka.UnknownProducerId:            expiredHint,
+	kafka.UnsupportedVersion:           "Kafka 2.8 or newer is needed",
+	kafka.UnsupportedCompressionType:   "choose another compression: zstd needs Kafka 2.1",
+	kafka.NotEnoughReplicas:            "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.NotEnoughReplicasAfterAppend: "start the brokers that hold the replicas, or lower min.insync.replicas",
+	kafka.ConcurrentTransactions:       "the previous transaction can't be completed: start the brokers that hold the replicas of its partitions, or lower min.insync.replicas",
+	kafka.GroupCoordinatorNotAvailable: "check __transaction_state: its replication factor (transaction.state.log.replication.factor) must not exceed the number of brokers",
+	kafka.UnknownTopicOrPartition:      "the topic does not exist, or may not be described: create it, or grant Create or Describe",
+	kafka.OffsetNotAvailable:           "start the brokers that hold the replicas",
+	kafka.LeaderNotAvailable:           "start the broker that leads the partition",
+	kafka.MessageSizeTooLarge:          HintTooLarge,
+}
+
+// isTimeout reports a connection on which nothing came in time. It was made, so TLS and login are in order; a broker that throttles
+// a client by a quota reads nothing of its connection meanwhile.
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+}
+
+// HintTooLarge is what the user can do about a record that a topic does not accept.
+const HintTooLarge = "raise max.message.bytes of the topic"
+
+// Hint is what the user can do about an error. readOnly: the right to read is all that is needed.
+func Hint(c *settings.Config, readOnly bool, err error) string {
+	var code kafka.Error
+	if errors.As(err, &code) {
+		return cmp.Or(missing(c, readOnly, code), hints[code])
+	}
+	var file *settings.FileError
+	var token *settings.TokenError
+	switch {
+	case errors.As(err, &token):
+		return "check the address, and the credentials that are sent there"
+	case errors.As(err, &file):
+		return "put it in order: it is read again for each connection"
+	case errors.Is(err, cluster.ErrCertificate):
+		return "renew the certificate, or check the clocks and the authorities that each side trusts: files are read again for each connection"
+	case cluster.IsTrustError(err):
+		return "check the TLS settings: the authority, the server name, and whether the listener speaks TLS"
+	case isTimeout(err):
+		return "the broker does not answer in time: check that it runs and can be reached at the address it advertises, and whether a quota " +
+			"of this user or client throttles it (the broker's metric throttle-time; kafka-configs.sh --describe --entity-type users)"
+	}
+	return "check that the brokers run and can be reached at the addresses they advertise, and whether the listener wants TLS or SASL"
+}

@@ -1,0 +1,248 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/settings"
+)
+
+// MaxMessageBytes is the setting of topics that limits record batches.
+const MaxMessageBytes = "max.message.bytes"
+
+// request asks for a topic as planned.
+func (p *topicPlan) request(name string, cfg *settings.Config) createtopics.RequestTopic {
+	t := createtopics.RequestTopic{Name: name, NumPartitions: int32(cmp.Or(p.partitions, cfg.Partitions))}
+	config := maps.Clone(p.config)
+	maps.Copy(config, cfg.TopicConfig)
+	for k, v := range config {
+		t.Configs = append(t.Configs, createtopics.RequestConfig{Name: k, Value: v})
+	}
+	return t
+}
+
+// Topics creates topics on demand and caches what is known of them.
+type Topics struct {
+	cfg           *settings.Config
+	client        *cluster.Client
+	data, control topicPlan
+
+	mu     sync.Mutex
+	known  map[string]topicInfo
+	warned map[string]string // the retention that was warned of, by topic
+}
+
+// topicInfo is what a writer must know of a topic.
+type topicInfo struct {
+	partitions int
+	maxBatch   int // largest record batch in bytes
+}
+
+// NewTopics does not connect.
+func NewTopics(cfg *settings.Config, c *cluster.Client) *Topics {
+	t := &Topics{cfg: cfg, client: c, data: dataTopic(cfg.History), control: controlTopic(cfg.History),
+		known: map[string]topicInfo{}, warned: map[string]string{}}
+	maps.Copy(t.data.config, cfg.TopicConfig)
+	return t
+}
+
+// DataSettings are the settings with which data topics are created.
+func (t *Topics) DataSettings() map[string]string { return t.data.config }
+
+// plan is how a topic of this name is created.
+func (t *Topics) plan(name string) *topicPlan {
+	switch prefix := t.cfg.TopicPrefix; {
+	case name == change.ControlTopic(prefix):
+		return &t.control
+	case name == change.DeadLetterTopic(prefix):
+		return &deadLetterTopic
+	case change.IsSnapshotTopic(prefix, name):
+		plan := snapshotTopic(t.cfg.History)
+		return &plan
+	}
+	return &t.data
+}
+
+// Topic returns a topic to write to, of those that a writer knows, or as it is now: created as planned if there is none.
+func (t *Topics) Topic(ctx context.Context, known map[string]*producer.Topic, name string) (*producer.Topic, error) {
+	if known[name] == nil {
+		info, err := t.ensure(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		known[name] = producer.NewTopic(name, info.partitions, info.maxBatch)
+	}
+	return known[name], nil
+}
+
+func (t *Topics) ensure(ctx context.Context, name string) (info topicInfo, err error) {
+	if info, ok := t.get(name); ok {
+		return info, nil
+	}
+	plan, found, created := t.plan(name), 0, false // several slots may do this at the same time: the broker creates the topic once
+	err = t.client.Try(ctx, "prepare topic "+name, func(ctx context.Context) error {
+		n, made, err := t.ready(ctx, name, plan)
+		found, created = n, created || made
+		return err
+	})
+	if err != nil {
+		return info, err
+	}
+	if info.partitions, err = t.pin(ctx, name, found, created); err != nil {
+		return info, err
+	}
+	if info.maxBatch, err = t.settings(ctx, name, plan); err != nil {
+		return info, err
+	}
+	if err := consumer.Readable(ctx, t.client, name); err != nil {
+		return info, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.known[name] = info
+	return info, nil
+}
+
+// pin returns how many of a topic's partitions are written to. It stays the same when partitions are added, since a key must
+// stay on its partition.
+func (t *Topics) pin(ctx context.Context, name string, found int, created bool) (int, error) {
+	use, err := t.cfg.Pin(ctx, name, found, created)
+	if err != nil {
+		return 0, fmt.Errorf("find out how many partitions of %s are written to: %w", name, err)
+	}
+	if use != found {
+		t.cfg.Logger.Warn("partitions were added to a topic: they stay empty, since an object's changes must stay on one partition",
+			"topic", name, "partitions", found, "written to", use,
+			"hint", "to use them, start with a new topic prefix and a new checkpoint")
+	}
+	return use, nil
+}
+
+func (t *Topics) get(name string) (topicInfo, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	info, ok := t.known[name]
+	return info, ok
+}
+
+// Forget removes topics from the cache; all, if none are named.
+func (t *Topics) Forget(names ...string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, name := range names {
+		delete(t.known, name)
+	}
+	if len(names) == 0 {
+		clear(t.known)
+	}
+}
+
+// TryTransaction adds topics to a transaction of its own, and aborts it. Its transactional id is not a slot's, which would fence the
+// slot's owner.
+func (t *Topics) TryTransaction(ctx context.Context, who string, topics ...string) error {
+	p, err := producer.New(ctx, t.client, producer.Options{
+		TransactionalID: t.cfg.TransactionalPrefix() + t.cfg.ClusterUID + "-try-" + who,
+		Timeout:         min(t.cfg.TransactionTimeout, tryTimeout)})
+	if err != nil {
+		return err
+	}
+	var partitions []*producer.Partition
+	for _, name := range topics {
+		partitions = append(partitions, producer.NewTopic(name, 1, 0).Partitions[0])
+	}
+	if err := p.Add(ctx, partitions...); err != nil {
+		return err
+	}
+	return p.End(ctx, false)
+}
+
+// tryTimeout ends the transaction of a process that was killed meanwhile.
+const tryTimeout = 10 * time.Second
+
+// ready returns the number of partitions once each has a leader, and whether it has created the topic.
+func (t *Topics) ready(ctx context.Context, name string, plan *topicPlan) (n int, made bool, err error) {
+	leaders, err := t.client.Leaders(ctx, name)
+	if errors.Is(err, kafka.UnknownTopicOrPartition) {
+		made, err = t.create(ctx, name, plan)
+		if err != nil {
+			return 0, false, err
+		}
+		if leaders, err = t.client.Leaders(ctx, name); cluster.NoTopic(err) && !made {
+			err = cluster.ErrUnknownYet(name)
+		}
+	}
+	if err != nil {
+		return 0, made, err
+	}
+	for p, leader := range leaders {
+		if leader < 0 {
+			return 0, made, fmt.Errorf("partition %d: %w", p, kafka.LeaderNotAvailable)
+		}
+	}
+	return len(leaders), made, nil
+}
+
+// create creates a topic. made is false if it exists: another slot has just created it, or a broker did not know it.
+func (t *Topics) create(ctx context.Context, name string, plan *topicPlan) (made bool, err error) {
+	res, err := t.client.CreateTopics(ctx, false, plan.request(name, t.cfg))
+	if err == nil && len(res) > 0 {
+		err = cluster.WithText(cluster.CodeError(res[0].ErrorCode), res[0].ErrorMessage)
+	}
+	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
+		return false, fmt.Errorf("create: %w", err)
+	}
+	return err == nil, nil
+}
+
+// settings reads a topic's settings and returns the limit of its record batches: the topic's or the configured one, whichever is
+// smaller. It is no error if DescribeConfigs is not allowed: the limit can be learned from refused batches. Other errors are
+// retried, since records above a limit that was only guessed would go to the dead-letter topic.
+func (t *Topics) settings(ctx context.Context, name string, plan *topicPlan) (limit int, err error) {
+	var has map[string]string
+	err = t.client.Try(ctx, "read the configuration of "+name, func(ctx context.Context) error {
+		all, err := readConfigs(ctx, t.client, name)
+		if has = all[name]; err == nil {
+			limit, err = strconv.Atoi(has[MaxMessageBytes])
+		}
+		return err
+	})
+	if ctx.Err() != nil {
+		return 0, err
+	}
+	if err != nil {
+		t.cfg.Logger.Debug("can't read a topic's settings; assuming Kafka's default of "+MaxMessageBytes, "topic", name, "error", err)
+		limit = cmp.Or(t.cfg.MaxMessageBytes, settings.DefaultLimit)
+	}
+	if d := plan.differs(name, has); d != nil {
+		t.warn(d)
+	}
+	if configured := t.cfg.MaxMessageBytes; configured > 0 {
+		limit = min(limit, configured)
+	}
+	return max(limit, producer.MinLimit), nil
+}
+
+// warn logs once how a topic differs, and again when that changes.
+func (t *Topics) warn(d *difference) {
+	t.mu.Lock()
+	known := t.warned[d.topic] == d.has
+	t.warned[d.topic] = d.has
+	t.mu.Unlock()
+	if !known {
+		t.cfg.Logger.Warn("a topic's retention differs from "+historySetting+"; it is left as it is", "topic", d.topic,
+			"has", d.has, "asked", d.asked, "to change it", d.command(t.cfg.Brokers))
+	}
+}

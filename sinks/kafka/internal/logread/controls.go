@@ -1,0 +1,85 @@
+package logread
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/consumer"
+)
+
+// Control is a control record, and where it is in the control topic.
+type Control struct {
+	*change.Control
+	Partition int32
+	Offset    int64
+}
+
+// Ends are the offsets after a batch's records.
+func (c Control) Ends() change.Offsets {
+	next := change.Offsets{}
+	for topic, ranges := range c.Ranges {
+		next[topic] = map[int]int64{}
+		for p, ends := range ranges {
+			next[topic][p] = ends[1] + 1
+		}
+	}
+	return next
+}
+
+// Controls is what to read of a partition of the control topic. visit gets the cluster's own committed records. seen gets each
+// record under one of the cluster's keys when it is read, whether or not its transaction commits; without a Control if it is no
+// control record. nil: those of another cluster of the name are passed by.
+func (l *Log) Controls(
+	partition int32, first int64, seen func(*consumer.Record, Control) error, visit func(Control) error,
+) consumer.Range {
+	own := fmt.Appendf(nil, `{"cluster":%s,"slot":`, JSON(l.Envelope.Cluster))
+	return consumer.Range{Topic: l.ControlTopic(), Partition: partition, First: first,
+		Wanted: func(f *consumer.Record) bool { return bytes.HasPrefix(f.Key, own) },
+		Fetched: func(f *consumer.Record) error {
+			c, err := l.parseControl(partition, f)
+			f.Data = c
+			if err == nil && seen != nil {
+				err = seen(f, c)
+			}
+			return err
+		},
+		Visit: func(f consumer.Record) error {
+			if c := f.Data.(Control); c.Control != nil && l.Owns(c.ClusterUID) {
+				return visit(c)
+			}
+			return nil
+		}}
+}
+
+// parseControl returns a record under one of the cluster's keys; without a Control if it is no control record, which is passed by
+// with one warning for all: whoever may write to the topic must not be able to stop the export. The error is
+// *change.NewerVersionError.
+func (l *Log) parseControl(partition int32, f *consumer.Record) (Control, error) {
+	c := Control{new(change.Control), partition, f.Offset}
+	err := json.Unmarshal(f.Value, c.Control)
+	var newer *change.NewerVersionError
+	switch own := c.Type != "" && string(c.Type) == f.Headers[change.HeaderType] && c.Cluster == l.Envelope.Cluster; {
+	case own && errors.As(err, &newer):
+		return c, fmt.Errorf("decode the control record at offset %d: %w", f.Offset, err)
+	case own && err == nil:
+		return c, nil
+	}
+	what := "another program has written it"
+	if f.Headers[change.HeaderType] != "" {
+		what = "it is damaged"
+	}
+	if _, warned := l.passedBy.LoadOrStore(fmt.Sprintf("%d: %s", partition, what), true); !warned {
+		l.Client.Logger.Warn("passing by a record that has the key of a control record and is none, and all that follow: "+what,
+			"topic", l.ControlTopic(), "partition", partition, "offset", f.Offset, "headers", f.Headers, "error", err)
+	}
+	return Control{}, nil
+}
+
+// JSON is a string as JSON.
+func JSON(s string) []byte {
+	b, _ := json.Marshal(s) // a string always can be
+	return b
+}

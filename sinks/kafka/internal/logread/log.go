@@ -1,0 +1,51 @@
+// Package logread turns the records of Kafka's topics into what was logged: changes from those of the data topics, control
+// records from those of the control topic, and batches with the ranges of their records. Records of aborted transactions, of
+// batches that were never finished, of other clusters and of other programs are left out; one of a newer release is an error. It
+// is the only reader of the log: owners that take over a slot and commands that ask about the past say what of it they want. It
+// knows nothing of either, and writes nothing.
+package logread
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/encoding"
+)
+
+// Log is the log of one cluster in the topics of one prefix.
+type Log struct {
+	Client     *cluster.Client
+	Encodings  encoding.Set
+	Envelope   change.Envelope // with the cluster's name and the topics' prefix
+	ClusterUID string          // empty: any cluster of the name
+	ClusterIDs []string        // other ids of the cluster
+
+	passedBy sync.Map // kinds of records in the control topic that are none, and were warned of
+}
+
+// Owns reports whether a record with this cluster uid is the cluster's own.
+func (l *Log) Owns(uid string) bool {
+	return uid == "" || l.ClusterUID == "" || uid == l.ClusterUID || slices.Contains(l.ClusterIDs, uid)
+}
+
+// ControlTopic is the topic of the control records.
+func (l *Log) ControlTopic() string { return change.ControlTopic(l.Envelope.Prefix) }
+
+// IsData reports whether a topic is one for changes, by its name. It may belong to another prefix that begins with this one.
+func (l *Log) IsData(topic string) bool {
+	prefix := l.Envelope.Prefix
+	return strings.HasPrefix(topic, prefix+".") && topic != l.ControlTopic() && topic != change.DeadLetterTopic(prefix)
+}
+
+// Topics names the data topics that exist.
+func (l *Log) Topics(ctx context.Context) (topics []string, err error) {
+	err = l.Client.Try(ctx, "list the topics "+l.Envelope.Prefix+".*", func(ctx context.Context) error {
+		topics, err = l.Client.Topics(ctx)
+		return err
+	})
+	return slices.DeleteFunc(topics, func(topic string) bool { return !l.IsData(topic) }), err
+}

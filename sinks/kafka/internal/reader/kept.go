@@ -1,0 +1,141 @@
+package reader
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/admin"
+	"kubecdc/sinks/kafka/internal/consumer"
+)
+
+// KeptSince derives the time from what compaction has removed, by the holes that it left; from what it may remove at any time, by
+// the topic's settings; and from where each partition begins. It is zero if nothing can be gone.
+func (r *Reader) KeptSince(ctx context.Context, resource string) (since time.Time, err error) {
+	topic := change.TopicOf(r.Envelope.Prefix, change.StreamID(resource))
+	now := time.Now()
+	starts, ends, err := r.Client.Bounds(ctx, topic)
+	if err != nil || len(ends) == 0 {
+		return time.Time{}, err
+	}
+	settings, err := r.settings(ctx, topic)
+	if err != nil {
+		return time.Time{}, err
+	}
+	compacted, limit := now.Add(-millisOf(settings[admin.CompactionLag])), now
+	if settings[admin.RetentionTime] != "-1" {
+		limit = now.Add(-millisOf(settings[admin.RetentionTime]))
+	}
+	for p, end := range ends {
+		first, offset, err := r.first(ctx, topic, int32(p), starts[p], end)
+		switch {
+		case err != nil:
+			return time.Time{}, err
+		case starts[p] > 0 && first.IsZero():
+			since = later(since, limit) // all of it was removed
+		case starts[p] > 0:
+			since = later(since, first)
+		}
+		// A first record that is young may follow others that were compacted.
+		if strings.Contains(settings[admin.CleanupPolicy], "compact") && end > 0 && (offset > 0 || first.Before(compacted)) {
+			since = later(since, compacted)
+		}
+	}
+	whole, err := r.wholeSince(ctx, topic, starts, ends, since)
+	return later(since, whole), err
+}
+
+// wholeSince is since when the partitions have no holes, of those that were left after a time. The settings may have been others
+// when the topic was compacted, so only the holes show it.
+func (r *Reader) wholeSince(ctx context.Context, topic string, starts, ends map[int]int64, after time.Time) (since time.Time, err error) {
+	from := starts
+	if !after.IsZero() {
+		if from, err = r.Client.Since(ctx, topic, after); err != nil {
+			return since, err
+		}
+	}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(scanAtOnce)
+	for p, end := range ends {
+		if from[p] < 0 || from[p] >= end {
+			continue
+		}
+		g.Go(func() error {
+			at, err := r.lastHole(ctx, topic, int32(p), from[p], end)
+			mu.Lock()
+			defer mu.Unlock()
+			since = later(since, at)
+			return err
+		})
+	}
+	err = g.Wait()
+	return since, err
+}
+
+// lastHole is the time of the first record after the last hole of a partition; zero if there is none.
+func (r *Reader) lastHole(ctx context.Context, topic string, partition int32, first, end int64) (at time.Time, err error) {
+	var reader *consumer.Reader
+	var newest time.Time
+	hole := first
+	reader = consumer.New(r.Client, consumer.Range{Topic: topic, Partition: partition, First: first, NoValues: true,
+		Wanted: func(f *consumer.Record) bool {
+			if newest = later(newest, f.Time); reader.Hole() > hole {
+				hole, at = reader.Hole(), newest
+			}
+			return false
+		}})
+	if err = reader.ReadTo(ctx, end-1); err == nil && reader.Hole() > hole {
+		at = time.Now() // nothing is left behind it
+	}
+	return at, err
+}
+
+// settings are those of a topic about retention. If they may not be read, they are taken to be as the sink makes them.
+func (r *Reader) settings(ctx context.Context, topic string) (map[string]string, error) {
+	var settings map[string]string
+	err := r.Client.Try(ctx, "read the configuration of "+topic, func(ctx context.Context) error {
+		all, unread, err := r.Client.TopicConfigs(ctx, []string{topic}, admin.CleanupPolicy, admin.RetentionTime, admin.CompactionLag)
+		if settings = all[topic]; len(unread) > 0 {
+			settings = r.created
+		}
+		return err
+	})
+	return settings, err
+}
+
+// first gives time and offset of the first record of a partition; a zero time and the end if it has none.
+func (r *Reader) first(
+	ctx context.Context, topic string, partition int32, start, end int64,
+) (first time.Time, offset int64, err error) {
+	offset = end
+	reader := consumer.New(r.Client, consumer.Range{Topic: topic, Partition: partition, First: start, NoValues: true,
+		Wanted: func(f *consumer.Record) bool {
+			if first.IsZero() {
+				first, offset = f.Time, f.Offset
+			}
+			return false
+		}})
+	for more := true; more && err == nil && first.IsZero(); {
+		more, err = reader.Fetch(ctx, end-1)
+	}
+	return first, offset, err
+}
+
+func millisOf(text string) time.Duration {
+	n, _ := strconv.ParseInt(text, 10, 64) // as the broker writes it
+	return time.Duration(min(n, math.MaxInt64/int64(time.Millisecond))) * time.Millisecond
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}

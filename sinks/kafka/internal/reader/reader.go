@@ -1,0 +1,90 @@
+// Package reader is the sinks.Reader of Kafka's topics, for commands: cuts by time, the changes that a query selects, from the
+// start or as they arrive, and since when the topics have all of them. What records mean it has from package logread. It needs
+// the right to read and nothing else.
+package reader
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/logread"
+)
+
+// Reader reads one log.
+type Reader struct {
+	*logread.Log
+	created map[string]string // the settings with which the sink creates data topics
+
+	mu     sync.Mutex
+	owners logread.Owners // nil until they are needed
+}
+
+// New does not connect. The settings are those with which the sink creates data topics.
+func New(l *logread.Log, created map[string]string) *Reader { return &Reader{Log: l, created: created} }
+
+// Resources derives the ids from the names of the topics.
+func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
+	topics, err := r.topics(ctx, nil)
+	for _, topic := range topics {
+		ids = append(ids, strings.TrimPrefix(topic, r.Envelope.Prefix+"."))
+	}
+	return ids, err
+}
+
+// topics names the existing data topics of some resources; of all, if there are none given.
+func (r *Reader) topics(ctx context.Context, resources []string) ([]string, error) {
+	topics, err := r.Topics(ctx)
+	return slices.DeleteFunc(topics, func(topic string) bool { return !r.holds(topic, resources) }), err
+}
+
+// holds reports whether a topic has the changes of one of the resources. Snapshots on demand are read only if they are named.
+func (r *Reader) holds(topic string, resources []string) bool {
+	prefix := r.Envelope.Prefix
+	return r.IsData(topic) &&
+		(len(resources) == 0 && !change.IsSnapshotTopic(prefix, topic) || slices.ContainsFunc(resources, func(id string) bool {
+			return change.TopicOf(prefix, change.StreamID(id)) == topic
+		}))
+}
+
+// Changes reads the partitions up to a cut; with Follow, then batch by batch what follows.
+func (r *Reader) Changes(ctx context.Context, q sinks.Query, visit func(*sinks.Logged) error) error {
+	to := q.To
+	if to == nil {
+		end, err := r.End(ctx)
+		if err != nil {
+			return err
+		}
+		to = &end
+	}
+	s := &scan{Query: q, reader: r, to: to, visit: visit}
+	if q.Name != "" {
+		s.key = r.Envelope.AppendKey(nil, &change.Change{Namespace: q.Namespace, Name: q.Name})
+	}
+	err := s.run(ctx)
+	if err != nil || !q.Follow {
+		return err
+	}
+	return s.follow(ctx)
+}
+
+// finished reports whether the batch of a change has its batch record.
+func (r *Reader) finished(ctx context.Context, l *sinks.Logged) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.owners == nil {
+		all := logread.Owners{}
+		err := r.controls(ctx, nil, func(c logread.Control) error {
+			all.Note(c.Control)
+			return nil
+		})
+		if err != nil {
+			return false, err
+		}
+		r.owners = all
+	}
+	return r.owners.Finished(l), nil
+}

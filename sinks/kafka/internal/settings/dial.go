@@ -1,0 +1,134 @@
+package settings
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"time"
+
+	"kubecdc/sinks/kafka/internal/cluster"
+)
+
+// dialTimeout bounds the TCP connection to one of several brokers; all of them together, with TLS and login, have
+// Transport.DialTimeout.
+const dialTimeout = 3 * time.Second
+
+// Dial connects to a broker. It reads the files for TLS each time, since certificates are renewed.
+func (c *Config) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+	if err != nil || c.TLS == nil {
+		return conn, err
+	}
+	secure, err := c.handshake(ctx, conn, address)
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	return secure, nil
+}
+
+func (c *Config) handshake(ctx context.Context, conn net.Conn, address string) (net.Conn, error) {
+	settings, err := c.TLS()
+	if err != nil {
+		return nil, &FileError{err}
+	}
+	if settings.ServerName == "" {
+		settings = settings.Clone()
+		settings.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	s := &tlsConn{Conn: tls.Client(conn, settings), broker: address}
+	if len(settings.Certificates) > 0 {
+		s.client = settings.Certificates[0].Leaf
+	}
+	if err := s.HandshakeContext(ctx); err != nil {
+		return nil, s.explain(err)
+	}
+	return s, nil
+}
+
+// tlsConn is a connection over TLS. With TLS 1.3 a broker refuses the client's certificate only after the handshake: the first
+// read fails.
+type tlsConn struct {
+	*tls.Conn
+	broker   string
+	client   *x509.Certificate // the client's; nil if there is none
+	answered bool
+}
+
+func (s *tlsConn) Read(b []byte) (int, error) {
+	n, err := s.Conn.Read(b)
+	if n > 0 {
+		s.answered = true
+	}
+	if err != nil && !s.answered {
+		err = s.explain(err)
+	}
+	return n, err
+}
+
+// explain makes a CertificateError of an error that is about a certificate.
+func (s *tlsConn) explain(err error) error {
+	var invalid x509.CertificateInvalidError
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return &CertificateError{Whose: "broker " + s.broker + "'s certificate", Cert: invalid.Cert, Err: err}
+	}
+	refused := refusesCertificate(err)
+	if s.client == nil && refused {
+		return &CertificateError{Whose: "broker " + s.broker + " wants a client certificate (KUBECDC_KAFKA_TLS_CERT)", Err: err}
+	}
+	if s.client != nil && (refused || lifeOf(s.client) != "") {
+		whose := "broker " + s.broker + " refuses the client certificate (KUBECDC_KAFKA_TLS_CERT)"
+		return &CertificateError{Whose: whose, Cert: s.client, Err: err}
+	}
+	return err
+}
+
+// refusesCertificate reports whether the broker has sent an alert about the client's certificate (RFC 8446, 6.2).
+func refusesCertificate(err error) bool {
+	var alert *net.OpError
+	return errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
+}
+
+// FileError is the error of a file that a setting names, which was valid at the start. It may be just being renewed, so the
+// connection is tried again.
+type FileError struct{ error }
+
+func (e *FileError) Unwrap() error { return e.error }
+
+// CertificateError says that one side refuses the other's certificate.
+type CertificateError struct {
+	Whose string            // whose certificate it is, and who refuses it
+	Cert  *x509.Certificate // nil if there is none
+	Err   error
+}
+
+func (e *CertificateError) Error() string {
+	if e.Cert == nil {
+		return fmt.Sprintf("%s: %v", e.Whose, e.Err)
+	}
+	life := lifeOf(e.Cert)
+	if life == "" {
+		life = "valid until " + e.Cert.NotAfter.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("%s: %s, %s: %v", e.Whose, e.Cert.Subject, life, e.Err)
+}
+
+func (e *CertificateError) Unwrap() error { return e.Err }
+
+// Is marks the error for the client, which then does not retry.
+func (e *CertificateError) Is(target error) bool { return target == cluster.ErrCertificate }
+
+// lifeOf says that a certificate has expired or is not valid yet; it is empty for one that is valid now.
+func lifeOf(cert *x509.Certificate) string {
+	switch now := time.Now(); {
+	case now.After(cert.NotAfter):
+		return "expired at " + cert.NotAfter.UTC().Format(time.RFC3339)
+	case now.Before(cert.NotBefore):
+		return "not valid before " + cert.NotBefore.UTC().Format(time.RFC3339)
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package takeover
+
+import (
+	"context"
+	"fmt"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/consumer"
+	"kubecdc/sinks/kafka/internal/logread"
+)
+
+// fold reads one partition after another. An object's records are all on one, in order: the last one has its state.
+func (f *folder) fold(
+	ctx context.Context, visit func(*change.Change) error, progress func(sinks.Progress),
+) (sinks.Progress, error) {
+	for _, p := range f.parts {
+		if err := f.part(ctx, p, visit, progress); err != nil {
+			return f.folded, err
+		}
+	}
+	return f.folded, f.pin(ctx)
+}
+
+func (f *folder) part(
+	ctx context.Context, p logread.Span, visit func(*change.Change) error, progress func(sinks.Progress),
+) error {
+	before, bodies, plain := f.folded.Records, logread.Size, []byte(nil)
+	if f.wanted.Bodies {
+		bodies = logread.After
+	}
+	var reader *consumer.Reader
+	reader = f.log.Changes(ctx, logread.Changes{Span: p, Bodies: bodies,
+		Each: func() {
+			f.folded.Records = before + reader.Records()
+			progress(f.folded)
+		},
+		Of:    func(l *sinks.Logged) bool { return f.wanted.Stream(l.Stream.ID()) },
+		Loose: f.holds,
+		Visit: func(l *sinks.Logged) error {
+			plain = f.log.Envelope.AppendKey(plain[:0], &l.Change)
+			f.counts[p.Topic].See(plain, p.Partition)
+			f.folded.Bytes += int64(len(l.Key) + len(l.Value))
+			return visit(&l.Change)
+		}})
+	err := reader.ReadTo(ctx, p.Next-1)
+	f.folded.Records = before + reader.Records()
+	return err
+}
+
+// holds reports whether a change counts. Those of a batch that was never finished do not: they were written again, or will be.
+// But a list is compared with all that consumers have read, and so a stream begins that has no known position, or whose topic has
+// lost records.
+func (f *folder) holds(_ context.Context, l *sinks.Logged) (bool, error) {
+	at := f.history.streams[l.Stream.ID()].ResourceVersion
+	return f.history.owners.Finished(l) || at == "" || at == change.UnknownVersion || f.log.lossy[l.Topic] != nil, nil
+}
+
+// pin stores in the checkpoint over how many partitions of each topic the keys are spread. If partitions were added, that is
+// less than the topic has now.
+func (f *folder) pin(ctx context.Context) error {
+	for topic, count := range f.counts {
+		if n := count.Likely(); n > 0 {
+			if _, err := f.log.Config.Pin(ctx, topic, n, false); err != nil {
+				return fmt.Errorf("note how many partitions of %s are written to: %w", topic, err)
+			}
+		}
+	}
+	f.log.Writable.Forget()
+	return nil
+}

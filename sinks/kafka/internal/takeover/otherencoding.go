@@ -1,0 +1,43 @@
+package takeover
+
+import (
+	"cmp"
+	"context"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/encoding"
+)
+
+// otherEncoding returns the error for a log whose last owner has written records with other keys. last is the last record that
+// has an encoding; nil: there is none.
+func (s *Shared) otherEncoding(last *change.Control) error {
+	if last == nil {
+		return nil
+	}
+	stored := cmp.Or(last.Encoding, encoding.Debezium)
+	was, is := s.Encodings[stored], s.Encodings[s.Config.Encoding]
+	if was != nil && was.Keys() == is.Keys() {
+		return nil
+	}
+	return &sinks.OtherEncodingError{Log: "Kafka's " + s.ControlTopic(), Stored: stored, Found: is.Name(),
+		Setting: "KUBECDC_KAFKA_TOPIC_PREFIX"}
+}
+
+// sampleEncoding learns the encoding from the data topics, which may be kept for longer than the control topic: from the last
+// record of this cluster in any of them. nil: there is none.
+func (s *Shared) sampleEncoding(ctx context.Context) (*change.Control, error) {
+	topics, err := s.Topics(ctx)
+	for _, topic := range topics {
+		r, err := s.Last(ctx, topic)
+		switch {
+		case cluster.OfOneTopic(err): // the refusal is left to the first write of the topic's streams
+		case err != nil:
+			return nil, err
+		case r != nil:
+			return &change.Control{Encoding: r.Headers[change.HeaderEncoding]}, nil
+		}
+	}
+	return nil, err
+}

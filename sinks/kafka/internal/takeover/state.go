@@ -1,0 +1,153 @@
+package takeover
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/logread"
+)
+
+// State reads the control topic, and finds the topics that may have the streams' records.
+func (l *Slot) State(ctx context.Context, wanted sinks.Selection) (*sinks.State, error) {
+	h, err := l.wholeHistory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &sinks.State{Offsets: change.Offsets{}}
+	for id, s := range h.streams {
+		if wanted.Stream(id) {
+			p.Positions = append(p.Positions, s.Position)
+		}
+	}
+	l.slotState(h, p)
+	f := &folder{log: l, history: h, wanted: wanted, counts: map[string]*logread.Partitioning{}}
+	if err := f.find(ctx, p); err != nil {
+		return nil, err
+	}
+	p.Fold = f.fold
+	if p.Lost, err = l.inspect(ctx, p.Offsets); p.Lost != nil {
+		l.lossy.Merge(p.Lost.Offsets)
+	}
+	return p, err
+}
+
+// wholeHistory is the history up to this owner's open record.
+func (l *Slot) wholeHistory(ctx context.Context) (*history, error) {
+	ends, err := l.Client.Ends(ctx, l.ControlTopic())
+	if err != nil {
+		return nil, err
+	}
+	ends[int(l.control.Index)] = l.openOffset // later records are its own
+	if l.history == nil {
+		l.history, err = l.readHistory(ctx, ends)
+	} else {
+		err = l.history.readTo(ctx, ends)
+	}
+	if err == nil && l.seen.epoch >= l.epoch {
+		err = l.checkEpoch()
+	}
+	return l.history, err
+}
+
+// slotState sets what concerns the slot itself.
+func (l *Slot) slotState(h *history, p *sinks.State) {
+	p.Epoch = l.seen.epoch
+	control := map[int]int64{change.TopicID: l.ids.of[l.ControlTopic()]}
+	p.Offsets[l.ControlTopic()] = control
+	next := l.openOffset + 1 // before the first batch, tailStart looks for the open record
+	if last, ok := h.last[l.slot]; ok {
+		if p.Seq = last.Batch; last.Partition != l.control.Index {
+			return // the control topic had another number of partitions then
+		}
+		next = last.Offset + 1
+	}
+	control[int(l.control.Index)] = next
+}
+
+// folder reads data topics from their starts.
+type folder struct {
+	log     *Slot
+	history *history
+	wanted  sinks.Selection
+	parts   []logread.Span
+	counts  map[string]*logread.Partitioning // by topic
+	folded  sinks.Progress
+}
+
+// find finds the topics in which a selected stream is or may be. It leaves out those whose streams are known, and none of them
+// selected.
+func (f *folder) find(ctx context.Context, p *sinks.State) error {
+	if f.history.whole && len(f.history.owners) == 0 && f.history.used() {
+		return nil // only other clusters have written here
+	}
+	topics, err := f.topics(ctx)
+	if err != nil {
+		return err
+	}
+	ids, err := f.log.topicIDs(ctx, topics...)
+	if err != nil {
+		return err
+	}
+	since := time.Now()
+	for _, topic := range topics {
+		p.Offsets.Merge(change.Offsets{topic: {change.TopicID: ids[topic]}})
+		ends, err := f.ends(ctx, topic, since)
+		if err != nil {
+			return err
+		}
+		var starts map[int]int64
+		if len(ends) > 0 {
+			if starts, err = f.log.Client.Starts(ctx, topic); err != nil {
+				return err
+			}
+		}
+		for partition, end := range ends {
+			f.counts[topic] = logread.NewPartitioning(len(ends))
+			f.parts = append(f.parts, logread.Span{Topic: topic, Partition: int32(partition), First: starts[partition], Next: end})
+			p.Records += end - starts[partition]
+			p.Offsets.Merge(change.Offsets{topic: {partition: end}})
+		}
+		for partition, next := range f.history.ranges[topic] { // beyond the ends, if records were lost
+			p.Offsets.Merge(change.Offsets{topic: {partition: max(next, ends[partition])}})
+		}
+		p.Offsets.Merge(change.Offsets{topic: f.log.missing[topic]})
+	}
+	return nil
+}
+
+// ends returns nothing only if the topic was certainly deleted or never existed: objects that are left out would be exported as
+// new ones.
+func (f *folder) ends(ctx context.Context, topic string, since time.Time) (ends map[int]int64, err error) {
+	c := f.log.Client
+	err = c.Try(ctx, "find "+topic, func(ctx context.Context) error {
+		if ends, err = c.Offsets(ctx, topic, cluster.Latest); !cluster.NoTopic(err) {
+			return err
+		}
+		gone, err := c.Deleted(ctx, topic, since)
+		if err == nil && !gone {
+			err = cluster.ErrUnknownYet(topic)
+		}
+		return err
+	})
+	return ends, err
+}
+
+func (f *folder) topics(ctx context.Context) ([]string, error) {
+	known := map[string]bool{} // topic → it has a selected stream
+	for id := range f.history.streams {
+		topic := change.TopicOf(f.log.Envelope.Prefix, id)
+		known[topic] = known[topic] || f.wanted.Stream(id)
+	}
+	all, err := f.log.Topics(ctx)
+	all = slices.AppendSeq(slices.AppendSeq(all, maps.Keys(known)), maps.Keys(f.history.ranges))
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(topic string) bool {
+		wanted, ok := known[topic]
+		return !f.log.IsData(topic) || ok && !wanted
+	}), err
+}

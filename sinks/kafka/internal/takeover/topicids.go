@@ -1,0 +1,116 @@
+package takeover
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
+	"kubecdc/sinks/kafka/internal/cluster"
+)
+
+// topicIDs are the ids of the topics that a log counts on, as change.TopicID has them. A topic that was deleted and made again
+// has another id, whatever its offsets are. Brokers before Kafka 2.8 know no ids: there offsets alone tell.
+type topicIDs struct {
+	of    map[string]int64 // 0: the topic does not exist
+	told  map[string]bool  // what the checkpoint has
+	asked time.Time
+}
+
+// idsEvery is how often they are compared while the log is written to.
+const idsEvery = 10 * time.Second
+
+// fingerprint is an id in 53 bits, which every JSON parser keeps, below 0.
+func fingerprint(id [16]byte) int64 {
+	if id == [16]byte{} {
+		return 0
+	}
+	return -int64(binary.BigEndian.Uint64(id[:8])>>11 | 1)
+}
+
+// topicIDs gives the ids that topics have now, as far as they are known.
+func (l *Slot) topicIDs(ctx context.Context, topics ...string) (ids map[string]int64, err error) {
+	if len(topics) == 0 {
+		return nil, nil
+	}
+	return ids, l.Client.Try(ctx, "ask for the ids of the topics", func(ctx context.Context) error {
+		ids, err = l.askIDs(ctx, topics)
+		return err
+	})
+}
+
+func (l *Slot) askIDs(ctx context.Context, topics []string) (map[string]int64, error) {
+	all, err := l.Client.TopicIDs(ctx, topics)
+	ids := map[string]int64{}
+	for topic, id := range all {
+		ids[topic] = fingerprint(id)
+	}
+	return ids, err
+}
+
+// errMadeAgain ends the session: the next one finds out what is lost.
+var errMadeAgain = errors.New("the topic was deleted and made again")
+
+// CompareIDs asks for the ids again, if that was a while ago. A topic that does not exist any more ends the session too, unless
+// it had snapshots on demand, which are deleted when they have been read.
+func (l *Slot) CompareIDs(ctx context.Context) error {
+	known := slices.DeleteFunc(slices.Sorted(maps.Keys(l.ids.of)), func(topic string) bool {
+		return l.ids.of[topic] == 0 || change.IsSnapshotTopic(l.Envelope.Prefix, topic)
+	})
+	if time.Since(l.ids.asked) < idsEvery || len(known) == 0 {
+		return nil
+	}
+	err := l.Client.Try(ctx, "compare the ids of the topics", func(ctx context.Context) error {
+		ids, err := l.askIDs(ctx, known)
+		for topic, id := range ids {
+			switch {
+			case id == 0:
+				err = fmt.Errorf("%s: %w", topic, kafka.UnknownTopicOrPartition)
+			case id != l.ids.of[topic]:
+				return cluster.Final(fmt.Errorf("%s: %w", topic, errMadeAgain))
+			}
+		}
+		return err
+	})
+	l.ids.asked = time.Now()
+	return err
+}
+
+// LearnID notes the id of a topic that is about to be written to for the first time.
+func (l *Slot) LearnID(ctx context.Context, topic string) error {
+	if l.ids.of[topic] != 0 {
+		return nil
+	}
+	ids, err := l.topicIDs(ctx, topic)
+	l.ids.note(topic, ids, 0)
+	return err
+}
+
+// note takes the ids that a topic has now (if they are known) and has in the checkpoint.
+func (t *topicIDs) note(topic string, now map[string]int64, stored int64) {
+	if id, known := now[topic]; known {
+		t.of[topic], t.told[topic] = id, stored != 0
+	}
+}
+
+// differs reports whether a topic is not the one that the checkpoint knows.
+func (t *topicIDs) differs(topic string, stored int64) bool {
+	id := t.of[topic]
+	return id != 0 && stored != 0 && id != stored
+}
+
+// TellIDs adds to a batch's offsets the ids that the checkpoint does not have yet.
+func (l *Slot) TellIDs(offsets change.Offsets) {
+	for topic, id := range l.ids.of {
+		if id != 0 && !l.ids.told[topic] {
+			l.ids.told[topic] = true
+			offsets.Merge(change.Offsets{topic: {change.TopicID: id}})
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package takeover
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
+	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/settings"
+)
+
+// inspect compares the data topics with the checkpoint. A topic that has another id, ends before the offsets, or does not
+// exist, was deleted, recreated or truncated: its records are lost. (Without ids, a topic that was recreated and has grown
+// beyond the offsets can't be distinguished from the old one.)
+func (l *Slot) inspect(ctx context.Context, offsets change.Offsets) (*sinks.LostTailError, error) {
+	suspects := slices.DeleteFunc(slices.Sorted(maps.Keys(offsets)), func(topic string) bool {
+		return topic == l.ControlTopic() || topic == change.DeadLetterTopic(l.Envelope.Prefix)
+	})
+	r := l.Client.Attempts(fmt.Sprintf("compare the topics %s.* with the checkpoint of slot %d", l.Envelope.Prefix, l.slot))
+	defer r.Done()
+	for {
+		gone, missing, err := l.shorter(ctx, suspects, offsets)
+		if err != nil || len(gone) == 0 {
+			return nil, err
+		}
+		tooEarly := l.tooEarly(ctx, missing, r.Since)
+		if tooEarly == nil {
+			return l.lost(gone), nil
+		}
+		suspects = slices.Sorted(maps.Keys(gone))
+		if err := r.Pause(ctx, tooEarly); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tooEarly returns why topics can't be taken for lost yet; nil: they are lost.
+func (l *Slot) tooEarly(ctx context.Context, missing []string, since time.Time) error {
+	if time.Since(since) < cluster.MissingPatience {
+		return errors.New("a topic is missing, or shorter than it was")
+	}
+	for _, topic := range missing {
+		if deleted, err := l.Client.Deleted(ctx, topic, since); err != nil || !deleted {
+			return cmp.Or(err, cluster.ErrUnknownYet(topic))
+		}
+	}
+	return nil
+}
+
+// Inspect notes which topics have lost what the checkpoint counts on, and what the checkpoint has of the others.
+func (l *Slot) Inspect(ctx context.Context, offsets change.Offsets) (err error) {
+	l.expected, l.lossy = maps.Clone(offsets), change.Offsets{}
+	if l.loss, err = l.inspect(ctx, offsets); l.loss != nil {
+		l.lossy.Merge(l.loss.Offsets)
+		maps.DeleteFunc(l.expected, func(topic string, _ map[int]int64) bool { return l.loss.Offsets[topic] != nil })
+	}
+	return err
+}
+
+// Expected is the offset that the checkpoint has of a partition whose topic has lost nothing; 0: none.
+func (l *Slot) Expected(topic string, partition int32) int64 {
+	return l.expected[topic][int(partition)]
+}
+
+// shorter returns the topics that have lost what the offsets count on, with their ends; missing are those that the brokers do
+// not know.
+func (l *Slot) shorter(
+	ctx context.Context, topics []string, offsets change.Offsets,
+) (gone map[string]map[int]int64, missing []string, err error) {
+	gone = map[string]map[int]int64{}
+	ids, err := l.topicIDs(ctx, topics...)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, topic := range topics {
+		l.ids.note(topic, ids, offsets[topic][change.TopicID])
+		ends, err := l.Client.Ends(ctx, topic)
+		if errors.Is(err, kafka.TopicAuthorizationFailed) {
+			l.Config.Logger.Warn("a topic can't be compared with the checkpoint", "topic", topic, "error", err)
+			continue // its streams are refused when they have something to write
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if ends == nil {
+			missing = append(missing, topic)
+		}
+		lost, err := l.lostPartitions(ctx, topic, offsets[topic], ends)
+		if err != nil {
+			return nil, nil, err
+		}
+		if len(lost) > 0 { // the new id is told with the loss
+			lost[change.TopicID] = l.ids.of[topic]
+			gone[topic] = lost
+		}
+	}
+	return gone, missing, nil
+}
+
+// lostPartitions returns the ends of the partitions that have lost something.
+func (l *Slot) lostPartitions(ctx context.Context, topic string, offsets, ends map[int]int64) (map[int]int64, error) {
+	lost, other := map[int]int64{}, l.ids.differs(topic, offsets[change.TopicID])
+	for p, next := range offsets {
+		gone := other || ends[p] < next
+		if p == change.TopicID {
+			continue
+		}
+		var err error
+		if !gone {
+			gone, err = l.hasLost(ctx, topic, p, next)
+		}
+		switch {
+		case err != nil:
+			return nil, err
+		case gone && !other && ends[p] == next:
+			lost[p] = next - 1 // any offset but the one that the record was before
+		case gone:
+			lost[p] = ends[p]
+		}
+	}
+	return lost, nil
+}
+
+// CompareEnds compares the ends of the partitions that the log is about to write to for the first time, if no transaction would
+// take the records back. Later a broker that has lost records refuses those that follow.
+func (l *Slot) CompareEnds(ctx context.Context, active []*producer.Partition) error {
+	if l.Config.Delivery == settings.ExactlyOnce {
+		return nil
+	}
+	for _, p := range active {
+		if p.Begun() || p.Next == 0 {
+			continue
+		}
+		ends, err := l.Client.Ends(ctx, p.Topic.Name)
+		if err != nil {
+			return err
+		}
+		if end := ends[int(p.Index)]; end < p.Next {
+			p.Doubt = true
+			return fmt.Errorf("%s/%d ends at offset %d, and had records up to %d: the broker has lost them",
+				p.Topic.Name, p.Index, end, p.Next-1)
+		}
+	}
+	return nil
+}
+
+func (l *Slot) lost(gone map[string]map[int]int64) *sinks.LostTailError {
+	return &sinks.LostTailError{TailRead: true, Offsets: change.Offsets(gone),
+		Gone:   func(r change.Resource) bool { return gone[change.Topic(l.Envelope.Prefix, r)] != nil },
+		Reason: "deleted, recreated or truncated: " + strings.Join(slices.Sorted(maps.Keys(gone)), ", ")}
+}
