@@ -61,7 +61,7 @@ registry: servers ## Avro with a real schema registry, Apicurio (the first time:
 	$(GO) run ./test/servers/cmd/servers install registry
 	KUBECDC_TEST_REGISTRY=on $(GO) test -count=1 -v -timeout 20m -run Registry ./sinks/kafka/... ./test/e2e
 
-matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/matrix.md (ONLY=1.36, SUITE=exporter; builds take minutes)
+matrix: servers ## the tests that depend on the API server, on each version in test/kube: docs/compatibility.md (ONLY=1.36, SUITE=exporter; builds take minutes)
 	$(GO) run ./test/matrix $(if $(ONLY),-only '$(ONLY)') $(if $(SUITE),-suite '$(SUITE)')
 
 upgrade: servers ## an exporter of the last release is stopped, and this one goes on from what it has left (FROM=v1.2.3, or a commit)

@@ -11,7 +11,8 @@ type Position struct {
 	// Every change up to and including ResourceVersion is in the log. It is empty until the first list is complete.
 	ResourceVersion ResourceVersion `json:"resourceVersion"`
 	Time            time.Time       `json:"time"` // of the event, bookmark or list that confirmed it last
-	// Ended is empty while the stream is exported.
+	// Ended is empty while the stream is exported. A stream's end is part of its position, so that it moves with the batch that
+	// records it, and is read back from the log as all positions are.
 	Ended Ended `json:"ended,omitempty"`
 }
 

@@ -39,16 +39,16 @@ type Source struct {
 	FieldSelector  string        `env:"KUBECDC_FIELD_SELECTOR" help:"Export only objects with these fields, in kubectl's notation. Every selected resource must support them. Default: all objects. An existing log accepts no other selector: begin another log with it." example:"metadata.namespace!=kube-system"`
 	PageSize       int           `env:"KUBECDC_PAGE_SIZE" envDefault:"500" min:"1" max:"10000" help:"Objects per page of a list. Smaller pages need less memory and more requests."`
 	StreamingLists string        `env:"KUBECDC_STREAMING_LISTS" envDefault:"auto" values:"auto,on,off" help:"Whether to read snapshots as a stream (sendInitialEvents, KEP-3157) instead of in pages. auto: if the API server supports it."`
-	Proofs         time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often the objects of each stream are compared with the API server's, by a list of their metadata at one resourceVersion; the result is a proof record in the log. The lists of a stream take at most 1/20 of the time, so large collections are proven less often. Raise it to spare the API server. 0s: never."`
-	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete; one batch covers all streams of a slot. At a minute or more the API server's own bookmarks are enough. Below a minute every watch is reopened at this interval, which makes the API server send a bookmark: at 30s, 200 streams cost 6 requests a second."`
+	Proofs         time.Duration `env:"KUBECDC_PROOF_INTERVAL" envDefault:"10m" min:"0s" max:"168h" help:"How often the objects of each stream are compared with the API server's, by a list of their metadata; the result is a proof record. Large collections are proven less often. Raise it to spare the API server. 0s: never."`
+	Watermarks     time.Duration `env:"KUBECDC_WATERMARK_INTERVAL" envDefault:"1m" min:"1s" max:"1h" help:"How often the log states how far each quiet stream is complete. Below a minute every watch is reopened at this interval: at 30s, 200 streams cost 6 requests a second."`
 }
 
 // Sink selects where the log is written.
 type Sink struct {
 	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes are written. stdout: one line per change, coloured on a terminal and JSON elsewhere; JSON lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
 	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. They are partitioned by the time of writing, and a partition (a day, a week or four weeks) is dropped as a whole. The table objects keeps the current state of each object. Set it to bound the size of the database; the user must own the tables." example:"720h"`
-	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL. It is read at each connect, so the password can be rotated without a restart." example:"/etc/kubecdc/sink-password"`
+	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. Whole partitions (a day, a week or four weeks) are dropped. The table objects keeps the current state of each object. The user must own the tables." example:"720h"`
+	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
 }
 
 // Kafka configures how the Kafka sink connects and writes.
@@ -59,27 +59,27 @@ type Kafka struct {
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of each topic that the exporter creates. -1: the broker's default."`
 	TopicSettings      List          `env:"KUBECDC_KAFKA_TOPIC_CONFIG" help:"Settings of the topics that the exporter creates, as NAME=VALUE with Kafka's names. How long topics keep their records is KUBECDC_KAFKA_HISTORY. Existing topics are left as they are." example:"max.message.bytes=4194304,min.insync.replicas=2"`
 	Compression        string        `env:"KUBECDC_KAFKA_COMPRESSION" envDefault:"snappy" values:"none,gzip,snappy,lz4,zstd" help:"Compression of record batches. zstd leaves half as many bytes as snappy, for four times its CPU; Flink's connector, kafkajs and kafka-python can't read it without another library. gzip is read by all clients, and takes ten times the CPU."`
-	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change is kept in the topics that the exporter creates. After that they are compacted: the last state of each object is kept, and deletions for one more day. forever: everything is kept. Existing topics are left as they are, with a warning if they differ." example:"forever"`
+	History            History       `env:"KUBECDC_KAFKA_HISTORY" envDefault:"168h" min:"1h" help:"How long every change is kept in the topics that the exporter creates. After that they are compacted: the last state of each object is kept, and deletions for one more day. forever: everything is kept. Existing topics are left as they are." example:"forever"`
 	Delivery           string        `env:"KUBECDC_KAFKA_DELIVERY" envDefault:"exactly-once" values:"exactly-once,at-least-once" help:"exactly-once: each batch is one transaction; consumers need isolation.level=read_committed. at-least-once: no transactions; faster, but changes may be repeated after a crash."`
-	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka aborts it; at most the brokers' transaction.max.timeout.ms, 15 minutes by default. Raise it if outages often last longer: each then costs a batch that is written again (nothing is lost or repeated). Lower it if an exporter that died without a successor holds up consumers that read with isolation.level=read_committed: they wait this long."`
+	TransactionTimeout time.Duration `env:"KUBECDC_KAFKA_TRANSACTION_TIMEOUT" envDefault:"60s" min:"1s" max:"24h" help:"How long a transaction may stay open before Kafka aborts it; at most the brokers' transaction.max.timeout.ms, 15 minutes by default. Raise it if outages often last longer: each then costs a batch that is written again. Lower it if consumers wait this long for an exporter that died without a successor."`
 	MaxMessageBytes    Bytes         `env:"KUBECDC_KAFKA_MAX_MESSAGE_BYTES" min:"1KiB" max:"1GiB" help:"Largest record to send. A larger one goes to the dead-letter topic, with a stub in its place. Default: the broker's limit (message.max.bytes)." example:"1MiB"`
 
 	TLS           Switch `env:"KUBECDC_KAFKA_TLS" envDefault:"off" help:"Connect with TLS."`
-	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the certificate authorities to trust. It is read for each connection, as are the files of the client certificate and its key. Default: the system's authorities." example:"/etc/kafka/ca.crt"`
+	TLSCA         string `env:"KUBECDC_KAFKA_TLS_CA" help:"PEM file of the certificate authorities to trust. Default: the system's authorities." example:"/etc/kafka/ca.crt"`
 	TLSCert       string `env:"KUBECDC_KAFKA_TLS_CERT" help:"PEM file of the client certificate. Default: none." example:"/etc/kafka/tls.crt"`
 	TLSKey        string `env:"KUBECDC_KAFKA_TLS_KEY" help:"PEM file of the client certificate's key." example:"/etc/kafka/tls.key"`
 	TLSServerName string `env:"KUBECDC_KAFKA_TLS_SERVER_NAME" help:"Host name to expect in the brokers' certificates. Default: the host that is dialled." example:"kafka.example.com"`
 	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
 
-	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"SASL mechanism to log in with. OAUTHBEARER: with a token, from a file or from a token endpoint. AWS_MSK_IAM: with a token that AWS credentials sign, found as AWS' SDK finds them (environment, IRSA, EKS Pod Identity, profile, instance). Default: no login." example:"SCRAM-SHA-512"`
+	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"SASL mechanism to log in with. OAUTHBEARER: with a token, from a file or from a token endpoint. AWS_MSK_IAM: with a token that AWS credentials sign, found as AWS' SDK finds them. Default: no login." example:"SCRAM-SHA-512"`
 	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"SASL user name." example:"kubecdc"`
 	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"SASL password. Other users of the machine can see flags, so prefer the environment or a file."`
-	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD. It is read at each login, so the password can be rotated without a restart." example:"/etc/kafka/password"`
+	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD." example:"/etc/kafka/password"`
 
-	OAuthTokenFile  string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_FILE" help:"File with the token for OAUTHBEARER, such as a projected ServiceAccount token. It is read at each login." example:"/var/run/secrets/kafka/token"`
+	OAuthTokenFile  string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_FILE" help:"File with the token for OAUTHBEARER, such as a projected ServiceAccount token." example:"/var/run/secrets/kafka/token"`
 	OAuthTokenURL   string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_URL" help:"Token endpoint for OAUTHBEARER, from which a token is fetched with the client credentials grant (RFC 6749, 4.4). It is fetched again before it expires." example:"https://login.example.com/oauth2/token"`
 	OAuthClientID   string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_ID" help:"Client id at the token endpoint." example:"kubecdc"`
-	OAuthSecretFile string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE" help:"File with the client secret. It is read each time that a token is fetched." example:"/etc/kafka/client-secret"`
+	OAuthSecretFile string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE" help:"File with the client secret." example:"/etc/kafka/client-secret"`
 	OAuthScope      string `env:"KUBECDC_KAFKA_OAUTH_SCOPE" help:"Scope to ask the token endpoint for; several with blanks between. Default: none." example:"kafka"`
 	OAuthCA         string `env:"KUBECDC_KAFKA_OAUTH_CA" help:"PEM file of the certificate authorities to trust for the token endpoint. Default: the system's authorities." example:"/etc/kafka/oauth-ca.crt"`
 	OAuthExtensions List   `env:"KUBECDC_KAFKA_OAUTH_EXTENSIONS" help:"SASL extensions to send with the token, as NAME=VALUE. Confluent Cloud needs logicalCluster and identityPoolId." example:"logicalCluster=lkc-1,identityPoolId=pool-1"`
@@ -91,27 +91,27 @@ type Registry struct {
 	URLs         List   `env:"KUBECDC_SCHEMA_REGISTRY_URL" help:"URL of a schema registry with Confluent's API, or several of one registry, for KUBECDC_ENCODING=avro and for commands that read such records. Apicurio's has the path /apis/ccompat/v7." example:"https://registry.example.com:8081"`
 	Username     string `env:"KUBECDC_SCHEMA_REGISTRY_USERNAME" help:"User name for the registry (HTTP basic authentication). Default: no login." example:"kubecdc"`
 	Password     Secret `env:"KUBECDC_SCHEMA_REGISTRY_PASSWORD" help:"Password for the registry. Other users of the machine can see flags, so prefer the environment or a file."`
-	PasswordFile string `env:"KUBECDC_SCHEMA_REGISTRY_PASSWORD_FILE" help:"File with the password, instead of KUBECDC_SCHEMA_REGISTRY_PASSWORD. It is read for each request, so the password can be rotated without a restart." example:"/etc/kubecdc/registry-password"`
-	CA           string `env:"KUBECDC_SCHEMA_REGISTRY_CA" help:"PEM file of the certificate authorities to trust. It is read for each connection. Default: the system's authorities." example:"/etc/kubecdc/registry-ca.crt"`
+	PasswordFile string `env:"KUBECDC_SCHEMA_REGISTRY_PASSWORD_FILE" help:"File with the password, instead of KUBECDC_SCHEMA_REGISTRY_PASSWORD." example:"/etc/kubecdc/registry-password"`
+	CA           string `env:"KUBECDC_SCHEMA_REGISTRY_CA" help:"PEM file of the certificate authorities to trust. Default: the system's authorities." example:"/etc/kubecdc/registry-ca.crt"`
 }
 
 // Checkpoint configures where progress is stored.
 type Checkpoint struct {
 	Location     DSN           `env:"KUBECDC_CHECKPOINT" help:"Where progress is stored: postgres://USER@HOST/DB, or sqlite:PATH for a single process. Default: an SQLite file in the user's state folder, one for each cluster and sink." example:"postgres://kubecdc@db.example.com/kubecdc"`
-	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with the password for a Postgres checkpoint, instead of one in the URL. It is read at each connect, so the password can be rotated without a restart." example:"/etc/kubecdc/checkpoint-password"`
-	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log while changes come, if the sink is Kafka. After a crash the changes of up to this time are read back from Kafka. 0s: with each batch, as it always is with other sinks."`
+	PasswordFile string        `env:"KUBECDC_CHECKPOINT_PASSWORD_FILE" help:"File with the password for a Postgres checkpoint, instead of one in the URL." example:"/etc/kubecdc/checkpoint-password"`
+	Interval     time.Duration `env:"KUBECDC_CHECKPOINT_INTERVAL" envDefault:"1s" min:"0s" max:"1m" help:"How often the checkpoint follows the log while changes come, if the sink is Kafka. After a crash as much is read back from Kafka. 0s: with each batch, as with other sinks."`
 	Retention    time.Duration `env:"KUBECDC_HISTORY_RETENTION" envDefault:"168h" min:"1m" help:"How long the history of checkpoints is kept. The exporter needs only the newest entry; the others are for your own queries."`
 }
 
 // Records configures what records contain.
 type Records struct {
-	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON, without schema. debezium-schema: the same with the schema in each record and the object as text, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone, null for a delete; there is no before. avro: Avro with the schema of each resource in a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro, since their keys differ."`
+	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON. debezium-schema: with the schema in each record, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone. avro: Avro with a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro."`
 	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't, which is faster and smaller; consumers such as Flink need full."`
 	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only the metadata is exported, named as in KUBECDC_RESOURCES. Unlike there, a pattern includes Secrets." example:"configmaps,*.example.com"`
 	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value, which shows that a value changed but not what it is. metadata: no values. plain: everything. At the next start the checkpoint is rewritten to match."`
 	SecretsKey     Secret `env:"KUBECDC_SECRETS_KEY" help:"Key of the hashes, at least 16 bytes. Other users of the machine can see flags, so prefer the environment or a file. Default: a random key, drawn at the first start and kept in the checkpoint."`
 	SecretsKeyFile string `env:"KUBECDC_SECRETS_KEY_FILE" help:"File with the key of the hashes, instead of KUBECDC_SECRETS_KEY." example:"/etc/kubecdc/hash-key"`
-	ManagedFields  string `env:"KUBECDC_MANAGED_FIELDS" envDefault:"keep" values:"keep,drop" help:"drop: leave out metadata.managedFields, which are a quarter to a half of most objects. Records and the checkpoint get smaller; it saves no CPU. Records then have no source.managers, and source.ts_ms is mostly the exporter's time. At the next start the checkpoint is rewritten to match."`
+	ManagedFields  string `env:"KUBECDC_MANAGED_FIELDS" envDefault:"keep" values:"keep,drop" help:"drop: leave out metadata.managedFields, which are a quarter to a half of most objects. Records then have no source.managers, and source.ts_ms is mostly the exporter's time. At the next start the checkpoint is rewritten to match."`
 	IgnoreFields   List   `env:"KUBECDC_IGNORE_FIELDS" help:"Fields whose updates do not count, each as RESOURCE:PATH, written as in KUBECDC_REDACT. An update that changes nothing else (but resourceVersion, generation and managedFields) is not written; the before of the next one is what the log has. Needs KUBECDC_BEFORE=full." example:"nodes:status.conditions.*.lastHeartbeatTime"`
 	Ops            List   `env:"KUBECDC_OPS" envDefault:"c,u,d,r" help:"Changes to write: c (created), u (updated), d (deleted), r (read by the first list). Only u can be left out: without the others the log would not know which objects exist." example:"c,d,r"`
 	Redact         List   `env:"KUBECDC_REDACT" help:"Fields to replace by keyed hashes, each as RESOURCE:PATH. A backslash escapes a dot within a name, * stands for every member, and lists need no mention." example:"configmaps:data.password,pods:spec.containers.env.value"`
@@ -120,14 +120,14 @@ type Records struct {
 // Recovery configures how much effort goes into recovering a gap.
 type Recovery struct {
 	Backfill             Switch  `env:"KUBECDC_BACKFILL" envDefault:"on" help:"After a gap, read the missed revisions that the API server still keeps. off: compare a list only, which shows fewer changes."`
-	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second at the start of a recovery, over all streams of the process. While the API server answers fast, the rate grows by as many each second. A 429 or a failure halves it; a slow answer takes a quarter. Lower it if recoveries disturb other clients."`
-	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Requests a second that recoveries never exceed. Raise it if gaps are too long to recover before etcd is compacted and the API server has room; lower it if recoveries disturb other clients."`
+	BackfillQPS          float64 `env:"KUBECDC_BACKFILL_QPS" envDefault:"100" min:"1" max:"10000" help:"Requests a second at the start of a recovery, over all streams of the process. The rate grows while the API server answers fast, and falls at a 429, a failure or a slow answer. Lower it if recoveries disturb other clients."`
+	BackfillMaxQPS       float64 `env:"KUBECDC_BACKFILL_MAX_QPS" envDefault:"1000" min:"1" max:"10000" help:"Requests a second that recoveries never exceed. Raise it if gaps are not recovered before etcd is compacted and the API server has room."`
 	BackfillMaxRevisions int     `env:"KUBECDC_BACKFILL_MAX_REVISIONS" envDefault:"100000" min:"1" max:"2000000000" help:"Longest gap, in revisions, that is recovered. A longer one is closed by comparing a list. Lower it to bound the time of a recovery."`
 }
 
 // Slots configures how streams are shared among replicas.
 type Slots struct {
-	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas; each slot has one owner at a time. Use at least as many as replicas should share the work. All replicas need the same number; a change takes effect when no replica with the former one runs."`
+	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas. Use at least as many as replicas should share the work. All replicas need the same number."`
 	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long an owner may be silent before another replica takes its slots. Shorter: faster takeover, more heartbeats, and a slow checkpoint costs slots sooner."`
 	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: in the checkpoint. kubernetes: in Lease objects of the cluster. Fencing uses the checkpoint in both cases. All replicas need the same value."`
 	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, if KUBECDC_LEASES is kubernetes. Default: the Pod's namespace; outside a Pod, the namespace default." example:"kubecdc"`
@@ -135,11 +135,11 @@ type Slots struct {
 
 // Batch bounds the size of a batch, and what is held in memory.
 type Batch struct {
-	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"Changes in a batch, at most. A batch that has so many is committed at once. Larger batches cost less CPU per change and more memory."`
-	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"Size of a batch. A batch that has reached it is committed at once. Lower it to save memory, or if the checkpoint can't take a batch within its time limit."`
+	MaxChanges    int           `env:"KUBECDC_BATCH_MAX_CHANGES" envDefault:"1000" min:"1" max:"1000000" help:"Changes in a batch, at most. Larger batches cost less CPU per change and more memory."`
+	MaxBytes      Bytes         `env:"KUBECDC_BATCH_MAX_BYTES" envDefault:"4MiB" min:"64KiB" max:"1GiB" help:"Size of a batch. Lower it to save memory, or if the checkpoint can't take a batch within its time limit."`
 	Linger        time.Duration `env:"KUBECDC_BATCH_LINGER" envDefault:"10ms" min:"0s" max:"1m" help:"Shortest time between two batches, unless the next one is full. Raise it for fewer, larger batches; lower it for less latency under load. At rest a change never waits for it."`
-	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead while a batch is committed, over all streams of a slot. When the buffer is full, reading waits. At least KUBECDC_BATCH_MAX_CHANGES; raise it to absorb longer pauses of the sink."`
-	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"8MiB" min:"64KiB" max:"64GiB" help:"Size of the changes read ahead while a batch is committed, over all streams of a slot. When the buffer is full, reading waits. At least KUBECDC_BATCH_MAX_BYTES; most of the memory under load is here."`
+	BufferChanges int           `env:"KUBECDC_BUFFER_CHANGES" envDefault:"10000" min:"1" max:"10000000" help:"Changes read ahead while a batch is committed, over all streams of a slot; then reading waits. At least KUBECDC_BATCH_MAX_CHANGES."`
+	BufferBytes   Bytes         `env:"KUBECDC_BUFFER_BYTES" envDefault:"8MiB" min:"64KiB" max:"64GiB" help:"Size of the changes read ahead while a batch is committed, over all streams of a slot; then reading waits. At least KUBECDC_BATCH_MAX_BYTES. Most of the memory under load is here."`
 }
 
 // Process configures the process itself.
@@ -153,8 +153,8 @@ type Process struct {
 
 // HTTP protects what KUBECDC_LISTEN serves.
 type HTTP struct {
-	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page and /metrics, which name resources and namespaces. open: everyone who reaches the address. token: who bears the token of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path (nonResourceURLs); the exporter's user then needs the ClusterRole system:auth-delegator. A browser sends the token as the password of any user. /healthz and /readyz are open to all, but /readyz tells the others no more than ready or not."`
-	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters, if KUBECDC_HTTP_ACCESS is token. It is read for each request, so the token can be rotated without a restart." example:"/etc/kubecdc/http-token"`
-	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate to serve with, and its chain. It is read for each connection, as is its key, so both can be rotated without a restart. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
+	Access    string `env:"KUBECDC_HTTP_ACCESS" envDefault:"open" values:"open,token,kubernetes" help:"Who may read the status page and /metrics, which name resources and namespaces. open: everyone who reaches the address. token: who bears the token of KUBECDC_HTTP_TOKEN_FILE. kubernetes: whose token the API server knows, with the right to get the path (nonResourceURLs); the exporter's user then needs the ClusterRole system:auth-delegator. /healthz and /readyz are open to all, but /readyz tells the others no more than ready or not."`
+	TokenFile string `env:"KUBECDC_HTTP_TOKEN_FILE" help:"File with the bearer token, of at least 16 characters, if KUBECDC_HTTP_ACCESS is token." example:"/etc/kubecdc/http-token"`
+	TLSCert   string `env:"KUBECDC_HTTP_TLS_CERT" help:"PEM file of the certificate to serve with, and its chain. Probes then need scheme: HTTPS. Default: no TLS." example:"/etc/kubecdc/tls.crt"`
 	TLSKey    string `env:"KUBECDC_HTTP_TLS_KEY" help:"PEM file of the certificate's key." example:"/etc/kubecdc/tls.key"`
 }

@@ -24,19 +24,20 @@ func TestSettingsPageIsUpToDate(t *testing.T) {
 func markdown() string {
 	var b strings.Builder
 	b.WriteString("# Settings\n\n" +
-		"Each setting is read from its environment variable, or from its flag, which wins. An empty value counts as not set.\n" +
-		"All settings are checked at the start; all problems are reported together, with exit code 2.\n\n" +
+		"Each setting is read from its environment variable, or from its flag, which wins: `KUBECDC_PAGE_SIZE` is `--page-size`.\n" +
+		"An empty value counts as not set. All problems are reported together, with exit code 2.\n\n" +
 		"Most exporters need only `KUBECDC_RESOURCES`, `KUBECDC_SINK` with its address, and `KUBECDC_CHECKPOINT`.\n\n" +
 		"A duration is a number with a unit (500ms, 10s, 5m, 24h); a size is a number of bytes, or has a unit (64KiB, 8MiB).\n" +
-		"A list has commas between its entries.\n\n" +
+		"A list has commas between its entries. Files of passwords, tokens and certificates are read for each login or\n" +
+		"connection, so they can be replaced without a restart.\n\n" +
 		"`make docs` makes this page from `config/config.go`.\n")
 	group := ""
 	for _, s := range all {
 		if s.Group != group {
 			group = s.Group
-			fmt.Fprintf(&b, "\n## %s\n\n| setting | flag | value | default | |\n|---|---|---|---|---|\n", group)
+			fmt.Fprintf(&b, "\n## %s\n\n", group)
 		}
-		fmt.Fprintf(&b, "| `%s` | `--%s` | %s | %s | %s |\n", s.Env, s.Flag, cell(s.Kind()), code(s.Default), cell(s.Help+s.exampleText()))
+		fmt.Fprintf(&b, "- `%s` (%s%s): %s\n", s.Env, s.Kind(), code(s.Default), escaped(s.Help+s.exampleText()))
 	}
 	return b.String()
 }
@@ -52,10 +53,10 @@ func code(text string) string {
 	if text == "" {
 		return ""
 	}
-	return "`" + text + "`"
+	return ", `" + text + "`"
 }
 
-// cell escapes a text for a table cell.
-func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "*.", `\*.`, ", *)", `, \*)`).Replace(text)
+// escaped is a text in which a star is a star.
+func escaped(text string) string {
+	return strings.NewReplacer("*.", `\*.`, ", *)", `, \*)`).Replace(text)
 }

@@ -31,20 +31,14 @@ func TestThePageOfOperationsQuotesTheSource(t *testing.T) {
 	}
 	known, quotes := readPieces(t), 0
 	all := strings.Join(known, "\n")
-	inTicks, section := regexp.MustCompile("`([^`]+)`"), ""
-	for line := range strings.Lines(string(page)) {
-		if strings.HasPrefix(line, "## ") {
-			section = line
-		}
+	inTicks := regexp.MustCompile("`([^`]+)`")
+	_, tables, _ := strings.Cut(string(page), "| you see |")
+	for line := range strings.Lines(tables) {
 		cells := strings.Split(line, "|")
-		column := 2
-		if strings.Contains(section, "A to Z") {
-			column = 1
-		}
 		if len(cells) < 4 || cells[0] != "" {
 			continue
 		}
-		for _, q := range inTicks.FindAllStringSubmatch(cells[column], -1) {
+		for _, q := range inTicks.FindAllStringSubmatch(cells[1], -1) {
 			if !strings.Contains(q[1], " ") || noMessage.MatchString(q[1]) {
 				continue
 			}

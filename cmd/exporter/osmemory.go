@@ -10,7 +10,7 @@ import (
 
 // After a burst (the first lists of all streams, a relist, a rollout) the Go runtime keeps its memory: a process that falls
 // quiet hardly collects, and what a collection finds free goes back to the operating system little by little. GOMEMLIMIT does
-// not help, since it can only be set for the live heap of one cluster (docs/performance.md). So the exporter returns memory
+// not help, since it can only be set for the live heap of one cluster. So the exporter returns memory
 // to the operating system as soon as a burst is over. That costs two collections, about 20 ms of one core; it is not done
 // under load, nor again before enough was allocated to be worth it.
 const (

@@ -98,7 +98,8 @@ func (t *trial) writePage(ctx context.Context, page, file string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(os.WriteFile(file, append(text, '\n'), 0o644), os.WriteFile(page, []byte(pageOf(r)), 0o644))
+	former, err := os.ReadFile(page)
+	return errors.Join(err, os.WriteFile(file, append(text, '\n'), 0o644), os.WriteFile(page, []byte(pageOf(r, former)), 0o644))
 }
 
 func (t *trial) rowOf(c *consumer) clientRow {
@@ -115,8 +116,9 @@ func (t *trial) rowOf(c *consumer) clientRow {
 	return row
 }
 
-// pageOf has the consumers in the order of the list, without those that were never run.
-func pageOf(r results) string {
+// pageOf has the consumers in the order of the list, without those that were never run. The page ends with what make matrix has
+// written into the former one.
+func pageOf(r results, former []byte) string {
 	var rows []clientRow
 	for _, c := range consumers {
 		if row, ok := r.Clients[c.name]; ok {
@@ -129,7 +131,8 @@ func pageOf(r results) string {
 	if err := template.Must(template.New("page").Parse(pageText)).Execute(&b, data); err != nil {
 		panic(err) // the template is in this package
 	}
-	return b.String()
+	_, versions, _ := strings.Cut(string(former), "<!-- make matrix writes what follows -->\n")
+	return b.String() + versions
 }
 
 // outcome returns what came of a reading; nil if there was none.

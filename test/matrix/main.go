@@ -1,4 +1,5 @@
-// Command matrix runs the tests that depend on the API server on each version of it that test/kube has, and writes docs/matrix.md.
+// Command matrix runs the tests that depend on the API server on each version of it that test/kube has, and writes what came of it
+// into docs/compatibility.md.
 package main
 
 import (
@@ -65,10 +66,7 @@ func run(ctx context.Context, w wanted) error {
 			failed = append(failed, fmt.Errorf("%s: failed: %s", version, r.failed()))
 		}
 	}
-	if err := os.WriteFile("docs/matrix.md", page(all), 0o644); err != nil {
-		return err
-	}
-	return errors.Join(failed...)
+	return errors.Join(append(failed, write("docs/compatibility.md", all))...)
 }
 
 func file(version string) string { return filepath.Join(results, version+".json") }

@@ -4,20 +4,33 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 )
 
-const head = `# Versions of Kubernetes
+// mark is what the section on versions follows, which is the last of the page; the rest is make compat's.
+const mark = "<!-- make matrix writes what follows -->\n"
 
-<!-- make matrix writes this page -->
-
+const head = `
 ` + "`make matrix`" + ` builds each of these versions of kube-apiserver with its etcd, and runs on it the tests whose outcome depends on the
 API server. ` + "`make test`" + ` runs all tests on the newest. Older versions are not tested.
 
 `
 
-// page is docs/matrix.md.
-func page(all []*result) []byte {
+func write(page string, all []*result) error {
+	text, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	others, _, found := bytes.Cut(text, []byte(mark))
+	if !found {
+		return fmt.Errorf("%s lacks the line %s", page, mark)
+	}
+	return os.WriteFile(page, slices.Concat(others, []byte(mark), section(all)), 0o644)
+}
+
+func section(all []*result) []byte {
 	var b bytes.Buffer
 	b.WriteString(head)
 	row(&b, all, "", func(r *result) string { return r.Version })
@@ -34,12 +47,6 @@ func page(all []*result) []byte {
 	row(&b, all, "failed", func(r *result) string { return cmp.Or(r.failed(), "none") })
 	row(&b, all, "skipped", func(r *result) string { return cmp.Or(r.of(func(o *outcome) []string { return o.Skipped }), "none") })
 	row(&b, all, "run on", func(r *result) string { return r.Date })
-	b.WriteString("\nWhat the servers have of the features that the exporter uses, or could, as their metric `kubernetes_feature_enabled` says\n(–: the server has no such gate. It comes in a later version, or the feature can't be switched off any more):\n\n")
-	row(&b, all, "feature", func(r *result) string { return r.Version })
-	b.WriteString("|---" + strings.Repeat("|---", len(all)) + "|\n")
-	for _, gate := range gates {
-		row(&b, all, "`"+gate+"`", func(r *result) string { return cmp.Or(r.Gates[gate], "–") })
-	}
 	return b.Bytes()
 }
 
