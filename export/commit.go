@@ -23,10 +23,7 @@ import (
 //  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
-	slot         int
-	epoch        int64
-	seq          uint64 // of the last batch
-	cluster      string
+	numbering
 	store        checkpoint.Epochs
 	checkpoints  *checkpointer
 	reads        *readTracker
@@ -111,7 +108,6 @@ func (c *committer) callCheckpoint(what string, batch *change.Batch, do func() e
 // prepare numbers the batch, and fills in its positions and control records.
 func (c *committer) prepare(b *batching.Batch) *change.Batch {
 	batch := &b.Batch
-	batch.Slot, batch.Epoch, batch.Seq = c.slot, c.epoch, c.seq+1
 	for _, p := range b.Newest {
 		batch.Positions = append(batch.Positions, p)
 		if p.Ended != "" || p.ResourceVersion == "" {
@@ -124,13 +120,27 @@ func (c *committer) prepare(b *batching.Batch) *change.Batch {
 		c.watermarks[p.Stream] = p.Time
 		batch.Controls = append(batch.Controls, change.WatermarkControl(p))
 	}
+	c.next(batch)
+	return batch
+}
+
+// numbering numbers a slot's batches.
+type numbering struct {
+	slot    int
+	epoch   int64
+	seq     uint64 // of the last batch
+	cluster string
+}
+
+// next makes a batch the one after the last, with its control records.
+func (n *numbering) next(batch *change.Batch) {
+	batch.Slot, batch.Epoch, batch.Seq = n.slot, n.epoch, n.seq+1
 	now := time.Now().UnixMilli()
 	for i := range batch.Controls {
 		control := &batch.Controls[i]
-		control.Cluster, control.Slot, control.Epoch, control.Batch = c.cluster, c.slot, c.epoch, batch.Seq
+		control.Cluster, control.Slot, control.Epoch, control.Batch = n.cluster, n.slot, n.epoch, batch.Seq
 		if control.TimeMs == 0 {
 			control.TimeMs = now
 		}
 	}
-	return batch
 }

@@ -7,7 +7,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/source/reflector"
 )
 
 // A user may pause a stream by a signal. The signal stays open, in the state paused, until another one resumes the stream: so the
@@ -38,7 +37,7 @@ func (st *streams) loadPaused(ctx context.Context) error {
 func (st *streams) leavePaused(id change.StreamID) {
 	st.slot.parts.Observer.StreamAdded(id)
 	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
-	st.slot.parts.Observer.StreamState(id, reflector.StatePaused, "", &pausedError{*st.paused[id]})
+	st.slot.parts.Observer.StreamState(id, change.StatePaused, "", &pausedError{*st.paused[id]})
 }
 
 // pauseBySignal stops reading a stream.

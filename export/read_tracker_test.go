@@ -47,7 +47,7 @@ func committerAt(store checkpoint.Store, seq uint64) *committer {
 	watchdog := dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler))
 	checkpoints := newCheckpointer(0, 1, seq, store, quiet{}, watchdog)
 	reads := &readTracker{store: store, checkpoints: checkpoints, writing: context.Background()}
-	return &committer{epoch: 1, seq: seq, cluster: "prod", store: store, checkpoints: checkpoints, reads: reads, log: &logged{},
+	return &committer{numbering: numbering{epoch: 1, seq: seq, cluster: "prod"}, store: store, checkpoints: checkpoints, reads: reads, log: &logged{},
 		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), observer: quiet{}, watermarks: map[change.StreamID]time.Time{},
 		watchdog:     watchdog,
 		reachability: ownership.NewReachability(time.Minute, dependency.Sink, nil)}

@@ -3,12 +3,12 @@ package export
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
@@ -107,8 +107,8 @@ func (s *slot) positionsOf(ctx context.Context, among func(change.Resource) bool
 // commitControls writes a batch of control records that moves positions, and checkpoints it.
 func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, controls []change.Control,
 	positions map[change.StreamID]change.Position, offsets change.Offsets) error {
-	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster}
-	batch := c.prepare(&batching.Batch{Batch: change.Batch{Controls: controls}, Newest: positions})
+	batch := &change.Batch{Controls: controls, Positions: slices.Collect(maps.Values(positions))}
+	(&numbering{s.number, state.Epoch, state.Seq, s.config.Cluster}).next(batch)
 	started := time.Now()
 	written, err := log.Write(ctx, batch)
 	if err != nil {

@@ -9,7 +9,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/source/reflector"
 )
 
 // A sink may refuse the records of one resource (its topic may not be created or written to) and accept all others. The
@@ -103,7 +102,7 @@ func (st *streams) pause(ctx context.Context, s *change.Stream, r *refusal) erro
 	st.refused[id] = s.Resource
 	st.slot.parts.Observer.StreamAdded(id)
 	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
-	st.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", r.Err)
+	st.slot.parts.Observer.StreamState(id, change.StateRefused, "", r.Err)
 	return st.sendRefusal(ctx, id, change.StreamErrorControl, r.Err.Error(), r.since)
 }
 
@@ -157,7 +156,7 @@ func (st *streams) stillRefused(r *refusal, err error) {
 	r.Err = err
 	for id, resource := range st.refused {
 		if r.Of(resource) {
-			st.slot.parts.Observer.StreamState(id, reflector.StateRefused, "", err)
+			st.slot.parts.Observer.StreamState(id, change.StateRefused, "", err)
 		}
 	}
 }

@@ -20,16 +20,21 @@ import (
 )
 
 // slot works on the streams that hash to its number. It works in sessions: acquire the slot, open the log, roll the checkpoint
-// forward, then read and commit until something fails. After a failure everything in memory is discarded, and the next session
-// starts from what is durable. So a crash and an error have the same effect.
+// forward, then read and commit until something fails. After a failure everything in memory but lessons is discarded, and the next
+// session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
-	number      int
-	config      Config
-	parts       Parts
-	selections  *broadcaster
-	logger      *slog.Logger
+	number     int
+	config     Config
+	parts      Parts
+	selections *broadcaster
+	logger     *slog.Logger
+	lessons
+}
+
+// lessons are what a slot remembers of its former sessions. None says what was written: a crash forgets them, and loses nothing.
+type lessons struct {
 	epochRaises epochRaises
-	refusals    refusals // by the sink, over all sessions
+	refusals    refusals // by the sink
 	damaged     bool     // a body that the last session read from the checkpoint
 }
 
@@ -255,7 +260,7 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
-	c := &committer{slot: s.number, epoch: state.Epoch, seq: state.Seq, cluster: s.config.Cluster,
+	c := &committer{numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
 		store: s.parts.Store, checkpoints: reads.checkpoints, reads: reads, log: log, observer: s.parts.Observer,
 		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}

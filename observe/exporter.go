@@ -65,13 +65,13 @@ func (e *Exporter) StreamRemoved(stream change.StreamID) {
 	e.Progress.Done(stream)
 }
 
-func (e *Exporter) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
+func (e *Exporter) StreamState(stream change.StreamID, state change.StreamState, _ string, err error) {
 	e.Metrics.streams.setState(stream, state, err)
 	e.Health.StreamState(stream, state, err)
 	switch {
-	case err != nil && state == reflector.StateRefused && !reflector.IsRefused(err):
+	case err != nil && state == change.StateRefused && !reflector.IsRefused(err):
 		e.Metrics.Error(StageSink)
-	case err != nil && state != reflector.StatePaused:
+	case err != nil && state != change.StatePaused:
 		e.Metrics.Error(StageSource)
 	}
 	switch {

@@ -11,7 +11,6 @@ import (
 	"kubecdc/config"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
-	"kubecdc/source/reflector"
 	"kubecdc/status"
 )
 
@@ -46,7 +45,7 @@ type slotHealth struct {
 }
 
 type streamHealth struct {
-	state          reflector.State
+	state          change.StreamState
 	since          time.Time // when the stream entered the state
 	settled        bool      // it has had a position or an error
 	recovering     string    // how far its recovery is; empty: there is none, or it has just begun
@@ -58,8 +57,8 @@ type streamHealth struct {
 
 // States of a stream that has no reflector.
 const (
-	stateNew     reflector.State = "new"      // not started yet
-	stateNotRead reflector.State = "not-read" // not selected; only the removal of its resource matters
+	stateNew     change.StreamState = "new"      // not started yet
+	stateNotRead change.StreamState = "not-read" // not selected; only the removal of its resource matters
 )
 
 // NewHealth expects the given slots to be held.
@@ -140,7 +139,7 @@ func (h *Health) ReplicaStatus(owners map[int]string, standby string) {
 }
 
 // StreamState reports a stream's state, and its error, or nil. The error stays until the stream is current again.
-func (h *Health) StreamState(id change.StreamID, state reflector.State, err error) {
+func (h *Health) StreamState(id change.StreamID, state change.StreamState, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	s := h.streams[id]
@@ -148,11 +147,11 @@ func (h *Health) StreamState(id change.StreamID, state reflector.State, err erro
 		s = &streamHealth{}
 		h.streams[id] = s
 	}
-	resumed := s.state == reflector.StatePaused && state != reflector.StatePaused
+	resumed := s.state == change.StatePaused && state != change.StatePaused
 	if s.state != state {
 		s.state, s.since = state, h.now()
 	}
-	if state != reflector.StateBackfilling && state != reflector.StateWaiting && state != reflector.StateRefused {
+	if state != change.StateBackfilling && state != change.StateWaiting && state != change.StateRefused {
 		s.recovering = ""
 	}
 	switch {
@@ -166,8 +165,8 @@ func (h *Health) StreamState(id change.StreamID, state reflector.State, err erro
 }
 
 // isCurrent reports that the log follows the stream's resource, or has the deletion of all its objects.
-func isCurrent(state reflector.State) bool {
-	return state == reflector.StateWatching || state == reflector.StateCatchingUp || state == reflector.StateAbsent
+func isCurrent(state change.StreamState) bool {
+	return state == change.StateWatching || state == change.StateCatchingUp || state == change.StateAbsent
 }
 
 // RecoveryProgress reports how many of the revisions of a gap are accounted for.

@@ -159,7 +159,7 @@ func (h *Health) Live() *status.Live {
 		if s.state == stateNotRead {
 			continue
 		}
-		l.Streams = append(l.Streams, status.LiveStream{ID: id, State: string(s.state), Since: s.since.UTC(), Position: s.log.position,
+		l.Streams = append(l.Streams, status.LiveStream{ID: id, State: s.state, Since: s.since.UTC(), Position: s.log.position,
 			Rate: s.log.rate.now(h.now()), Controls: slices.Collect(maps.Values(s.log.controls))})
 	}
 	return l

@@ -17,7 +17,6 @@ import (
 	"kubecdc/export/batching"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
-	"kubecdc/source/reflector"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md")
@@ -138,13 +137,13 @@ func TestTheLagGrowsWhileNoSessionReads(t *testing.T) {
 		t.Error("the failing sink is not shown")
 	}
 
-	e.StreamState("pods", reflector.StateBackfilling, "", nil)
+	e.StreamState("pods", change.StateBackfilling, "", nil)
 	e.RecoveryProgress("pods", 10, 40, 1)
 	lag("pods", time.Hour+time.Minute)
 	if n := value(t, e.Metrics, "stream_lag_revisions", "stream=pods"); n != 40 {
 		t.Errorf("the log is %v revisions behind", n)
 	}
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	lag("pods", 0)
 
 	// The sink takes nothing any more. The session fails, and the next one can't open the log.
@@ -205,7 +204,7 @@ func TestTheLagDoesNotFollowBookmarks(t *testing.T) {
 	e, _ := observed(t, 0)
 	now := time.Unix(1_800_000_000, 0)
 	e.Metrics.streams.now = func() time.Time { return now }
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	for range 5 {
 		e.Committed(export.Committed{Batch: &change.Batch{Positions: []change.Position{{Stream: "pods", Time: now}}}})
 		confirmed := float64(now.Unix())

@@ -86,14 +86,14 @@ func TestReadyFollowsTheExporter(t *testing.T) {
 	e.StreamAdded("pods")
 	e.StreamAdded("secrets")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateListing, "first snapshot", nil)
+	e.StreamState("pods", change.StateListing, "first snapshot", nil)
 	expect(false, "stream pods: no position yet: listing\nstream secrets: no position yet: new")
-	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403 forbidden"))
+	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403 forbidden"))
 	expect(true, "stream secrets: 403 forbidden")
-	e.StreamState("pods", reflector.StateListing, "relist: 410", nil)
+	e.StreamState("pods", change.StateListing, "relist: 410", nil)
 	expect(true, "stream secrets: 403 forbidden") // a relist does not affect readiness
-	e.StreamState("secrets", reflector.StateWatching, "", nil)
+	e.StreamState("secrets", change.StateWatching, "", nil)
 	expect(true, "")
 	e.SlotHeld(0, 1, false)
 	e.Problem(0, errors.New("dial postgres://u:s3cr@h/d: refused"))
@@ -106,7 +106,7 @@ func TestAFailedProofIsListed(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	prove := func(p change.Proof) (bool, string) {
 		control := change.Control{Type: change.ControlProof, Stream: "pods", ResourceVersion: "7", Proof: &p}
 		e.Committed(export.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
@@ -127,7 +127,7 @@ func TestUnknownRemovalIsListed(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	e.RemovalUnknown("widgets.example.com", errors.New("get CRDs"))
 	e.RemovalUnknown("pods", errors.New("not shown"))
 	if ready, wrong := readyz(t, s); !ready || wrong != "stream pods: not shown\nstream widgets.example.com: get CRDs" {
@@ -149,7 +149,7 @@ func TestOneHeldSlotOfManyIsEnough(t *testing.T) {
 	e.SlotHeld(1, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(1)
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	if ready, wrong := readyz(t, s); !ready || wrong != "slot 0: not held yet" {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -181,8 +181,8 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 	e.SlotHeld(0, 1, true)
 	e.StreamAdded("pods")
 	e.StreamsKnown(0)
-	e.StreamState("pods", reflector.StateWatching, "", nil)
-	e.StreamState("pods", reflector.StateBackfilling, "410", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
+	e.StreamState("pods", change.StateBackfilling, "410", nil)
 	e.RecoveryProgress("pods", 650, 2600, 412)
 	if ready, text := readyz(t, s); !ready || text != "stream pods: recovers what its watch missed: 650 of 2600 revisions accounted for, 412 requests" {
 		t.Errorf("%v, %q", ready, text)
@@ -190,7 +190,7 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 	if _, text := get(t, s, "/metrics"); !strings.Contains(text, `kubecdc_recovery_progress_ratio{stream="pods"} 0.25`) {
 		t.Error("/metrics does not show how far the recovery is")
 	}
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	if ready, text := readyz(t, s); !ready || text != "" {
 		t.Errorf("%v, %q", ready, text)
 	}
@@ -210,8 +210,8 @@ func TestMetrics(t *testing.T) {
 			{Type: change.ControlProof, Stream: pods.ID(), Proof: differs}},
 	}})
 	e.Checkpointed(0, time.Millisecond)
-	e.StreamState(pods.ID(), reflector.StateListing, "", nil)
-	e.StreamState(pods.ID(), reflector.StateWatching, "", nil)
+	e.StreamState(pods.ID(), change.StateListing, "", nil)
+	e.StreamState(pods.ID(), change.StateWatching, "", nil)
 	e.Relisted(pods.ID(), reflector.RelistExpired)
 	e.WatchRestarted(pods.ID())
 	e.SlotHeld(0, 7, true)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 )
 
 func TestProgressBar(t *testing.T) {
@@ -49,22 +48,22 @@ func TestTheSnapshotIsCompleteOnce(t *testing.T) {
 	for _, stream := range []string{"pods", "nodes"} {
 		e.SnapshotStarted(change.StreamID(stream))
 		e.ListProgress(change.StreamID(stream), 2, 2)
-		e.StreamState(change.StreamID(stream), reflector.StateWatching, "", nil)
+		e.StreamState(change.StreamID(stream), change.StateWatching, "", nil)
 	}
-	e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403"))
-	e.StreamState("services", reflector.StateWatching, "resumed", nil)
+	e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
+	e.StreamState("services", change.StateWatching, "resumed", nil)
 	if strings.Count(out.String(), "snapshot complete") != 1 || !strings.Contains(out.String(), "objects=4") {
 		t.Error(out.String())
 	}
 	out.Reset()
 	e.StreamAdded("pods")
-	e.StreamState("pods", reflector.StateWatching, "resumed", nil)
+	e.StreamState("pods", change.StateWatching, "resumed", nil)
 	if out.Len() > 0 {
 		t.Errorf("a resumed stream had no snapshot: %s", out.String())
 	}
 	for range 3 { // a stream that is refused begins again every few seconds
 		e.SnapshotStarted("secrets")
-		e.StreamState("secrets", reflector.StateWaiting, "first snapshot", errors.New("403"))
+		e.StreamState("secrets", change.StateWaiting, "first snapshot", errors.New("403"))
 	}
 	if out.Len() > 0 {
 		t.Errorf("a refused stream has no snapshot: %s", out.String())

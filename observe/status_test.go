@@ -12,7 +12,6 @@ import (
 	"kubecdc/export"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
-	"kubecdc/source/reflector"
 	"kubecdc/status"
 )
 
@@ -103,7 +102,7 @@ func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { r
 func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
 	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(nil)}
 	e.StreamAdded("pods")
-	e.StreamState("pods", reflector.StateWatching, "", nil)
+	e.StreamState("pods", change.StateWatching, "", nil)
 	e.ReplicaStatus(ownership.Status{Replicas: 2, Self: "me", Owners: map[int]string{0: "me"}})
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)

@@ -25,7 +25,7 @@ type streamGauges struct {
 
 type streamGauge struct {
 	slot                 int
-	state                reflector.State
+	state                change.StreamState
 	seen                 time.Time // when this process learned of it
 	confirmed            time.Time // the log is complete up to then
 	left                 time.Time // when it stopped to follow its watch
@@ -77,7 +77,7 @@ func (g *streamGauges) update(stream change.StreamID, with func(s *streamGauge))
 
 // follows reports that what the watch delivers reaches the log.
 func (s *streamGauge) follows() bool {
-	return s.state == reflector.StateWatching || s.state == reflector.StateAbsent
+	return s.state == change.StateWatching || s.state == change.StateAbsent
 }
 
 // completeUntil returns up to when the log has the stream, as far as this process can tell.
@@ -106,8 +106,8 @@ func (g *streamGauges) collect(emit func(*prometheus.Desc, float64, ...string)) 
 	spans := g.spans()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	now, counts := g.now(), map[reflector.State]int{stateNew: 0}
-	for _, state := range reflector.States {
+	now, counts := g.now(), map[change.StreamState]int{stateNew: 0}
+	for _, state := range change.StreamStates {
 		counts[state] = 0
 	}
 	for id, s := range g.all {
@@ -163,18 +163,18 @@ func (s *streamGauge) lagRevisions(span batching.Span) float64 {
 	return float64(last - first + 1)
 }
 
-func (g *streamGauges) setState(stream change.StreamID, state reflector.State, err error) {
+func (g *streamGauges) setState(stream change.StreamID, state change.StreamState, err error) {
 	g.update(stream, func(s *streamGauge) {
 		before := s.follows()
 		s.state = state
 		if before && !s.follows() {
 			s.left = g.now()
 		}
-		if state != reflector.StateBackfilling && state != reflector.StateWaiting && state != reflector.StateRefused {
+		if state != change.StateBackfilling && state != change.StateWaiting && state != change.StateRefused {
 			s.recovered, s.revisions = 0, 0
 		}
 		switch {
-		case state == reflector.StateRefused, state == reflector.StateUnsupported, reflector.IsRefused(err):
+		case state == change.StateRefused, state == change.StateUnsupported, reflector.IsRefused(err):
 			s.refused = true
 		case err != nil, isCurrent(state):
 			s.refused = false

@@ -107,7 +107,7 @@ func (m *maker) stream(id change.StreamID) *Stream {
 	if s == nil {
 		of := change.ParseStream(id)
 		s = &Stream{id: id, Resource: of.Resource.ID(), Namespace: of.Namespace, Selectors: of.LabelSelector+of.FieldSelector != "",
-			State: stateListing}
+			State: change.StateListing}
 		m.streams[id] = s
 	}
 	return s
@@ -123,9 +123,9 @@ func (m *maker) addStored(stored *Stored) {
 		m.confirm(s, p)
 		switch {
 		case p.Ended != "":
-			s.State = stateDeselected
+			s.State = change.StateDeselected
 		case p.ResourceVersion != "":
-			s.State = stateFollowed
+			s.State = change.StateFollowed
 		}
 	}
 	for _, c := range stored.Controls {
@@ -136,7 +136,7 @@ func (m *maker) addStored(stored *Stored) {
 	}
 	for _, g := range stored.Signals {
 		if s := m.streams[g.Stream]; s != nil && g.Kind == change.SignalPause && g.State == change.SignalPaused {
-			s.State, s.StateSince = statePaused, m.at(g.Answered)
+			s.State, s.StateSince = change.StatePaused, m.at(g.Answered)
 			m.blame(s, fmt.Sprintf(pausedBy+" %d", g.ID), s.StateSince)
 		}
 	}
@@ -265,7 +265,7 @@ func (m *maker) judgeStream(s *Stream) {
 		s.LagSeconds = &lag
 	}
 	switch gap := s.Gap; {
-	case s.Problem != "" || s.State == stateDeselected:
+	case s.Problem != "" || s.State == change.StateDeselected:
 	case s.Proof != nil && s.Proof.Result == change.ProofDifferent:
 		m.blame(s, fmt.Sprintf("%d of its objects in the log differ from the API server's at resourceVersion %s "+
 			"(exporter verify names them)", s.Proof.Differences, s.Proof.At), s.Proof.Time)

@@ -130,7 +130,7 @@ func (f filter) count(all []Stream) string {
 
 // searched is what the filter looks in.
 func (s *Stream) searched() string {
-	return strings.ToLower(s.Resource + " " + s.Namespace + " " + s.State)
+	return strings.ToLower(s.Resource + " " + s.Namespace + " " + string(s.State))
 }
 
 // fragments are the parts of the page that a live update replaces, by id. They have no age of anything, which the browser adds:

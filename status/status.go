@@ -75,7 +75,7 @@ type Stream struct {
 	Namespace  string                 `json:"namespace,omitempty"` // empty: all
 	Selectors  bool                   `json:"selectors,omitempty"` // only some of the objects are exported
 	Slot       int                    `json:"slot"`
-	State      string                 `json:"state"`
+	State      change.StreamState     `json:"state"`
 	StateSince time.Time              `json:"stateSince,omitzero"`
 	Position   change.ResourceVersion `json:"resourceVersion,omitempty"` // the log has every change up to here
 	Confirmed  time.Time              `json:"confirmed,omitzero"`        // when that was known last
@@ -124,20 +124,12 @@ type Live struct {
 // LiveStream is a stream of a slot that this process holds.
 type LiveStream struct {
 	ID       change.StreamID
-	State    string
+	State    change.StreamState
 	Since    time.Time
 	Position change.Position // empty: none since the process began
 	Rate     float64         // changes a second, over the last minute or so
 	Controls []change.Control
 }
-
-// States of a stream that no process has told of.
-const (
-	stateFollowed   = "followed" // it has a position, and is to be read by the slot's owner
-	stateListing    = "listing"  // it has no position yet
-	statePaused     = "paused"
-	stateDeselected = "deselected"
-)
 
 // show takes from a control record what is shown of it.
 func (s *Stream) show(c *change.Control) {

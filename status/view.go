@@ -241,7 +241,7 @@ func (v view) streamRow(s *Stream, columns []string) g.Node {
 	}
 	return h.Tr(h.Role("row"), h.Class(class), h.Data("search", s.searched()), g.If(s.Problem != "", h.Data("wrong", "")),
 		h.Th(h.Role("rowheader"), h.Scope("row"), h.Strong(breakable(s.Resource)), h.Small(g.Text(where))),
-		cell(columns[1], mark(s.Problem == "", s.State), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
+		cell(columns[1], mark(s.Problem == "", string(s.State)), g.Iff(s.Problem != "", func() g.Node { return h.Small(g.Text(s.Problem)) })),
 		cell(columns[2], position),
 		cell(columns[3], v.since(s.Confirmed, "")),
 		cell(columns[4], rate),

@@ -92,7 +92,7 @@ func TestAggregatedResourcesBehindARealAPIServer(t *testing.T) {
 		return strings.Contains(err.Error(), `"140/1"`) && strings.Contains(err.Error(), "can't be exported")
 	})
 	other.awaitSame(t, k.Config)
-	if !o.was(reflector.StateUnsupported) || len(l.raws) > 0 || len(l.objects) != 2 {
+	if !o.was(change.StateUnsupported) || len(l.raws) > 0 || len(l.objects) != 2 {
 		t.Errorf("states %v, %d dead letters, objects %v; want the state unsupported, none, and all of them", o.states, len(l.raws), l.objects)
 	}
 }

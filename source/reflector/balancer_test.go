@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/source/reflector"
+	"kubecdc/change"
 	"kubecdc/test/servers"
 )
 
@@ -34,8 +34,8 @@ func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := &watched{}
-	o.entered = func(s reflector.State) {
-		if s == reflector.StateExpired {
+	o.entered = func(s change.StreamState) {
+		if s == change.StateExpired {
 			proxy.Retarget(other.Address)
 		}
 	}
@@ -45,7 +45,7 @@ func TestAnotherAPIServerStillHoldsThePosition(t *testing.T) {
 	l.awaitPosition(t, last)
 	changes, controls := l.snapshot()
 	equalLogs(t, logSays(changes), want)
-	if !o.was(reflector.StateExpired) || o.was(reflector.StateListing) || o.was(reflector.StateBackfilling) || len(gaps(controls)) > 0 {
+	if !o.was(change.StateExpired) || o.was(change.StateListing) || o.was(change.StateBackfilling) || len(gaps(controls)) > 0 {
 		t.Errorf("went through %v with gap records %v, want a 410 and no list", o.states, gaps(controls))
 	}
 	behindABalancer(t, k, other, proxy, l, from)

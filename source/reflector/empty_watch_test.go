@@ -54,7 +54,7 @@ func TestAQuietStreamOfEventsOutrunsCompaction(t *testing.T) {
 	if all := gaps(controls); len(all) > 0 {
 		t.Errorf("gap records %+v, want none", all)
 	}
-	if o.was(reflector.StateExpired) || o.was(reflector.StateWaiting) {
+	if o.was(change.StateExpired) || o.was(change.StateWaiting) {
 		t.Errorf("the stream went through %v, want no 410 and no wait", o.states)
 	}
 }

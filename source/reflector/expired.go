@@ -3,13 +3,15 @@ package reflector
 import (
 	"context"
 	"time"
+
+	"kubecdc/change"
 )
 
 // expired answers a 410: first with a fresh connection, which may reach another API server that still has the position,
 // then with recovery or a list.
 type expired struct{ *watching }
 
-func (e *expired) name() State { return StateExpired }
+func (e *expired) name() change.StreamState { return change.StateExpired }
 
 func (e *expired) step(ctx context.Context) (state, error) {
 	tries, reason := e.options.FreshTries, RelistExpired

@@ -155,24 +155,24 @@ func (l *ledger) snapshot() (changes []change.Change, controls []change.Control)
 // quietObserver remembers the states that a stream went through.
 type quietObserver struct {
 	mu     sync.Mutex
-	states []reflector.State
-	last   map[change.StreamID]reflector.State // of each stream
+	states []change.StreamState
+	last   map[change.StreamID]change.StreamState // of each stream
 	errs   []error
 
 	restarts int
 	progress []int // revisions accounted for, in each report
 }
 
-func (q *quietObserver) StreamState(stream change.StreamID, state reflector.State, _ string, err error) {
+func (q *quietObserver) StreamState(stream change.StreamID, state change.StreamState, _ string, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.states = append(q.states, state)
 	if q.last == nil {
-		q.last = map[change.StreamID]reflector.State{}
+		q.last = map[change.StreamID]change.StreamState{}
 	}
 	switch last := q.last[stream]; state {
-	case reflector.StateWaiting, reflector.StateRefused, reflector.StateUnsupported, last:
-	case reflector.StateLoading:
+	case change.StateWaiting, change.StateRefused, change.StateUnsupported, last:
+	case change.StateLoading:
 		q.last[stream] = state
 	default:
 		recordTransition(last, state)

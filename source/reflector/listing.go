@@ -47,7 +47,7 @@ type listing struct {
 // list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.
 func (r *Reflector) list(gap *change.Gap) *listing { return &listing{Reflector: r, gap: gap} }
 
-func (l *listing) name() State { return StateListing }
+func (l *listing) name() change.StreamState { return change.StateListing }
 
 func (l *listing) step(ctx context.Context) (state, error) {
 	if l.gap == nil {

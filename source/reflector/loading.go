@@ -11,7 +11,7 @@ import (
 // loading reads position and known objects from the checkpoint.
 type loading struct{ *Reflector }
 
-func (l *loading) name() State { return StateLoading }
+func (l *loading) name() change.StreamState { return change.StateLoading }
 
 func (l *loading) step(ctx context.Context) (state, error) {
 	p, ok, err := l.inventory.Position(ctx, l.ID())

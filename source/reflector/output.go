@@ -21,28 +21,6 @@ type Inventory interface {
 		visit func(key, uid string, version change.ResourceVersion) error) error
 }
 
-// State is the name of a stream's state, in logs, metrics and /readyz.
-type State string
-
-const (
-	StateLoading     State = "loading"     // reading its position and inventory from the checkpoint
-	StateListing     State = "listing"     // reading the collection page by page
-	StateWatching    State = "watching"    // reading events as they come
-	StateCatchingUp  State = "catching-up" // watching, until the watch has passed the end of an inconsistent list
-	StateExpired     State = "expired"     // 410: trying fresh connections, then recovery or a list
-	StateBackfilling State = "backfilling" // recovering what a watch missed
-	StateVerifying   State = "verifying"   // checking that the server still has the log's history
-	StateWaiting     State = "waiting"     // backing off after an error
-	StateUnsupported State = "unsupported" // can't be exported: its API server gives no numeric resourceVersions
-	StateRefused     State = "refused"     // not read, since the API server refuses it, or the sink its records
-	StatePaused      State = "paused"      // not read, since a user has paused it
-	StateAbsent      State = "absent"      // the API server does not serve the resource
-)
-
-// States are all of them.
-var States = []State{StateLoading, StateListing, StateWatching, StateCatchingUp, StateExpired, StateBackfilling, StateVerifying,
-	StateWaiting, StateUnsupported, StateRefused, StatePaused, StateAbsent}
-
 // RelistReason is why a watch can't resume, and its collection is listed: a label of the metric kubecdc_relists_total.
 type RelistReason string
 
@@ -58,7 +36,7 @@ var RelistReasons = []RelistReason{RelistExpired, RelistEmptyWatch, RelistHistor
 
 // Observer receives what streams do. Its methods are called by many goroutines and must be quick.
 type Observer interface {
-	StreamState(stream change.StreamID, state State, reason string, err error)
+	StreamState(stream change.StreamID, state change.StreamState, reason string, err error)
 	SnapshotStarted(stream change.StreamID) // a list that closes no gap starts; again after an error
 	ListProgress(stream change.StreamID, done, total int64)
 	// RecoveryProgress: so many of the revisions of a gap are accounted for, after so many requests.

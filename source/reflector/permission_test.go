@@ -21,7 +21,6 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
 
@@ -122,7 +121,7 @@ func TestPermissionWithdrawnAndGivenBack(t *testing.T) {
 	w.run(10)
 	o.awaitError(t, apierrors.IsForbidden)
 	l.awaitRefusals(t, change.ControlStreamError, change.ControlStreamRecovered, change.ControlStreamError)
-	if !o.was(reflector.StateRefused) {
+	if !o.was(change.StateRefused) {
 		t.Error("a refused stream is not called so")
 	}
 	told := l.refusals()[2]

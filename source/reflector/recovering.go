@@ -37,7 +37,7 @@ type recovering struct {
 	refused bool // the reads of the last try were refused, after a list that was not
 }
 
-func (r *recovering) name() State { return StateBackfilling }
+func (r *recovering) name() change.StreamState { return change.StateBackfilling }
 
 func (r *recovering) step(ctx context.Context) (state, error) {
 	started := time.Now()

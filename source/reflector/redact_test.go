@@ -45,7 +45,7 @@ func (o *recorder) Write(p []byte) (int, error) {
 	return o.text.Write(p)
 }
 
-func (o *recorder) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
+func (o *recorder) StreamState(stream change.StreamID, state change.StreamState, reason string, err error) {
 	fmt.Fprintln(o, stream, state, reason, err)
 }
 

@@ -187,7 +187,7 @@ func (r *Reflector) stepOnce(parent context.Context) error {
 // state is one state of a stream, with the data that only this state needs. A step does the work of the state and returns the
 // next state: itself, if there is more to do or after an error.
 type state interface {
-	name() State
+	name() change.StreamState
 	step(ctx context.Context) (state, error)
 }
 
@@ -210,7 +210,7 @@ const unsupportedPause = 10 * time.Minute
 func (r *Reflector) unsupported(err error) (pause time.Duration) {
 	err = fmt.Errorf("%s can't be exported, since the order of its changes is not known: leave it out of KUBECDC_RESOURCES: %w",
 		r.stream.Resource.ID(), err)
-	r.observer.StreamState(r.ID(), StateUnsupported, r.reason, err)
+	r.observer.StreamState(r.ID(), change.StateUnsupported, r.reason, err)
 	if r.rejected != err.Error() {
 		r.rejected = err.Error()
 		r.log.Error("the resource can't be exported; it is tried again, the others go on", "every", unsupportedPause, "error", err)
@@ -244,9 +244,9 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 	} else if apiclient.IsConnectionEnd(err) && r.failures == 1 { // connections end; only a second end in a row is a failure
 		r.log.Info("the connection was lost", "state", r.state.name(), "again in", delay.Round(time.Millisecond), "error", err)
 	} else {
-		state := StateWaiting
+		state := change.StateWaiting
 		if apiclient.IsRefused(err) {
-			state = StateRefused
+			state = change.StateRefused
 		}
 		r.observer.StreamState(r.ID(), state, r.reason, err)
 		if due, skipped := r.warned.due(err); due {

@@ -39,13 +39,13 @@ func (r *Reflector) interruptStep(cause error) {
 
 // applyResource applies what SetResource has set.
 func (r *Reflector) applyResource(ctx context.Context, want *change.Resource) error {
-	if r.state.name() == StateLoading {
+	if r.state.name() == change.StateLoading {
 		return nil
 	}
 	switch {
-	case want == nil && r.state.name() != StateAbsent:
+	case want == nil && r.state.name() != change.StateAbsent:
 		return r.endRemoved(ctx)
-	case want != nil && r.state.name() == StateAbsent:
+	case want != nil && r.state.name() == change.StateAbsent:
 		r.stream = r.stream.As(*want)
 		r.state = r.enter(r.list(nil), "the resource is served again")
 	case want != nil && r.stream.Resource != *want:
@@ -93,7 +93,7 @@ func (r *Reflector) endRemoved(ctx context.Context) error {
 // absent waits until the API server serves the resource again (applyResource).
 type absent struct{ *Reflector }
 
-func (a *absent) name() State { return StateAbsent }
+func (a *absent) name() change.StreamState { return change.StateAbsent }
 
 func (a *absent) step(ctx context.Context) (state, error) {
 	<-ctx.Done()

@@ -62,7 +62,7 @@ func (r *Reflector) follow(number int64) {
 
 // followRestores begins a list that emits older versions too, if the stream was told that etcd was restored.
 func (r *Reflector) followRestores(ctx context.Context) error {
-	if r.state.name() == StateLoading {
+	if r.state.name() == change.StateLoading {
 		return nil
 	}
 	for told, ok := r.nextTold(); ok; told, ok = r.nextTold() {
@@ -70,7 +70,7 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
 		}
-		if !apart && r.state.name() != StateAbsent {
+		if !apart && r.state.name() != change.StateAbsent {
 			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.by.ID())+" has found it"); err != nil {
 				return err
 			}

@@ -8,22 +8,23 @@ import (
 	"sync"
 	"testing"
 
+	"kubecdc/change"
 	"kubecdc/source/reflector"
 )
 
 // seen are the transitions of all streams of the tests.
 var seen struct {
 	sync.Mutex
-	all map[[2]reflector.State]bool
+	all map[[2]change.StreamState]bool
 }
 
-func recordTransition(from, to reflector.State) {
+func recordTransition(from, to change.StreamState) {
 	seen.Lock()
 	defer seen.Unlock()
 	if seen.all == nil {
-		seen.all = map[[2]reflector.State]bool{}
+		seen.all = map[[2]change.StreamState]bool{}
 	}
-	seen.all[[2]reflector.State{from, to}] = true
+	seen.all[[2]change.StreamState{from, to}] = true
 }
 
 // judged runs the tests and then compares the table of transitions with those that were seen.
@@ -34,9 +35,9 @@ func (j judged) Run() int {
 	whole := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == "" && !testing.Short()
 	seen.Lock()
 	defer seen.Unlock()
-	rows := map[[2]reflector.State]bool{}
+	rows := map[[2]change.StreamState]bool{}
 	for _, row := range reflector.Transitions {
-		step := [2]reflector.State{row.From, row.To}
+		step := [2]change.StreamState{row.From, row.To}
 		rows[step] = true
 		if whole && code == 0 && !seen.all[step] {
 			fmt.Printf("no test takes the transition from %s to %s\n", row.From, row.To)
@@ -44,7 +45,7 @@ func (j judged) Run() int {
 		}
 	}
 	for step := range seen.all {
-		if !rows[step] && step[1] != reflector.StateAbsent {
+		if !rows[step] && step[1] != change.StateAbsent {
 			fmt.Printf("the transition from %s to %s is not in the table\n", step[0], step[1])
 			code = 1
 		}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/source/reflector"
+	"kubecdc/change"
 )
 
 // Aggregated API servers whose resourceVersions are no numbers. What the tests of scripts have after a first list is what
@@ -33,7 +33,7 @@ func TestAResourceWithoutNumericVersionsIsSaidToBeSoOnce(t *testing.T) {
 				if s.wait(1) < 5*time.Minute || len(l.raws) > 0 {
 					t.Errorf("tried again after %s, with %d dead letters; want to leave the server alone, and none", s.wait(1), len(l.raws))
 				}
-				if !o.was(reflector.StateUnsupported) || len(o.errs) == 0 || !strings.Contains(o.errs[0].Error(), c.says) {
+				if !o.was(change.StateUnsupported) || len(o.errs) == 0 || !strings.Contains(o.errs[0].Error(), c.says) {
 					t.Errorf("states %v and errors %v, want an error with %s", o.states, errors.Join(o.errs...), c.says)
 				}
 			})
@@ -60,7 +60,7 @@ func TestAWatchWithoutNumericVersionsIsSaidToBeSo(t *testing.T) {
 		{want: "watch rv=100", stay: true},
 	}, func(t *testing.T, _ *script) {
 		expect(t, l, "", "100")
-		if !o.was(reflector.StateUnsupported) || len(l.raws) > 0 {
+		if !o.was(change.StateUnsupported) || len(l.raws) > 0 {
 			t.Errorf("states %v, %d dead letters", o.states, len(l.raws))
 		}
 	})

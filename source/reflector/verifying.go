@@ -35,7 +35,7 @@ type verifying struct {
 // verify returns the state that checks the server's history before the watch goes on.
 func (r *Reflector) verify(then *watching) *verifying { return &verifying{Reflector: r, then: then} }
 
-func (v *verifying) name() State { return StateVerifying }
+func (v *verifying) name() change.StreamState { return change.StateVerifying }
 
 func (v *verifying) step(ctx context.Context) (state, error) {
 	if v.then.empty.listDue() {

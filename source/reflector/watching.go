@@ -26,11 +26,11 @@ type watching struct {
 // watch follows the collection from the cursor. list is inconsistent and must be caught up with; nil: there is none.
 func (r *Reflector) watch(list *listing) *watching { return &watching{Reflector: r, catchUp: list} }
 
-func (w *watching) name() State {
+func (w *watching) name() change.StreamState {
 	if w.catchUp != nil {
-		return StateCatchingUp
+		return change.StateCatchingUp
 	}
-	return StateWatching
+	return change.StateWatching
 }
 
 func (w *watching) step(ctx context.Context) (state, error) {

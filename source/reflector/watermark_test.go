@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"kubecdc/source/reflector"
+	"kubecdc/change"
 	"kubecdc/test/servers"
 )
 
@@ -28,11 +28,11 @@ func TestAQuietStreamConfirmsItsPosition(t *testing.T) {
 	defer o.mu.Unlock()
 	lists := 0
 	for _, s := range o.states {
-		if s == reflector.StateListing {
+		if s == change.StateListing {
 			lists++
 		}
 	}
-	if lists != 1 || slices.Contains(o.states, reflector.StateWaiting) {
+	if lists != 1 || slices.Contains(o.states, change.StateWaiting) {
 		t.Errorf("the stream went through %v, want one list and no wait", o.states)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"kubecdc/change"
-	"kubecdc/source/reflector"
 	"kubecdc/test/servers"
 )
 
@@ -130,17 +129,17 @@ func TestRestoredEtcdIsFoundOut(t *testing.T) {
 // watched calls entered with each state that the stream enters.
 type watched struct {
 	quietObserver
-	entered func(reflector.State)
+	entered func(change.StreamState)
 }
 
-func (w *watched) StreamState(stream change.StreamID, state reflector.State, reason string, err error) {
+func (w *watched) StreamState(stream change.StreamID, state change.StreamState, reason string, err error) {
 	w.quietObserver.StreamState(stream, state, reason, err)
 	if w.entered != nil {
 		w.entered(state)
 	}
 }
 
-func (q *quietObserver) was(state reflector.State) bool {
+func (q *quietObserver) was(state change.StreamState) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Contains(q.states, state)
