@@ -170,12 +170,17 @@ func (p *Progress) sum() count {
 	return s
 }
 
+// NewBar returns the bar of all commands, with the number of things of a unit as its maximum.
+func NewBar(terminal io.Writer, what, unit string, of int64) *progressbar.ProgressBar {
+	return progressbar.NewOptions64(of+1, progressbar.OptionSetWriter(terminal), progressbar.OptionSetDescription(what),
+		progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
+		progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+}
+
 // draw keeps the bar's maximum one above the sum: a full bar ends for good, though more streams may begin.
 func (p *Progress) draw(what, unit string, s count) {
 	if p.bar == nil {
-		p.bar = progressbar.NewOptions64(s.total+1, progressbar.OptionSetWriter(p.terminal), progressbar.OptionSetDescription(what),
-			progressbar.OptionShowCount(), progressbar.OptionShowIts(), progressbar.OptionSetItsString(unit),
-			progressbar.OptionSetWidth(30), progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+		p.bar = NewBar(p.terminal, what, unit, s.total)
 	}
 	p.bar.ChangeMax64(s.total + 1)
 	_ = p.bar.Set64(s.done)

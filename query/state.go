@@ -59,11 +59,11 @@ type object struct {
 
 // folder keeps the last state of each object by the moment.
 type folder struct {
-	stories  *stories
-	strange  map[change.StreamID]bool // streams without control records
-	cut      *sinks.Cut               // nil: the moment is a resourceVersion of each stream
-	versions map[change.StreamID]change.ResourceVersion
-	objects  map[string]*object
+	stories    *stories
+	unrecorded map[change.StreamID]bool // streams without control records
+	cut        *sinks.Cut               // nil: the moment is a resourceVersion of each stream
+	versions   map[change.StreamID]change.ResourceVersion
+	objects    map[string]*object
 }
 
 // ReadStates reads all records of the resources once, and gives what they were at each moment. Objects whose last record by a
@@ -104,7 +104,7 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, momen
 	if err != nil {
 		return nil, nil, err
 	}
-	cut, err := aim(ctx, r, at)
+	cut, err := cutOf(ctx, r, at)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,7 +113,7 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, momen
 		return nil, nil, err
 	}
 	f := &folder{stories: s, cut: cut, versions: map[change.StreamID]change.ResourceVersion{}, objects: map[string]*object{},
-		strange: map[change.StreamID]bool{}}
+		unrecorded: map[change.StreamID]bool{}}
 	state := &State{At: moment, objects: f.objects}
 	f.cover(state, q.Namespace)
 	return f, state, f.date(ctx, r, q, state)
@@ -121,10 +121,10 @@ func newFolder(ctx context.Context, r sinks.Reader, q Question, kept kept, momen
 
 // doubts adds what is not known of single objects to what a state may lack.
 func (f *folder) doubts(state *State, namespace string) {
-	if len(state.Coverage) == 0 && len(f.strange) == 0 {
+	if len(state.Coverage) == 0 && len(f.unrecorded) == 0 {
 		state.Missing = append(state.Missing, f.stories.nothing(namespace))
 	}
-	for _, id := range slices.Sorted(maps.Keys(f.strange)) {
+	for _, id := range slices.Sorted(maps.Keys(f.unrecorded)) {
 		state.Missing = append(state.Missing, string(id)+": the log has no control record of it any more, so nothing says from where on "+
 			"its changes are complete")
 	}
@@ -169,8 +169,8 @@ func (f *folder) cover(state *State, namespace string) {
 	}
 }
 
-// aim finds the cut of a target that is a point of the log; nil: it is none.
-func aim(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
+// cutOf finds the cut of a target that is a point of the log; nil: it is none.
+func cutOf(ctx context.Context, r sinks.Reader, at Target) (*sinks.Cut, error) {
 	if at.Version != "" || !at.Happened.IsZero() {
 		return nil, nil
 	}
@@ -200,9 +200,9 @@ func (f *folder) add(r *record) {
 		return
 	}
 	if st == nil {
-		f.strange[r.Stream.ID()] = true
+		f.unrecorded[r.Stream.ID()] = true
 	}
-	happened := f.by(r.Logged, st)
+	happened := f.orderOf(r.Logged, st)
 	if happened != before {
 		o.next(r)
 		if happened == unknown {
@@ -262,9 +262,9 @@ const (
 	unknown
 )
 
-// by tells whether a change happened by the moment. An inferred change was found by comparing two states: a deletion has the last
+// orderOf tells whether a change happened by the moment. An inferred change was found by comparing two states: a deletion has the last
 // known version of its object, and happened at an unknown one up to the end of its gap, or until it was found.
-func (f *folder) by(l *sinks.Logged, st *story) order {
+func (f *folder) orderOf(l *sinks.Logged, st *story) order {
 	if f.cut != nil {
 		if f.cut.Has(l) {
 			return before

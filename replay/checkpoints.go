@@ -5,11 +5,10 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
 	"kubecdc/sinks"
 )
@@ -36,30 +35,7 @@ type Slot struct {
 }
 
 // Name is that of a row of the history: SLOT/BATCH.
-func Name(c *checkpoint.Checkpoint) string { return fmt.Sprintf("%d/%d", c.Slot, c.Seq) }
-
-// ParseName is the inverse of Name.
-func ParseName(name string) (slot int, batch uint64, ok bool) {
-	s, b, cut := strings.Cut(name, "/")
-	slot, err := strconv.Atoi(s)
-	batch, err2 := strconv.ParseUint(b, 10, 64)
-	return slot, batch, cut && err == nil && err2 == nil && slot >= 0 && batch > 0
-}
-
-// ParseTime reads a time of RFC 3339, how long ago it is, such as 90m, or "now".
-func ParseTime(text string, now time.Time) (time.Time, error) {
-	if text == "now" {
-		return now, nil
-	}
-	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
-		return now.Add(-ago), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return t, fmt.Errorf("%q is neither a time such as %s nor a duration such as 90m", text, now.UTC().Format(time.RFC3339))
-	}
-	return t, nil
-}
+func Name(c *checkpoint.Checkpoint) string { return moment.Batch{Slot: c.Slot, Number: c.Seq}.String() }
 
 // List gives the checkpoints of all slots in a window, newest first.
 func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
@@ -82,28 +58,28 @@ func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]ch
 	return all, nil
 }
 
-// ArgumentError means that a text names no checkpoint of the history.
+// ArgumentError means that what was asked for can't be: it names no checkpoint of the history, or no part of the log.
 type ArgumentError struct{ text string }
 
 func (e *ArgumentError) Error() string { return e.text }
 
+// WrongArgument returns an *ArgumentError.
+func WrongArgument(format string, values ...any) error {
+	return &ArgumentError{fmt.Sprintf(format, values...)}
+}
+
 // Find gives the checkpoint of a name, or the last one at or before a time.
-func Find(ctx context.Context, store checkpoint.Past, text string, now time.Time) (*Checkpoint, error) {
-	slot, batch, named := ParseName(text)
-	if !named {
-		at, err := ParseTime(text, now)
-		if err != nil {
-			return nil, &ArgumentError{"a checkpoint is SLOT/BATCH, as exporter checkpoints list shows it, or a time: " + err.Error()}
-		}
-		return At(ctx, store, at)
+func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.Time) (*Checkpoint, error) {
+	if m.Batch == nil {
+		return At(ctx, store, cmp.Or(m.Time, now))
 	}
-	rows, err := store.Select(ctx, slot, checkpoint.Window{Batch: batch, Limit: 1})
+	rows, err := store.Select(ctx, m.Batch.Slot, checkpoint.Window{Batch: m.Batch.Number, Limit: 1})
 	if err != nil {
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
-			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", text)}
+		return nil, WrongArgument("the history has no checkpoint %s: it keeps the last batch of each second, for "+
+			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", m.Batch)
 	}
 	return At(ctx, store, rows[0].Time)
 }
@@ -136,8 +112,8 @@ func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, 
 		}
 	}
 	if len(c.Slots) == 0 {
-		return nil, &ArgumentError{fmt.Sprintf("the history has no checkpoint at or before %s: exporter checkpoints list "+
-			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))}
+		return nil, WrongArgument("the history has no checkpoint at or before %s: exporter checkpoints list "+
+			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))
 	}
 	if err := c.addStill(ctx, store, newest); err != nil {
 		return nil, err

@@ -2,12 +2,15 @@ package replay_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
 	"kubecdc/replay"
 )
@@ -68,7 +71,7 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 		},
 		streams: []change.Position{at("leases", "2", -9999), at("nodes", "99", 40)},
 	}
-	c, err := replay.Find(t.Context(), s, "0/7", noon)
+	c, err := replay.Find(t.Context(), s, moment.Moment{Batch: &moment.Batch{Number: 7}}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,6 +90,35 @@ func TestACheckpointIsOfAllSlots(t *testing.T) {
 	}
 	if cut := c.Cut(); !reflect.DeepEqual(cut.Batches, map[int]uint64{0: 7, 1: 4}) {
 		t.Errorf("it is at the batches %v", cut.Batches)
+	}
+}
+
+// A group is moved in the topics that were named, or that it has read; a new one in those of all resources.
+func TestTheTopicsOfAGroup(t *testing.T) {
+	of := func(topics ...string) change.Offsets {
+		o := change.Offsets{}
+		for _, topic := range topics {
+			o[topic] = map[int]int64{0: 1}
+		}
+		return o
+	}
+	now, then := &replay.Checkpoint{Offsets: of("k8s.pods", "k8s.nodes", "k8s.control", "k8s.dead-letter")}, &replay.Checkpoint{Offsets: of("k8s.leases")}
+	for _, tc := range []struct {
+		committed change.Offsets
+		named     []string
+		want      string
+	}{
+		{nil, nil, "[k8s.leases k8s.nodes k8s.pods]"},
+		{of("k8s.pods", "k8s.control", "other"), nil, "[k8s.control k8s.pods]"},
+		{of("k8s.pods"), []string{"k8s.nodes", "k8s.leases"}, "[k8s.leases k8s.nodes]"},
+	} {
+		if got, err := replay.GroupTopics(now, then, tc.committed, tc.named, "k8s"); err != nil || fmt.Sprint(got) != tc.want {
+			t.Errorf("of %v, named %v: %v, %v", tc.committed, tc.named, got, err)
+		}
+	}
+	var wrong *replay.ArgumentError
+	if _, err := replay.GroupTopics(now, then, nil, []string{"k8s.podz"}, "k8s"); !errors.As(err, &wrong) {
+		t.Errorf("a topic that the log does not have: %v", err)
 	}
 }
 

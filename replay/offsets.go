@@ -21,6 +21,32 @@ type GroupPartition struct {
 	Gone      string `json:"gone,omitempty"` // why the log can't give what the offset stands for; New is then the nearest offset
 }
 
+// GroupTopics chooses the topics in which a group is moved to a checkpoint: those that were named; or those of the log that it has
+// offsets of; or, for a new group, those of all resources. now is the last checkpoint.
+func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, prefix string) (topics []string, err error) {
+	all := change.Offsets{}.Merge(now.Offsets).Merge(at.Offsets)
+	for _, topic := range named {
+		if all[topic] == nil {
+			return nil, WrongArgument("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+		}
+	}
+	if len(named) > 0 {
+		return slices.Sorted(slices.Values(named)), nil
+	}
+	for topic := range all {
+		if committed[topic] != nil {
+			topics = append(topics, topic)
+		}
+	}
+	if len(topics) == 0 {
+		delete(all, change.ControlTopic(prefix))
+		delete(all, change.DeadLetterTopic(prefix))
+		topics = slices.Collect(maps.Keys(all))
+	}
+	slices.Sort(topics)
+	return topics, nil
+}
+
 // PlanGroup gives where a consumer group goes on to read what came after a checkpoint. In a partition without an offset nothing
 // came before it.
 func PlanGroup(topics []string, next, committed, starts, ends change.Offsets) (plan []GroupPartition) {

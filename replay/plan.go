@@ -115,8 +115,8 @@ func (e *NotKeptError) Error() string {
 // Unwrap makes it a sinks.ErrNotKept.
 func (e *NotKeptError) Unwrap() error { return sinks.ErrNotKept }
 
-// CheckKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
-func (p *Plan) CheckKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
+// checkKept finds out whether the log has every change since the plan's start. Missing changes are an error, or noted in the plan.
+func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool) error {
 	if p.From.Cut == nil {
 		return nil
 	}

@@ -91,8 +91,8 @@ func TestAWrongNameIsExplained(t *testing.T) {
 		`no resource "widgetz"; did you mean widgets? it has widgets.shop.example-corp.com`: unknown,
 		`no column "status.fase": status has no member "fase"; did you mean phase?`:         member,
 		`no column is left`: none,
-		`no column "spec.count.x": the schema names no member of spec.count`:                         scalar,
-		`--as "flnk": no such program; did you mean flink? use one of flink, flink-upsert, ksqldb, `: dialect,
+		`no column "spec.count.x": the schema names no member of spec.count`:                           scalar,
+		`--as "flnk": no such program; did you mean flink? use one of flink, flink-upsert, postgres, `: dialect,
 	} {
 		var name *schema.NameError
 		if !errors.As(err, &name) || !strings.Contains(err.Error(), want) {

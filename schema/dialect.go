@@ -26,9 +26,8 @@ type dialect struct {
 }
 
 var dialects = []dialect{
-	{"flink", flink}, {"flink-upsert", flinkUpsert}, {"ksqldb", ksqldb}, {"postgres", postgres}, {"connect", connect},
-	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark}, {"clickhouse", clickhouse}, {"risingwave", risingwave},
-	{"materialize", materialize},
+	{"flink", flink}, {"flink-upsert", flinkUpsert}, {"postgres", postgres}, {"connect", connect},
+	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark}, {"clickhouse", clickhouse},
 }
 
 // Dialects returns the names of all dialects.

@@ -1,6 +1,6 @@
 package sinks
 
-// Kind has the properties of a sink that are known before it is opened. Each implementation has one; cmd/exporter has the table.
+// Kind has the properties of a sink that are known before it is opened. Each implementation has one; package setup has the table.
 type Kind struct {
 	Name string // as KUBECDC_SINK has it
 	// CheckpointMayForget: a batch can be read back even after the checkpoint has it. A checkpoint in Postgres then commits

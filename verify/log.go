@@ -12,10 +12,11 @@ import (
 
 // Log returns the copy that a log is: what folding it gives, or the table of objects of a sink that has one. It has the last state
 // of each key, whichever stream that is of. hash is nil if contents are not compared.
-func Log(name string, r sinks.Reader, streams []*change.Stream, hash *Hash) Copy {
+func Log(r sinks.Reader, streams []*change.Stream, hash *Hash) Copy {
 	p := &positions{reader: r, streams: streams}
-	c := Copy{Name: name, Position: p.of}
+	c := Copy{Name: "topic", Position: p.of}
 	if t, ok := r.(sinks.TableReader); ok {
+		c.Name = "table"
 		c.Objects = func(ctx context.Context, s *change.Stream, _ *Position, visit func(string, Object)) error {
 			return t.Objects(ctx, &s.Resource, hash == nil, func(l *sinks.Logged) { visit(l.Change.Key(), objectOf(l, s, hash)) })
 		}
@@ -74,9 +75,12 @@ func objectOf(l *sinks.Logged, s *change.Stream, hash *Hash) Object {
 	return o
 }
 
+// InventoryName is the name of the copy that the checkpoint has.
+const InventoryName = "inventory"
+
 // Inventory returns the copy that the checkpoint's inventory is.
-func Inventory(name string, store checkpoint.Reader) Copy {
-	return Copy{Name: name,
+func Inventory(store checkpoint.Reader) Copy {
+	return Copy{Name: InventoryName,
 		Position: func(ctx context.Context, stream change.StreamID, _ time.Time) (Position, bool, error) {
 			p, ok, err := store.Position(ctx, stream)
 			return Position{Position: p}, ok && known(p), err

@@ -1,26 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"kubecdc/change"
-	"kubecdc/checkpoint"
+	"kubecdc/check"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
-	"kubecdc/sinks"
-	"kubecdc/source/discovery"
 )
 
 const checkHelp = `Check the settings, and that the API server, the checkpoint and the sink can be used.
@@ -36,9 +27,6 @@ finding has the command or the setting that mends it.
   exporter check
   exporter check --sink kafka --kafka-brokers kafka-1:9092 -o json`
 
-// checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
-const checkTimeout = 20 * time.Second
-
 func newCheck() *cobra.Command {
 	var out output
 	c := withOutput(&cobra.Command{
@@ -47,95 +35,32 @@ func newCheck() *cobra.Command {
 		Long:  checkHelp,
 		Args:  argCount(0, 0),
 	}, &out)
-	c.RunE = func(c *cobra.Command, _ []string) error { return check(c.Context(), c, &out) }
+	c.RunE = func(c *cobra.Command, _ []string) error { return runChecks(c.Context(), c, &out) }
 	return withSettings(c, nil)
 }
 
-func check(ctx context.Context, c *cobra.Command, out *output) error {
-	settings, cluster, warnings, err := config.Read(os.Environ(), c.Flags())
+func runChecks(ctx context.Context, c *cobra.Command, out *output) error {
+	settings, connection, warnings, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
 		return err
 	}
-	r := &report{ctx: ctx, settings: settings, cluster: newTarget(cluster)}
-	r.line("settings", "ok", fmt.Sprintf("%d read and checked", len(config.Settings())))
-	for _, w := range warnings {
-		r.warn("settings", w)
-	}
-	r.checkCluster()
-	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
-	_ = r.step(startup.Step{For: "sink", At: sinkAddress(settings)}, (*report).checkSink)
-	r.checkDatabases()
-	if ctx.Err() != nil {
-		return errStopped
-	}
-	return r.print(out, c.OutOrStdout())
-}
-
-// report is what exporter check prints.
-type report struct {
-	ctx      context.Context
-	settings *config.Config
-	cluster  *target
-	selected []change.Resource // the resources to export, as far as they are known
-	findings []finding
-}
-
-// The states of a finding.
-const (
-	stateOK      = "ok"
-	stateWarning = "warning" // the export works, with less than it could
-	stateFailed  = "FAILED"  // an export would stop, or not start
-)
-
-// finding is the outcome of a check. What mends it is part of the message.
-type finding struct {
-	Check   string `json:"check"`
-	State   string `json:"state"`
-	Message string `json:"message"`
-}
-
-var errStopped = errors.New("stopped before all checks were made")
-
-func (r *report) line(what, state, text string) {
-	r.findings = append(r.findings, finding{what, state, strings.TrimSpace(text)})
-}
-
-func (r *report) warn(what, text string) { r.line(what, stateWarning, text) }
-
-// step runs one check and reports its text or its error. A check that exceeds its limit is abandoned, with what it finds later.
-func (r *report) step(step startup.Step, run func(*report, context.Context) (string, error)) error {
-	if step.Limit = r.settings.Process.StartTimeout; step.Limit == 0 {
-		step.Limit = checkTimeout
-	}
-	var text string
-	part := *r
-	part.findings = nil
-	err := startup.Once(r.ctx, step, func(ctx context.Context) (err error) {
-		text, err = run(&part, ctx)
-		return err
-	})
-	var silent *startup.SilentError
-	if !errors.As(err, &silent) && r.ctx.Err() == nil {
-		r.findings, r.selected = append(r.findings, part.findings...), part.selected
-	}
+	findings, err := check.Run(ctx, settings, connection, warnings)
 	if err != nil {
-		r.line(step.For, stateFailed, config.Redact(err.Error()))
 		return err
 	}
-	r.line(step.For, stateOK, text)
-	return nil
+	return printFindings(out, c.OutOrStdout(), findings)
 }
 
-// print prints the findings in the order of the checks.
-func (r *report) print(out *output, w io.Writer) error {
+// printFindings prints the findings in the order of the checks.
+func printFindings(out *output, w io.Writer, findings []check.Finding) error {
 	failed := 0
-	for _, f := range r.findings {
-		if f.State == stateFailed {
+	for _, f := range findings {
+		if f.State == check.Failed {
 			failed++
 		}
 	}
-	if err := out.print(w, r.findings, func(w io.Writer) {
-		for _, f := range r.findings {
+	if err := out.print(w, findings, func(w io.Writer) {
+		for _, f := range findings {
 			for _, line := range strings.Split(f.Message, "\n") {
 				plain.Fprintf(w, "%s\t%s\t%s\n", f.Check, f.State, strings.TrimSpace(line))
 				f.Check, f.State = "", ""
@@ -149,182 +74,3 @@ func (r *report) print(out *output, w io.Writer) error {
 	}
 	return nil
 }
-
-// checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
-func (r *report) checkCluster() {
-	cluster := r.cluster
-	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.reach.progress}
-	var silent *startup.SilentError
-	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
-	if errors.As(err, &silent) {
-		r.cluster = newTarget(cluster.Connection)
-		r.line("resources", stateFailed, "not checked: the API server does not answer")
-		return
-	}
-	if err == nil {
-		r.checkServerInfo()
-	}
-	if id := cluster.identity; err == nil && id.UID == "" {
-		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
-	}
-	step.For = "resources"
-	_ = r.step(step, func(r *report, ctx context.Context) (string, error) {
-		return r.checkResources(cluster.reach.trace(ctx))
-	})
-}
-
-func checkServer(ctx context.Context, cluster *target) (string, error) {
-	if err := cluster.identify(ctx, nil); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.identity), nil
-}
-
-// errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
-var errNameless = errors.New("not checked: the name of the cluster is not known; it comes from the cluster's uid " +
-	"unless KUBECDC_CLUSTER is set")
-
-func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
-	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
-		return "", errNameless
-	}
-	store, where, err := openStore(ctx, nil, r.settings, r.cluster)
-	if err != nil {
-		return "", err
-	}
-	defer store.Close()
-	if r.cluster.identity.ID() == "" {
-		return where + "; not checked against the cluster", nil
-	}
-	if err := r.cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
-		return "", err
-	}
-	streams, err := store.Streams(ctx)
-	if err != nil {
-		return "", err
-	}
-	plan, err := exportConfig(r.settings)
-	if err := cmp.Or(err, plan.RefuseOverlaps(r.selected, streams)); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
-}
-
-func (r *report) checkSink(ctx context.Context) (string, error) {
-	if r.cluster.Cluster == "" {
-		return "", errNameless
-	}
-	sink, err := openSink(ctx, nil, r.settings, r.cluster, sinkHelp{log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return "", err
-	}
-	defer sink.Close()
-	if err := sink.Ping(ctx); err != nil {
-		return "", err
-	}
-	bound := r.bindLog(ctx, sink)
-	var other *sinks.OtherClusterError
-	var encoded *sinks.OtherEncodingError
-	if errors.As(bound, &other) || errors.As(bound, &encoded) {
-		return "", bound // write nothing to another cluster's log
-	}
-	found, err := sink.Check(ctx, r.selected)
-	for _, w := range found.Warnings {
-		r.warn("sink", w)
-	}
-	if err != nil {
-		return "", err
-	}
-	if bound != nil {
-		return "", bound
-	}
-	for _, difference := range found.Retention {
-		r.warn("sink", difference)
-	}
-	return describeSink(r.settings), nil
-}
-
-// bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
-// without streams: a check decides nothing.
-func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
-	store, _, err := openStore(ctx, nil, r.settings, r.cluster)
-	if err != nil || r.cluster.binding.ID == "" {
-		return nil // reported by checkCheckpoint
-	}
-	defer store.Close()
-	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.identity); err != nil {
-		return nil
-	}
-	if err := r.meet(ctx, store, sink); err != nil {
-		return err
-	}
-	if streams, err := store.Streams(ctx); err != nil || len(streams) == 0 {
-		return err
-	}
-	identity, err := sink.Identity(ctx)
-	if err != nil {
-		return err
-	}
-	return store.BindLog(ctx, identity)
-}
-
-// secretsAre returns how Secrets are exported.
-func secretsAre(settings *config.Config, selected []change.Resource) string {
-	if !slices.ContainsFunc(selected, discovery.IsSecrets) {
-		return "not exported"
-	}
-	return "exported as " + settings.Records.Secrets
-}
-
-// meet checks that the log under the cluster's name belongs to this cluster. Without a checkpoint that may take a read of
-// the whole log.
-func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
-	for slot := range r.settings.Slots.Count {
-		from := sinks.Durable{New: true}
-		last, err := store.History(ctx, slot, 1)
-		if err != nil {
-			return err
-		}
-		if len(last) > 0 {
-			from = sinks.Durable{Seq: last[0].Seq, Offsets: last[0].Offsets}
-		} else if slot > 0 {
-			continue
-		}
-		if err := sink.VerifyCluster(ctx, slot, from); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// checkResources checks that the selected resources exist and may be listed and watched.
-func (r *report) checkResources(ctx context.Context) (string, error) {
-	plan, err := exportConfig(r.settings)
-	if err != nil {
-		return "", err
-	}
-	server, err := discovery.Connect(r.cluster.REST)
-	if err != nil {
-		return "", err
-	}
-	served, err := server.Served(ctx)
-	if err != nil {
-		return "", err
-	}
-	for _, doubt := range plan.Warnings(served) {
-		r.warn("resources", doubt)
-	}
-	selected, unknown := discovery.Select(plan.Resources, served)
-	if len(unknown) > 0 {
-		return "", discovery.Unknown(unknown, served)
-	}
-	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
-	r.selected = selected
-	err = errors.Join(r.checkRights(ctx, plan, selected), r.checkReading(ctx, server, plan, selected))
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
-}
-
-const howToGrant = "exporter rbac prints the ClusterRole; kubectl apply -f - applies it"

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
-
-	"kubecdc/config"
-	"kubecdc/internal/startup"
 )
 
 // A check warns of an old API server, and of one whose clock is wrong.
@@ -53,24 +49,5 @@ func TestWhatAServerSendsUnaskedIsNotShown(t *testing.T) {
 		if text := s.text.String(); strings.Contains(text, "canary") || text == "" {
 			t.Errorf("%s says %s", command, text)
 		}
-	}
-}
-
-// The report may be on its way to the terminal when an abandoned check goes on.
-func TestALateCheckAddsNothingToTheReport(t *testing.T) {
-	settings := &config.Config{}
-	settings.Process.StartTimeout = time.Millisecond
-	r := &report{ctx: t.Context(), settings: settings}
-	abandoned, ended := make(chan struct{}), make(chan struct{})
-	err := r.step(startup.Step{For: "sink"}, func(r *report, _ context.Context) (string, error) {
-		<-abandoned
-		r.warn("sink", "too late")
-		close(ended)
-		return "", nil
-	})
-	close(abandoned)
-	<-ended
-	if err == nil || len(r.findings) != 1 || r.findings[0].State != stateFailed {
-		t.Errorf("the report has %v", r.findings)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -13,12 +12,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/postgres"
-	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
+	"kubecdc/setup"
 )
 
 const checkpointsHelp = `Look at earlier checkpoints.
@@ -27,7 +26,7 @@ The checkpoint store keeps the last checkpoint of each second, for
 KUBECDC_HISTORY_RETENTION. Each slot has its own. A checkpoint is named by slot
 and batch, as 0/1234. It stands for the whole exporter at that moment: the last
 checkpoint of each other slot by then belongs to it. A time
-(2026-11-22T10:53:56Z), how long ago it was (90m), or now means the last checkpoint
+(2026-11-22T10:53:56Z), how long ago (2h), or now means the last checkpoint
 stored by then. The log has a batch up to a second before the checkpoint.
 
 These commands write nothing to the store, and work while the exporter runs.
@@ -35,18 +34,17 @@ They need no API server if KUBECDC_CLUSTER or a kubeconfig names the cluster.
 
   exporter checkpoints list --since 1h
   exporter checkpoints show 0/1234
-  exporter checkpoints diff 2h 1h
   exporter checkpoints offsets 0/1234 --group shop-search`
 
 func newCheckpoints() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "checkpoints",
-		Short: "List and compare earlier checkpoints; move a consumer group to one",
+		Short: "List and show earlier checkpoints; move a consumer group to one",
 		Long:  checkpointsHelp,
 		Args:  unknownCommand,
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(newCheckpointsList(), newCheckpointsShow(), newCheckpointsDiff(), newCheckpointsOffsets())
+	c.AddCommand(newCheckpointsList(), newCheckpointsShow(), newCheckpointsOffsets())
 	return c
 }
 
@@ -78,11 +76,11 @@ func newCheckpointsList() *cobra.Command {
 			if f.text == "" {
 				continue
 			}
-			t, err := replay.ParseTime(f.text, p.now)
+			m, err := parseMoment("--"+f.name, f.text, moment.Times)
 			if err != nil {
-				return &usageError{"--" + f.name + ": " + err.Error()}
+				return err
 			}
-			*f.to = t
+			*f.to = cmp.Or(m.Time, p.now)
 		}
 		rows, err := replay.List(ctx, p.store, w)
 		if err != nil {
@@ -161,50 +159,6 @@ func showCheckpoint(t io.Writer, c *replay.Checkpoint) {
 	}
 }
 
-func newCheckpointsDiff() *cobra.Command {
-	var out output
-	c := withOutput(&cobra.Command{
-		Use: "diff CHECKPOINT|TIME CHECKPOINT|TIME [flags]",
-		Long: `Show what moved from one checkpoint to another: batches, positions and offsets.
-
-  exporter checkpoints diff 0/1234 0/1300
-  exporter checkpoints diff 2h now`,
-		Short: "Show what moved from one checkpoint to another",
-		Args:  argCount(2, 2),
-	}, &out)
-	return onPast(c, func(ctx context.Context, p *pastCheckpoints, args []string) error {
-		from, err := p.find(ctx, args[0])
-		if err != nil {
-			return err
-		}
-		to, err := p.find(ctx, args[1])
-		if err != nil {
-			return err
-		}
-		d := replay.Compare(from, to)
-		return out.print(p.out, d, func(t io.Writer) { showDiff(t, d, from, to) })
-	})
-}
-
-func showDiff(t io.Writer, d *replay.Diff, from, to *replay.Checkpoint) {
-	plain.Fprintf(t, "from %s of %s to %s of %s, by the time of storing\n", d.From, stamp(from.Time), d.To, stamp(to.Time))
-	plain.Fprintf(t, "\nSLOT\tFROM BATCH\tTO BATCH\tBATCHES\n")
-	for _, s := range d.Slots {
-		plain.Fprintf(t, "%d\t%d\t%d\t%+d\n", s.Slot, s.From, s.To, int64(s.To-s.From))
-	}
-	plain.Fprintf(t, "\nSTREAM\tFROM\tTO\tENDED\n")
-	for _, s := range d.Streams {
-		plain.Fprintf(t, "%s\t%s\t%s\t%s\n", s.Stream, cmp.Or(string(s.From), "-"), s.To, s.Ended)
-	}
-	if len(d.Offsets) == 0 {
-		return
-	}
-	plain.Fprintf(t, "\nTOPIC\tPARTITION\tFROM\tTO\tOFFSETS\n")
-	for _, m := range d.Offsets {
-		plain.Fprintf(t, "%s\t%d\t%d\t%d\t%+d\n", m.Topic, m.Partition, m.From, m.To, m.To-m.From)
-	}
-}
-
 // stamp is a time with the microseconds that the store has.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000000Z") }
 
@@ -219,12 +173,21 @@ type pastCheckpoints struct {
 }
 
 func (p *pastCheckpoints) find(ctx context.Context, text string) (*replay.Checkpoint, error) {
-	c, err := replay.Find(ctx, p.store, text, p.now)
-	var missing *replay.ArgumentError
-	if err != nil && errors.As(err, &missing) {
-		return nil, &usageError{err.Error()}
+	m, err := parseMoment("the checkpoint", text, moment.Times|moment.Checkpoints)
+	if err != nil {
+		return nil, err
 	}
-	return c, err
+	c, err := replay.Find(ctx, p.store, m, p.now)
+	return c, wrongArgument(err)
+}
+
+// wrongArgument makes a wrong command line of an argument that can't be meant.
+func wrongArgument(err error) error {
+	var wrong *replay.ArgumentError
+	if errors.As(err, &wrong) {
+		return &usageError{err.Error()}
+	}
+	return err
 }
 
 // onPast makes a command that works on the history of the cluster's checkpoints.
@@ -245,28 +208,6 @@ func readPast(c *cobra.Command) (*pastCheckpoints, error) {
 	if err != nil {
 		return nil, err
 	}
-	store, err := openPast(c.Context(), settings, cluster)
+	store, err := setup.OpenPast(c.Context(), settings, cluster)
 	return &pastCheckpoints{store, settings, cluster, c.OutOrStdout(), c.ErrOrStderr(), time.Now()}, err
-}
-
-// openPast opens the cluster's checkpoint for reading.
-func openPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
-	path, err := settings.SQLitePath(cluster)
-	if err != nil {
-		return nil, err
-	}
-	if path != "" {
-		store, err = sqlite.OpenPast(ctx, path)
-	} else {
-		store, err = postgres.OpenPast(ctx, postgres.Config{URL: settings.Checkpoint.Location.Reveal(),
-			PasswordFile: settings.Checkpoint.PasswordFile})
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open the checkpoint: %w", err)
-	}
-	if err := store.Find(ctx, cluster); err != nil {
-		store.Close()
-		return nil, err
-	}
-	return store, nil
 }

@@ -15,7 +15,7 @@ import (
 	"kubecdc/query"
 )
 
-const diffHelp = `Show what differs between two moments, from the log alone.
+var diffHelp = `Show what differs between two moments, from the log alone.
 
   exporter diff --from 2h --to now
   exporter diff --from 2026-11-22T08:00:00Z --to 2026-11-22T09:00:00Z deployments.apps -n shop
@@ -41,7 +41,7 @@ func objectsDiffer(n int) error {
 }
 
 func newDiff() *cobra.Command {
-	p, from, to, all := &past{}, "", "", false
+	p, from, to, all := &pastFlags{}, "", "", false
 	c := &cobra.Command{
 		Use:         "diff --from TIME --to TIME [RESOURCE] [flags]",
 		Short:       "Show what differs between two moments",
@@ -61,7 +61,7 @@ func newDiff() *cobra.Command {
 	return p.flags(c, true, "diff", "json")
 }
 
-func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
+func (p *pastFlags) diff(ctx context.Context, c *cobra.Command, from, to string, all bool, args []string) error {
 	first, err := p.target("--from", from)
 	if err != nil {
 		return err
@@ -75,7 +75,7 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 		return err
 	}
 	defer reader.Close()
-	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
+	q := query.Question{Namespace: p.namespace}
 	if len(args) == 1 {
 		resource, err := resourceID(ctx, reader, args[0])
 		if err != nil {
@@ -83,12 +83,12 @@ func (p *past) diff(ctx context.Context, c *cobra.Command, from, to string, all 
 		}
 		q.Resources = []string{resource}
 	}
-	states, err := query.ReadStates(ctx, reader, q, first, second)
+	states, err := readStates(ctx, c, reader, q, first, second)
 	if err != nil {
-		return notKept(err)
+		return err
 	}
 	for _, s := range states {
-		if err := p.tell(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
+		if err := p.printCoverage(c.ErrOrStderr(), s.At, s.Coverage, s.Missing); err != nil {
 			return err
 		}
 	}
@@ -106,7 +106,7 @@ type difference struct {
 	Patch     jsondiff.Patch `json:"patch,omitempty"`
 }
 
-func (p *past) printDifferences(out io.Writer, states []*query.State, all bool) error {
+func (p *pastFlags) printDifferences(out io.Writer, states []*query.State, all bool) error {
 	w := bufio.NewWriter(out)
 	var ignore []string
 	if p.output != "json" && !all {
@@ -153,7 +153,7 @@ func (d *difference) name(before, after *query.Object) {
 	}
 }
 
-func (p *past) printDifference(w io.Writer, colours *colours, d *difference) error {
+func (p *pastFlags) printDifference(w io.Writer, colours *colours, d *difference) error {
 	if p.output == "json" {
 		text, err := document(p.output, d)
 		if err == nil {

@@ -13,6 +13,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/export"
 	"kubecdc/internal/plain"
+	"kubecdc/setup"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -34,7 +35,7 @@ asked to forget them; with a checkpoint in an SQLite file, stop it first.
 
 func newForget() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "forget [STREAM...] [flags]", Short: "Forget streams that are not selected any more",
-		Long: forgetHelp}, ofAsking)
+		Long: forgetHelp}, ofRequests)
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
 		if len(streams) == 0 {
@@ -45,7 +46,7 @@ func newForget() *cobra.Command {
 			defer p.store.Close()
 			return listEnded(c.Context(), p.store, p.out)
 		}
-		a, err := openAsking(c.Context(), c)
+		a, err := openRequester(c.Context(), c)
 		if err != nil {
 			return err
 		}
@@ -56,8 +57,8 @@ func newForget() *cobra.Command {
 }
 
 // forget forgets streams. It asks the exporters to do that which hold their slots.
-func (a *asking) forget(ctx context.Context, streams []string, wait bool) error {
-	owner := export.Config{Slots: a.settings.Slots.Count, Owner: owner(), LeaseDuration: a.settings.Slots.LeaseDuration}
+func (a *requester) forget(ctx context.Context, streams []string, wait bool) error {
+	owner := export.Config{Slots: a.settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.settings.Slots.LeaseDuration}
 	found, err := a.named(ctx, streams)
 	if err != nil {
 		return err

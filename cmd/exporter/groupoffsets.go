@@ -3,20 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strconv"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
+	"kubecdc/setup"
 	"kubecdc/sinks/kafka"
 )
 
@@ -73,9 +69,13 @@ func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFla
 	if err != nil {
 		return err
 	}
-	topics, err := p.topicsOf(ctx, found, group, g.topics)
+	now, err := replay.At(ctx, p.store, p.now)
 	if err != nil {
 		return err
+	}
+	topics, err := replay.GroupTopics(now, found, group.Offsets, g.topics, p.settings.Kafka.TopicPrefix)
+	if err != nil {
+		return wrongArgument(err)
 	}
 	starts, ends, err := sink.Bounds(ctx, topics)
 	if err != nil {
@@ -95,38 +95,6 @@ func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFla
 	}
 	plain.Fprintf(p.notes, "consumer group %s is at checkpoint %s\n", g.group, found.Name)
 	return nil
-}
-
-// topicsOf chooses topics: those that were named; or those of the log that the group has read; or, for a new group, those of all
-// resources.
-func (p *pastCheckpoints) topicsOf(ctx context.Context, c *replay.Checkpoint, group kafka.Group, named []string) (topics []string, err error) {
-	now, err := replay.At(ctx, p.store, time.Now())
-	if err != nil {
-		return nil, err
-	}
-	all := change.Offsets{}.Merge(now.Offsets).Merge(c.Offsets)
-	if len(named) > 0 {
-		for _, topic := range named {
-			if all[topic] == nil {
-				return nil, &usageError{fmt.Sprintf("--topic %s: the log has the topics %s", topic,
-					strings.Join(slices.Sorted(maps.Keys(all)), ", "))}
-			}
-		}
-		return slices.Sorted(slices.Values(named)), nil
-	}
-	prefix := p.settings.Kafka.TopicPrefix
-	for topic := range all {
-		if group.Offsets[topic] != nil {
-			topics = append(topics, topic)
-		}
-	}
-	if len(topics) == 0 {
-		delete(all, change.ControlTopic(prefix))
-		delete(all, change.DeadLetterTopic(prefix))
-		topics = slices.Collect(maps.Keys(all))
-	}
-	slices.Sort(topics)
-	return topics, nil
 }
 
 func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpoint, group kafka.Group, plan []replay.GroupPartition) error {
@@ -166,9 +134,5 @@ func openBroker(ctx context.Context, settings *config.Config, cluster string) (*
 		return nil, &usageError{"consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
 			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS"}
 	}
-	sink, err := kafka.New(kafkaConfig(settings, cluster))
-	if err != nil {
-		return nil, err
-	}
-	return sink, sink.Ping(ctx)
+	return setup.OpenKafka(ctx, settings, cluster)
 }

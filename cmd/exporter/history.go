@@ -37,7 +37,7 @@ left out if the log has one such resource. Without -n the namespace is default. 
 server is needed if KUBECDC_CLUSTER or a kubeconfig names the cluster.`
 
 func newHistory() *cobra.Command {
-	p, follow, all := &past{}, false, false
+	p, follow, all := &pastFlags{}, false, false
 	c := &cobra.Command{
 		Use:   "history RESOURCE NAME [flags]",
 		Short: "Show every change of one object",
@@ -52,7 +52,7 @@ func newHistory() *cobra.Command {
 	return p.flags(c, false, "diff", "json", "yaml")
 }
 
-func (p *past) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {
+func (p *pastFlags) history(ctx context.Context, c *cobra.Command, args []string, follow, all bool) error {
 	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
@@ -69,7 +69,7 @@ func (p *past) history(ctx context.Context, c *cobra.Command, args []string, fol
 	show, found := p.printer(c.OutOrStdout(), all), false
 	covered := func(h *query.History) error {
 		p.incomplete = true // a history has what there is
-		return p.tell(c.ErrOrStderr(), query.Target{}, h.Coverage, h.Missing)
+		return p.printCoverage(c.ErrOrStderr(), query.Target{}, h.Coverage, h.Missing)
 	}
 	err = query.ReadHistory(ctx, reader, resource, namespace, args[1], follow, covered, func(l *sinks.Logged) error {
 		found = true
@@ -85,7 +85,7 @@ func (p *past) history(ctx context.Context, c *cobra.Command, args []string, fol
 }
 
 // printer prints changes one by one.
-func (p *past) printer(out io.Writer, all bool) func(*sinks.Logged) error {
+func (p *pastFlags) printer(out io.Writer, all bool) func(*sinks.Logged) error {
 	teller, colours := &query.Teller{Remember: true}, newColours(terminal(out))
 	if p.output == "diff" && !all {
 		teller.Ignore = query.Bookkeeping

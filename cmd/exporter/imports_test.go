@@ -17,11 +17,13 @@ var mayImport = map[string][]string{
 	"query":      {"change", "sinks"},
 	"checkpoint": {"change"},
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
-	"verify":     {"change", "checkpoint", "sinks", "source"},
+	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
 	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
+	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
+	"setup":      {"change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }
 
 // Of source/ the other folders see two packages alone: the streams, and what there is to export.

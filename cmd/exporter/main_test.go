@@ -89,7 +89,7 @@ func TestCommandsAreAlike(t *testing.T) {
 	}
 	visit(newRoot(io.Discard, io.Discard))
 	for _, wrong := range []string{"1h", "--nope"} {
-		if _, _, stderr := exporter(t, "checkpoints", "diff", wrong); !strings.Contains(stderr, "exporter checkpoints diff --help") {
+		if _, _, stderr := exporter(t, "checkpoints", "list", wrong); !strings.Contains(stderr, "exporter checkpoints list --help") {
 			t.Errorf("%s: %s", wrong, stderr)
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // noMessage are quotes of docs/operations.md that no program says.
-var noMessage = regexp.MustCompile(`^(exporter |etcdutl |signals list$|complete: false$)`)
+var noMessage = regexp.MustCompile(`^(exporter |etcdutl |signals list$|complete: (true|false)$)`)
 
 // varies are the parts of quotes that are values, or that other programs say: Kafka, Postgres, PgBouncer, Go's library.
 var varies = regexp.MustCompile(`(CA|uid) …|…|http://|"[^"]*"|\S*\d\S*|PREFIX|CN=|SASL Authentication Failed|` +

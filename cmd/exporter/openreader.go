@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 
@@ -10,6 +9,7 @@ import (
 
 	"kubecdc/config"
 	"kubecdc/internal/startup"
+	"kubecdc/setup"
 	"kubecdc/sinks"
 )
 
@@ -20,48 +20,7 @@ func openReader(ctx context.Context, c *cobra.Command) (sinks.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return openLog(ctx, c, settings, cluster)
-}
-
-// openLog opens the log of a cluster, for a command.
-func openLog(ctx context.Context, c *cobra.Command, settings *config.Config, cluster string) (sinks.Reader, error) {
-	if sinkOf(settings).read == nil {
-		return nil, &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_SINK", Value: settings.Sink.Kind,
-			What: "what it writes can't be read back",
-			Fix:  "set it to the sink whose log exporter " + c.Name() + " shall read: kafka or postgres"}}}
-	}
-	var reader sinks.Reader
-	step := startup.Step{For: "the log", At: sinkAddress(settings), Limit: openLimit}
-	err := startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		reader, err = sinkOf(settings).read(ctx, settings, cluster)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("open the log of cluster %s: %w", cluster, err)
-	}
-	if err := mustHave(ctx, reader, settings, cluster); err != nil {
-		reader.Close()
-		return nil, err
-	}
-	return reader, nil
-}
-
-// mustHave returns an error if the log has nothing of the cluster: then every answer would be that there was nothing.
-func mustHave(ctx context.Context, r sinks.Reader, settings *config.Config, cluster string) error {
-	end, err := r.End(ctx)
-	if err != nil || len(end.Batches) > 0 {
-		return err
-	}
-	found := errors.New("a change was found") // though its control records are not kept any more
-	err = r.Changes(ctx, sinks.Query{NoBodies: true}, func(*sinks.Logged) error { return found })
-	switch {
-	case err == nil:
-		return fmt.Errorf("the log (%s) has nothing of cluster %q: set KUBECDC_CLUSTER and the settings of the sink as "+
-			"exporter run has them", sinkAddress(settings), cluster)
-	case errors.Is(err, found):
-		return nil
-	}
-	return err
+	return setup.OpenLog(ctx, c.Name(), settings, cluster)
 }
 
 // readerSettings reads the settings and finds the cluster's name as run does.
@@ -77,10 +36,10 @@ func readerSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 	if err != nil {
 		return nil, "", err
 	}
-	cluster := newTarget(connection)
+	cluster := setup.NewCluster(connection)
 	if cluster.Cluster == "" {
-		step := startup.Step{For: "the API server", Limit: requestLimit, Progress: cluster.reach.progress}
-		err = startup.Once(ctx, step, func(ctx context.Context) error { return cluster.identify(ctx, nil) })
+		step := startup.Step{For: "the API server", Limit: setup.RequestLimit, Progress: cluster.Progress}
+		err = startup.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
 	}
 	return settings, cluster.Cluster, err
 }

@@ -42,10 +42,10 @@ func newResume() *cobra.Command {
 
 // newStreamSignal returns a command that sends a signal to each of some streams.
 func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Command {
-	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, ofAsking)
+	c := withSettings(&cobra.Command{Use: name + " STREAM... [flags]", Short: short, Long: help, Args: needsStreams}, ofRequests)
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, streams []string) error {
-		a, err := openAsking(c.Context(), c)
+		a, err := openRequester(c.Context(), c)
 		if err != nil {
 			return err
 		}

@@ -14,6 +14,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
+	"kubecdc/setup"
 	"kubecdc/source/discovery"
 )
 
@@ -50,7 +51,7 @@ func printRBAC(c *cobra.Command, a account, format string) error {
 	if err != nil {
 		return err
 	}
-	plan, err := exportConfig(settings)
+	plan, err := setup.ExportConfig(settings)
 	if err != nil {
 		return err
 	}
@@ -88,14 +89,14 @@ func servedNow(c *cobra.Command) (served discovery.Served, err error) {
 	if err != nil {
 		return served, err
 	}
-	cluster := newTarget(connection)
+	cluster := setup.NewCluster(connection)
 	server, err := discovery.Connect(cluster.REST)
 	if err != nil {
 		return served, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: requestLimit, Progress: cluster.reach.progress}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Progress: cluster.Progress}
 	err = startup.Once(c.Context(), step, func(ctx context.Context) (err error) {
-		served, err = server.Served(cluster.reach.trace(ctx))
+		served, err = server.Served(cluster.Trace(ctx))
 		return err
 	})
 	return served, err

@@ -2,10 +2,12 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"reflect"
 	"slices"
@@ -16,25 +18,26 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/observe"
 	"kubecdc/replay"
+	"kubecdc/setup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 )
 
-const replayHelp = `Write a part of the log again, to another place: the topics of another prefix,
+var replayHelp = `Write a part of the log again, to another place: the topics of another prefix,
 another Kafka, a Postgres database, a file, or standard output. The live topics
 are never written to.
 
 --from and --to are one of
-  a checkpoint (0/1234), as exporter checkpoints list shows it
-  a time (2026-11-22T10:53:56Z), or how long ago it was (90m): when the log
-    got a change
-  a resourceVersion (48213), with one --resource: when the change happened
-  start, end: all that the log has now
-Without --to the replay ends where the log ends when the replay starts.
+` + startForms.Help() + `
+
+A time means when the log got a change, and a resourceVersion, with one --resource,
+when the change happened. Without --to the replay ends where the log ends when the
+replay starts.
 
 The plan comes first: how many records of which topics. With --execute, or a yes
 on a terminal, they are written: each record once, with key, value, headers and
@@ -51,9 +54,16 @@ kafka-consumer-groups.sh --reset-offsets --from-file reads them.
   exporter replay --from start --to-postgres postgres://kubecdc@db/again
   exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again`
 
+// endForms are the moments at which a replay can end, and startForms those at which it can begin.
+const (
+	endForms   = moment.Times | moment.Versions | moment.Checkpoints
+	startForms = endForms | moment.Start
+)
+
 // replayFlags are the flags of the command, besides the settings.
 type replayFlags struct {
 	from, to                    string
+	begin, end                  replay.Asked // what they say
 	filter                      replay.Filter
 	ops                         []string
 	target                      targetFlags
@@ -75,7 +85,7 @@ func newReplay() *cobra.Command {
 	}, &f.format)
 	s := c.Flags()
 	s.StringVar(&f.from, "from", "", "where to begin: a checkpoint, time, resourceVersion, or start")
-	s.StringVar(&f.to, "to", "end", "where to end: a checkpoint, time, resourceVersion, or end")
+	s.StringVar(&f.to, "to", "now", "where to end: a checkpoint, time, resourceVersion, or now")
 	s.StringSliceVar(&f.filter.Resources, "resource", nil, "only these resources: pods,deployments.apps")
 	s.StringVarP(&f.filter.Namespace, "namespace", "n", "", "only objects of this namespace")
 	s.StringVar(&f.filter.Name, "name", "", "only objects of this name")
@@ -99,7 +109,7 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	log, err := openLog(ctx, c, settings, cluster)
+	log, err := setup.OpenLog(ctx, c.Name(), settings, cluster)
 	if err != nil {
 		return err
 	}
@@ -115,7 +125,7 @@ func (f *replayFlags) check() error {
 	switch {
 	case f.resume == "" && f.from == "":
 		return &usageError{"--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start"}
-	case f.resume != "" && (f.from != "" || f.to != "end" || len(f.ops) > 0 || !reflect.DeepEqual(f.filter, replay.Filter{})):
+	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.ops) > 0 || !reflect.DeepEqual(f.filter, replay.Filter{})):
 		return &usageError{"--resume: the replay has its bounds and its selection already; leave them out"}
 	case f.resume != "" && f.target.stdout:
 		return &usageError{"--resume: what was written to standard output can't be read back, so that replay can't go on"}
@@ -131,7 +141,18 @@ func (f *replayFlags) check() error {
 	if _, err := labels.Parse(f.filter.Selector); err != nil {
 		return &usageError{"--selector: " + err.Error()}
 	}
-	return f.target.check()
+	var err error
+	if f.resume == "" {
+		if f.begin, err = asked("--from", f.from, startForms); err == nil {
+			f.end, err = asked("--to", f.to, endForms)
+		}
+	}
+	return cmp.Or(err, f.target.check())
+}
+
+func asked(flag, text string, forms moment.Form) (replay.Asked, error) {
+	m, err := parseMoment(flag, text, forms)
+	return replay.Asked{Flag: flag, Text: text, Moment: m}, err
 }
 
 // replaying is one run of the command.
@@ -145,7 +166,7 @@ type replaying struct {
 }
 
 func (r *replaying) do(ctx context.Context) error {
-	live, err := r.liveLog(ctx)
+	live, err := setup.LogIdentity(ctx, r.settings, r.cluster)
 	if err != nil {
 		return err
 	}
@@ -224,7 +245,7 @@ func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) erro
 
 func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	began, before := time.Now(), run.Written()
-	show := newReplayProgress(r.settings, "replay", run.Plan.Records())
+	show := newProgress(r.notes, "replay", run.Plan.Records(), r.logger())
 	run.Progress = func(written int64) { show.at(written, 0) }
 	show.at(before, 0)
 	err := run.Do(ctx)
@@ -238,6 +259,11 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 		return fmt.Errorf("replay %s: %w\n%s", run.Plan.ID, err, goOn)
 	}
 	return r.printEnd(run, run.Written()-before, time.Since(began))
+}
+
+// logger is where progress is reported without a terminal.
+func (r *replaying) logger() *slog.Logger {
+	return observe.NewLogger(r.notes, r.settings.Process.LogLevel, r.settings.Process.LogFormat, false)
 }
 
 // confirmed reports whether the plan is to be executed. Without a terminal only --execute says so.

@@ -2,48 +2,43 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
-	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/replay"
-	"kubecdc/sinks"
+	"kubecdc/setup"
 )
 
-// plan finds the bounds, checks what the log still has, and counts.
+// plan makes the plan, and counts.
 func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error) {
-	p := &replay.Plan{ID: replay.NewID(time.Now()), Cluster: r.cluster, Log: live, Filter: r.filter}
-	if err := r.chooseResources(ctx, p); err != nil {
-		return nil, err
-	}
-	end, err := r.log.End(ctx)
+	q := replay.Request{Cluster: r.cluster, Log: live, From: r.begin, To: r.end, Filter: r.filter, Incomplete: r.incomplete,
+		Checkpoint: r.checkpoint}
+	known, err := r.log.Resources(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if p.To, err = r.bound(ctx, p, "--to", r.to, end); err != nil {
+	if len(known) == 0 {
+		return nil, fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
+			live, r.cluster)
+	}
+	if q.Filter.Resources, err = resourcesNamed(r.filter.Resources, known, "--resource: the log has no changes of"); err != nil {
 		return nil, err
 	}
-	if p.From, err = r.bound(ctx, p, "--from", r.from, end); err != nil {
-		return nil, err
-	}
-	if !p.From.Time.IsZero() && !p.To.Time.IsZero() && p.From.Time.After(p.To.Time) {
-		return nil, &usageError{fmt.Sprintf("--from %s is after --to %s", r.from, r.to)}
-	}
-	if err := p.CheckKept(ctx, r.log, r.incomplete); err != nil {
-		return nil, err
+	p, err := q.Plan(ctx, r.log)
+	if err != nil {
+		return nil, wrongArgument(err)
 	}
 	selector, err := labels.Parse(p.Filter.Selector)
 	if err != nil {
 		return nil, err
 	}
-	show := newReplayProgress(r.settings, "counting", 0)
+	show := newProgress(r.notes, "counting", 0, r.logger())
 	defer show.end()
 	if err := p.Count(ctx, r.log, selector, show.at); err != nil {
 		return nil, err
@@ -54,113 +49,13 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 	return p, nil
 }
 
-// chooseResources names all resources of the log, or checks those that were given.
-func (r *replaying) chooseResources(ctx context.Context, p *replay.Plan) error {
-	known, err := r.log.Resources(ctx)
+func (r *replaying) checkpoint(ctx context.Context, m moment.Moment) (*replay.Checkpoint, error) {
+	store, err := setup.OpenPast(ctx, r.settings, r.cluster)
 	if err != nil {
-		return err
-	}
-	if len(known) == 0 {
-		return fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
-			p.Log, r.cluster)
-	}
-	if len(p.Filter.Resources) == 0 {
-		p.Filter.Resources = known
-	}
-	p.Filter.Resources, err = resourcesNamed(p.Filter.Resources, known, "--resource: the log has no changes of")
-	return err
-}
-
-// bound finds a bound of the replay.
-func (r *replaying) bound(ctx context.Context, p *replay.Plan, flag, text string, end sinks.Cut) (replay.Bound, error) {
-	b := replay.Bound{Text: text}
-	wrong := func(err error) (replay.Bound, error) { return b, &usageError{flag + " " + text + ": " + err.Error()} }
-	_, _, named := replay.ParseName(text)
-	_, digits := strconv.ParseUint(text, 10, 64)
-	switch {
-	case text == "start" && flag == "--from":
-		b.Clock = "start of the log"
-		return b, nil
-	case text == "end" && flag == "--to":
-		b.Clock, b.Cut = "end of the log", &end
-		return b, nil
-	case named:
-		return r.checkpointBound(ctx, b)
-	case digits == nil:
-		if len(p.Filter.Resources) != 1 || len(r.filter.Resources) != 1 {
-			return wrong(errors.New("resourceVersions are compared within one resource: name it with --resource"))
-		}
-		b.RV = change.ResourceVersion(text)
-		if b.Clock = "object"; flag == "--to" {
-			b.Cut = &end
-			return b, nil
-		}
-		return b, r.versionBound(ctx, p.Filter.Resources[0], &b)
-	}
-	at, err := replay.ParseTime(text, time.Now())
-	if err != nil {
-		return wrong(fmt.Errorf("neither a checkpoint (0/1234), a resourceVersion, start nor end: %w", err))
-	}
-	if at.After(time.Now()) {
-		return wrong(errors.New("that is in the future"))
-	}
-	b.Clock, b.Time = "logged", at
-	cut, err := r.log.At(ctx, at)
-	switch {
-	case errors.Is(err, sinks.ErrNotKept) && flag == "--from" && r.incomplete:
-		p.Incomplete = append(p.Incomplete, err.Error())
-		return b, nil
-	case errors.Is(err, sinks.ErrNotKept):
-		return b, &replay.NotKeptError{Missing: []string{err.Error()}}
-	}
-	b.Cut = &cut
-	return b, err
-}
-
-// checkpointBound finds a checkpoint in the store.
-func (r *replaying) checkpointBound(ctx context.Context, b replay.Bound) (replay.Bound, error) {
-	store, err := openPast(ctx, r.settings, r.cluster)
-	if err != nil {
-		return b, err
+		return nil, err
 	}
 	defer store.Close()
-	p := &pastCheckpoints{store: store, now: time.Now()}
-	c, err := p.find(ctx, b.Text)
-	if err != nil {
-		return b, err
-	}
-	cut := c.Cut()
-	b.Clock, b.Time, b.Cut = "checkpoint", c.Time, &cut
-	return b, nil
-}
-
-// versionBound finds the last batch of each slot whose positions are not behind a resourceVersion: what is in it happened before.
-func (r *replaying) versionBound(ctx context.Context, resource string, b *replay.Bound) error {
-	cut := sinks.Cut{Batches: map[int]uint64{}}
-	known := false
-	err := r.log.Controls(ctx, time.Time{}, func(c *change.Control) error {
-		for _, p := range c.Positions {
-			if change.ResourceOf(p.Stream).ID() != resource || p.ResourceVersion == "" {
-				continue
-			}
-			if known = true; p.ResourceVersion.Compare(b.RV) <= 0 {
-				cut.Batches[c.Slot], b.Time = c.Batch, time.UnixMilli(c.TimeMs).UTC()
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if len(cut.Batches) == 0 && !r.incomplete {
-		why := "the control records show no position of " + resource + " as old as that"
-		if !known {
-			why = "the control records show no position of " + resource
-		}
-		return &replay.NotKeptError{Missing: []string{"resourceVersion " + string(b.RV) + ": " + why}}
-	}
-	b.Cut, b.Whole = &cut, true
-	return nil
+	return replay.Find(ctx, store, m, time.Now())
 }
 
 func (r *replaying) printPlan(p *replay.Plan) error {

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"strings"
 
@@ -12,9 +11,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
 	"kubecdc/replay"
-	"kubecdc/sinks/kafka"
+	"kubecdc/setup"
 	"kubecdc/sinks/postgres"
 )
 
@@ -89,61 +87,11 @@ func (f *targetFlags) open(ctx context.Context, settings *config.Config, cluster
 	case f.postgres != "":
 		return postgres.NewReplay(postgres.Config{URL: f.postgres, Cluster: cluster}), nil
 	}
-	to := kafkaConfig(settings, cluster)
-	to.History = 0 // what is replayed is kept
-	if len(f.brokers) > 0 {
-		to.Brokers = f.brokers
-	}
-	if len(to.Brokers) == 0 {
-		return nil, &usageError{"--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS"}
-	}
-	if f.prefix != "" {
-		to.TopicPrefix = f.prefix
-	}
-	if to.Delivery = kafka.ExactlyOnce; settings.Sink.Kind != kafka.Kind.Name && f.prefix == "" {
-		return nil, &usageError{"--to-prefix: name the prefix of the topics"}
-	}
-	if err := to.Validate(); err != nil {
-		return nil, &usageError{"--to-prefix, --to-brokers: " + err.Error()}
-	}
-	target, err := kafka.NewReplay(to)
+	topics, err := setup.OpenReplayTopics(ctx, settings, cluster, live, f.prefix, f.brokers, versionText())
 	if err != nil {
-		return nil, err
+		return nil, wrongArgument(err)
 	}
-	var identity string
-	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: requestLimit}
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		identity, err = target.Identity(ctx)
-		return err
-	})
-	if err != nil {
-		target.Close()
-		return nil, err
-	}
-	if overlap(identity, live) {
-		target.Close()
-		return nil, &usageError{fmt.Sprintf("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
-			"no part of the live one", live, identity)}
-	}
-	return target, nil
-}
-
-// overlap reports whether two logs, as kafka.Sink.Identity names them, have topics in common.
-func overlap(a, b string) bool {
-	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
-}
-
-// liveLog is the identity of the log that is read.
-func (r *replaying) liveLog(ctx context.Context) (string, error) {
-	if r.settings.Sink.Kind != kafka.Kind.Name {
-		return sinkAddress(r.settings), nil
-	}
-	sink, err := kafka.New(kafkaConfig(r.settings, r.cluster))
-	if err != nil {
-		return "", err
-	}
-	defer sink.Close()
-	return sink.Identity(ctx)
+	return topics, nil
 }
 
 // topicOf is the topic that the records of a stream go to, if it is one. live is the prefix of the live log.

@@ -20,6 +20,7 @@ import (
 	"kubecdc/export/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
+	"kubecdc/setup"
 	"kubecdc/status"
 )
 
@@ -61,7 +62,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	for _, w := range warnings {
 		log.Warn(w)
 	}
-	watch := &working{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
+	watch := &lifecycle{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
 		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
 	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
@@ -73,7 +74,7 @@ func run(ctx context.Context, c *cobra.Command) error {
 	start := startup.New(log, settings.Process.StartTimeout, watch.waitsFor)
 	cluster.REST.Wrap(watch.Metrics.CountRequests)
 	return within(ctx, func() (time.Duration, error) { return watch.mayEnd(settings.Process.ShutdownTimeout) }, func() error {
-		return exportTo(ctx, settings, newTarget(cluster), start, watch, log)
+		return exportTo(ctx, settings, setup.NewCluster(cluster), start, watch, log)
 	})
 }
 
@@ -98,17 +99,17 @@ func within(ctx context.Context, limit func() (time.Duration, error), work func(
 
 // exportTo exports until ctx ends or an error is final. It opens both ends anew after the loss of the checkpoint.
 func exportTo(
-	ctx context.Context, settings *config.Config, cluster *target, start *startup.Steps, watch *working, log *slog.Logger,
+	ctx context.Context, settings *config.Config, cluster *setup.Cluster, start *startup.Steps, watch *lifecycle, log *slog.Logger,
 ) error {
-	plan, err := exportConfig(settings)
+	plan, err := setup.ExportConfig(settings)
 	if err != nil {
 		return err
 	}
-	if err := cluster.identify(ctx, start); err != nil {
+	if err := cluster.Identify(ctx, start); err != nil {
 		return err
 	}
 	plan.Cluster = cluster.Cluster
-	cluster.server.Namespaces = plan.Namespaces
+	cluster.Server.Namespaces = plan.Namespaces
 	for {
 		err := exportOnce(ctx, settings, plan, cluster, start, watch, log)
 		if !errors.Is(err, checkpoint.ErrGone) || ctx.Err() != nil {
@@ -127,14 +128,14 @@ func exportTo(
 
 // putAside renames the checkpoint's file if it is damaged, so that a new one is rebuilt from the log. It returns the error if there is
 // no log to read back.
-func putAside(settings *config.Config, cluster *target, cause error, log *slog.Logger) error {
+func putAside(settings *config.Config, cluster *setup.Cluster, cause error, log *slog.Logger) error {
 	path, err := settings.SQLitePath(cluster.Cluster)
 	if err != nil || !sqlite.IsDamaged(cause) {
 		log.Error("the checkpoint was dropped or emptied while the exporter ran: opening it again",
 			"in", reopenAfter.String(), "error", cause)
 		return err
 	}
-	if sinkOf(settings).Stdout {
+	if setup.SinkOf(settings).Stdout {
 		return cause
 	}
 	aside, err := sqlite.PutAside(path)
@@ -150,33 +151,33 @@ func putAside(settings *config.Config, cluster *target, cause error, log *slog.L
 const reopenAfter = time.Second
 
 // exportOnce opens the checkpoint and the sink, and exports until it fails.
-func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *target,
-	start *startup.Steps, watch *working, log *slog.Logger) error {
-	store, where, err := openStore(ctx, start, settings, cluster)
+func exportOnce(ctx context.Context, settings *config.Config, plan export.Config, cluster *setup.Cluster,
+	start *startup.Steps, watch *lifecycle, log *slog.Logger) error {
+	store, where, err := setup.OpenStore(ctx, start, settings, cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	defer store.Close()
-	if err := cluster.bind(ctx, start, store, where, log); err != nil {
+	if err := cluster.Bind(ctx, start, store, where, log); err != nil {
 		return err
 	}
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	leases, err := openLeases(settings, cluster, store)
+	leases, err := setup.OpenLeases(settings, cluster, store)
 	if err != nil {
 		return err
 	}
-	sink, err := openSink(ctx, start, settings, cluster, sinkHelp{log: log, watch: watch, pin: store.PinPartitions})
+	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText()})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
 	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LeasesElsewhere: settings.Slots.Leases != "store",
-		Addresses: map[string]string{dependency.Sink: sinkAddress(settings), dependency.Checkpoint: where,
-			dependency.APIServer: cluster.server.Host()}})()
-	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.binding.ID, "from", cluster.Origin,
-		"sink", describeSink(settings), "checkpoint", where)
+		Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
+			dependency.APIServer: cluster.Server.Host()}})()
+	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
+		"sink", setup.DescribeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {
 		if !watch.begun.Load() {
 			return
@@ -184,8 +185,8 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.server, Store: store, Leases: leases, Sink: sink, Observer: watch,
-		Logger: log, Start: start, StoreAt: where, SinkAt: sinkAddress(settings)})
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Leases: leases, Sink: sink, Observer: watch,
+		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
 	}
@@ -205,7 +206,7 @@ func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
 
 // progressTerminal returns the terminal to draw a progress bar on, or nil. Changes and the bar can't share one.
 func progressTerminal(settings *config.Config) io.Writer {
-	shared := sinkOf(settings).Stdout && observe.IsTerminal(os.Stdout)
+	shared := setup.SinkOf(settings).Stdout && observe.IsTerminal(os.Stdout)
 	if !observe.IsTerminal(os.Stderr) || shared {
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/schema"
+	"kubecdc/setup"
 	"kubecdc/source/discovery"
 )
 
@@ -27,15 +28,12 @@ the output into the program:
 
   flink         CREATE TABLE: changes, as Debezium's; needs before-images
   flink-upsert  CREATE TABLE and VIEW: objects as they are, before-images or not
-  ksqldb        CREATE STREAM of changes, CREATE TABLE of objects
   postgres      views of the Postgres sink's tables: objects, and changes
   connect       properties of a Kafka Connect sink, with JsonConverter's schema
   jsonschema    JSON Schema 2020-12 of a record's value
   avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
   spark         PySpark, with from_json
   clickhouse    Kafka engine, ReplacingMergeTree and the view between them
-  risingwave    CREATE TABLE, and a view of objects
-  materialize   CREATE SOURCE, and a view of objects
 
   exporter schema pods --as flink --columns spec.nodeName,status.phase
   exporter schema deployments.apps --as postgres | psql
@@ -90,7 +88,7 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	if f.as == "flink" && settings.Records.Before == "none" {
 		return &usageError{"--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert"}
 	}
-	f.columns.Redacted = redacted(settings.Records.Redact, found.Resource)
+	f.columns.Redacted = setup.Redacted(settings.Records.Redact, found.Resource)
 	object, err := found.object.Choose(f.columns)
 	if err != nil {
 		return schemaError(err)
@@ -106,16 +104,6 @@ func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaF
 	return write(c.OutOrStdout(), plain.Own(text))
 }
 
-// redacted returns the paths of KUBECDC_REDACT in a resource's objects.
-func redacted(entries []string, of change.Resource) (paths []string) {
-	for _, entry := range entries {
-		if resource, path, _ := strings.Cut(entry, ":"); resource == of.ID() {
-			paths = append(paths, path)
-		}
-	}
-	return paths
-}
-
 // described is a resource, with the type of its objects.
 type described struct {
 	change.Resource
@@ -129,7 +117,7 @@ func (f *schemaFlags) read(ctx context.Context, c *cobra.Command, name string) (
 		if err != nil {
 			return nil, described{}, err
 		}
-		found, err := fromCluster(ctx, newTarget(connection), name)
+		found, err := fromCluster(ctx, setup.NewCluster(connection), name)
 		return settings, found, err
 	}
 	settings, _, err := config.Load(os.Environ(), c.Flags())
@@ -157,14 +145,14 @@ func fromFile(path, name string) (found described, err error) {
 	return found, schemaError(err)
 }
 
-func fromCluster(ctx context.Context, cluster *target, name string) (found described, err error) {
+func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (found described, err error) {
 	server, err := discovery.Connect(cluster.REST)
 	if err != nil {
 		return found, err
 	}
-	step := startup.Step{For: "the API server", At: server.Host(), Limit: requestLimit, Progress: cluster.reach.progress}
+	step := startup.Step{For: "the API server", At: server.Host(), Limit: setup.RequestLimit, Progress: cluster.Progress}
 	err = startup.Once(ctx, step, func(ctx context.Context) error {
-		ctx = cluster.reach.trace(ctx)
+		ctx = cluster.Trace(ctx)
 		served, err := server.Served(ctx)
 		if err != nil {
 			return err

@@ -24,13 +24,13 @@ var (
 	ofCheckpoint = ofLog.and("KUBECDC_CHECKPOINT", "KUBECDC_CHECKPOINT_PASSWORD_FILE")
 	// ofStatus adds who owns the slots, and how old a confirmation may be.
 	ofStatus = ofCheckpoint.and("KUBECDC_LEASES*", "KUBECDC_WATERMARK_INTERVAL")
-	// ofAsking adds who owns the slots, and in which a stream is.
-	ofAsking = ofCheckpoint.and("KUBECDC_LEASE*", "KUBECDC_SLOTS")
+	// ofRequests adds who owns the slots, and in which a stream is.
+	ofRequests = ofCheckpoint.and("KUBECDC_LEASE*", "KUBECDC_SLOTS")
 	// ofReplay adds how topics are created and written to.
 	ofReplay = ofCheckpoint.and("KUBECDC_KAFKA_PARTITIONS", "KUBECDC_KAFKA_REPLICATION_FACTOR", "KUBECDC_KAFKA_COMPRESSION",
 		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "KUBECDC_KAFKA_TOPIC_CONFIG", "KUBECDC_LOG_*")
 	// ofVerify adds what is exported, and how.
-	ofVerify = ofAsking.and("KUBECDC_RESOURCES", "KUBECDC_NAMESPACES", "KUBECDC_*_SELECTOR", "KUBECDC_PAGE_SIZE", "Records")
+	ofVerify = ofRequests.and("KUBECDC_RESOURCES", "KUBECDC_NAMESPACES", "KUBECDC_*_SELECTOR", "KUBECDC_PAGE_SIZE", "Records")
 	// ofSchema is which cluster has the resource, and what its records look like.
 	ofSchema = scope{"KUBECONFIG", "KUBECDC_CONTEXT", "KUBECDC_KAFKA_BROKERS", "KUBECDC_KAFKA_TOPIC_PREFIX", "KUBECDC_SCHEMA_REGISTRY_*",
 		"KUBECDC_ENCODING", "KUBECDC_REDACT", "KUBECDC_BEFORE"}

@@ -8,7 +8,7 @@ import (
 )
 
 // serve starts the HTTP server that the settings describe.
-func serve(settings *config.Config, cluster *config.Connection, watch *working, log *slog.Logger) (*observe.Server, error) {
+func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle, log *slog.Logger) (*observe.Server, error) {
 	options := observe.ServerOptions{Listen: settings.Process.Listen, TLSCert: settings.HTTP.TLSCert, TLSKey: settings.HTTP.TLSKey,
 		Log: log}
 	switch settings.HTTP.Access {

@@ -46,7 +46,7 @@ func newSignals() *cobra.Command {
 	list := onPast(withOutput(&cobra.Command{Use: "list [flags]", Short: "List signals and their answers", Long: signalsHelp,
 		Args: argCount(0, 0)}, &out), func(ctx context.Context, p *pastCheckpoints, _ []string) error { return p.listSignals(ctx, &out) })
 	abort := withSettings(&cobra.Command{Use: "abort ID [flags]", Short: "Abort a signal", Long: signalsHelp, Args: argCount(1, 1),
-		RunE: abortSignal}, ofAsking)
+		RunE: abortSignal}, ofRequests)
 	list.Long, abort.Long = listSignalsHelp, abortSignalHelp
 	parent.AddCommand(list, abort)
 	return parent
@@ -72,7 +72,7 @@ func abortSignal(c *cobra.Command, args []string) error {
 	if err != nil {
 		return &usageError{fmt.Sprintf("%q is no id of a signal: exporter signals list shows them", args[0])}
 	}
-	a, err := openAsking(c.Context(), c)
+	a, err := openRequester(c.Context(), c)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ next owner goes on after the last object, with a new list.
 
 func newSnapshot() *cobra.Command {
 	c := withSettings(&cobra.Command{Use: "snapshot --resource RESOURCE,... [flags]", Long: snapshotHelp, Args: argCount(0, 0),
-		Short: "Read the objects of resources again, while the exporter goes on"}, ofAsking)
+		Short: "Read the objects of resources again, while the exporter goes on"}, ofRequests)
 	var p export.SnapshotParams
 	resources := c.Flags().StringSlice("resource", nil, "resources to read: pods,deployments.apps")
 	c.Flags().StringVarP(&p.Namespace, "namespace", "n", "", "only objects of this namespace")
@@ -48,7 +48,7 @@ func newSnapshot() *cobra.Command {
 		if _, err := labels.Parse(p.Selector); err != nil {
 			return &usageError{fmt.Sprintf("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)}
 		}
-		a, err := openAsking(c.Context(), c)
+		a, err := openRequester(c.Context(), c)
 		if err != nil {
 			return err
 		}
@@ -63,7 +63,7 @@ func newSnapshot() *cobra.Command {
 }
 
 // snapshotsOf returns a signal for each stream of the resources.
-func (a *asking) snapshotsOf(ctx context.Context, resources []string, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
+func (a *requester) snapshotsOf(ctx context.Context, resources []string, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
 	if kind := a.settings.Sink.Kind; p.All && kind != "kafka" {
 		return nil, &usageError{"--all needs a log with a topic for it: KUBECDC_SINK is " + kind + ", not kafka"}
 	}

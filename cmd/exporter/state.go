@@ -15,9 +15,10 @@ import (
 
 	"kubecdc/internal/plain"
 	"kubecdc/query"
+	"kubecdc/sinks"
 )
 
-const stateHelp = `Show what objects were at a moment, from the log alone.
+var stateHelp = `Show what objects were at a moment, from the log alone.
 
   exporter state --at 2h deployments.apps -n shop
   exporter state --at 2h deployments.apps web -n shop -o yaml | kubectl diff -f -
@@ -30,7 +31,7 @@ creationTimestamp). With --full objects are as they were.
 ` + pastHelp
 
 func newState() *cobra.Command {
-	p, at, full := &past{}, "", false
+	p, at, full := &pastFlags{}, "", false
 	c := &cobra.Command{
 		Use:   "state --at TIME RESOURCE [NAME] [flags]",
 		Short: "Show what objects were at a moment",
@@ -48,9 +49,9 @@ func newState() *cobra.Command {
 	return p.flags(c, true, "table", "yaml", "json")
 }
 
-func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
-	q := query.Question{Namespace: p.namespace, Progress: progress(c.ErrOrStderr())}
-	moment, err := p.target("--at", at)
+func (p *pastFlags) state(ctx context.Context, c *cobra.Command, at string, full bool, args []string) error {
+	q := query.Question{Namespace: p.namespace}
+	target, err := p.target("--at", at)
 	if err != nil {
 		return err
 	}
@@ -69,27 +70,36 @@ func (p *past) state(ctx context.Context, c *cobra.Command, at string, full bool
 			return err
 		}
 	}
-	states, err := query.ReadStates(ctx, reader, q, moment)
+	states, err := readStates(ctx, c, reader, q, target)
 	if err != nil {
-		return notKept(err)
+		return err
 	}
 	state := states[0]
-	if err := p.tell(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
+	if err := p.printCoverage(c.ErrOrStderr(), state.At, state.Coverage, state.Missing); err != nil {
 		return err
 	}
 	if q.Name != "" && state.Len() == 0 {
-		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, moment)
+		return fmt.Errorf("%s %s did not exist at %s", resource, q.Name, target)
 	}
 	return p.printState(c.OutOrStdout(), state, full, q.Name != "")
 }
 
-func (p *past) printState(out io.Writer, state *query.State, full, one bool) error {
+// readStates reads states, and shows on a terminal how much of the log was read.
+func readStates(ctx context.Context, c *cobra.Command, r sinks.Reader, q query.Question, at ...query.Target) ([]*query.State, error) {
+	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
+	q.Progress = show.at
+	states, err := query.ReadStates(ctx, r, q, at...)
+	show.end()
+	return states, notKept(err)
+}
+
+func (p *pastFlags) printState(out io.Writer, state *query.State, full, one bool) error {
 	w := bufio.NewWriter(out)
 	err := p.writeState(w, state, full, one)
 	return cmp.Or(err, w.Flush())
 }
 
-func (p *past) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
+func (p *pastFlags) writeState(w *bufio.Writer, state *query.State, full, one bool) error {
 	switch p.output {
 	case "table":
 		return stateTable(w, state)
@@ -165,18 +175,4 @@ func shown(body []byte, full bool) ([]byte, error) {
 		}
 	}
 	return json.Marshal(object)
-}
-
-// progress shows on a terminal how much of the log was read.
-func progress(errs io.Writer) func(read, of int64) {
-	if !terminal(errs) {
-		return nil
-	}
-	last := time.Now()
-	return func(read, of int64) {
-		if time.Since(last) > time.Second {
-			last = time.Now()
-			plain.Fprintf(errs, "# %d of %d records read\n", read, of)
-		}
-	}
 }

@@ -17,7 +17,7 @@ func (fullDisk) Write([]byte) (int, error) { return 0, errFull }
 // Otherwise a script would take a part of the state for all of it.
 func TestAStateThatCanNotBeWrittenIsAnError(t *testing.T) {
 	for _, output := range []string{"table", "json"} {
-		p := &past{output: output}
+		p := &pastFlags{output: output}
 		if err := p.printState(fullDisk{}, &query.State{}, false, false); !errors.Is(err, errFull) {
 			t.Errorf("-o %s: %v", output, err)
 		}

@@ -20,6 +20,7 @@ import (
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/setup"
 	"kubecdc/source/discovery"
 	"kubecdc/status"
 )
@@ -157,7 +158,7 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 		}
 		a.settings, a.cluster = settings, cluster
 	}
-	store, err := openPast(ctx, a.settings, a.cluster)
+	store, err := setup.OpenPast(ctx, a.settings, a.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -200,7 +201,7 @@ func (a *storedAt) addOwners(ctx context.Context, store checkpoint.Past, stored 
 	server.Client().Expect(uid)
 	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
 	defer cancel()
-	owners, err := kubelease.Owners(ctx, connection.REST, server.Client().Guarded(), leaseNamespace(a.settings), a.cluster,
+	owners, err := kubelease.Owners(ctx, connection.REST, server.Client().Guarded(), setup.LeaseNamespace(a.settings), a.cluster,
 		time.Now().Add(-stored.Ahead))
 	for i := range stored.Owners {
 		if o := &stored.Owners[i]; owners[o.Slot] != "" {
@@ -227,7 +228,7 @@ func (f *statusFlags) client() (*http.Client, error) {
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	return &http.Client{Transport: transport, Timeout: requestLimit}, nil
+	return &http.Client{Transport: transport, Timeout: setup.RequestLimit}, nil
 }
 
 // fetch asks a running exporter.

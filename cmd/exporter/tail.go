@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -11,12 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
 
-const tailHelp = `Show changes as the log gets them, as kubectl get --watch does, but of several
+const sinceForms = moment.Times | moment.Checkpoints
+
+var tailHelp = `Show changes as the log gets them, as kubectl get --watch does, but of several
 resources, from any moment on, and with what each changed.
 
   exporter tail
@@ -25,8 +27,10 @@ resources, from any moment on, and with what each changed.
   exporter tail deployments.apps --where 'op == "u" && before.spec.replicas > after.spec.replicas'
   exporter tail nodes -o json | jq -r .name
 
---since is a time, how long ago (2h), or a checkpoint (0/1234); times are when the log
-got the changes. Without it the tail begins now.
+--since is one of
+` + sinceForms.Help() + `
+
+A time means when the log got the changes. Without --since the tail begins now.
 
 --where is an expression in CEL (https://cel.dev) over before and after (the object,
 or null), op ("c", "u", "d", "r"), resource, ns (the namespace) and name. A change
@@ -39,7 +43,7 @@ server is needed if KUBECDC_CLUSTER or a kubeconfig names the cluster.`
 
 // tailing has the flags of the command tail.
 type tailing struct {
-	past
+	pastFlags
 	since, where string
 	follow       bool
 	filter       *query.Filter
@@ -62,11 +66,11 @@ func newTail() *cobra.Command {
 }
 
 func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string) error {
-	from, err := query.ParseTarget(t.since, true, time.Now())
-	if err != nil || from.Version != "" {
-		return &usageError{fmt.Sprintf("--since is %q: a tail begins at a time, some time ago (2h), a checkpoint (0/1234), or now",
-			t.since)}
+	since, err := parseMoment("--since", t.since, sinceForms)
+	if err != nil {
+		return err
 	}
+	from := query.TargetOf(since, true)
 	if t.where != "" {
 		if t.filter, err = query.NewFilter(t.where); err != nil {
 			return &usageError{"--where: " + err.Error()}
@@ -86,10 +90,10 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 	if err != nil {
 		return notKept(err)
 	}
-	if err := t.tell(c.ErrOrStderr(), from, nil, missing); err != nil {
+	if err := t.printCoverage(c.ErrOrStderr(), from, nil, missing); err != nil {
 		return err
 	}
-	q := sinks.Query{Resources: resources, Namespace: t.namespace, After: after, Progress: progress(c.ErrOrStderr())}
+	q := sinks.Query{Resources: resources, Namespace: t.namespace, After: after}
 	err = notKept(t.print(ctx, c, reader, q))
 	if t.follow {
 		return untilStopped(err)
@@ -108,15 +112,17 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 		plain.Fprintf(out, tableRow, "LOGGED", "CHANGE", "VERSION", "RESOURCE", "OBJECT")
 	}
 	teller, colours, past := t.teller(), newColours(terminal(out)), []line{}
-	q.To = &end
+	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
+	q.To, q.Progress = &end, show.at
 	err = reader.Changes(ctx, q, func(l *sinks.Logged) error {
-		if !t.selects(c.ErrOrStderr(), l) {
+		if !t.selects(show, l) {
 			return nil
 		}
 		text, err := t.text(l, teller, colours)
 		past = append(past, line{l.Logged, text})
 		return err
 	})
+	show.end()
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/export"
 	"kubecdc/internal/plain"
-	"kubecdc/internal/rawjson"
 	"kubecdc/internal/startup"
-	"kubecdc/sinks"
+	"kubecdc/setup"
 	"kubecdc/source/discovery"
 	"kubecdc/verify"
 )
@@ -115,13 +112,9 @@ func verifyProofs(c *cobra.Command, out *output, resources []string) error {
 
 // verification is one run of exporter verify.
 type verification struct {
-	*asking // the checkpoint; its store is nil if that can't be read
-	reader  sinks.Reader
-	copies  []verify.Copy
-	streams []*change.Stream
+	*requester // the checkpoint; its store is nil if that can't be read
+	verify.Comparison
 	skipped []verify.Result
-	plan    *export.Config
-	hash    *verify.Hash // nil: contents are not compared
 }
 
 func openVerification(c *cobra.Command, resources []string, identities bool) (_ *verification, err error) {
@@ -130,11 +123,11 @@ func openVerification(c *cobra.Command, resources []string, identities bool) (_ 
 	if err != nil {
 		return nil, err
 	}
-	cluster := newTarget(connection)
-	v := &verification{asking: &asking{settings: settings, cluster: cluster, out: c.OutOrStdout(), report: c.ErrOrStderr()}}
-	step := startup.Step{For: "the API server", Limit: openLimit, Progress: cluster.reach.progress}
+	cluster := setup.NewCluster(connection)
+	v := &verification{requester: &requester{settings: settings, cluster: cluster, out: c.OutOrStdout(), report: c.ErrOrStderr()}}
+	step := startup.Step{For: "the API server", Limit: setup.OpenLimit, Progress: cluster.Progress}
 	err = startup.Once(ctx, step, func(ctx context.Context) error {
-		if err := cluster.identify(ctx, nil); err != nil {
+		if err := cluster.Identify(ctx, nil); err != nil {
 			return err
 		}
 		return v.selectStreams(ctx, resources)
@@ -142,17 +135,13 @@ func openVerification(c *cobra.Command, resources []string, identities bool) (_ 
 	if err != nil {
 		return nil, err
 	}
-	if v.reader, err = openLog(ctx, c, settings, cluster.Cluster); err != nil {
+	if v.Log, err = setup.OpenLog(ctx, c.Name(), settings, cluster.Cluster); err != nil {
 		return nil, err
 	}
-	name := "topic"
-	if _, tables := v.reader.(sinks.TableReader); tables {
-		name = "table"
-	}
 	if !identities {
-		v.hash = verify.NewHash()
+		v.Hash = verify.NewHash()
 	}
-	v.copies = []verify.Copy{verify.Log(name, v.reader, v.streams, v.hash)}
+	v.Server, v.Copies = cluster.Server, []verify.Copy{verify.Log(v.Log, v.Streams, v.Hash)}
 	return v, v.openInventory(ctx)
 }
 
@@ -166,12 +155,12 @@ func (v *verification) openInventory(ctx context.Context) error {
 		plain.Fprintf(v.report, "the inventory is left out: %s\n", config.Redact(err.Error()))
 		return nil
 	}
-	v.copies = append(v.copies, verify.Inventory(inventoryName, v.store))
+	v.Store, v.Copies = v.store, append(v.Copies, verify.Inventory(v.store))
 	return nil
 }
 
 func (v *verification) close() {
-	v.reader.Close()
+	v.Log.Close()
 	if v.store != nil {
 		v.store.Close()
 	}
@@ -179,12 +168,12 @@ func (v *verification) close() {
 
 // selectStreams finds the streams that are exported, of some resources or of all.
 func (v *verification) selectStreams(ctx context.Context, resources []string) error {
-	plan, err := exportConfig(v.settings)
+	plan, err := setup.ExportConfig(v.settings)
 	if err != nil {
 		return err
 	}
-	v.plan = &plan
-	served, err := v.cluster.server.Served(ctx)
+	v.Rules, v.NoUpdates = &plan, plan.Content.NoUpdates
+	served, err := v.cluster.Server.Served(ctx)
 	if err != nil {
 		return err
 	}
@@ -203,7 +192,7 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 		if len(resources) > 0 && !slices.Contains(resources, r.ID()) {
 			continue
 		}
-		aggregated, err := discovery.Aggregated(ctx, v.cluster.server.Client(), r)
+		aggregated, err := discovery.Aggregated(ctx, v.cluster.Server.Client(), r)
 		if err != nil {
 			return err
 		}
@@ -213,7 +202,7 @@ func (v *verification) selectStreams(ctx context.Context, resources []string) er
 					Problem: "its API server is aggregated, and may not know the state at a resourceVersion"})
 				continue
 			}
-			v.streams = append(v.streams, s)
+			v.Streams = append(v.Streams, s)
 		}
 	}
 	return nil
@@ -223,16 +212,23 @@ func (v *verification) run(ctx context.Context, out *output, repair bool) error 
 	var after int64
 	if repair {
 		var err error
-		if after, err = v.repaired(ctx); err != nil {
+		if v.store == nil {
+			return errNoRepair
+		}
+		if after, err = verify.Repaired(ctx, v.store); err != nil {
 			return err
 		}
 	}
-	all, err := v.compare(ctx)
+	all, err := v.Results(ctx)
 	if err != nil {
 		return err
 	}
-	if repair && differing(all) > 0 {
-		if err := v.repair(ctx, all, after); err != nil {
+	if repair && verify.Differing(all) > 0 {
+		requests, err := verify.Repairs(v.Streams, all, after)
+		if err == nil {
+			err = v.ask(ctx, requests, true)
+		}
+		if err != nil {
 			return err
 		}
 		if all, err = v.compareRepaired(ctx); err != nil {
@@ -242,7 +238,7 @@ func (v *verification) run(ctx context.Context, out *output, repair bool) error 
 	if err := printVerified(v.out, out, append(all, v.skipped...)); err != nil {
 		return err
 	}
-	if n := differing(all); n > 0 {
+	if n := verify.Differing(all); n > 0 {
 		return objectsDiffer(n)
 	}
 	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.Problem != "" }); i >= 0 {
@@ -251,59 +247,14 @@ func (v *verification) run(ctx context.Context, out *output, repair bool) error 
 	return nil
 }
 
-func (v *verification) compare(ctx context.Context) ([]verify.Result, error) {
-	all := []verify.Result{}
-	for _, s := range v.streams {
-		for _, c := range v.copies {
-			r, err := verify.Stream(ctx, v.live(c), c, s)
-			if err != nil {
-				return nil, fmt.Errorf("compare %s: %w", s.ID(), err)
-			}
-			if err := v.takeOutIgnored(ctx, r, s); err != nil {
-				return nil, err
-			}
-			all = append(all, *r)
-		}
-	}
-	return all, nil
-}
-
-// live reads the API server for the comparison with a copy. The inventory is compared without contents; so are objects in which values
-// are hashed, if the key of the hashes can't be read.
-func (v *verification) live(c verify.Copy) verify.Live {
-	return func(ctx context.Context, s *change.Stream, at change.ResourceVersion, visit func(string, verify.Object)) error {
-		if v.hash == nil || c.Name == inventoryName || v.store == nil && v.plan.Redactor(s.Resource) != nil {
-			_, err := v.cluster.server.Identities(ctx, s, at, func(key, uid string, version change.ResourceVersion) {
-				visit(key, verify.Object{UID: uid, Version: version})
-			})
-			return err
-		}
-		return v.bodies(ctx, s, at, func(key string, version change.ResourceVersion, body []byte) {
-			uid, _ := rawjson.Text(rawjson.Member(rawjson.Member(body, "metadata"), "uid"))
-			visit(key, v.hash.Object(uid, version, body, &s.Resource))
-		})
-	}
-}
-
-// bodies reads the objects of the API server as they are exported.
-func (v *verification) bodies(ctx context.Context, s *change.Stream, at change.ResourceVersion,
-	visit func(string, change.ResourceVersion, []byte)) error {
-	if v.store != nil {
-		if err := v.plan.UseKey(ctx, v.store); err != nil {
-			return err
-		}
-	}
-	return v.cluster.server.Bodies(ctx, s, at, v.plan.MetadataOnly(s.Resource), v.plan.Redactor(s.Resource), visit)
-}
-
 // checkpointLag is how long the checkpoint may take to have what the log has: a repair is answered once the log has it.
 const checkpointLag = 15 * time.Second
 
 // compareRepaired compares until nothing differs, or the checkpoint must have what was repaired.
 func (v *verification) compareRepaired(ctx context.Context) ([]verify.Result, error) {
 	for limit := time.Now().Add(checkpointLag); ; {
-		all, err := v.compare(ctx)
-		if err != nil || differing(all) == 0 || !v.shared || time.Now().After(limit) {
+		all, err := v.Results(ctx)
+		if err != nil || verify.Differing(all) == 0 || !v.shared || time.Now().After(limit) {
 			return all, err
 		}
 		if err := untilNextLook(ctx); err != nil {
@@ -311,27 +262,5 @@ func (v *verification) compareRepaired(ctx context.Context) ([]verify.Result, er
 		}
 	}
 }
-
-// takeOutIgnored takes out of a result what differs only by updates that the settings ignore.
-func (v *verification) takeOutIgnored(ctx context.Context, r *verify.Result, s *change.Stream) error {
-	filter := verify.Filter{Updates: v.plan.Content.NoUpdates}
-	if mask := v.plan.Mask(s.Resource); mask != nil {
-		filter.Counts = mask.Counts
-	}
-	return filter.TakeOut(ctx, r, s, v.reader, func(ctx context.Context, at change.ResourceVersion,
-		visit func(string, change.ResourceVersion, []byte)) error {
-		return v.bodies(ctx, s, at, visit)
-	})
-}
-
-func differing(all []verify.Result) (n int) {
-	for _, r := range all {
-		n += len(r.Differences)
-	}
-	return n
-}
-
-// inventoryName is the name of the copy that the checkpoint has.
-const inventoryName = "inventory"
 
 var errNoRepair = errors.New("the checkpoint can't be read, through which exporters are asked to repair")

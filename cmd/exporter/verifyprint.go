@@ -23,7 +23,7 @@ func printVerified(w io.Writer, out *output, all []verify.Result) error {
 				r.Count(verify.Stale), r.Count(verify.Extra), r.Count(verify.Changed), r.Count(verify.Apart), r.Pending, r.Ignored,
 				time.Since(r.Confirmed).Round(time.Second))
 		}
-		if differing(all) > 0 {
+		if verify.Differing(all) > 0 {
 			writeDifferences(t, all)
 		}
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"kubecdc/change"
-	"kubecdc/replay"
 	"kubecdc/test/servers"
 )
 
@@ -112,11 +111,7 @@ func findCheckpoint(t *testing.T, w *World, writer *Writer) {
 	wantLists(t, w, list, before)
 	wantShown(t, w, log, before, after)
 	wantGroupMoved(t, w, before)
-	diff := asJSON[replay.Diff](t, succeeds(t, w.Env, "checkpoints", "diff", before.Name, "now", "-o", "json"))
-	if diff.From != before.Name || len(diff.Slots) != 1 || diff.Slots[0].To < after.Batch {
-		t.Errorf("from %s to now: %+v", before.Name, diff)
-	}
-	fails(t, w.Env, 2, "neither a time", "checkpoints", "show", "yesterday")
+	fails(t, w.Env, 2, "is none of: a time", "checkpoints", "show", "yesterday")
 	fails(t, w.Env, 2, "no checkpoint", "checkpoints", "show", "0/999999")
 	fails(t, w.Env, 2, "at or before", "checkpoints", "show", "900h")
 	fails(t, w.Env, 2, "use: exporter checkpoints show CHECKPOINT|TIME", "checkpoints", "show")
@@ -206,22 +201,12 @@ func wantShown(t *testing.T, w *World, log *Log, before, after listedCheckpoint)
 	if len(want) > 0 {
 		t.Errorf("checkpoint %s lacks %v", before.Name, want)
 	}
-	type moved struct {
-		Slots   []struct{ From, To uint64 }
-		Streams []struct{ Stream, From, To string }
-		Offsets []struct {
-			Topic     string
-			Partition int
-			From, To  int64
-		}
-	}
-	d := asJSON[moved](t, succeeds(t, w.Env, "checkpoints", "diff", before.Name, after.Name, "-o", "json"))
-	if len(d.Slots) != 1 || d.Slots[0].From != before.Batch || d.Slots[0].To != after.Batch || len(d.Streams) != len(checkpointKinds) {
-		t.Errorf("the difference of %s and %s is %+v", before.Name, after.Name, d)
-	}
-	for _, o := range d.Offsets {
-		if at.Offsets[o.Topic][o.Partition] != o.From || o.From >= o.To {
-			t.Errorf("%s/%d moved from %d to %d; it was at %d", o.Topic, o.Partition, o.From, o.To, at.Offsets[o.Topic][o.Partition])
+	later := asJSON[shown](t, succeeds(t, w.Env, "checkpoints", "show", after.Name, "-o", "json"))
+	for topic, partitions := range later.Offsets {
+		for p, next := range partitions {
+			if was := at.Offsets[topic][p]; was > next {
+				t.Errorf("%s/%d moved from %d to %d", topic, p, was, next)
+			}
 		}
 	}
 }

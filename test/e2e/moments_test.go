@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"kubecdc/change"
+	"kubecdc/change/moment"
 	"kubecdc/query"
 	"kubecdc/test/servers"
 )
@@ -141,9 +142,8 @@ func (p *timesTest) judge() {
 	asked, answered := map[string]int{}, map[string]int{}
 	for _, s := range p.samples {
 		for _, logged := range []bool{false, true} {
-			moment, err := query.ParseTarget(s.at.Format(time.RFC3339Nano), logged, time.Now())
-			must(p.t, err)
-			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Resources: []string{s.kind.ID()}}, moment)
+			at := query.TargetOf(moment.Moment{Time: s.at}, logged)
+			states, err := query.ReadStates(p.t.Context(), reader, query.Question{Resources: []string{s.kind.ID()}}, at)
 			must(p.t, err)
 			if logged && len(states[0].Missing) == 0 {
 				s.known = p.at(s.kind, states[0].Coverage[0].At)

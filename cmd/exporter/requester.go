@@ -21,28 +21,29 @@ import (
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
+	"kubecdc/setup"
 )
 
-// asking is a command that asks running exporters for something, by signals in the checkpoint store.
-type asking struct {
+// requester is a command that asks running exporters for something, by signals in the checkpoint store.
+type requester struct {
 	settings    *config.Config
-	cluster     *target
+	cluster     *setup.Cluster
 	store       checkpoint.Store
 	leases      checkpoint.Leases
 	shared      bool // the store can be shared with an exporter that runs
 	out, report io.Writer
 }
 
-// openAsking opens the checkpoint of the cluster that the settings name.
-func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
+// openRequester opens the checkpoint of the cluster that the settings name.
+func openRequester(ctx context.Context, c *cobra.Command) (*requester, error) {
 	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
 		return nil, err
 	}
-	a := &asking{settings: settings, cluster: newTarget(connection), out: c.OutOrStdout(), report: c.ErrOrStderr()}
-	step := startup.Step{For: "the API server and the checkpoint", Limit: openLimit, Progress: a.cluster.reach.progress}
+	a := &requester{settings: settings, cluster: setup.NewCluster(connection), out: c.OutOrStdout(), report: c.ErrOrStderr()}
+	step := startup.Step{For: "the API server and the checkpoint", Limit: setup.OpenLimit, Progress: a.cluster.Progress}
 	err = startup.Once(ctx, step, func(ctx context.Context) error {
-		if err := a.cluster.identify(ctx, nil); err != nil {
+		if err := a.cluster.Identify(ctx, nil); err != nil {
 			return err
 		}
 		return a.open(ctx)
@@ -60,7 +61,7 @@ func openAsking(ctx context.Context, c *cobra.Command) (*asking, error) {
 }
 
 // open opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
-func (a *asking) open(ctx context.Context) error {
+func (a *requester) open(ctx context.Context) error {
 	path, err := a.settings.SQLitePath(a.cluster.Cluster)
 	if err == nil && path != "" {
 		_, err = os.Stat(path) // to open it would create it
@@ -68,15 +69,15 @@ func (a *asking) open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
 	}
-	store, where, err := openStore(ctx, nil, a.settings, a.cluster)
+	store, where, err := setup.OpenStore(ctx, nil, a.settings, a.cluster)
 	if err != nil {
 		return fmt.Errorf("open the checkpoint: %w", err)
 	}
 	if err = store.Find(ctx, a.cluster.Cluster); err == nil {
-		err = a.cluster.bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
+		err = a.cluster.Bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
 	}
 	if err == nil {
-		a.leases, err = openLeases(a.settings, a.cluster, store)
+		a.leases, err = setup.OpenLeases(a.settings, a.cluster, store)
 	}
 	if err != nil {
 		store.Close()
@@ -86,13 +87,13 @@ func (a *asking) open(ctx context.Context) error {
 	return nil
 }
 
-func (a *asking) close() { a.store.Close() }
+func (a *requester) close() { a.store.Close() }
 
 // firstCheckpoint is how long the first checkpoint of an exporter may take that has just become ready.
 const firstCheckpoint = 5 * time.Second
 
 // streams returns the streams that the checkpoint has. It waits a moment for the first ones.
-func (a *asking) streams(ctx context.Context) (known []change.Position, err error) {
+func (a *requester) streams(ctx context.Context) (known []change.Position, err error) {
 	for limit := time.Now().Add(firstCheckpoint); ; {
 		known, err = a.store.Streams(ctx)
 		if err != nil || len(known) > 0 || time.Now().After(limit) {
@@ -106,7 +107,7 @@ func (a *asking) streams(ctx context.Context) (known []change.Position, err erro
 
 // named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods). The group may
 // be left out if only one resource has the name.
-func (a *asking) named(ctx context.Context, names []string) (found []change.Position, err error) {
+func (a *requester) named(ctx context.Context, names []string) (found []change.Position, err error) {
 	known, err := a.streams(ctx)
 	if err != nil {
 		return nil, err
@@ -147,7 +148,7 @@ func streamsNamed(name string, known []change.Position) (found []change.Position
 }
 
 // ask stores a signal for each stream and, if wait is set, waits until all of them are answered.
-func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait bool) error {
+func (a *requester) ask(ctx context.Context, requests []checkpoint.Signal, wait bool) error {
 	var ids []int64
 	for i := range requests {
 		id, err := a.store.AddSignal(ctx, requests[i])
@@ -173,11 +174,11 @@ func (a *asking) ask(ctx context.Context, requests []checkpoint.Signal, wait boo
 }
 
 // warnUnheld says which signals have to wait for an exporter.
-func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
+func (a *requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
 	slots, err := a.store.Slots(ctx, a.settings.Slots.Count)
 	var replicas checkpoint.Replicas
 	if err == nil {
-		owner := owner()
+		owner := setup.Owner()
 		replicas, err = a.leases.Heartbeat(ctx, owner, 0)
 		err = errors.Join(err, a.leases.Leave(ctx, owner))
 	}
@@ -194,7 +195,7 @@ func (a *asking) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
 }
 
 // warnPaused says which snapshots have to wait until their stream is resumed.
-func (a *asking) warnPaused(ctx context.Context, requests []checkpoint.Signal) error {
+func (a *requester) warnPaused(ctx context.Context, requests []checkpoint.Signal) error {
 	all, err := a.store.Signals(ctx, true)
 	if err != nil {
 		return err
@@ -223,7 +224,7 @@ func untilNextLook(ctx context.Context) error {
 }
 
 // await reports the progress of signals until all are answered. It returns an error if one was not done.
-func (a *asking) await(ctx context.Context, ids []int64) error {
+func (a *requester) await(ctx context.Context, ids []int64) error {
 	told, failed := map[int64]string{}, error(nil)
 	for len(ids) > 0 {
 		all, err := a.store.Signals(ctx, false)
@@ -252,7 +253,7 @@ func (a *asking) await(ctx context.Context, ids []int64) error {
 }
 
 // answered prints the answer to a signal, and returns an error if it was not done.
-func (a *asking) answered(g checkpoint.Signal) error {
+func (a *requester) answered(g checkpoint.Signal) error {
 	if g.State == change.SignalFailed || g.State == change.SignalAborted {
 		return fmt.Errorf("signal %d: %s %s: %s", g.ID, g.Kind, g.Stream, progressOf(g))
 	}

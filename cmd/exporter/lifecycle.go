@@ -9,15 +9,15 @@ import (
 	"kubecdc/observe"
 )
 
-// working passes events on to the observers, and notes whether a slot was ever held: before that nothing is in flight.
-type working struct {
+// lifecycle passes events on to the observers, and notes whether a slot was ever held: before that nothing is in flight.
+type lifecycle struct {
 	*observe.Exporter
 	status *observe.Status
 	begun  atomic.Bool
 }
 
 // SlotHeld notes that work has begun.
-func (w *working) SlotHeld(slot int, epoch int64, held bool) {
+func (w *lifecycle) SlotHeld(slot int, epoch int64, held bool) {
 	if held {
 		w.begun.Store(true)
 	}
@@ -25,7 +25,7 @@ func (w *working) SlotHeld(slot int, epoch int64, held bool) {
 }
 
 // waitsFor shows in /readyz and /metrics what the start waits for, and clears it on nil.
-func (w *working) waitsFor(err error) { w.Health.Waits(startup.WaitsOn(err), err) }
+func (w *lifecycle) waitsFor(err error) { w.Health.Waits(startup.WaitsOn(err), err) }
 
 const (
 	grace      = 2 * time.Second        // for closing connections after the shutdown timeout
@@ -33,7 +33,7 @@ const (
 )
 
 // mayEnd returns how long the process may take to stop, and the error if it takes longer: none if no work has begun.
-func (w *working) mayEnd(shutdownTimeout time.Duration) (time.Duration, error) {
+func (w *lifecycle) mayEnd(shutdownTimeout time.Duration) (time.Duration, error) {
 	if w.begun.Load() {
 		return shutdownTimeout + grace, export.ErrShutdownTimeout
 	}

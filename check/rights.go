@@ -1,4 +1,4 @@
-package main
+package check
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/internal/kubeapi"
+	"kubecdc/setup"
 	"kubecdc/source/discovery"
 )
 
@@ -61,7 +62,7 @@ func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) er
 	if r.settings.Slots.Leases != "kubernetes" {
 		return nil
 	}
-	leases, namespace := change.Resource{Group: "coordination.k8s.io", Plural: "leases"}, leaseNamespace(r.settings)
+	leases, namespace := change.Resource{Group: "coordination.k8s.io", Plural: "leases"}, setup.LeaseNamespace(r.settings)
 	missing, err := refused(ctx, client, leases, namespace, leases.ID(), "get", "list", "create", "update", "delete")
 	if len(missing) > 0 {
 		err = fmt.Errorf("not allowed in namespace %s: %s\ngrant it, since KUBECDC_LEASES is kubernetes: %s", namespace,

@@ -1,8 +1,9 @@
-package main
+package setup
 
 import (
 	"context"
 	"errors"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -33,5 +34,15 @@ func (s *schemas) Value(ctx context.Context, topic string, of change.Resource) (
 	if err != nil && !errors.As(err, &undescribed) && !apierrors.IsNotFound(err) {
 		return "", err
 	}
-	return schema.Avro(topic, object.Redact(redacted(s.redact, of))), nil
+	return schema.Avro(topic, object.Redact(Redacted(s.redact, of))), nil
+}
+
+// Redacted returns the paths of KUBECDC_REDACT in a resource's objects.
+func Redacted(entries []string, of change.Resource) (paths []string) {
+	for _, entry := range entries {
+		if resource, path, _ := strings.Cut(entry, ":"); resource == of.ID() {
+			paths = append(paths, path)
+		}
+	}
+	return paths
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/observe"
 	"kubecdc/query"
@@ -19,19 +20,14 @@ import (
 )
 
 // pastHelp is about what all commands share that ask the log about the past.
-const pastHelp = `
+var pastHelp = `
 RESOURCE is named as in KUBECDC_RESOURCES (pods, deployments.apps); the group may be
 left out if the log has one such resource. The log is found by the settings of the
 exporter. No API server is needed if KUBECDC_CLUSTER or a kubeconfig names the
 cluster, and nothing is written.
 
 A moment (TIME) is one of
-
-  2026-11-22T10:53:56Z   a time
-  2h                     how long ago
-  123456                 a resourceVersion
-  0/1234                 a checkpoint, as exporter checkpoints list names it
-  now                    the end of the log
+` + endForms.Help() + `
 
 There are two clocks. A time means when things happened: each stream is taken at its
 last watermark by then, and the answer says which that is. With --clock logged it
@@ -42,15 +38,15 @@ something may be missing at that moment, the command says what and fails; with
 --incomplete it answers all the same. Updates that the settings ignore
 (KUBECDC_IGNORE_FIELDS, KUBECDC_OPS) are not in the log.`
 
-// past has the flags of the commands that ask about the past.
-type past struct {
+// pastFlags are the flags of the commands that ask about the past.
+type pastFlags struct {
 	namespace  string
 	clock      string
 	incomplete bool
 	output     string
 }
 
-func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
+func (p *pastFlags) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Command {
 	f := c.Flags()
 	f.StringVarP(&p.namespace, "namespace", "n", "", "namespace of the objects")
 	if moment {
@@ -62,15 +58,21 @@ func (p *past) flags(c *cobra.Command, moment bool, outputs ...string) *cobra.Co
 }
 
 // target reads a moment.
-func (p *past) target(flag, text string) (query.Target, error) {
+func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
 		return query.Target{}, &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
 	}
-	t, err := query.ParseTarget(text, p.clock == "logged", time.Now())
+	m, err := parseMoment(flag, text, endForms)
+	return query.TargetOf(m, p.clock == "logged"), err
+}
+
+// parseMoment reads a moment that a flag or an argument names.
+func parseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
+	m, err := forms.Parse(text, time.Now())
 	if err != nil {
-		return t, &usageError{flag + ": " + err.Error()}
+		return m, &usageError{name + ": " + err.Error()}
 	}
-	return t, nil
+	return m, nil
 }
 
 // resourceID finds the id of a resource that the log has.
@@ -83,7 +85,7 @@ func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error
 }
 
 // object finds the namespace of one object: as with kubectl it is "default" if none is given and the resource has namespaces.
-func (p *past) object(ctx context.Context, r sinks.Reader, resource string) (string, error) {
+func (p *pastFlags) object(ctx context.Context, r sinks.Reader, resource string) (string, error) {
 	namespaced, err := query.Namespaced(ctx, r, resource)
 	switch {
 	case err != nil:
@@ -96,8 +98,8 @@ func (p *past) object(ctx context.Context, r sinks.Reader, resource string) (str
 	return p.namespace, nil
 }
 
-// tell writes how far an answer is complete, and refuses it if something may be missing.
-func (p *past) tell(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
+// printCoverage writes how far an answer is complete, and refuses it if something may be missing.
+func (p *pastFlags) printCoverage(errs io.Writer, at query.Target, coverage []query.Coverage, missing []string) error {
 	for _, c := range coverage {
 		plain.Fprintf(errs, "# %s at %s", c.Stream, cmp.Or(string(c.At), "no resourceVersion"))
 		if !c.AtTime.IsZero() {

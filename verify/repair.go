@@ -1,4 +1,4 @@
-package main
+package verify
 
 import (
 	"context"
@@ -8,33 +8,28 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/verify"
 )
 
 // repairKeys is how many objects one signal repairs.
 const repairKeys = 1000
 
-// repair asks the exporters that run to write what differs, and waits until that is durable.
-func (v *verification) repair(ctx context.Context, all []verify.Result, after int64) error {
-	var requests []checkpoint.Signal
-	for _, s := range v.streams {
+// Repairs are the signals that ask the exporters which run to write what differs. after is what Repaired returned before.
+func Repairs(streams []*change.Stream, all []Result, after int64) (requests []checkpoint.Signal, err error) {
+	for _, s := range streams {
 		for chunk := range slices.Chunk(repairsOf(s.ID(), all, after), repairKeys) {
 			params, err := json.Marshal(chunk)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			requests = append(requests, checkpoint.Signal{Kind: change.SignalRepair, Stream: s.ID(), Params: params})
 		}
 	}
-	return v.ask(ctx, requests, true)
+	return requests, nil
 }
 
-// repaired is the last signal up to which all repairs are in the log. What another command asks for later is not written twice.
-func (v *verification) repaired(ctx context.Context) (last int64, err error) {
-	if v.store == nil {
-		return 0, errNoRepair
-	}
-	all, err := v.store.Signals(ctx, false)
+// Repaired is the last signal up to which all repairs are in the log. What another command asks for later is not written twice.
+func Repaired(ctx context.Context, store checkpoint.Store) (last int64, err error) {
+	all, err := store.Signals(ctx, false)
 	for _, g := range all {
 		if g.Kind == change.SignalRepair && !g.State.Ended() {
 			break
@@ -46,19 +41,19 @@ func (v *verification) repaired(ctx context.Context) (last int64, err error) {
 
 // repairsOf joins what differs in the copies of a stream. What the log has is the same as the cluster's if only the inventory
 // differs.
-func repairsOf(stream change.StreamID, all []verify.Result, after int64) []change.Repair {
+func repairsOf(stream change.StreamID, all []Result, after int64) []change.Repair {
 	byKey := map[string]*change.Repair{}
 	for i, r := range all {
 		if r.Stream != stream {
 			continue
 		}
 		for _, d := range r.Differences {
-			if byKey[d.Key] != nil || d.Kind == verify.Apart {
+			if byKey[d.Key] != nil || d.Kind == Apart {
 				continue // the log's comes first; no record can undo another one on another partition
 			}
-			repair := &change.Repair{Key: d.Key, Live: identityOf(d.Live), Held: identityOf(d.Live), After: after}
-			if all[i].In != inventoryName {
-				repair.Held = identityOf(d.Held)
+			repair := &change.Repair{Key: d.Key, Live: d.Live.identity(), Held: d.Live.identity(), After: after}
+			if all[i].In != InventoryName {
+				repair.Held = d.Held.identity()
 			}
 			byKey[d.Key] = repair
 		}
@@ -70,7 +65,7 @@ func repairsOf(stream change.StreamID, all []verify.Result, after int64) []chang
 	return repairs
 }
 
-func identityOf(o *verify.Object) *change.Identity {
+func (o *Object) identity() *change.Identity {
 	if o == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"context"
@@ -24,8 +24,8 @@ func newReach(config *rest.Config) *reach {
 	return r
 }
 
-// trace returns the context of one attempt, whose requests are tracked.
-func (r *reach) trace(ctx context.Context) context.Context {
+// Trace returns the context of one attempt, whose requests are tracked.
+func (r *reach) Trace(ctx context.Context) context.Context {
 	r.at("")
 	if r.plugin != "" {
 		r.at("the kubeconfig's credential plugin " + r.plugin + " has not ended yet")
@@ -47,8 +47,8 @@ func (r *reach) on(err error, stage string) {
 	}
 }
 
-// progress returns how far the last attempt has come.
-func (r *reach) progress() string {
+// Progress returns how far the last attempt has come.
+func (r *reach) Progress() string {
 	if stage := r.stage.Load(); stage != nil {
 		return *stage
 	}

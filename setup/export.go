@@ -1,4 +1,4 @@
-package main
+package setup
 
 import (
 	"crypto/rand"
@@ -18,8 +18,8 @@ import (
 	"kubecdc/source/reflector"
 )
 
-// exportConfig turns the settings into the configuration of export, all but the name of the cluster.
-func exportConfig(c *config.Config) (export.Config, error) {
+// ExportConfig turns the settings into the configuration of export, all but the name of the cluster.
+func ExportConfig(c *config.Config) (export.Config, error) {
 	resources, err := discovery.ParsePatterns(c.Source.Resources)
 	if err != nil {
 		return export.Config{}, fmt.Errorf("KUBECDC_RESOURCES: %w", err)
@@ -33,7 +33,7 @@ func exportConfig(c *config.Config) (export.Config, error) {
 		Resources: resources, Content: content, Namespaces: c.Source.Namespaces,
 		LabelSelector: c.Source.LabelSelector, FieldSelector: c.Source.FieldSelector, Before: c.Records.Before == "full",
 		SnapshotTopics: c.Sink.Kind == "kafka",
-		Slots:          c.Slots.Count, Owner: owner(), LeaseDuration: c.Slots.LeaseDuration,
+		Slots:          c.Slots.Count, Owner: Owner(), LeaseDuration: c.Slots.LeaseDuration,
 		Limits: batching.Limits{MaxChanges: c.Batch.MaxChanges, MaxBytes: int64(c.Batch.MaxBytes), Linger: c.Batch.Linger,
 			Watermark: c.Source.Watermarks},
 		BufferChanges: c.Batch.BufferChanges, BufferBytes: int64(c.Batch.BufferBytes), BodyCacheBytes: cache,
@@ -56,7 +56,7 @@ func checkpointMemory(c *config.Config) (cache, commit int64) {
 
 // checkpointInterval is 0 if the log can't be read back once the checkpoint should have had it.
 func checkpointInterval(c *config.Config) time.Duration {
-	if !sinkOf(c).CheckpointMayForget {
+	if !SinkOf(c).CheckpointMayForget {
 		return 0
 	}
 	return c.Checkpoint.Interval
@@ -115,8 +115,8 @@ func sourceOptions(c *config.Config) reflector.Options {
 	return options
 }
 
-// owner names this process in its leases. It is readable, and unique to this start.
-func owner() string {
+// Owner names this process in its leases. It is readable, and unique to this start.
+func Owner() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"

@@ -1,0 +1,112 @@
+// Package moment is how users write a point of the past: one grammar for all commands, with one help text and one error. What a
+// moment stands for in a log, query and replay know.
+package moment
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+)
+
+// Moment is a point of the past. One of its fields is set; none: the end of the log.
+type Moment struct {
+	Time    time.Time              // on the clock that is asked for
+	Version change.ResourceVersion // of one resource
+	Batch   *Batch                 // what the log had with it
+	Start   bool                   // of the log
+}
+
+// Batch names a batch of a slot, and with that a checkpoint.
+type Batch struct {
+	Slot   int
+	Number uint64
+}
+
+func (b Batch) String() string { return fmt.Sprintf("%d/%d", b.Slot, b.Number) }
+
+// Form is a set of ways to write a moment, besides that of the end of the log.
+type Form int
+
+// The forms.
+const (
+	Times Form = 1 << iota
+	Versions
+	Checkpoints
+	Start
+)
+
+var forms = []struct {
+	form           Form
+	written, means string
+}{
+	{Times, "2026-11-22T10:53:56Z", "a time"},
+	{Times, "2h", "how long ago"},
+	{Versions, "123456", "a resourceVersion"},
+	{Checkpoints, "0/1234", "a checkpoint, as exporter checkpoints list names it"},
+	{Start, "start", "the start of the log"},
+	{0, "now", "the end of the log"},
+}
+
+// Help is a line for each way to write a moment.
+func (f Form) Help() string {
+	var b strings.Builder
+	for _, each := range forms {
+		if each.form == each.form&f {
+			fmt.Fprintf(&b, "\n  %-22s %s", each.written, each.means)
+		}
+	}
+	return b.String()
+}
+
+// Parse reads a moment in one of the forms. A time is not in the future, and how long ago is in whole seconds, as objects tell
+// time. The end of the log may be called end too.
+func (f Form) Parse(text string, now time.Time) (Moment, error) {
+	if m, form, err := read(text, now); form == form&f {
+		return m, err
+	}
+	var ways []string
+	for _, each := range forms {
+		if each.form == each.form&f {
+			ways = append(ways, each.means+" ("+each.written+")")
+		}
+	}
+	return Moment{}, fmt.Errorf("%q is none of: %s", text, strings.Join(ways, "; "))
+}
+
+// none is no form.
+const none = Form(1 << 30)
+
+func read(text string, now time.Time) (Moment, Form, error) {
+	switch text {
+	case "now", "end":
+		return Moment{}, 0, nil
+	case "start":
+		return Moment{Start: true}, Start, nil
+	case "0": // no version, and no time ago
+		return Moment{}, none, nil
+	}
+	if v := change.ResourceVersion(text); v.Valid() {
+		return Moment{Version: v}, Versions, nil
+	}
+	if slot, batch, ok := strings.Cut(text, "/"); ok {
+		n, err1 := strconv.Atoi(slot)
+		b, err2 := strconv.ParseUint(batch, 10, 64)
+		if err1 == nil && err2 == nil && n >= 0 && b > 0 {
+			return Moment{Batch: &Batch{n, b}}, Checkpoints, nil
+		}
+	}
+	if back, err := time.ParseDuration(text); err == nil && back >= 0 {
+		return Moment{Time: now.Add(-back).Truncate(time.Second)}, Times, nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, text)
+	switch {
+	case err != nil:
+		return Moment{}, none, nil
+	case t.After(now):
+		return Moment{}, Times, fmt.Errorf("%s has not come yet: now is the end of the log", text)
+	}
+	return Moment{Time: t}, Times, nil
+}

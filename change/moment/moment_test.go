@@ -1,0 +1,47 @@
+package moment_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"kubecdc/change/moment"
+)
+
+const all = moment.Times | moment.Versions | moment.Checkpoints | moment.Start
+
+var noon = time.Date(2026, 6, 1, 12, 0, 0, 5, time.UTC)
+
+func TestAMomentIsReadInTheFormsThatACommandTakes(t *testing.T) {
+	for text, want := range map[string]struct {
+		form  moment.Form
+		means func(moment.Moment) bool
+	}{
+		"now":                  {0, func(m moment.Moment) bool { return m == moment.Moment{} }},
+		"end":                  {0, func(m moment.Moment) bool { return m == moment.Moment{} }},
+		"start":                {moment.Start, func(m moment.Moment) bool { return m.Start }},
+		"123456":               {moment.Versions, func(m moment.Moment) bool { return m.Version == "123456" }},
+		"3/17":                 {moment.Checkpoints, func(m moment.Moment) bool { return *m.Batch == moment.Batch{Slot: 3, Number: 17} }},
+		"90m":                  {moment.Times, func(m moment.Moment) bool { return m.Time.Equal(noon.Truncate(time.Second).Add(-90 * time.Minute)) }},
+		"2026-06-01T11:00:00Z": {moment.Times, func(m moment.Moment) bool { return m.Time.Equal(noon.Truncate(time.Hour).Add(-time.Hour)) }},
+	} {
+		m, err := want.form.Parse(text, noon)
+		if err != nil || !want.means(m) {
+			t.Errorf("%q is read as %+v, %v", text, m, err)
+		}
+		if want.form == 0 {
+			continue
+		}
+		if m, err := (all &^ want.form).Parse(text, noon); err == nil || !strings.Contains(err.Error(), "is none of: ") {
+			t.Errorf("%q is read as %+v, %v by a command that takes no such moment", text, m, err)
+		}
+	}
+}
+
+func TestNoMoment(t *testing.T) {
+	for _, text := range []string{"", "yesterday", "-2h", "0/x", "0/0", "-1/3", "0", "2026-06-01T12:00:01Z"} {
+		if m, err := all.Parse(text, noon); err == nil {
+			t.Errorf("%q is read as %+v", text, m)
+		}
+	}
+}

@@ -1,0 +1,277 @@
+// Package check finds out whether an export with some settings would start and go on: it asks the servers that they name, and changes
+// nothing but that a checkpoint may be created. It prints nothing.
+package check
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/internal/startup"
+	"kubecdc/setup"
+	"kubecdc/sinks"
+	"kubecdc/source/discovery"
+)
+
+// checkTimeout bounds each of the checks, unless KUBECDC_START_TIMEOUT does.
+const checkTimeout = 20 * time.Second
+
+// Run makes all checks that an export with these settings needs. The error is ErrStopped.
+func Run(ctx context.Context, settings *config.Config, connection *config.Connection, warnings []string) ([]Finding, error) {
+	r := &report{ctx: ctx, settings: settings, cluster: setup.NewCluster(connection)}
+	r.line("settings", OK, fmt.Sprintf("%d read and checked", len(config.Settings())))
+	for _, w := range warnings {
+		r.warn("settings", w)
+	}
+	r.checkCluster()
+	_ = r.step(startup.Step{For: "checkpoint", At: settings.Checkpoint.Location.String()}, (*report).checkCheckpoint)
+	_ = r.step(startup.Step{For: "sink", At: setup.SinkAddress(settings)}, (*report).checkSink)
+	r.checkDatabases()
+	if ctx.Err() != nil {
+		return nil, ErrStopped
+	}
+	return r.findings, nil
+}
+
+// report collects the findings of one run.
+type report struct {
+	ctx      context.Context
+	settings *config.Config
+	cluster  *setup.Cluster
+	selected []change.Resource // the resources to export, as far as they are known
+	findings []Finding
+}
+
+// The states of a finding.
+const (
+	OK      = "ok"
+	Warning = "warning" // the export works, with less than it could
+	Failed  = "FAILED"  // an export would stop, or not start
+)
+
+// Finding is the outcome of a check. What mends it is part of the message.
+type Finding struct {
+	Check   string `json:"check"`
+	State   string `json:"state"`
+	Message string `json:"message"`
+}
+
+// ErrStopped: the context ended.
+var ErrStopped = errors.New("stopped before all checks were made")
+
+func (r *report) line(what, state, text string) {
+	r.findings = append(r.findings, Finding{what, state, strings.TrimSpace(text)})
+}
+
+func (r *report) warn(what, text string) { r.line(what, Warning, text) }
+
+// step runs one check and reports its text or its error. A check that exceeds its limit is abandoned, with what it finds later.
+func (r *report) step(step startup.Step, run func(*report, context.Context) (string, error)) error {
+	if step.Limit = r.settings.Process.StartTimeout; step.Limit == 0 {
+		step.Limit = checkTimeout
+	}
+	var text string
+	part := *r
+	part.findings = nil
+	err := startup.Once(r.ctx, step, func(ctx context.Context) (err error) {
+		text, err = run(&part, ctx)
+		return err
+	})
+	var silent *startup.SilentError
+	if !errors.As(err, &silent) && r.ctx.Err() == nil {
+		r.findings, r.selected = append(r.findings, part.findings...), part.selected
+	}
+	if err != nil {
+		r.line(step.For, Failed, config.Redact(err.Error()))
+		return err
+	}
+	r.line(step.For, OK, text)
+	return nil
+}
+
+// checkCluster checks the API server. If it does not answer, the resources are not checked, and a late answer is ignored.
+func (r *report) checkCluster() {
+	cluster := r.cluster
+	step := startup.Step{For: "API server", At: cluster.REST.Host, Progress: cluster.Progress}
+	var silent *startup.SilentError
+	err := r.step(step, func(_ *report, ctx context.Context) (string, error) { return checkServer(ctx, cluster) })
+	if errors.As(err, &silent) {
+		r.cluster = setup.NewCluster(cluster.Connection)
+		r.line("resources", Failed, "not checked: the API server does not answer")
+		return
+	}
+	if err == nil {
+		r.checkServerInfo()
+	}
+	if id := cluster.Identity; err == nil && id.UID == "" {
+		r.warn("API server", "the cluster is known by its CA alone: grant get on namespace kube-system ("+id.Hidden+")\n"+howToGrant)
+	}
+	step.For = "resources"
+	_ = r.step(step, func(r *report, ctx context.Context) (string, error) {
+		return r.checkResources(cluster.Trace(ctx))
+	})
+}
+
+func checkServer(ctx context.Context, cluster *setup.Cluster) (string, error) {
+	if err := cluster.Identify(ctx, nil); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s as %q (%s), %s", cluster.REST.Host, cluster.Cluster, cluster.Origin, cluster.Identity), nil
+}
+
+// errNameless: the cluster has no name, since there is no context to take one from and its uid is not known.
+var errNameless = errors.New("not checked: the name of the cluster is not known; it comes from the cluster's uid " +
+	"unless KUBECDC_CLUSTER is set")
+
+func (r *report) checkCheckpoint(ctx context.Context) (string, error) {
+	if r.cluster.Cluster == "" && r.settings.Checkpoint.Location == "" {
+		return "", errNameless
+	}
+	store, where, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
+	if err != nil {
+		return "", err
+	}
+	defer store.Close()
+	if r.cluster.Identity.ID() == "" {
+		return where + "; not checked against the cluster", nil
+	}
+	if err := r.cluster.Bind(ctx, nil, store, where, slog.New(slog.DiscardHandler)); err != nil {
+		return "", err
+	}
+	streams, err := store.Streams(ctx)
+	if err != nil {
+		return "", err
+	}
+	plan, err := setup.ExportConfig(r.settings)
+	if err := cmp.Or(err, plan.RefuseOverlaps(r.selected, streams)); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s, %d streams known", where, len(streams)), nil
+}
+
+func (r *report) checkSink(ctx context.Context) (string, error) {
+	if r.cluster.Cluster == "" {
+		return "", errNameless
+	}
+	sink, err := setup.OpenSink(ctx, nil, r.settings, r.cluster, setup.SinkHelp{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return "", err
+	}
+	defer sink.Close()
+	if err := sink.Ping(ctx); err != nil {
+		return "", err
+	}
+	bound := r.bindLog(ctx, sink)
+	var other *sinks.OtherClusterError
+	var encoded *sinks.OtherEncodingError
+	if errors.As(bound, &other) || errors.As(bound, &encoded) {
+		return "", bound // write nothing to another cluster's log
+	}
+	found, err := sink.Check(ctx, r.selected)
+	for _, w := range found.Warnings {
+		r.warn("sink", w)
+	}
+	if err != nil {
+		return "", err
+	}
+	if bound != nil {
+		return "", bound
+	}
+	for _, difference := range found.Retention {
+		r.warn("sink", difference)
+	}
+	return setup.DescribeSink(r.settings), nil
+}
+
+// bindLog checks that the sink holds the log of this checkpoint, if both can be reached. It does not bind a checkpoint
+// without streams: a check decides nothing.
+func (r *report) bindLog(ctx context.Context, sink sinks.Sink) error {
+	store, _, err := setup.OpenStore(ctx, nil, r.settings, r.cluster)
+	if err != nil || r.cluster.Binding.ID == "" {
+		return nil // reported by checkCheckpoint
+	}
+	defer store.Close()
+	if _, err := store.Bind(ctx, r.cluster.Cluster, r.cluster.Identity); err != nil {
+		return nil
+	}
+	if err := r.meet(ctx, store, sink); err != nil {
+		return err
+	}
+	if streams, err := store.Streams(ctx); err != nil || len(streams) == 0 {
+		return err
+	}
+	identity, err := sink.Identity(ctx)
+	if err != nil {
+		return err
+	}
+	return store.BindLog(ctx, identity)
+}
+
+// secretsAre returns how Secrets are exported.
+func secretsAre(settings *config.Config, selected []change.Resource) string {
+	if !slices.ContainsFunc(selected, discovery.IsSecrets) {
+		return "not exported"
+	}
+	return "exported as " + settings.Records.Secrets
+}
+
+// meet checks that the log under the cluster's name belongs to this cluster. Without a checkpoint that may take a read of
+// the whole log.
+func (r *report) meet(ctx context.Context, store checkpoint.History, sink sinks.Sink) error {
+	for slot := range r.settings.Slots.Count {
+		from := sinks.Durable{New: true}
+		last, err := store.History(ctx, slot, 1)
+		if err != nil {
+			return err
+		}
+		if len(last) > 0 {
+			from = sinks.Durable{Seq: last[0].Seq, Offsets: last[0].Offsets}
+		} else if slot > 0 {
+			continue
+		}
+		if err := sink.VerifyCluster(ctx, slot, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkResources checks that the selected resources exist and may be listed and watched.
+func (r *report) checkResources(ctx context.Context) (string, error) {
+	plan, err := setup.ExportConfig(r.settings)
+	if err != nil {
+		return "", err
+	}
+	server, err := discovery.Connect(r.cluster.REST)
+	if err != nil {
+		return "", err
+	}
+	served, err := server.Served(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, doubt := range plan.Warnings(served) {
+		r.warn("resources", doubt)
+	}
+	selected, unknown := discovery.Select(plan.Resources, served)
+	if len(unknown) > 0 {
+		return "", discovery.Unknown(unknown, served)
+	}
+	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(plan.StreamsOf(r)) == 0 })
+	r.selected = selected
+	err = errors.Join(r.checkRights(ctx, plan, selected), r.checkReading(ctx, server, plan, selected))
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%d to export, all may be listed and watched; Secrets: %s", len(selected), secretsAre(r.settings, selected)), nil
+}
+
+const howToGrant = "exporter rbac prints the ClusterRole; kubectl apply -f - applies it"

@@ -1,0 +1,138 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/change/moment"
+	"kubecdc/sinks"
+)
+
+// Request is what a user asks to have replayed.
+type Request struct {
+	Cluster, Log string // whose log it is; its identity or its place
+	From, To     Asked
+	Filter       Filter
+	Incomplete   bool // go on with what there is if the log does not have all of it any more
+	// Checkpoint finds a checkpoint in the store.
+	Checkpoint func(context.Context, moment.Moment) (*Checkpoint, error)
+}
+
+// Asked is a bound as it was asked for.
+type Asked struct {
+	Flag, Text string
+	moment.Moment
+}
+
+// Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is an *ArgumentError if the
+// request can't be meant. Count comes next.
+func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
+	p := &Plan{ID: NewID(time.Now()), Cluster: q.Cluster, Log: q.Log, Filter: q.Filter}
+	var err error
+	if len(p.Filter.Resources) == 0 {
+		if p.Filter.Resources, err = log.Resources(ctx); err != nil {
+			return nil, err
+		}
+	}
+	end, err := log.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if p.To, err = q.bound(ctx, log, p, &q.To, end); err != nil {
+		return nil, err
+	}
+	if p.From, err = q.bound(ctx, log, p, &q.From, end); err != nil {
+		return nil, err
+	}
+	if !p.From.Time.IsZero() && !p.To.Time.IsZero() && p.From.Time.After(p.To.Time) {
+		return nil, WrongArgument("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
+	}
+	return p, p.checkKept(ctx, log, q.Incomplete)
+}
+
+func (q *Request) bound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, end sinks.Cut) (Bound, error) {
+	b := Bound{Text: a.Text}
+	switch {
+	case a.Start:
+		b.Clock = "start of the log"
+		return b, nil
+	case a.Batch != nil:
+		return b, q.checkpointBound(ctx, a, &b)
+	case a.Version != "":
+		return b, q.versionBound(ctx, log, p, a, &b, end)
+	case !a.Time.IsZero():
+		return b, q.timeBound(ctx, log, p, a, &b)
+	}
+	b.Clock, b.Cut = "end of the log", &end
+	if a == &q.From {
+		b.Time = time.Now()
+	}
+	return b, nil
+}
+
+func (q *Request) checkpointBound(ctx context.Context, a *Asked, b *Bound) error {
+	c, err := q.Checkpoint(ctx, a.Moment)
+	if err != nil {
+		return err
+	}
+	cut := c.Cut()
+	b.Clock, b.Time, b.Cut = "checkpoint", c.Time, &cut
+	return nil
+}
+
+func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound) error {
+	b.Clock, b.Time = "logged", a.Time
+	cut, err := log.At(ctx, a.Time)
+	switch {
+	case errors.Is(err, sinks.ErrNotKept) && a == &q.From && q.Incomplete:
+		p.Incomplete = append(p.Incomplete, err.Error())
+		return nil
+	case errors.Is(err, sinks.ErrNotKept):
+		return &NotKeptError{Missing: []string{err.Error()}}
+	}
+	b.Cut = &cut
+	return err
+}
+
+func (q *Request) versionBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound, end sinks.Cut) error {
+	if len(q.Filter.Resources) != 1 {
+		return WrongArgument("%s %s: resourceVersions are compared within one resource: name it with --resource", a.Flag, a.Text)
+	}
+	b.RV, b.Clock = a.Version, "object"
+	if a == &q.To {
+		b.Cut = &end
+		return nil
+	}
+	return q.lastBefore(ctx, log, p.Filter.Resources[0], b)
+}
+
+// lastBefore finds the last batch of each slot whose positions are not behind a resourceVersion: what is in it happened before.
+func (q *Request) lastBefore(ctx context.Context, log sinks.Reader, resource string, b *Bound) error {
+	cut := sinks.Cut{Batches: map[int]uint64{}}
+	known := false
+	err := log.Controls(ctx, time.Time{}, func(c *change.Control) error {
+		for _, p := range c.Positions {
+			if change.ResourceOf(p.Stream).ID() != resource || p.ResourceVersion == "" {
+				continue
+			}
+			if known = true; p.ResourceVersion.Compare(b.RV) <= 0 {
+				cut.Batches[c.Slot], b.Time = c.Batch, time.UnixMilli(c.TimeMs).UTC()
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if len(cut.Batches) == 0 && !q.Incomplete {
+		why := "the control records show no position of " + resource
+		if known {
+			why += " as old as that"
+		}
+		return &NotKeptError{Missing: []string{"resourceVersion " + string(b.RV) + ": " + why}}
+	}
+	b.Cut, b.Whole = &cut, true
+	return nil
+}

@@ -1,0 +1,96 @@
+// Package setup makes the parts of an exporter out of its settings: the cluster, the checkpoint with its leases, the sink, the
+// reader of a log, and what package export is told. It has the table of sinks. Commands know what they do with these parts; it does not.
+package setup
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/export/dependency"
+	"kubecdc/internal/kubeapi"
+	"kubecdc/internal/startup"
+	"kubecdc/source/discovery"
+)
+
+// Cluster is the cluster to export: its connection, its name and its identity.
+type Cluster struct {
+	*config.Connection
+	*reach
+	Server   *discovery.Server // once it is identified
+	Identity change.ClusterIdentity
+	Binding  checkpoint.Binding // once the checkpoint is bound
+}
+
+// NewCluster returns the cluster at a connection.
+func NewCluster(c *config.Connection) *Cluster {
+	kubeapi.NameProxies(c.REST)
+	return &Cluster{Connection: c, reach: newReach(c.REST)}
+}
+
+// Limits of one attempt. Opening a checkpoint may have to wait for another process that creates its tables.
+const (
+	RequestLimit = 20 * time.Second
+	OpenLimit    = 30 * time.Second
+)
+
+// Identify reads the cluster's identity from the API server, and derives the name from it if nothing else gives one. The
+// name is needed before anything is opened: it is part of the checkpoint and of the log.
+func (t *Cluster) Identify(ctx context.Context, start *startup.Steps) (err error) {
+	if t.Server, err = discovery.Connect(t.REST); err != nil {
+		return err
+	}
+	var id change.ClusterIdentity
+	step := startup.Step{For: "the API server to say which cluster it is", On: dependency.APIServer, At: t.Server.Host(),
+		Limit: RequestLimit, Progress: t.Progress}
+	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
+		id, err = t.Server.Identify(t.Trace(ctx))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.Identity = id
+	if t.Cluster == "" {
+		t.Cluster, err = defaultName(t.Identity)
+	}
+	return err
+}
+
+// defaultName derives a name from the uid alone, which never changes: another name would begin another log.
+func defaultName(id change.ClusterIdentity) (string, error) {
+	if id.UID == "" {
+		return "", &config.Error{Problems: []config.Problem{{Setting: "KUBECDC_CLUSTER",
+			What: "not set, and the default can't be derived from the uid of namespace kube-system: " + id.Hidden,
+			Fix:  "set it to a name that no other cluster has, or grant get on namespace kube-system"}}}
+	}
+	hex := strings.ReplaceAll(id.UID, "-", "")
+	return "k8s-" + hex[:min(8, len(hex))], nil
+}
+
+// Bind checks that the checkpoint belongs to this cluster, and makes a new one belong to it.
+func (t *Cluster) Bind(ctx context.Context, start *startup.Steps, store checkpoint.Pins, where string, log *slog.Logger) error {
+	var b checkpoint.Binding
+	step := startup.Step{For: "the checkpoint to say which cluster it is of", On: dependency.Checkpoint, At: where, Limit: RequestLimit}
+	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
+		b, err = store.Bind(ctx, t.Cluster, t.Identity)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	t.Binding = b
+	switch {
+	case t.Binding.UIDHidden():
+		log.Warn("the right to read namespace kube-system was lost: the cluster is known again by its CA alone, and a new CA "+
+			"would make it another one; grant get on namespace kube-system again", "uid", t.Binding.Known.UID, "answer", t.Identity.Hidden)
+	case t.Identity.UID == "":
+		log.Warn("the cluster is known by its CA alone, since namespace kube-system can't be read; a new CA would make it another "+
+			"one; grant get on namespace kube-system", "answer", t.Identity.Hidden)
+	}
+	return nil
+}

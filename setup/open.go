@@ -1,0 +1,88 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/kubelease"
+	"kubecdc/checkpoint/postgres"
+	"kubecdc/checkpoint/sqlite"
+	"kubecdc/config"
+	"kubecdc/export/dependency"
+	"kubecdc/internal/startup"
+)
+
+// OpenStore opens the checkpoint. It also returns its location, without passwords.
+func OpenStore(
+	ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster,
+) (_ checkpoint.Store, where string, _ error) {
+	path, err := c.SQLitePath(cluster.Cluster)
+	if err != nil {
+		return nil, "", err
+	}
+	step := startup.Step{For: "the checkpoint", On: dependency.Checkpoint, At: c.Checkpoint.Location.String(), Limit: OpenLimit}
+	if path != "" {
+		step.At, step.Limit = "sqlite:"+path, 0 // migrating a file of an older release takes as long as it takes
+	}
+	var store checkpoint.Store // not to be used after an error: an attempt may outlive Do
+	err = start.Do(ctx, step, func(ctx context.Context) (err error) {
+		store, err = openStoreAt(ctx, c, path)
+		return err
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return store, step.At, nil
+}
+
+// openStoreAt opens the SQLite file at path, or the Postgres database if path is empty.
+func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint.Store, error) {
+	if path != "" {
+		return sqlite.Open(ctx, path)
+	}
+	return postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
+		PasswordFile: c.Checkpoint.PasswordFile, Relaxed: SinkOf(c).CheckpointMayForget})
+}
+
+// OpenLeases returns the store of the leases.
+func OpenLeases(c *config.Config, cluster *Cluster, store checkpoint.Store) (checkpoint.Leases, error) {
+	if c.Slots.Leases != "kubernetes" {
+		return store, nil
+	}
+	return kubelease.New(cluster.REST, cluster.Server.Client().Guarded(), LeaseNamespace(c), cluster.Cluster, store)
+}
+
+// LeaseNamespace is where the Lease objects are.
+func LeaseNamespace(c *config.Config) string {
+	namespace := c.Slots.Namespace
+	if own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); namespace == "" && err == nil {
+		namespace = strings.TrimSpace(string(own))
+	}
+	return cmp.Or(namespace, "default")
+}
+
+// OpenPast opens the cluster's checkpoint for reading.
+func OpenPast(ctx context.Context, settings *config.Config, cluster string) (store checkpoint.Past, err error) {
+	path, err := settings.SQLitePath(cluster)
+	if err != nil {
+		return nil, err
+	}
+	if path != "" {
+		store, err = sqlite.OpenPast(ctx, path)
+	} else {
+		store, err = postgres.OpenPast(ctx, postgres.Config{URL: settings.Checkpoint.Location.Reveal(),
+			PasswordFile: settings.Checkpoint.PasswordFile})
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open the checkpoint: %w", err)
+	}
+	if err := store.Find(ctx, cluster); err != nil {
+		store.Close()
+		return nil, err
+	}
+	return store, nil
+}

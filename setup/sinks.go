@@ -1,0 +1,98 @@
+package setup
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/export/dependency"
+	"kubecdc/internal/startup"
+	"kubecdc/sinks"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
+	"kubecdc/sinks/stdout"
+)
+
+// sinkTable has every sink that KUBECDC_SINK can name. docs/adding-a-sink.md explains how to add one.
+var sinkTable = []SinkEntry{
+	{Kind: stdout.Kind, open: openStdout},
+	{Kind: kafka.Kind, open: openKafka, read: readKafka,
+		at:     func(c *config.Config) string { return "kafka " + c.Kafka.Brokers.String() },
+		within: func(c *config.Config) string { return "topics " + c.Kafka.TopicPrefix + ".*" }},
+	{Kind: postgres.Kind, open: openPostgres, read: readPostgres,
+		at: func(c *config.Config) string { return c.Sink.Postgres.String() }},
+}
+
+// SinkEntry is a sink: its properties, and how it is opened.
+type SinkEntry struct {
+	sinks.Kind
+	open func(context.Context, *config.Config, *Cluster, SinkHelp) (sinks.Sink, error)
+	// read opens a reader of a cluster's log; nil for a sink that can't be read back.
+	read func(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error)
+	// at is the address of its server, and within is the place of the log in it, both without passwords. Both may be nil.
+	at, within func(*config.Config) string
+}
+
+// SinkOf returns the sink that the settings select.
+func SinkOf(c *config.Config) SinkEntry {
+	for _, e := range sinkTable {
+		if e.Name == c.Sink.Kind {
+			return e
+		}
+	}
+	panic("no sink is called " + c.Sink.Kind) // config allows only those of the table
+}
+
+// SinkHelp is what the exporter lends to a sink.
+type SinkHelp struct {
+	Log      *slog.Logger
+	Observer sinks.Observer
+	Pin      kafka.Pin
+	Version  string // of the program
+}
+
+// OpenSink opens the sink that the settings select.
+func OpenSink(ctx context.Context, start *startup.Steps, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+	step := startup.Step{For: "the sink", On: dependency.Sink, At: SinkAddress(c), Limit: OpenLimit}
+	var sink sinks.Sink
+	err := start.Do(ctx, step, func(ctx context.Context) (err error) {
+		sink, err = SinkOf(c).open(ctx, c, cluster, help)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sink, nil
+}
+
+func openStdout(_ context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+	return stdout.New(stdout.Options{Envelope: change.Envelope{Version: help.Version, Prefix: c.Kafka.TopicPrefix, Cluster: cluster.Cluster}}), nil
+}
+
+func openPostgres(ctx context.Context, c *config.Config, cluster *Cluster, help SinkHelp) (sinks.Sink, error) {
+	return postgres.Open(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster.Cluster,
+		ClusterUID: cluster.Binding.ID, ClusterIDs: cluster.Binding.Known.IDs(), History: time.Duration(c.Sink.History), Logger: help.Log})
+}
+
+func readPostgres(ctx context.Context, c *config.Config, cluster string) (sinks.Reader, error) {
+	return postgres.OpenReader(ctx, postgres.Config{URL: c.Sink.Postgres.Reveal(), PasswordFile: c.Sink.PasswordFile, Cluster: cluster})
+}
+
+// SinkAddress returns the address of the sink's server, without passwords.
+func SinkAddress(c *config.Config) string {
+	e := SinkOf(c)
+	if e.at == nil {
+		return e.Name
+	}
+	return e.at(c)
+}
+
+// DescribeSink returns where changes are written, without passwords.
+func DescribeSink(c *config.Config) string {
+	if e := SinkOf(c); e.within != nil {
+		return SinkAddress(c) + " " + e.within(c)
+	}
+	return SinkAddress(c)
+}
