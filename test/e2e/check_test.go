@@ -53,7 +53,7 @@ func TestCheckSaysWhatWouldNotBeExported(t *testing.T) {
 	}{
 		{0, []string{"3 to export"}, env("KUBECDC_FIELD_SELECTOR", "metadata.name!=web")},
 		{1, []string{"FAILED", "KUBECDC_FIELD_SELECTOR", "configmaps, secrets", "!configmaps,!secrets"}, env("KUBECDC_FIELD_SELECTOR", "spec.nodeName=a")},
-		{0, []string{"there is no namespace defualt, shpo", "3 to export"}, env("KUBECDC_NAMESPACES", "default,defualt,shpo")},
+		{0, []string{"there is no namespace dfault, shpo", "3 to export"}, env("KUBECDC_NAMESPACES", "default,dfault,shpo")},
 		{0, []string{"warning", "KUBECDC_SLOTS is above 1"}, env("KUBECDC_SLOTS", "2")},
 	} {
 		code, out := command(t, test.env, "check")
