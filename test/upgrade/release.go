@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// firstCommit is what is upgraded from where no release is tagged yet.
-const firstCommit = "bab0a42d295d3146495fbe72f8628f78742a5e89"
+// firstCommit is what is upgraded from where no release is tagged since: upgrades count from there on.
+const firstCommit = "0dbbd142f322c3e5308a6cd99b21b474625c33d1"
 
 // release is an earlier version of the exporter, built from the repository's history.
 type release struct {
@@ -30,8 +30,10 @@ func buildRelease(ref string) (*release, error) {
 	}
 	r := &release{ref: ref, root: root}
 	if r.ref == "" {
-		if r.ref, err = output(root, "git", "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^"); err != nil {
-			r.ref = firstCommit
+		r.ref = firstCommit
+		last, err := output(root, "git", "describe", "--tags", "--abbrev=0", "--match", "v*", "HEAD^")
+		if _, other := output(root, "git", "merge-base", "--is-ancestor", firstCommit, last); err == nil && other == nil {
+			r.ref = last
 		}
 	}
 	if r.commit, err = output(root, "git", "rev-parse", "--verify", "--quiet", r.ref+"^{commit}"); err != nil {
