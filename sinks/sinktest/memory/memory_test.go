@@ -7,7 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/memory"
+	"kubecdc/sinks/sinktest/memory"
 	"kubecdc/sinks/sinktest"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/memory"
+	"kubecdc/sinks/sinktest/memory"
 )
 
 // An owner writes a batch and dies before the checkpoint has it. The next owner finds it in the tail of the log.
