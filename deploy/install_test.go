@@ -225,8 +225,9 @@ func TestTheReadmesLinesInstall(t *testing.T) {
 		}
 		return string(out)
 	}
-	restricted(t, admin, "kubecdc")
-	objects := decode(t, sh(command+" template "+block[2]))
+	const ns = "readme" // other tests have installed into the README's namespace
+	restricted(t, admin, ns)
+	objects := decode(t, sh(command+" template "+strings.ReplaceAll(block[2], "--namespace kubecdc", "--namespace "+ns)))
 	apply(t, kube.Config, objects)
 	wantAdmitted(t, admin, objects)
 	made := regexp.MustCompile(`-version '(\S+)' -image '(\S+)'`).FindStringSubmatch(sh("make -n image IMAGE=" + block[1]))

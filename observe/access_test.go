@@ -199,8 +199,8 @@ func TestTheAPIServerDecidesWhoHasAccess(t *testing.T) {
 	s := protected(t, ServerOptions{Access: reviews})
 	scraper := map[string]int{"/": http.StatusForbidden, "/status.json": http.StatusForbidden, "/metrics": http.StatusOK}
 	servers.Await(t, 20*time.Second, "RBAC to learn of the bindings, by a watch", func() (bool, error) {
-		code, _ := ask(t, "http://"+s.Addr()+"/metrics", "token-of-scraper")
 		*now = now.Add(refusedFor)
+		code, _ := ask(t, "http://"+s.Addr()+"/metrics", "token-of-scraper")
 		return code == http.StatusOK, nil
 	})
 	wantCodes(t, s, "token-of-scraper", scraper)
