@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,6 +132,18 @@ func (s *modelStream) judge(m *modelServer) {
 	}
 }
 
+// sharedSource is asked by the test and by its server.
+type sharedSource struct {
+	mu     sync.Mutex
+	source rand.Source
+}
+
+func (s *sharedSource) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.source.Uint64()
+}
+
 // modelled runs a test with many histories, each with a seed of its own.
 func modelled(t *testing.T, histories int, run func(t *testing.T, random *rand.Rand)) {
 	t.Helper()
@@ -148,7 +161,7 @@ func modelled(t *testing.T, histories int, run func(t *testing.T, random *rand.R
 					t.Logf("history %d of %d: KUBECDC_TEST_SEED=%d", n, histories, seed+n)
 				}
 			}()
-			run(t, rand.New(rand.NewPCG(seed+n, 0)))
+			run(t, rand.New(&sharedSource{source: rand.NewPCG(seed+n, 0)}))
 		})
 	}
 }
