@@ -7,8 +7,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
-	"kubecdc/sinks/sinktest/memory"
 	"kubecdc/sinks/sinktest"
+	"kubecdc/sinks/sinktest/memory"
 )
 
 func TestContract(t *testing.T) {
