@@ -52,24 +52,24 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 	return p, p.checkKept(ctx, log, q.Incomplete)
 }
 
-func (q *Request) bound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, end sinks.Cut) (Bound, error) {
-	b := Bound{Text: a.Text}
+func (q *Request) bound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, end sinks.Cut) (b Bound, err error) {
+	b.Text = a.Text
 	switch {
 	case a.Start:
 		b.Clock = "start of the log"
-		return b, nil
 	case a.Batch != nil:
-		return b, q.checkpointBound(ctx, a, &b)
+		err = q.checkpointBound(ctx, a, &b)
 	case a.Version != "":
-		return b, q.versionBound(ctx, log, p, a, &b, end)
+		err = q.versionBound(ctx, log, p, a, &b, end)
 	case !a.Time.IsZero():
-		return b, q.timeBound(ctx, log, p, a, &b)
+		err = q.timeBound(ctx, log, p, a, &b)
+	default:
+		b.Clock, b.Cut = "end of the log", &end
+		if a == &q.From {
+			b.Time = time.Now()
+		}
 	}
-	b.Clock, b.Cut = "end of the log", &end
-	if a == &q.From {
-		b.Time = time.Now()
-	}
-	return b, nil
+	return b, err
 }
 
 func (q *Request) checkpointBound(ctx context.Context, a *Asked, b *Bound) error {
