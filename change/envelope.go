@@ -44,16 +44,16 @@ func (e *Envelope) AppendKey(dst []byte, c *Change) []byte {
 // AppendValue appends the value of the change's record to dst.
 func (e *Envelope) AppendValue(dst []byte, c *Change) []byte {
 	dst = append(dst, valueBefore...)
-	dst = append(dst, orNull(c.Before)...)
+	dst = append(dst, OrNull(c.Before)...)
 	dst = append(dst, valueAfter...)
-	dst = append(dst, orNull(c.After)...)
+	dst = append(dst, OrNull(c.After)...)
 	return e.appendTail(dst, c, nil)
 }
 
 // Value returns the value of the change's record in pieces. All but the images is appended to scratch, which the value then
 // refers to. If dead is not nil, source has its id and error.
 func (e *Envelope) Value(scratch []byte, c *Change, dead *DeadLetter) Value {
-	return Value{valueBefore, orNull(c.Before), valueAfter, orNull(c.After), e.appendTail(scratch, c, dead)}
+	return Value{valueBefore, OrNull(c.Before), valueAfter, OrNull(c.After), e.appendTail(scratch, c, dead)}
 }
 
 // About are the members after the images: op, the times and source.
@@ -76,7 +76,8 @@ func (v *Value) AppendTo(dst []byte) []byte {
 	return dst
 }
 
-func orNull(image []byte) []byte {
+// OrNull is an image as JSON: null where there is none.
+func OrNull(image []byte) []byte {
 	if image == nil {
 		return null
 	}

@@ -44,7 +44,7 @@ func oracle(e Envelope, c *Change, dead *DeadLetter) map[string]any {
 		source["dead_letter"], source["error"] = dead.ID, dead.Error
 	}
 	return map[string]any{
-		"before": json.RawMessage(orNull(c.Before)), "after": json.RawMessage(orNull(c.After)),
+		"before": json.RawMessage(OrNull(c.Before)), "after": json.RawMessage(OrNull(c.After)),
 		"op": c.Op.String(), "ts_ms": c.Time.UnixMilli(), "ts_us": c.Time.UnixMicro(), "ts_ns": c.Time.UnixNano(), "source": source,
 	}
 }
@@ -104,7 +104,7 @@ func checkValue(t *testing.T, e Envelope, c *Change) {
 	if want := marshal(t, oracle(e, c, nil)); !reflect.DeepEqual(decoded(t, got), decoded(t, want)) {
 		t.Errorf("value %s\nwant %s", got, want)
 	}
-	if !bytes.Contains(got, append([]byte(`,"after":`), orNull(c.After)...)) {
+	if !bytes.Contains(got, append([]byte(`,"after":`), OrNull(c.After)...)) {
 		t.Errorf("the after image is not the server's own bytes: %s", got)
 	}
 	d, err := Decode(got)

@@ -27,7 +27,7 @@ const (
 	SignalForget   SignalKind = "forget"   // drop a stream that has ended from the checkpoint
 	SignalSnapshot SignalKind = "snapshot" // compare a collection with the log, or read all of it
 	SignalRepair   SignalKind = "repair"   // write what the log has wrongly of some objects
-	SignalRestore  SignalKind = "restore"  // compare a collection with the log, since a stream has found that etcd was restored from a backup
+	SignalRestore  SignalKind = "restore"  // compare a collection with the log: etcd was restored from a backup
 )
 
 // SignalRecord is what a control record says of a signal.

@@ -9,7 +9,8 @@ import (
 	"kubecdc/change"
 )
 
-// Signals are what users, and streams, ask of running exporters. The owner of the slot that a signal's stream is in does it, and answers here.
+// Signals are what users, and streams, ask of running exporters. The owner of the slot that a signal's stream is in does it, and
+// answers here.
 type Signals interface {
 	// AddSignal stores a request (Kind, Stream, Params), and gives its id. Ids grow, and no id is given twice.
 	AddSignal(ctx context.Context, s Signal) (id int64, err error)

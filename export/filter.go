@@ -31,10 +31,12 @@ func (s *slot) filter() *filter {
 
 // leavesOut reports whether a change is not written.
 func (f *filter) leavesOut(c *change.Change) bool {
-	if c.Logged || f == nil || c.Op != change.Update || c.Lost {
-		return c.Logged
-	}
-	if f.noUpdates {
+	switch {
+	case c.Logged:
+		return true
+	case f == nil || c.Op != change.Update || c.Lost:
+		return false
+	case f.noUpdates:
 		return true
 	}
 	mask := f.mask(c.Stream.ID())

@@ -15,18 +15,11 @@ import (
 
 // Patch is a JSON Patch (RFC 6902) from one image of an object to another; nil stands for no object.
 func Patch(before, after []byte, ignore ...string) (jsondiff.Patch, error) {
-	patch, err := jsondiff.CompareJSON(orNull(before), orNull(after), jsondiff.Ignores(ignore...), jsondiff.LCS())
+	patch, err := jsondiff.CompareJSON(change.OrNull(before), change.OrNull(after), jsondiff.Ignores(ignore...), jsondiff.LCS())
 	if err != nil {
 		return nil, fmt.Errorf("compare two images of an object: %w", err)
 	}
 	return patch, nil
-}
-
-func orNull(image []byte) []byte {
-	if image == nil {
-		return []byte("null")
-	}
-	return image
 }
 
 // Bookkeeping are the members that change with every update, as JSON pointers. The server writes them, nobody asks for them.

@@ -198,12 +198,5 @@ func (t *tailing) text(l *sinks.Logged, teller *query.Teller, colours *colours) 
 	if t.output == "diff" {
 		return colours.event(event, resource+" "+object+"  "), nil
 	}
-	return document(t.output, &whole{event, orNull(l.Before), orNull(l.After)})
-}
-
-func orNull(image []byte) json.RawMessage {
-	if image == nil {
-		return json.RawMessage("null")
-	}
-	return image
+	return document(t.output, &whole{event, change.OrNull(l.Before), change.OrNull(l.After)})
 }
