@@ -41,7 +41,7 @@ func TestACheckpointIsRebuiltFromACompactedTopic(t *testing.T) {
 	next(created("a", 30), created("b", 31))
 	topic := cfg.TopicPrefix + ".pods"
 	r := newReader(t, cfg.Brokers)
-	servers.Await(t, 30*time.Second, "Kafka to compact "+topic, func() (bool, error) {
+	servers.Await(t, "Kafka to compact "+topic, func() (bool, error) {
 		next(created(fmt.Sprint("filler-", seq), 40+int(seq)))
 		records := r.committed(t, cfg.Brokers, topic)[0]
 		time.Sleep(200 * time.Millisecond) // so that there are not too many
@@ -104,7 +104,7 @@ func TestWhatCompactionHasTakenStaysKnown(t *testing.T) {
 		return found
 	}
 	next(3)
-	servers.Await(t, time.Minute, "Kafka to compact "+topic, func() (bool, error) {
+	servers.Await(t, "Kafka to compact "+topic, func() (bool, error) {
 		compacted := len(left()) < len(written)
 		if !compacted {
 			next(3)

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -68,7 +67,7 @@ func under(prefix string) func(topic string) bool {
 
 func readTopics(t testing.TB, brokers []string, prefix string, wanted func(topic string) bool) *Log {
 	t.Helper()
-	ctx, cancel := servers.Patient(context.Background(), 90*time.Second)
+	ctx, cancel := servers.Patient(context.Background())
 	defer cancel()
 	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	if err != nil {
@@ -102,7 +101,7 @@ func AwaitMarkers(t testing.TB, brokers []string, prefix string) {
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	written := offsets(t, t.Context(), admin, under(prefix), admin.ListEndOffsets)
-	Await(t, 90*time.Second, "the markers of all transactions", func() (bool, error) {
+	Await(t, "the markers of all transactions", func() (bool, error) {
 		stable, err := admin.ListCommittedOffsets(t.Context(), slices.Collect(maps.Keys(written))...)
 		behind := false
 		written.Each(func(end kadm.ListedOffset) {
@@ -138,7 +137,7 @@ func offsets(
 	list func(context.Context, ...string) (kadm.ListedOffsets, error),
 ) (listed kadm.ListedOffsets) {
 	t.Helper()
-	Await(t, time.Minute, "the offsets of the topics", func() (bool, error) {
+	Await(t, "the offsets of the topics", func() (bool, error) {
 		names := topics(t, ctx, admin, wanted)
 		if len(names) == 0 {
 			return true, nil

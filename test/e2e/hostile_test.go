@@ -66,7 +66,7 @@ func testHostileObjects(t *testing.T, w *World) {
 	e.AwaitReady(t)
 	v.change(5)
 	log := w.AwaitComplete(t, writer, hostileKinds)
-	e.wantLogged(t, "the checkpoint is rebuilt")
+	e.awaitLogged(t, "the checkpoint is rebuilt")
 	Judge(t, w.Kube, log, w.Prefix, hostileKinds).Demand(t, 0)
 	wantNoGapButRecovered(t, log)
 	w.awaitProofs(t)
@@ -74,7 +74,7 @@ func testHostileObjects(t *testing.T, w *World) {
 	v.commands(w, from)
 	wantPrintable(t, "the log of the exporter", e.Tail(1<<20))
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("the exit code is %d", code)
 	}
 }
@@ -242,7 +242,7 @@ func (w *World) awaitProofs(t *testing.T) {
 		}
 	}
 	count(after)
-	Await(t, time.Minute, "proofs that the log is equal", func() (bool, error) {
+	Await(t, "proofs that the log is equal", func() (bool, error) {
 		now := map[change.StreamID]int{}
 		count(now)
 		return now[Roles.Stream()] > after[Roles.Stream()] && now[Widgets.Stream()] > after[Widgets.Stream()], nil

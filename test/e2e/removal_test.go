@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/internal/failpoint"
@@ -26,7 +25,7 @@ func (l *Log) controlsOf(stream change.StreamID, types ...change.ControlType) (f
 func awaitControls(t *testing.T, w *World, n int, stream change.StreamID, types ...change.ControlType) *Log {
 	t.Helper()
 	var log *Log
-	Await(t, 60*time.Second, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
+	Await(t, fmt.Sprint(n, " records ", types, " of ", stream), func() (bool, error) {
 		log = w.Read(t)
 		return len(log.controlsOf(stream, types...)) >= n, nil
 	})

@@ -192,7 +192,7 @@ func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...st
 	p, err := child.Start(c)
 	must(t, err)
 	defer p.Kill()
-	Await(t, 90*time.Second, "the replay to be under way", func() (bool, error) {
+	Await(t, "the replay to be under way", func() (bool, error) {
 		select {
 		case <-p.Done():
 			return false, fmt.Errorf("it has ended:\n%s", log.Bytes())
@@ -229,7 +229,7 @@ func replayStopped(t *testing.T, l *replayLog) {
 	p, err := child.Start(c)
 	must(t, err)
 	defer p.Kill()
-	Await(t, 90*time.Second, "the replay to be under way", func() (bool, error) {
+	Await(t, "the replay to be under way", func() (bool, error) {
 		info, err := os.Stat(path)
 		return err == nil && info.Size() > 0, nil
 	})

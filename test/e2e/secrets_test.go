@@ -77,7 +77,7 @@ func (v *vault) config(name string) {
 // await waits for a record of an object, and gives the last one that has a value.
 func (w *World) await(t testing.TB, kind Kind, name string, what string, is func(Record) bool) (found Record) {
 	t.Helper()
-	Await(t, 60*time.Second, what, func() (bool, error) {
+	Await(t, what, func() (bool, error) {
 		for _, r := range w.Read(t).ByKey(w.Prefix, kind)["default/"+name] {
 			if r.Op != "" && is(r) {
 				found = r
@@ -97,7 +97,7 @@ func (w *World) awaitVersion(t testing.TB, name, version string) Record {
 func (e *Exporter) stop(t testing.TB) {
 	t.Helper()
 	e.Signal(syscall.SIGTERM)
-	if code := e.Wait(t, 25*time.Second); code != 0 {
+	if code := e.Wait(t); code != 0 {
 		t.Errorf("after SIGTERM %s ends with %d", e.name, code)
 	}
 }
@@ -254,7 +254,7 @@ func fromPlain(t *testing.T, w *World, v *vault, mode string) {
 	after, _ := Topics(t, w.Kafka.Brokers, w.Prefix, end)
 	theCanary.Demand(t, "what is told after the change", false, after)
 	theCanary.Demand(t, "what the exporter says", false, e.Said(t))
-	e.wantLogged(t, "the log keeps what was exported before", "docs/security.md")
+	e.awaitLogged(t, "the log keeps what was exported before", "docs/security.md")
 	w.wantKeptHidden(t, v)
 	e.stop(t)
 
@@ -302,7 +302,7 @@ func TestSecretsAreNotInThePipeNorInTheFile(t *testing.T) {
 
 func (e *Exporter) awaitLine(t testing.TB, version string) {
 	t.Helper()
-	Await(t, 30*time.Second, "the line of "+version, func() (bool, error) {
+	Await(t, "the line of "+version, func() (bool, error) {
 		log, _ := ParseLines(t, e.out.Bytes(), "pipe")
 		for _, r := range log.Records {
 			if string(r.Version) == version {

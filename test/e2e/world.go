@@ -178,7 +178,7 @@ func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion 
 // awaitMarks waits until the log is complete up to these versions.
 func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) *Log {
 	t.Helper()
-	Await(t, 120*time.Second, "the log to be complete", func() (bool, error) {
+	Await(t, "the log to be complete", func() (bool, error) {
 		at := map[change.StreamID]change.ResourceVersion{}
 		for _, c := range w.controls(t) {
 			for _, p := range c.Positions {
