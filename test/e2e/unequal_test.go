@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"encoding/json"
-	"net/http"
-	"strings"
 	"testing"
 	"time"
 
