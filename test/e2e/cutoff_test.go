@@ -14,7 +14,7 @@ func TestAReplicaWithoutTheAPIServerLeavesItsSlots(t *testing.T) {
 	InstallWidgets(t, w.Kube.Config)
 	proxies, proxied := w.Proxied(t)
 	api := proxies["api"]
-	proxied = with(w.With("KUBECDC_SLOTS", "6", "KUBECDC_LEASE_DURATION", lease.String()), "KUBECONFIG", proxied["KUBECONFIG"])
+	proxied = with(w.With("KUBECDC_SLOTS", "6"), "KUBECONFIG", proxied["KUBECONFIG"])
 	env := with(proxied, "KUBECONFIG", w.Env["KUBECONFIG"])
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	cut := StartExporter(t, "the one that is cut off", proxied)

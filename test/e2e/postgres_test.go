@@ -21,7 +21,6 @@ func TestThePostgresSinkKeepsEveryChangeOnce(t *testing.T) {
 	t.Logf("seed %d", seed)
 	writer, random := NewWriter(t, w.Kube.Config, seed, Kinds), rand.New(rand.NewPCG(seed, 4))
 	writer.Fill(30)
-	w.Env["KUBECDC_LEASE_DURATION"] = "1s"
 	killedAt(t, w.Env, failpoint.Written+":2") // in the snapshot
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() { writer.Until(stop, 200); close(done) }()

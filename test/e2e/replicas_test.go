@@ -61,14 +61,11 @@ func (l *leases) await(after string, each int, replicas ...*Exporter) {
 	l.t.Logf("%s: %d slots in each of %d replicas after %s, with leases of %s", after, each, len(replicas), time.Since(began), lease)
 }
 
-// lease is the lease of tests about who takes over from whom: a replica that is alive renews it on a busy machine too.
-const lease = 5 * time.Second
-
 func TestReplicasShareTheSlotsAndTakeOverFromTheDead(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	env := w.With("KUBECDC_SLOTS", "6", "KUBECDC_LEASE_DURATION", lease.String())
+	env := w.With("KUBECDC_SLOTS", "6")
 	writer, slots := w.Writer(t, Kinds), readLeases(t, w)
 	writer.Fill(20)
 	first := StartExporter(t, "the first", env)
@@ -177,7 +174,7 @@ func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	env := w.With("KUBECDC_LEASES", "kubernetes", "KUBECDC_LEASE_DURATION", lease.String())
+	env := w.With("KUBECDC_LEASES", "kubernetes")
 	writer := w.Writer(t, Kinds)
 	first := StartExporter(t, "the first", env)
 	first.AwaitReady(t)

@@ -347,7 +347,7 @@ func TestADeletedSnapshotTopicIsNoOtherLoss(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	kinds := []Kind{ConfigMaps}
-	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_LEASE_DURATION", "1s")
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds))
 	writer := w.Writer(t, kinds)
 	writer.Fill(20)
 	e := StartExporter(t, "the exporter", w.Env)

@@ -77,11 +77,15 @@ func postgresWorld(t testing.TB, kube *servers.Kubernetes, postgres servers.Post
 	w.Env = map[string]string{
 		"KUBECONFIG": w.Kube.Kubeconfig, "KUBECDC_CLUSTER": "e2e", "KUBECDC_RESOURCES": Resources(Kinds),
 		"KUBECDC_SINK": "postgres", "KUBECDC_SINK_POSTGRES": w.Postgres.URL, "KUBECDC_CHECKPOINT": w.Postgres.URL,
-		"KUBECDC_LEASE_DURATION": "2s", "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
+		"KUBECDC_LEASE_DURATION": lease.String(), "KUBECDC_WATERMARK_INTERVAL": "1s", "KUBECDC_PAGE_SIZE": "50",
 		"KUBECDC_SECRETS": "plain", // the judge compares with what the cluster has
 	}
 	return w
 }
+
+// lease is short enough that a test can wait for who follows a dead replica, and long enough that one which is alive renews it on a
+// busy machine.
+const lease = 5 * time.Second
 
 // compaction is how often the API servers compact etcd, so that positions that don't move are found out. History stays for
 // that long: no test that demands all of it keeps an exporter away from the API server longer.
