@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -59,6 +60,26 @@ func ReadLog(t testing.TB, brokers []string, prefix string) *Log {
 func ReadControls(t testing.TB, brokers []string, prefix string) []change.Control {
 	t.Helper()
 	return readTopics(t, brokers, prefix, func(topic string) bool { return topic == change.ControlTopic(prefix) }).Controls
+}
+
+// followControls reads the control topic from its start and goes on reading, for some seconds, until the record that completes what is
+// looked for.
+func followControls(t testing.TB, brokers []string, prefix string, complete func(change.Control) bool) (found bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(brokers...), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.MetadataMinAge(250*time.Millisecond),
+		kgo.ConsumeTopics(change.ControlTopic(prefix)), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()))
+	must(t, err)
+	defer client.Close()
+	for !found && ctx.Err() == nil {
+		client.PollFetches(ctx).EachRecord(func(r *kgo.Record) {
+			var c change.Control
+			must(t, json.Unmarshal(r.Value, &c))
+			found = found || complete(c)
+		})
+	}
+	return found
 }
 
 func under(prefix string) func(topic string) bool {

@@ -231,7 +231,7 @@ func TestAnotherClusterOfTheSameNameIsRefused(t *testing.T) {
 	NewWriter(t, other.Config, 1, Kinds).Fill(10)
 	writer := w.Writer(t, Kinds)
 	writer.Fill(30)
-	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "60s"))
+	e := StartExporter(t, "the first cluster's", w.With("KUBECDC_LEASE_DURATION", "10m"))
 	e.AwaitReady(t)
 	writer.Run(100)
 	w.AwaitComplete(t, writer, Kinds)

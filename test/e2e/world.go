@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"strings"
@@ -182,21 +183,20 @@ func (w *Writer) marks(kinds []Kind) map[change.StreamID]change.ResourceVersion 
 // awaitMarks waits until the log is complete up to these versions.
 func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.ResourceVersion) *Log {
 	t.Helper()
+	left := maps.Clone(want)
+	reach := func(positions []change.Position) (all bool) {
+		for _, p := range positions {
+			if version, ok := left[p.Stream]; ok && p.ResourceVersion.Compare(version) >= 0 {
+				delete(left, p.Stream)
+			}
+		}
+		return len(left) == 0
+	}
 	Await(t, "the log to be complete", func() (bool, error) {
-		at := map[change.StreamID]change.ResourceVersion{}
-		for _, c := range w.controls(t) {
-			for _, p := range c.Positions {
-				if p.ResourceVersion.Compare(at[p.Stream]) > 0 {
-					at[p.Stream] = p.ResourceVersion
-				}
-			}
+		if w.Kafka == nil {
+			return reach(batchPositions(t, w.Postgres.URL)), nil
 		}
-		for stream, version := range want {
-			if at[stream].Compare(version) < 0 {
-				return false, nil
-			}
-		}
-		return true, nil
+		return followControls(t, w.Kafka.Brokers, w.Prefix, func(c change.Control) bool { return reach(c.Positions) }), nil
 	})
 	if w.Kafka != nil {
 		AwaitMarkers(t, w.Kafka.Brokers, w.Prefix)
@@ -207,7 +207,7 @@ func (w *World) awaitMarks(t testing.TB, want map[change.StreamID]change.Resourc
 func (w *World) controls(t testing.TB) []change.Control {
 	t.Helper()
 	if w.Kafka == nil {
-		return w.Read(t).Controls
+		return readTables(t, w.Postgres.URL, (*Log).readControls).Controls
 	}
 	return ReadControls(t, w.Kafka.Brokers, w.Prefix)
 }

@@ -72,10 +72,12 @@ func Patient(parent context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// Await looks until the condition holds. It fails the test on an error, and when enough has been waited.
+// Await looks until the condition holds. It fails the test on an error, and when enough has been waited. Looks take a third of
+// the time at most, so that what is waited for has the processors.
 func Await(t testing.TB, what string, condition func() (bool, error)) {
 	t.Helper()
-	for clock, began := StartClock(), time.Now(); ; time.Sleep(20 * time.Millisecond) { // between two looks
+	for clock, began := StartClock(), time.Now(); ; {
+		looked := time.Now()
 		late := clock.Late() // before the look, which may take long
 		ok, err := condition()
 		if err != nil {
@@ -87,5 +89,6 @@ func Await(t testing.TB, what string, condition func() (bool, error)) {
 		if late {
 			t.Fatalf("waited %s, %s of it with processors to spare, in vain for %s", time.Since(began).Round(time.Second), patience, what)
 		}
+		time.Sleep(min(max(20*time.Millisecond, 2*time.Since(looked)), 2*time.Second))
 	}
 }
