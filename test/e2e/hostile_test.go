@@ -46,6 +46,7 @@ var (
 
 func testHostileObjects(t *testing.T, w *World) {
 	w.Env["KUBECDC_RESOURCES"], w.Env["KUBECDC_PROOF_INTERVAL"] = Resources(append([]Kind{clusterRoles}, hostileKinds...)), "1s"
+	w.Env["KUBECDC_LEASE_DURATION"] = "20s" // status, which is among the commands, tells when one has ended
 	InstallWidgets(t, w.Kube.Config)
 	v := newVandal(t, w.Kube.Config)
 	v.createAll()
