@@ -32,7 +32,7 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	t = t.Redact(c.Redacted).asJSON(asJSON).without(without).only(only)
+	t = t.Redact(c.Redacted).pick(only, without, asJSON)
 	if c.Depth > 0 {
 		t = t.cut(c.Depth)
 	}
@@ -98,38 +98,26 @@ func noColumn(whole, rest string, names []string) error {
 		suggest.DidYouMean(name, names), strings.Join(names, ", "))}
 }
 
-// only returns the type with these members alone.
-func (t *Type) only(names tree) *Type {
+// pick returns the type with the members that are chosen; of lists and maps, those of their elements. An empty tree chooses all
+// but what is hidden. A record of which nothing is left goes too.
+func (t *Type) pick(only, without, asJSON tree) *Type {
 	c := *t
 	if t.Elem != nil {
-		c.Elem = t.Elem.only(names)
+		c.Elem = t.Elem.pick(only, without, asJSON)
 		return &c
 	}
-	c.Fields, c.Open = nil, t.Open && len(names) == 0
+	c.Fields, c.Open = nil, t.Open && len(only) == 0
 	for _, f := range t.Fields {
-		if below, chosen := names[f.Name]; chosen || len(names) == 0 && !f.Hidden {
-			f.Type = f.Type.only(below)
-			c.Fields = append(c.Fields, f)
-		}
-	}
-	return &c
-}
-
-// without returns the type without these members, and without records that have no member left.
-func (t *Type) without(names tree) *Type {
-	c := *t
-	if t.Elem != nil {
-		c.Elem = t.Elem.without(names)
-		return &c
-	}
-	c.Fields = nil
-	for _, f := range t.Fields {
-		below, named := names[f.Name]
-		if named && len(below) == 0 {
+		below, chosen := only[f.Name]
+		less, named := without[f.Name]
+		text, whole := asJSON[f.Name]
+		switch {
+		case !chosen && (len(only) > 0 || f.Hidden), named && len(less) == 0:
 			continue
-		}
-		if named {
-			f.Type = f.Type.without(below)
+		case whole && len(text) == 0:
+			f.Type = scalar(JSON)
+		default:
+			f.Type = f.Type.pick(below, less, text)
 		}
 		if !named || !f.Type.hollow() {
 			c.Fields = append(c.Fields, f)
@@ -144,25 +132,6 @@ func (t *Type) hollow() bool {
 		return t.Elem.hollow()
 	}
 	return t.Kind == Record && len(t.Fields) == 0
-}
-
-// asJSON returns the type with JSON for these members.
-func (t *Type) asJSON(names tree) *Type {
-	c := *t
-	if t.Elem != nil {
-		c.Elem = t.Elem.asJSON(names)
-		return &c
-	}
-	c.Fields = nil
-	for _, f := range t.Fields {
-		if below, chosen := names[f.Name]; chosen && len(below) == 0 {
-			f.Type = scalar(JSON)
-		} else if chosen {
-			f.Type = f.Type.asJSON(below)
-		}
-		c.Fields = append(c.Fields, f)
-	}
-	return &c
 }
 
 // Redact returns the type with strings for the values at the paths, in the notation of KUBECDC_REDACT.

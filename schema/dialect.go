@@ -27,7 +27,7 @@ type dialect struct {
 
 var dialects = []dialect{
 	{"flink", flink}, {"flink-upsert", flinkUpsert}, {"postgres", postgres}, {"connect", connect},
-	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark}, {"clickhouse", clickhouse},
+	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark},
 }
 
 // Dialects returns the names of all dialects.

@@ -33,7 +33,6 @@ the output into the program:
   jsonschema    JSON Schema 2020-12 of a record's value
   avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
   spark         PySpark, with from_json
-  clickhouse    Kafka engine, ReplacingMergeTree and the view between them
 
   exporter schema pods --as flink --columns spec.nodeName,status.phase
   exporter schema deployments.apps --as postgres | psql
