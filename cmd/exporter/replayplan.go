@@ -44,7 +44,7 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 		return nil, err
 	}
 	for i := range p.Topics {
-		p.Topics[i].To = r.target.topicOf(r.settings.Kafka.TopicPrefix, p.Topics[i].Stream)
+		p.Topics[i].To = r.place.TopicOf(r.settings.Kafka.TopicPrefix, p.Topics[i].Stream)
 	}
 	return p, nil
 }
@@ -64,7 +64,7 @@ func (r *replaying) printPlan(p *replay.Plan) error {
 		plain.Fprintf(t, "LOG\t%s, cluster %s\n", p.Log, p.Cluster)
 		plain.Fprintf(t, "FROM\t%s\n", describeBound(p.From))
 		plain.Fprintf(t, "TO\t%s\n", describeBound(p.To))
-		plain.Fprintf(t, "TARGET\t%s\n\n", r.target.where())
+		plain.Fprintf(t, "TARGET\t%s\n\n", r.place.String())
 		plain.Fprintf(t, "TOPIC\tTO\tRECORDS\tFIRST LOGGED\tLAST LOGGED\n")
 		for _, topic := range p.Topics {
 			plain.Fprintf(t, "%s\t%s\t%d\t%s\t%s\n", topic.Topic, topic.To, topic.Records, stamp(topic.First), stamp(topic.Last))
