@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 )
@@ -148,7 +149,7 @@ func TestAReplayThatIsNotThereIsNotResumed(t *testing.T) {
 	if err := r.Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var unknown *replay.UnknownError
+	var unknown usage.Error
 	if _, err := (&replay.Run{Target: to}).Open(t.Context(), "two", true); !errors.As(err, &unknown) || !slices.Equal(unknown.Known, []string{"one"}) {
 		t.Fatalf("it was resumed: %v", err)
 	}

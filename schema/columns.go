@@ -1,11 +1,11 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 )
 
 // Columns chooses what of an object has columns of its own. The paths are those of kubectl explain; lists and maps need no
@@ -18,7 +18,7 @@ type Columns struct {
 	Depth    int      // levels of members with columns of their own; deeper objects are JSON. 0: all
 }
 
-// Choose returns the type with these columns. The error is a *NameError.
+// Choose returns the type with these columns. The error is a usage.Error.
 func (t *Type) Choose(c Columns) (*Type, error) {
 	only, err := t.tree(c.Only)
 	if err != nil {
@@ -37,7 +37,7 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 		t = t.cut(c.Depth)
 	}
 	if t.hollow() {
-		return nil, &NameError{"no column is left: name fewer paths with --without, or others with --columns"}
+		return nil, usage.Error("no column is left: name fewer paths with --without, or others with --columns")
 	}
 	return t, nil
 }
@@ -91,11 +91,11 @@ func noColumn(whole, rest string, names []string) error {
 		parent = "the object"
 	}
 	if len(names) == 0 {
-		return &NameError{fmt.Sprintf("no column %q: the schema names no member of %s", whole, parent)}
+		return usage.Errorf("no column %q: the schema names no member of %s", whole, parent)
 	}
 	name, _, _ := strings.Cut(rest, ".")
-	return &NameError{fmt.Sprintf("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
-		suggest.DidYouMean(name, names), strings.Join(names, ", "))}
+	return usage.Errorf("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
+		suggest.DidYouMean(name, names), strings.Join(names, ", "))
 }
 
 // pick returns the type with the members that are chosen; of lists and maps, those of their elements. An empty tree chooses all

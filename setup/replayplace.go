@@ -9,6 +9,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/config"
 	"kubecdc/internal/startup"
+	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/sinks/kafka"
 	"kubecdc/sinks/postgres"
@@ -22,7 +23,7 @@ type ReplayPlace struct {
 	Stdout   bool
 }
 
-// Check returns a *replay.ArgumentError unless one place is named.
+// Check returns a usage.Error unless one place is named.
 func (p *ReplayPlace) Check() error {
 	named := 0
 	for _, given := range []bool{p.topics(), p.Postgres != "", p.Stdout} {
@@ -31,7 +32,7 @@ func (p *ReplayPlace) Check() error {
 		}
 	}
 	if named != 1 {
-		return replay.WrongArgument("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres or --to-stdout")
+		return usage.Errorf("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres or --to-stdout")
 	}
 	return nil
 }
@@ -91,13 +92,13 @@ func (p *ReplayPlace) Open(
 		to.Brokers = p.Brokers
 	}
 	if to.TopicPrefix = cmp.Or(p.Prefix, to.TopicPrefix); p.Prefix == "" && c.Sink.Kind != kafka.Kind.Name {
-		return nil, replay.WrongArgument("--to-prefix: name the prefix of the topics")
+		return nil, usage.Errorf("--to-prefix: name the prefix of the topics")
 	}
 	if len(to.Brokers) == 0 {
-		return nil, replay.WrongArgument("--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS")
+		return nil, usage.Errorf("--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS")
 	}
 	if err := to.Validate(); err != nil {
-		return nil, replay.WrongArgument("--to-prefix, --to-brokers: %v", err)
+		return nil, usage.Errorf("--to-prefix, --to-brokers: %v", err)
 	}
 	return openReplayTopics(ctx, to, live)
 }
@@ -114,7 +115,7 @@ func openReplayTopics(ctx context.Context, to kafka.Config, live string) (replay
 		return err
 	})
 	if err == nil && overlap(identity, live) {
-		err = replay.WrongArgument("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
+		err = usage.Errorf("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
 			"no part of the live one", live, identity)
 	}
 	if err != nil {

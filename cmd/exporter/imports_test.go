@@ -22,6 +22,8 @@ var mayImport = map[string][]string{
 	"status":     {"change", "checkpoint", "export"},
 	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
+	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
+	"rbac":       {"change", "checkpoint", "observe", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
 	"setup":      {"change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }

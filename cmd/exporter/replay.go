@@ -21,6 +21,7 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/observe"
 	"kubecdc/replay"
 	"kubecdc/setup"
@@ -127,22 +128,22 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 func (f *replayFlags) check() error {
 	switch {
 	case f.resume == "" && f.from == "":
-		return &usageError{"--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start"}
+		return usage.Error("--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start")
 	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.ops) > 0 || !reflect.DeepEqual(f.filter, replay.Filter{})):
-		return &usageError{"--resume: the replay has its bounds and its selection already; leave them out"}
+		return usage.Error("--resume: the replay has its bounds and its selection already; leave them out")
 	case f.resume != "" && f.place.Stdout:
-		return &usageError{"--resume: what was written to standard output can't be read back, so that replay can't go on"}
+		return usage.Error("--resume: what was written to standard output can't be read back, so that replay can't go on")
 	case f.rate < 0:
-		return &usageError{"--rate: a number of records a second, or 0 for no limit"}
+		return usage.Error("--rate: a number of records a second, or 0 for no limit")
 	}
 	for _, op := range f.ops {
 		if len(op) != 1 || !strings.Contains("cudr", op) {
-			return &usageError{fmt.Sprintf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)}
+			return usage.Errorf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
 		}
 	}
 	f.filter.Ops = strings.Join(f.ops, "")
 	if _, err := labels.Parse(f.filter.Selector); err != nil {
-		return &usageError{"--selector: " + err.Error()}
+		return usage.Error("--selector: " + err.Error())
 	}
 	var err error
 	if f.resume == "" {
@@ -150,7 +151,7 @@ func (f *replayFlags) check() error {
 			f.end, err = asked("--to", f.to, endForms)
 		}
 	}
-	return cmp.Or(err, wrongArgument(f.place.Check()))
+	return cmp.Or(err, f.place.Check())
 }
 
 func asked(flag, text string, forms moment.Form) (replay.Asked, error) {
@@ -175,7 +176,7 @@ func (r *replaying) do(ctx context.Context) error {
 	}
 	target, err := r.place.Open(ctx, r.settings, r.cluster, live, versionText(), jsonOut())
 	if err != nil {
-		return wrongArgument(err)
+		return err
 	}
 	defer target.Close()
 	run := &replay.Run{Log: r.log, Target: target, Rate: r.rate,
@@ -199,8 +200,8 @@ func (r *replaying) do(ctx context.Context) error {
 		return err
 	}
 	if len(others) > 0 && !r.append {
-		return &usageError{fmt.Sprintf("%s has the records of other replays (%s): choose another place, go on with one of them "+
-			"(--resume), or write behind them (--append)", r.place.String(), strings.Join(others, ", "))}
+		return usage.Errorf("%s has the records of other replays (%s): choose another place, go on with one of them "+
+			"(--resume), or write behind them (--append)", r.place.String(), strings.Join(others, ", "))
 	}
 	if topics, ok := target.(*kafka.Replay); ok && len(others) == 0 && !r.append {
 		used, err := topics.Used(ctx, toTopics(run.Plan))
@@ -208,8 +209,8 @@ func (r *replaying) do(ctx context.Context) error {
 			return err
 		}
 		if used != "" {
-			return &usageError{fmt.Sprintf("topic %s has records that no replay has written: choose another prefix, or write behind them "+
-				"(--append)", used)}
+			return usage.Errorf("topic %s has records that no replay has written: choose another prefix, or write behind them "+
+				"(--append)", used)
 		}
 	}
 	if err := run.Start(ctx); err != nil {
@@ -228,15 +229,11 @@ func toTopics(p *replay.Plan) (topics []string) {
 // goOn resumes a replay.
 func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) error {
 	if _, err := run.Open(ctx, r.resume, true); err != nil {
-		var unknown *replay.UnknownError
-		if errors.As(err, &unknown) {
-			return &usageError{err.Error()}
-		}
 		return err
 	}
 	if run.Plan.Log != live || run.Plan.Cluster != r.cluster {
-		return &usageError{fmt.Sprintf("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
-			run.Plan.Log, run.Plan.Cluster, live, r.cluster)}
+		return usage.Errorf("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
+			run.Plan.Log, run.Plan.Cluster, live, r.cluster)
 	}
 	if run.Ended() {
 		plain.Fprintf(r.notes, "replay %s had ended already: %d records\n", r.resume, run.Written())

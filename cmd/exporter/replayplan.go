@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/suggest"
 	"kubecdc/replay"
 	"kubecdc/setup"
 )
@@ -27,12 +28,12 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 		return nil, fmt.Errorf("the log %s has nothing of cluster %s: are KUBECDC_CLUSTER and KUBECDC_KAFKA_TOPIC_PREFIX those of exporter run?",
 			live, r.cluster)
 	}
-	if q.Filter.Resources, err = resourcesNamed(r.filter.Resources, known, "--resource: the log has no changes of"); err != nil {
+	if q.Filter.Resources, err = suggest.Resources(r.filter.Resources, known, "--resource: the log has no changes of"); err != nil {
 		return nil, err
 	}
 	p, err := q.Plan(ctx, r.log)
 	if err != nil {
-		return nil, wrongArgument(err)
+		return nil, err
 	}
 	selector, err := labels.Parse(p.Filter.Selector)
 	if err != nil {
