@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
@@ -67,7 +66,7 @@ func (v *verification) addInventory(ctx context.Context) error {
 	case err != nil && strings.HasPrefix(v.Settings.Checkpoint.Location.Reveal(), "postgres"):
 		return err
 	case err != nil:
-		plain.Fprintf(v.Report, "the inventory is left out: %s\n", config.Redact(err.Error()))
+		plain.Fprintf(v.Report, "the inventory is left out: %s\n", plain.Redact(err.Error()))
 		return nil
 	}
 	v.compare.Store, v.compare.Copies = v.Store, append(v.compare.Copies, verify.Inventory(v.Store))

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/config"
 	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/plain"
 	"kubecdc/status"
 )
 
@@ -256,7 +256,7 @@ func (h *Health) Stalled(dependency string, err error) {
 
 // update returns the problem with the error's text. A problem keeps its time while its text changes.
 func (h *Health) update(before *problem, err error) *problem {
-	p := problem{text: status.HideNames(config.Redact(err.Error())), since: h.now()}
+	p := problem{text: status.HideNames(plain.Redact(err.Error())), since: h.now()}
 	if before != nil {
 		p.since = before.since
 	}

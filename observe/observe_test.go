@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
 
 	"kubecdc/change"
-	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/hostile"
@@ -285,10 +285,10 @@ func TestARetryingSinkIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsASettingsError(t *testing.T) {
+func TestAPortInUseIsAnErrorOfItsOwn(t *testing.T) {
 	_, s := observed(t)
 	_, err := Serve(ServerOptions{Listen: s.Addr()}, NewMetrics(""), &Status{Health: NewHealth()})
-	if !config.IsError(err) || !strings.Contains(err.Error(), "KUBECDC_LISTEN (--listen)") || !strings.Contains(err.Error(), "choose another port") {
+	if _, ok := errors.AsType[*ListenError](err); !ok || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Error(err)
 	}
 	if s, err := Serve(ServerOptions{Listen: "off"}, NewMetrics(""), &Status{Health: NewHealth()}); err != nil || s.Close() != nil {

@@ -20,7 +20,7 @@ var mayImport = map[string][]string{
 	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
 	"status":     {"change", "checkpoint", "export"},
-	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
+	"observe":    {"change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
 	"rbac":       {"change", "checkpoint", "observe", "source"},

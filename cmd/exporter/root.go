@@ -185,7 +185,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	text := err.Error()
 	if !config.IsError(err) { // which shows no password; its fixes have URLs with the words USER and PASSWORD
-		text = config.Redact(text)
+		text = plain.Redact(text)
 	}
 	plain.Fprintf(stderr, "exporter: %s\n", plain.Own(plain.Lines(text)))
 	return code

@@ -81,7 +81,7 @@ func readStatus(ctx context.Context, c *cobra.Command) (*status.Status, error) {
 		if err := addOwners(ctx, c, settings, cluster, store, stored); err != nil {
 			o.LeasesElsewhere = true
 			notes = append(notes, "owners are those that took the slots last; whether they still live, their Lease objects say "+
-				"(KUBECDC_LEASES), or an exporter's status page: "+config.Redact(err.Error()))
+				"(KUBECDC_LEASES), or an exporter's status page: "+plain.Redact(err.Error()))
 		}
 	}
 	s := status.Make(o, stored, nil)
