@@ -17,7 +17,6 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
-	"kubecdc/export/ownership"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/internal/suggest"
@@ -192,7 +191,7 @@ func (a *Requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal
 		return
 	}
 	for _, r := range requests {
-		if slot := ownership.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
+		if slot := change.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
 			plain.Fprintf(a.Report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does answers\n",
 				r.ID, slot, r.Stream)
 		}

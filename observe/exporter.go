@@ -6,8 +6,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 	"kubecdc/source/reflector"
 )

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/plain"
 	"kubecdc/status"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // One cause has many victims: when the API server is gone each stream has an error of its own request. So streams whose errors

@@ -19,7 +19,7 @@ var mayImport = map[string][]string{
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
-	"status":     {"change", "checkpoint", "export"},
+	"status":     {"change", "checkpoint"},
 	"observe":    {"change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
 	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},

@@ -17,7 +17,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
 	"kubecdc/setup"
