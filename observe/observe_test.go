@@ -25,7 +25,7 @@ import (
 // observed makes an Exporter and its HTTP server as the command line does.
 func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
 	t.Helper()
-	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(nil)}
+	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(slog.New(slog.DiscardHandler))}
 	s, err := Serve(ServerOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, e.Metrics, &Status{Health: e.Health})
 	if err != nil {
 		t.Fatal(err)
