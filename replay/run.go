@@ -4,12 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
+	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 )
 
@@ -30,7 +31,6 @@ type Run struct {
 	Progress func(written int64)
 	Envelope change.Envelope // of the records of a log that has none
 
-	chosen  *selection
 	limiter *rate.Limiter
 	done    map[string][2]uint64 // what the target has
 	moved   map[string][2]uint64 // the part of it that the next transaction adds
@@ -41,20 +41,6 @@ type Run struct {
 	changes []sinks.Logged
 	bytes   int
 	since   time.Time // of the first of changes
-}
-
-// UnknownError means that a target has no replay of that id.
-type UnknownError struct {
-	ID    string
-	Known []string
-}
-
-func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("there is no replay %s at the target: name the target as when it was begun", e.ID)
-	if len(e.Known) > 0 {
-		text += fmt.Sprintf("; it has %v", e.Known)
-	}
-	return text
 }
 
 // Open opens the target, and reads what it has of the replay. If resume is set, it has the plan too. others are the other replays
@@ -86,7 +72,11 @@ func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string
 	case err != nil || !resume:
 		return others, err
 	case stored == nil:
-		return others, &UnknownError{id, others}
+		text := "there is no replay " + id + " at the target: name the target as when it was begun"
+		if len(others) > 0 {
+			text += "; it has " + strings.Join(others, ", ")
+		}
+		return others, usage.Error(text)
 	}
 	r.Plan = &Plan{}
 	if err := json.Unmarshal(stored, r.Plan); err != nil {
@@ -117,17 +107,12 @@ func (r *Run) control(kind change.ControlType, replay *change.Replay) *change.Co
 }
 
 // Do writes the changes that the target does not have yet, and then that the replay has ended.
-func (r *Run) Do(ctx context.Context) (err error) {
-	selector, err := labels.Parse(r.Plan.Filter.Selector)
-	if err != nil {
-		return fmt.Errorf("parse the label selector: %w", err)
-	}
-	r.chosen = newSelection(selector)
+func (r *Run) Do(ctx context.Context) error {
 	if r.Rate > 0 {
 		r.limiter = rate.NewLimiter(rate.Limit(r.Rate), max(r.Rate/10, 1))
 	}
 	q := r.Plan.query()
-	q.Wanted = func(l *sinks.Logged) bool { return !(r.chosen.all() && r.has(l)) && r.Plan.wants(l) }
+	q.Wanted = func(l *sinks.Logged) bool { return !r.has(l) && r.Plan.wants(l) }
 	if err := r.Log.Changes(ctx, q, func(l *sinks.Logged) error { return r.visit(ctx, l) }); err != nil {
 		return err
 	}
@@ -182,8 +167,7 @@ func (r *Run) step(l *sinks.Logged) (string, [2]uint64) {
 
 func (r *Run) visit(ctx context.Context, l *sinks.Logged) error {
 	at, step := r.step(l)
-	selected := r.chosen.selects(l)
-	if !selected || r.has(l) || l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] {
+	if r.has(l) || l.Topic == "" && step[0] == r.done[at][0] && step[1] <= r.done[at][1] {
 		return nil
 	}
 	if r.limiter != nil {

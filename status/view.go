@@ -12,7 +12,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // view renders the parts of a page.
@@ -112,18 +112,6 @@ func (p *Problem) whom() string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
-}
-
-// past is what was wrong and is not any more.
-func (v view) past() g.Node {
-	if len(v.Past) == 0 {
-		return g.Group(nil)
-	}
-	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(v.Past))), h.Ul(g.Map(v.Past, func(p Past) g.Node {
-		return h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text),
-			h.Span(h.Class("quiet"), g.Textf(" – for %s, until ", Age(p.Until.Sub(p.Since))), v.since(p.Until, " ago"),
-				g.If(p.Count > 1, g.Textf(", %d streams", p.Count))))
-	})))
 }
 
 // facts are the few numbers that say most.

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/config"
+	"kubecdc/internal/usage"
 )
 
 // scope is the settings that a command can use: patterns of their names, or titles of whole groups. A flag of any other setting is
@@ -60,13 +61,13 @@ func (s scope) refuse(c *cobra.Command, when string) error {
 
 // notUsed is the error for the flag of a setting that a command can't use.
 func notUsed(c *cobra.Command, setting *config.Setting, when string) error {
-	return &usageError{"--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
-		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all"}
+	return usage.Error("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
+		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all")
 }
 
 // flagsFor are flags of commands that do what a setting does for exporter run.
 var flagsFor = map[string]string{"KUBECDC_RESOURCES": "resource", "KUBECDC_NAMESPACES": "namespace", "KUBECDC_LABEL_SELECTOR": "selector",
-	"KUBECDC_FIELD_SELECTOR": "where", "KUBECDC_OPS": "op", "KUBECDC_LISTEN": "url", "KUBECDC_HTTP_TOKEN_FILE": "token-file"}
+	"KUBECDC_FIELD_SELECTOR": "where", "KUBECDC_OPS": "op"}
 
 // instead says how a command is told what a setting tells exporter run.
 func instead(c *cobra.Command, setting *config.Setting) string {
