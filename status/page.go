@@ -65,6 +65,7 @@ func writePage(w io.Writer, s *Status, f filter) error {
 			),
 			h.Main(
 				h.Div(h.ID("problems"), v.problems()),
+				h.Div(h.ID("past"), v.past()),
 				h.Div(h.ID("facts"), v.facts()),
 				streamsSection(v, f),
 				h.Section(h.Aria("labelledby", "slots-title"), h.H2(h.ID("slots-title"), g.Text("Slots and their owners")),
@@ -137,7 +138,7 @@ func (s *Stream) searched() string {
 func fragments(s *Status) (map[string]string, error) {
 	v := view{Status: s}
 	all := map[string]string{}
-	for id, node := range map[string]g.Node{"headline": v.headline(), "problems": v.problems(), "facts": v.facts(),
+	for id, node := range map[string]g.Node{"headline": v.headline(), "problems": v.problems(), "past": v.past(), "facts": v.facts(),
 		"table": v.streamTable(filter{}), "slots": v.slots(), "notes": v.notes()} {
 		var b strings.Builder
 		if err := node.Render(&b); err != nil {
