@@ -12,6 +12,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/internal/wait"
 )
 
 // An address may lead to another cluster at any time: by a switch of DNS or of a load balancer, or since the cluster was made
@@ -228,14 +230,9 @@ func (c *Client) check() error {
 		if err == nil {
 			return c.compareWith(raw)
 		}
-		pause := max(RetryAfter(err), 100*time.Millisecond)
-		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) {
+		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) ||
+			wait.For(ctx, max(RetryAfter(err), 100*time.Millisecond)) != nil {
 			return c.notChecked(err)
-		}
-		select {
-		case <-ctx.Done():
-			return c.notChecked(err)
-		case <-time.After(pause):
 		}
 	}
 }

@@ -47,6 +47,13 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 	return readPage(body, visit)
 }
 
+// First asks for the first object of a collection: whether the collection can be listed, and its resourceVersion now, by a consistent
+// read.
+func (c *Client) First(ctx context.Context, s *change.Stream) (change.ResourceVersion, error) {
+	p, err := c.List(ctx, s, ListOptions{MetadataOnly: true, Limit: 1}, func(*Page, *Object, error) error { return nil })
+	return p.Version, err
+}
+
 // readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object that lacks metadata or items,
 // or has one of them twice, is not a list, and a list that does not end the response may be cut.
 func readPage(body io.Reader, visit Visit) (Page, error) {

@@ -110,9 +110,7 @@ func (d *Server) listed(ctx context.Context, r change.Resource, versions []strin
 	}
 	for _, version := range versions {
 		r.Version = version
-		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-		stream := change.NewStream(r, namespace, "", "")
-		_, err := d.client.List(ctx, stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		_, err := d.client.First(ctx, change.NewStream(r, namespace, "", ""))
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil

@@ -272,10 +272,9 @@ func visitAll(items []item, at change.ResourceVersion, path string, visit func(a
 
 // listsPresent reports whether the collection can be listed as it is now.
 func (h *ExactReads) listsPresent(ctx context.Context) bool {
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
 	return nil == h.limiter.Do(ctx, false, func() error {
 		h.requests.Add(1)
-		_, err := h.client.List(ctx, h.stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		_, err := h.client.First(ctx, h.stream)
 		return err
 	})
 }

@@ -99,16 +99,15 @@ func (p *prover) correct(ctx context.Context) error {
 		if _, done := c.corrected[id]; done {
 			continue
 		}
-		if _, err := p.takeAtPosition(ctx); err != nil {
+		err := p.borrowAtPosition(ctx, func() error {
+			o, err := x.correct(ctx, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
+			if o != nil && err == nil {
+				c.corrected[id] = struct{}{}
+			}
 			return err
-		}
-		o, err := x.correct(ctx, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
-		c.turn.Unlock()
+		})
 		if err != nil {
 			return err
-		}
-		if o != nil {
-			c.corrected[id] = struct{}{}
 		}
 	}
 	if x.written > 0 {
@@ -154,10 +153,10 @@ func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from
 		if o.Prepare(r.options.Redactor, &from.Resource) != nil {
 			return nil
 		}
-		if !r.take(ctx) {
-			return ctx.Err()
+		if err := r.take(ctx); err != nil {
+			return err
 		}
-		defer r.turn.Unlock()
+		defer r.release()
 		if r.known.Compare(o.Key(), o.UID, o.Version) != known.Same {
 			return nil
 		}

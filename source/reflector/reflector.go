@@ -66,9 +66,9 @@ type Reflector struct {
 	state  state
 	reason string // why the state was entered
 
-	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
-	// have it, for a moment (comparison.go, proving.go, repairing.go, snapshot.go).
-	turn      sync.Mutex
+	// turn has an element while somebody uses the stream's data: Run, except while it waits for an event of an open watch. Then
+	// others may, for a moment (turn.go).
+	turn      chan struct{}
 	known     *known.Set
 	objects   atomic.Int64           // how many are known, for Objects
 	position  change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
@@ -113,7 +113,7 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	resource := s.Resource
 	client = client.With(options.Quiet, options.Redactor != nil)
 	r := &Reflector{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory,
-		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource}
+		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource, turn: make(chan struct{}, 1)}
 	if options.Recovery != nil {
 		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
 	}
@@ -136,10 +136,10 @@ func (r *Reflector) Group() string { return r.group }
 // Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
 // (*apiclient.OtherClusterError).
 func (r *Reflector) Run(ctx context.Context) error {
-	r.turn.Lock()
+	r.turn <- struct{}{}
 	stopProving := r.startProving(ctx)
 	defer func() {
-		r.turn.Unlock()
+		<-r.turn
 		stopProving()
 	}()
 	for ctx.Err() == nil {
@@ -191,7 +191,11 @@ type state interface {
 	step(ctx context.Context) (state, error)
 }
 
+// enter leads to the next state, by one of the transitions of the table.
 func (r *Reflector) enter(next state, reason string) state {
+	if from, to := r.state.name(), next.name(); !allowed(from, to) {
+		notInTable(r.log, from, to)
+	}
 	r.reason = reason
 	r.log.Debug("state", "from", r.state.name(), "to", next.name(), "reason", reason, "position", r.position)
 	return next

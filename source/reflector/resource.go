@@ -75,7 +75,7 @@ func (r *Reflector) endRemoved(ctx context.Context) error {
 	r.heldBack = ""
 	r.known.StartPass()
 	for _, key := range r.known.Unseen() {
-		if err := r.sendDelete(ctx, key, ""); err != nil {
+		if err := r.sendDelete(ctx, key, "", stays); err != nil {
 			return err
 		}
 	}

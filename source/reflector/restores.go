@@ -26,15 +26,15 @@ type Restores interface {
 // restore is one that the stream is told of.
 type restore struct {
 	number int64
-	by     *change.Stream
+	finder *change.Stream
 }
 
 // FollowRestore tells the stream of a restore that another one, or itself in an earlier process, has found. It may do so again.
-func (r *Reflector) FollowRestore(number int64, by *change.Stream) {
+func (r *Reflector) FollowRestore(number int64, finder *change.Stream) {
 	r.mu.Lock()
 	isNew := number > r.restored
 	if isNew {
-		r.told, r.restored = append(r.told, restore{number, by}), number
+		r.told, r.restored = append(r.told, restore{number, finder}), number
 	}
 	r.mu.Unlock()
 	if isNew {
@@ -66,12 +66,12 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 		return nil
 	}
 	for told, ok := r.nextTold(); ok; told, ok = r.nextTold() {
-		apart, err := r.apartFrom(ctx, told.by)
+		apart, err := r.apartFrom(ctx, told.finder)
 		if err != nil {
 			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
 		}
 		if !apart && r.state.name() != change.StateAbsent {
-			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.by.ID())+" has found it"); err != nil {
+			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.finder.ID())+" has found it"); err != nil {
 				return err
 			}
 		}
@@ -170,10 +170,9 @@ func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, 
 	whole := func(s *change.Stream) *change.Stream { return change.NewStream(s.Resource, s.Namespace, "", "") }
 	var versions []change.ResourceVersion
 	for _, s := range []*change.Stream{whole(other), whole(r.stream), whole(other)} {
-		var p apiclient.Page
+		var version change.ResourceVersion
 		err := limiter.Do(ctx, false, func() (err error) {
-			one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+			version, err = r.client.First(ctx, s)
 			return err
 		})
 		if apiclient.IsRefused(err) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) {
@@ -182,7 +181,7 @@ func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, 
 		if err != nil {
 			return false, err
 		}
-		versions = append(versions, p.Version)
+		versions = append(versions, version)
 	}
 	return versions[1].Compare(versions[0]) < 0 || versions[2].Compare(versions[1]) < 0, nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/internal/wait"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -98,20 +99,6 @@ func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	}
 }
 
-// borrow calls do while the watch of the stream waits. Before the stream runs it has none.
-func (s *snapshot) borrow(ctx context.Context, do func() error) error {
-	for ctx.Err() == nil {
-		s.turn.Lock()
-		if _, watches := s.state.(*watching); watches {
-			defer s.turn.Unlock()
-			return do()
-		}
-		s.turn.Unlock()
-		_ = sleep(ctx, passedPause)
-	}
-	return ctx.Err()
-}
-
 // list reads one list.
 func (s *snapshot) list(ctx context.Context) error {
 	s.token, s.last, s.sorted, s.readable, s.done, s.Version = "", "", true, true, 0, ""
@@ -126,7 +113,7 @@ func (s *snapshot) list(ctx context.Context) error {
 	for first := true; err == nil && (first || s.token != ""); first = false {
 		started := time.Now()
 		if err = s.again(ctx, func() error { return s.read(ctx) }); err == nil && s.token != "" {
-			err = sleep(ctx, time.Since(started)) // it takes half of the stream's time at most
+			err = wait.For(ctx, time.Since(started)) // it takes half of the stream's time at most
 		}
 	}
 	if err != nil || s.All || s.Labels != "" || !s.readable {
@@ -158,19 +145,9 @@ func (s *snapshot) again(ctx context.Context, do func() error) error {
 		}
 		delay = min(2*delay, s.options.MaxBackoff)
 		s.log.Warn("a page of a snapshot can't be read; trying again", "in", delay, "error", err)
-		if err := sleep(ctx, max(delay, apiclient.RetryAfter(err))); err != nil {
+		if err := wait.For(ctx, max(delay, apiclient.RetryAfter(err))); err != nil {
 			return err
 		}
-	}
-}
-
-// sleep waits, until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 
@@ -204,16 +181,14 @@ func (s *snapshot) read(ctx context.Context) error {
 
 // begin finds out the version of the list.
 func (s *snapshot) begin(ctx context.Context) error {
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := s.api.List(ctx, s.from, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
-	if err != nil {
-		return err
+	version, err := s.api.First(ctx, s.from)
+	if err == nil {
+		err = s.Begin(version)
 	}
-	if err := s.Begin(p.Version); err != nil {
-		return err
+	if err == nil {
+		s.Version = version
 	}
-	s.Version = p.Version
-	return nil
+	return err
 }
 
 func (s *snapshot) report() error {
@@ -241,12 +216,14 @@ func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable err
 	if s.All {
 		return s.copy(ctx, o)
 	}
-	s.turn.Lock()
+	if err := s.take(ctx); err != nil {
+		return err
+	}
 	d, passed := s.known.Compare(key, o.UID, o.Version), s.position.Compare(o.Version) >= 0
 	if s.known.Pass() == s.pass {
 		s.known.Mark(key)
 	}
-	s.turn.Unlock()
+	s.release()
 	switch {
 	case key <= s.After:
 	case d == known.Same && s.options.Stored != nil:
@@ -313,25 +290,10 @@ func (s *snapshot) correct(ctx context.Context, key string) error {
 		d == known.Older || d == known.Predecessor {
 		return nil
 	}
-	return s.emitMissed(ctx, found, d)
-}
-
-// emitMissed emits what the log lacks.
-func (s *snapshot) emitMissed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
-	if d.Replaces() {
-		if err := s.sendDelete(ctx, o.Key(), ""); err != nil {
-			return err
-		}
-		s.Changes++
-	}
-	op := change.Create
-	if d.Known() {
-		op = change.Update
-	}
-	c := s.newChange(op, o)
-	c.Inferred = true
-	s.Changes++
-	return s.send(ctx, c, stays)
+	n := missed{}
+	err = s.sendMissed(ctx, found, d, "", &n)
+	s.Changes += int64(n.all())
+	return err
 }
 
 // deletions emits the deletion of each object that the log has and the list has not. It waits until the position has passed the
@@ -350,7 +312,7 @@ func (s *snapshot) deletions(ctx context.Context) error {
 			missing = s.stillMissing(missing)
 			passed = len(missing) == 0 || s.position.Compare(s.Version) >= 0
 			for i := 0; passed && i < len(missing); i++ {
-				if err := s.sendDelete(ctx, missing[i], ""); err != nil {
+				if err := s.sendDelete(ctx, missing[i], "", stays); err != nil {
 					return err
 				}
 				s.Changes++
@@ -360,16 +322,13 @@ func (s *snapshot) deletions(ctx context.Context) error {
 		if err != nil || passed {
 			break
 		}
-		err = sleep(ctx, passedPause)
+		err = wait.For(ctx, turnPause)
 	}
 	if err == nil && s.Changes > s.told {
 		return s.report()
 	}
 	return err
 }
-
-// passedPause is the time between two looks whether the position has passed the list.
-const passedPause = 200 * time.Millisecond
 
 // stillMissing returns those of the keys that the log has, and had already when the list was made.
 func (s *snapshot) stillMissing(keys []string) (missing []string) {

@@ -47,8 +47,7 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 			return v.enter(v.then, reason), nil
 		}
 	}
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := v.client.List(ctx, v.stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+	server, err := v.client.First(ctx, v.stream)
 	if err != nil {
 		return v, fmt.Errorf("compare %s with the log: %w", v.ID(), err)
 	}
@@ -56,8 +55,8 @@ func (v *verifying) step(ctx context.Context) (state, error) {
 	if v.cursor.Compare(newest) > 0 {
 		newest = v.cursor
 	}
-	if p.Version.Compare(newest) < 0 {
-		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", p.Version, newest)
+	if server.Compare(newest) < 0 {
+		reason = fmt.Sprintf("the server is at resourceVersion %s, the log at %s", server, newest)
 	} else {
 		same := false
 		if reason, same = v.otherHistory(ctx); reason == "" && !same {

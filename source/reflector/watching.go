@@ -119,10 +119,10 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 	if w.catchUp != nil {
 		return conn.Next()
 	}
-	w.turn.Unlock()
+	w.release()
 	e, err := conn.Next()
 	c.interrupt()
-	w.turn.Lock()
+	w.turn <- struct{}{}
 	if c != nil && err == nil {
 		c.lastEvent = time.Now()
 	}
@@ -192,7 +192,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		op = change.Create
 	}
 	if d == known.Successor {
-		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID()); err != nil {
+		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID(), stays); err != nil {
 			return err
 		}
 	}
