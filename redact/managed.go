@@ -61,14 +61,8 @@ func elements(nodes []*node) (do action, next []*node) {
 
 // elementName returns the name of an element without what is hidden; empty if nothing of it is.
 func (w *walk) elementName(kind, text string, do action, nodes []*node, path []string) string {
-	if kind == "v" {
-		if do == keep {
-			return ""
-		}
-		return w.hashed(path, []byte(text))
-	}
 	var keys map[string]json.RawMessage
-	if json.Unmarshal([]byte(text), &keys) != nil {
+	if kind == "v" || json.Unmarshal([]byte(text), &keys) != nil {
 		if do == keep {
 			return ""
 		}

@@ -83,9 +83,6 @@ func (r *Redactor) String() string {
 	for _, p := range r.rules.Fields {
 		text += fmt.Sprintf(" %q", p.text)
 	}
-	if len(r.rules.Fields) > 0 {
-		text += " and in managedFields" // earlier releases left them there
-	}
 	return text
 }
 

@@ -26,7 +26,7 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 	}
 	afterTrigger := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
 	delays := afterTrigger
-	removals := newRemovals(d)
+	removals := removals{discovery: d, selected: map[string]change.Resource{}}
 	for {
 		delay := poll
 		if len(delays) > 0 {

@@ -135,10 +135,6 @@ type removals struct {
 	selected  map[string]change.Resource
 }
 
-func newRemovals(d *Server) *removals {
-	return &removals{discovery: d, selected: map[string]change.Resource{}}
-}
-
 // keep adds to the selection what was selected before and is not known to be removed. doubts has, by resource id, why each of
 // these was kept.
 func (r *removals) keep(ctx context.Context, selected []change.Resource) (all []change.Resource, doubts map[string]error) {

@@ -41,6 +41,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -132,7 +133,7 @@ type search struct {
 	Gap
 	history   History
 	log       Known
-	oldest    uint64 // the oldest revision that can be read: From, unless the server has compacted it
+	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
 
 	oldestMu     sync.Mutex // held while a new oldest revision is searched
@@ -143,7 +144,7 @@ type search struct {
 	sizeAtFrom   int64                     // -1: not known
 	contradicted bool                      // what was read contradicts itself
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
-	bytes        int64                     // of bodies kept
+	bytes        atomic.Int64              // of bodies kept
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
@@ -225,15 +226,19 @@ func (s *search) findOldest(ctx context.Context) error {
 	switch {
 	case IsLost(err):
 		unreadable := err
-		s.oldest, err = s.oldestFrom(ctx, s.From+1)
-		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", s.oldest)))
+		var oldest uint64
+		oldest, err = s.oldestFrom(ctx, s.From+1)
+		s.oldest.Store(oldest)
+		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", oldest)))
 	case errors.Is(err, errNoSize):
-		s.oldest, err = s.From, nil
+		s.oldest.Store(s.From)
+		err = nil
 	case err == nil && size != int64(s.log.Len())+unlogged:
 		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was interrupted",
 			ErrNotPossible, s.log.Len(), size)
 	default:
-		s.oldest, s.sizeAtFrom = s.From, size
+		s.oldest.Store(s.From)
+		s.sizeAtFrom = size
 	}
 	return err
 }
@@ -295,7 +300,7 @@ func lostBecause(err error, what string) string {
 func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
-	if revision < s.oldestReadable() {
+	if revision < s.oldest.Load() {
 		return nil // another goroutine has recorded it
 	}
 	if revision >= s.To {
@@ -304,19 +309,10 @@ func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	}
 	s.incomplete(lostBecause(cause, fmt.Sprintf("up to revision %d or later", revision)))
 	oldest, err := s.oldestFrom(ctx, revision+1)
-	if err != nil {
-		return err
+	if err == nil {
+		s.oldest.Store(oldest)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.oldest = oldest
-	return nil
-}
-
-func (s *search) oldestReadable() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.oldest
+	return err
 }
 
 // each runs f for all incarnations, several of them concurrently, but those under one key one after another: where one of them

@@ -97,10 +97,7 @@ func (p *prover) now() (moment, bool) {
 }
 
 func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
-	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, func(o *apiclient.Object) error {
-		visit(o)
-		return nil
-	}, read)
+	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, visit, read)
 	return err
 }
 

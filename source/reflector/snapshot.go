@@ -50,9 +50,6 @@ type SnapshotProgress struct {
 	Emitted     bool   // something was emitted since the last page
 }
 
-// errNotExact reports a server that gives no list of the past.
-var errNotExact = errors.New("its API server gives no list at a resourceVersion (resourceVersionMatch=Exact)")
-
 // snapshotLists is how many lists a snapshot begins at most, if they expire between two pages.
 const snapshotLists = 10
 
@@ -165,9 +162,6 @@ func (s *snapshot) read(ctx context.Context) error {
 		n++
 		return s.item(ctx, o, unreadable)
 	})
-	if err == nil && p.Version != s.Version {
-		err = fmt.Errorf("%w: asked for %s, it gave %s", errNotExact, s.Version, p.Version)
-	}
 	if err == nil {
 		err = s.settle(ctx, options)
 	}

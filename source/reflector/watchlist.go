@@ -26,7 +26,10 @@ func (l *listing) streams(ctx context.Context) bool {
 	case StreamingOn:
 		return !l.older
 	case StreamingAuto:
-		return l.token == "" && l.until == "" && l.failed < 2 && l.client.AtLeast(ctx, 1, 32)
+		if l.token == "" && l.until == "" && l.failed < 2 {
+			recent, err := l.client.AtLeast(ctx, 1, 32)
+			return err == nil && recent
+		}
 	}
 	return false
 }
