@@ -84,12 +84,12 @@ type found struct {
 func (r *recovering) find(ctx context.Context) (f found, err error) {
 	r.participant.Begin()
 	defer r.participant.End()
-	aggregated, known, err := false, false, error(nil)
+	aggregated, err := discovery.Aggregated(ctx, r.client, r.stream.Resource)
+	if err != nil {
+		return f, err
+	}
 	if r.participant.HasCompany() {
-		if aggregated, err = r.meet(ctx); err != nil {
-			return f, err
-		}
-		known = true
+		r.meet(ctx, aggregated)
 	}
 	gap, version, err := r.findGap(ctx)
 	if err == nil {
@@ -99,11 +99,6 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	r.refused = r.refused && !apiclient.IsRefused(err)
 	if err != nil || gap == nil {
 		return f, err
-	}
-	if !known {
-		if aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource); err != nil {
-			return f, err
-		}
 	}
 	gap.Aggregated = aggregated
 	f.history = r.history(aggregated)
@@ -124,13 +119,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	return f, err
 }
 
-// meet finds out which streams of other resources this one can learn from, and whether its own resource is aggregated. It tells
-// the others what the log knows of the time before the gap, since their gaps may begin earlier.
-func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
-	aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource)
-	if err != nil {
-		return false, err
-	}
+// meet finds out which streams of other resources this one can learn from, and tells them what the log knows of the time before the
+// gap, since their gaps may begin earlier.
+func (r *recovering) meet(ctx context.Context, aggregated bool) {
 	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
 	apart := false
 	if err == nil && overrides == 1 && !aggregated && !leased(r.stream.Resource) {
@@ -147,7 +138,6 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 			r.participant.Wrote(k.Version)
 		}
 	}
-	return aggregated, nil
 }
 
 // allEvents is where Events are. A cluster with two etcds most often has them in the second.

@@ -16,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/redact"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
@@ -100,8 +101,9 @@ type Reflector struct {
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
 	interrupt context.CancelCauseFunc
-	told      []restore // of etcd, that the stream does not follow yet
-	restored  int64     // the last one that it was told of
+	// Restores of etcd that the stream was told of, and does not follow yet; and the number of the last one.
+	toFollow      []restore
+	newestRestore int64
 }
 
 // New prepares a stream; Run starts it.
@@ -161,15 +163,11 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stepOnce runs one step, with a context that interruptStep can cancel.
+// stepOnce runs one step, which interruptStep can end.
 func (r *Reflector) stepOnce(parent context.Context) error {
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx, cancel := r.interruptible(parent)
 	defer cancel(nil)
-	r.mu.Lock()
-	r.interrupt = cancel
-	want := r.want
-	r.mu.Unlock()
-	if err := r.applyResource(ctx, want); err != nil {
+	if err := r.applyResource(ctx); err != nil {
 		return err
 	}
 	if err := r.followRestores(ctx); err != nil {
@@ -258,9 +256,7 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 				"not logged since", skipped)
 		}
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
-	case <-r.interrupted():
-	}
+	ctx, cancel := r.interruptible(ctx)
+	defer cancel(nil)
+	_ = wait.For(ctx, delay)
 }

@@ -32,9 +32,9 @@ type restore struct {
 // FollowRestore tells the stream of a restore that another one, or itself in an earlier process, has found. It may do so again.
 func (r *Reflector) FollowRestore(number int64, finder *change.Stream) {
 	r.mu.Lock()
-	isNew := number > r.restored
+	isNew := number > r.newestRestore
 	if isNew {
-		r.told, r.restored = append(r.told, restore{number, finder}), number
+		r.toFollow, r.newestRestore = append(r.toFollow, restore{number, finder}), number
 	}
 	r.mu.Unlock()
 	if isNew {
@@ -42,22 +42,22 @@ func (r *Reflector) FollowRestore(number int64, finder *change.Stream) {
 	}
 }
 
-// nextTold returns the first restore that the stream has been told of and does not follow yet.
-func (r *Reflector) nextTold() (told restore, ok bool) {
+// nextRestore returns the first restore that the stream has been told of and does not follow yet.
+func (r *Reflector) nextRestore() (next restore, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.told) == 0 {
-		return told, false
+	if ok = len(r.toFollow) > 0; ok {
+		next = r.toFollow[0]
 	}
-	return r.told[0], true
+	return next, ok
 }
 
 // follow notes that the stream follows all restores up to a number. Once it has a position, it has followed them (emit).
 func (r *Reflector) follow(number int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = slices.DeleteFunc(r.told, func(told restore) bool { return told.number <= number })
-	r.restored, r.following = max(r.restored, number), number
+	r.toFollow = slices.DeleteFunc(r.toFollow, func(told restore) bool { return told.number <= number })
+	r.newestRestore, r.following = max(r.newestRestore, number), number
 }
 
 // followRestores begins a list that emits older versions too, if the stream was told that etcd was restored.
@@ -65,7 +65,7 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 	if r.state.name() == change.StateLoading {
 		return nil
 	}
-	for told, ok := r.nextTold(); ok; told, ok = r.nextTold() {
+	for told, ok := r.nextRestore(); ok; told, ok = r.nextRestore() {
 		apart, err := r.apartFrom(ctx, told.finder)
 		if err != nil {
 			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)

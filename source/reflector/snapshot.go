@@ -67,7 +67,7 @@ type snapshot struct {
 	readable bool // every object could be read
 	done     int64
 	rest     int64 // objects that follow the page
-	told     int64 // Changes at the last page
+	reported int64 // Changes at the last page
 	seed     maphash.Seed
 	page     snapshotPage
 }
@@ -186,12 +186,12 @@ func (s *snapshot) begin(ctx context.Context) error {
 }
 
 func (s *snapshot) report() error {
-	p := SnapshotProgress{Done: s.done, Total: s.done + s.rest, Emitted: s.Changes > s.told}
+	p := SnapshotProgress{Done: s.done, Total: s.done + s.rest, Emitted: s.Changes > s.reported}
 	if s.sorted {
 		s.After = max(s.After, s.last)
 		p.Key = s.After
 	}
-	s.told = s.Changes
+	s.reported = s.Changes
 	return s.Page(p)
 }
 
@@ -318,7 +318,7 @@ func (s *snapshot) deletions(ctx context.Context) error {
 		}
 		err = wait.For(ctx, turnPause)
 	}
-	if err == nil && s.Changes > s.told {
+	if err == nil && s.Changes > s.reported {
 		return s.report()
 	}
 	return err
