@@ -107,8 +107,6 @@ func (w *walk) value(do action, nodes []*node) {
 		}
 	}
 	switch {
-	case do == hashNames:
-		w.ownedFields(keep, []*node{w.redactor.fields}, nil)
 	case do != keep:
 		w.replace(do)
 	case len(nodes) > 0 && w.AtObject():
