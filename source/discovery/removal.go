@@ -81,15 +81,15 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 	case !names(err, name):
 		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
 	}
-	services, err := d.apiServices(ctx)
+	groups, err := d.apiServices(ctx)
 	if err != nil {
 		return unsure(id, "list "+triggers[1].ID(), err)
 	}
-	found, err := d.listed(ctx, r, services[r.Group].versions)
+	found, err := d.listed(ctx, r, groups[r.Group].versions)
 	if found != removed {
 		return found, err
 	}
-	if outlives := d.originOf(r.Group, services).outlives(); outlives != nil {
+	if outlives := d.originOf(r.Group, groups).outlives(); outlives != nil {
 		return outlived, &UnsureError{Resource: id, Lasting: true, Err: outlives}
 	}
 	return removed, nil

@@ -292,11 +292,11 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 		record = nil
 	}
 	for i, key := range unseen {
-		progress := stays
+		moves := stays
 		if !l.snapshot() && i == len(unseen)-1 {
-			progress = to(version)
+			moves = to(version)
 		}
-		if err := l.sendDelete(ctx, key, l.gapID(), progress); err != nil {
+		if err := l.sendDelete(ctx, key, l.gapID(), moves); err != nil {
 			return err
 		}
 	}

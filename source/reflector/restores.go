@@ -136,8 +136,8 @@ func (r *Reflector) tellRestore(ctx context.Context) error {
 
 // forgetWrites lets recoveries forget what is known of revisions, which are used again.
 func (r *Reflector) forgetWrites() {
-	if recovery := r.options.Recovery; recovery != nil {
-		recovery.coordinator.Forget()
+	if shared := r.options.Recovery; shared != nil {
+		shared.coordinator.Forget()
 	}
 }
 

@@ -25,11 +25,11 @@ import (
 // again, and emits what differs as inferred updates, after a gap record with the reason.
 type lately struct {
 	seed       maphash.Seed
-	new, old   map[string]version // by key
-	since      time.Time          // when new was begun
-	generation int64              // of the CRD, when the watch began; 0: not known
-	builtIn    bool               // the resource has no CRD
-	ended      bool               // the server has ended a watch
+	new, old   map[string]bodyHash // by key
+	since      time.Time           // when new was begun
+	generation int64               // of the CRD, when the watch began; 0: not known
+	builtIn    bool                // the resource has no CRD
+	ended      bool                // the server has ended a watch
 }
 
 const (
@@ -45,9 +45,9 @@ func mayHaveCRD(r change.Resource) bool { return strings.Contains(r.Group, ".") 
 // note keeps the hash of an object that the watch has delivered.
 func (x *lately) note(r *change.Resource, o *apiclient.Object) {
 	if now := time.Now(); now.Sub(x.since) > latelyKept || len(x.new) >= latelyMost {
-		x.old, x.new, x.since = x.new, map[string]version{}, now
+		x.old, x.new, x.since = x.new, map[string]bodyHash{}, now
 	}
-	x.new[o.Key()] = version{o.Version, x.hash(r, o.Raw)}
+	x.new[o.Key()] = bodyHash{o.Version, x.hash(r, o.Raw)}
 }
 
 // hash leaves out the apiVersion, which differs where another version is read.
@@ -95,7 +95,7 @@ func (w *watching) followSchema(ctx context.Context) error {
 func (w *watching) correctLately(ctx context.Context) error {
 	x, c := &w.lately, corrections{Reflector: w.Reflector, cause: "schema",
 		reason: "the schema of its CRD has changed while objects were watched: they were read again"}
-	all := map[string]version{}
+	all := map[string]bodyHash{}
 	maps.Copy(all, x.old)
 	maps.Copy(all, x.new) // each key once
 	for key, emitted := range all {

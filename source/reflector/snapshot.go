@@ -75,7 +75,7 @@ type snapshot struct {
 // snapshotPage is what a page shows.
 type snapshotPage struct {
 	doubtful []string
-	same     map[string]version // objects whose version is the log's; once settled, those whose stored body differs, with its hash
+	same     map[string]bodyHash // objects whose version is the log's; once settled, those whose stored body differs, with its hash
 }
 
 // Snapshot works until it is done, or the context ends. It waits while the stream is not watching.
@@ -156,7 +156,7 @@ func (s *snapshot) read(ctx context.Context) error {
 	}
 	defer release()
 	last, sorted, n := s.last, s.sorted, int64(0)
-	s.page = snapshotPage{same: map[string]version{}}
+	s.page = snapshotPage{same: map[string]bodyHash{}}
 	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.options.PageSize, Continue: s.token, Exact: s.Version}
 	p, err := s.api.List(ctx, s.from, options, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		n++
@@ -222,7 +222,7 @@ func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable err
 	case key <= s.After:
 	case d == known.Same && s.options.Stored != nil:
 		if err := o.Prepare(s.options.Redactor, &s.from.Resource); err == nil {
-			s.page.same[key] = version{o.Version, rawjson.Sum(s.seed, o.Raw)}
+			s.page.same[key] = bodyHash{o.Version, rawjson.Sum(s.seed, o.Raw)}
 		}
 	case passed && (d == known.Newer || d == known.Absent || d == known.Successor):
 		s.page.doubtful = append(s.page.doubtful, key)
@@ -250,7 +250,7 @@ func (s *snapshot) copy(ctx context.Context, o *apiclient.Object) error {
 
 // settle compares the bodies of a page with the stored ones, and decides about the objects in doubt.
 func (s *snapshot) settle(ctx context.Context, page apiclient.ListOptions) error {
-	differ, err := s.compareBodies(ctx, s.seed, s.page.same, func(lacking map[string]version) error {
+	differ, err := s.compareBodies(ctx, s.seed, s.page.same, func(lacking map[string]bodyHash) error {
 		return s.storeBodies(ctx, s.api, s.from, page, lacking)
 	})
 	if err != nil {
