@@ -160,9 +160,9 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 		case d == known.Newer && p.options.Masked: // of ignored updates only the inventory had the versions
 			proof.Older++
 		case d == known.Absent:
-			change.AddTo(&proof.Missing, o.Key())
+			proof.Missing.Add(o.Key())
 		default:
-			change.AddTo(&proof.Stale, o.Key())
+			proof.Stale.Add(o.Key())
 		}
 	}, nil)
 	if err != nil {
@@ -170,7 +170,7 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 	}
 	for key := range p.known.All() {
 		if _, found := listed[maphash.String(seed, key)]; !found {
-			change.AddTo(&proof.Extra, key)
+			proof.Extra.Add(key)
 		}
 	}
 	if proof.Differences() > 0 {
@@ -194,7 +194,7 @@ func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) err
 	switch proof.Result {
 	case change.ProofDifferent:
 		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),
-			"keys", slices.Concat(proof.Missing.Some(), proof.Stale.Some(), proof.Extra.Some()))
+			"keys", slices.Concat(proof.Missing.Keys, proof.Stale.Keys, proof.Extra.Keys))
 	case change.ProofUnsupported:
 		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
 	}
