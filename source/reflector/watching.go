@@ -140,12 +140,12 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 			return err
 		}
 	case "BOOKMARK":
-		b, err := e.Bookmark()
+		version, _, err := e.Bookmark()
 		if err != nil {
 			return w.sendMalformed(ctx, e.Line, err)
 		}
 		w.bookmarks, w.bookmarked = true, true
-		if err := w.confirm(ctx, w.watched(b.Version)); err != nil {
+		if err := w.confirm(ctx, w.watched(version)); err != nil {
 			return err
 		}
 	case "ERROR":
