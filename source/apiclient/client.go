@@ -58,7 +58,7 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		contact: newContact(), cluster: newCluster(), checks: &checks{}}, nil
+		contact: newContact(), cluster: &cluster{found: make(chan struct{})}, checks: &checks{}}, nil
 }
 
 // ProxyName returns the name of the proxy in between, for messages; empty if there is none.

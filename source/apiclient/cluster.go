@@ -48,8 +48,6 @@ type cluster struct {
 	newestSince time.Time
 }
 
-func newCluster() *cluster { return &cluster{found: make(chan struct{})} }
-
 // Expect makes the client, and all made from it, use no answer of any other cluster than that whose namespace kube-system has the uid.
 func (c *Client) Expect(uid string) {
 	c.cluster.mu.Lock()
