@@ -195,12 +195,13 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
-// noteDeletion records the revision at which the incarnation was deleted.
+// noteDeletion records the revision at which the incarnation was deleted. Other streams are told once that is certain: until the
+// incarnation is walked back, or the sizes are checked, it holds only if a revision deletes one object.
 func (s *search) noteDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
 	s.mu.Unlock()
-	s.explain(revision)
+	s.explainHere(revision)
 	s.sizes.deletion(revision)
 }
 
@@ -216,6 +217,16 @@ func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 		at = last
 	}
 	return s.walkBack(ctx, l, at, last)
+}
+
+// walkDated walks back an incarnation that is known to be missing at the revision of its deletion. If it exists just before, that
+// revision wrote it.
+func (s *search) walkDated(ctx context.Context, l *incarnation) error {
+	err := s.walkDeleted(ctx, l)
+	if err == nil && !l.truncated {
+		s.wrote(l.deleted)
+	}
+	return err
 }
 
 // left takes the only revision that is left for the deletion of an incarnation that is missing at hi. What is between them is
@@ -281,7 +292,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 			return err
 		}
 		s.noteDeletion(l, deleted)
-		return s.walkDeleted(ctx, l)
+		return s.walkDated(ctx, l)
 	}
 }
 

@@ -378,7 +378,7 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 	return s.each(ctx, append(changed, deleted...), func(ctx context.Context, l *incarnation) error {
 		switch {
 		case l.deleted != 0:
-			return s.walkDeleted(ctx, l)
+			return s.walkDated(ctx, l)
 		case l.firstMissing == 0:
 			return s.walkBack(ctx, l, l.lastSeen, s.To)
 		case l.logged:

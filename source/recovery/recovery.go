@@ -99,8 +99,7 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {
 		if gap.Participant != nil {
-			gap.Participant.writes.clear() // some of them may be of another revision
-			gap.Participant.Failed()       // nobody waits for the second search
+			gap.Participant.Failed() // nobody waits for the second search
 		}
 		gap.Leased, gap.Participant = true, nil
 		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
@@ -213,6 +212,7 @@ func (s *search) run(ctx context.Context) error {
 	if s.contradicted && (s.oneKey() || s.Participant != nil) {
 		return errSeveralKeys
 	}
+	s.tellDeletions()
 	return ctx.Err()
 }
 
@@ -362,18 +362,34 @@ func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.ended = append(s.ended, l)
 }
 
-// explain records that the collection's change at the revision is known.
+// explain records that the collection's change at the revision is known, for other streams too.
 func (s *search) explain(revision uint64) {
-	if !s.Aggregated && !s.Leased {
+	s.explainHere(revision)
+	s.wrote(revision)
+}
+
+// explainHere records a change that may turn out to be another: this search ends then, but others would go on with it.
+func (s *search) explainHere(revision uint64) {
+	if s.oneKey() {
 		s.explained.own.add(revision)
 	}
-	s.wrote(revision)
 }
 
 // wrote tells other streams that the collection changed at the revision, whichever object it was.
 func (s *search) wrote(revision uint64) {
 	if s.Participant != nil {
 		s.Participant.writes.add(revision)
+	}
+}
+
+// tellDeletions tells other streams the deletions that the sizes confirm.
+func (s *search) tellDeletions() {
+	for _, all := range s.incarnations {
+		for _, l := range all {
+			if l.deleted != 0 {
+				s.wrote(l.deleted)
+			}
+		}
 	}
 }
 

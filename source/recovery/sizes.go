@@ -153,9 +153,6 @@ func (s *search) findUnexplained(c *sizes) error {
 		if off < -1 && s.oneKey() {
 			return errSeveralKeys
 		}
-		if off != 0 {
-			s.wrote(r)
-		}
 		if off > 0 {
 			c.creations[r] = off
 		} else if off < 0 {
