@@ -39,7 +39,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,13 +65,6 @@ type History interface {
 	Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
-// Known is what the log has at the start of the gap: a *known.Set.
-type Known interface {
-	Get(key string) (known.Object, bool)
-	Len() int
-	All() iter.Seq[string]
-}
-
 // Gap is what a list shows of the revisions that a watch could not deliver.
 type Gap struct {
 	From, To uint64             // the log is complete up to From; the list is of To
@@ -93,9 +85,9 @@ type Gap struct {
 	Report func(done, total int)
 }
 
-// Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
-// empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies IsLost, among others.
-func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+// Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To.
+// incompleteReason says what the plan lacks; empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies IsLost, among others.
+func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {
 		if gap.Participant != nil {
@@ -112,7 +104,7 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 // search begins again without either.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
-func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
@@ -131,7 +123,7 @@ func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan
 type search struct {
 	Gap
 	history   History
-	log       Known
+	log       *known.Set    // what it has at From
 	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
 

@@ -236,13 +236,11 @@ var errNoList = errors.New("the answer is no list")
 // listIdentities lists the metadata of the collection. Each request waits for the limiter; nil: it does not wait.
 func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
 	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
-	token := ""
+	options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize}
 	for {
-		last := version
 		var p apiclient.Page
 		var unreadable error
 		err := limiter.Do(ctx, false, func() (err error) {
-			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
 			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 				if apiclient.IsUnloggable(o, err) {
 					err = nil // a recovery finds its changes, too
@@ -254,19 +252,18 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 			})
 			return err
 		})
-		if unreadable == nil && errors.Is(err, rawjson.ErrMalformed) {
-			err = fmt.Errorf("%w: %w", errNoList, err)
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, apiclient.ErrNotExact):
+			return "", fmt.Errorf("%w: the pages of one list have several resourceVersions: %w", recovery.ErrNotPossible, err)
+		case unreadable == nil && errors.Is(err, rawjson.ErrMalformed):
+			return "", fmt.Errorf("%w: %w", errNoList, err)
+		case err != nil:
 			return "", err
-		}
-		if version = p.Version; last != "" && version != last {
-			return "", fmt.Errorf("%w: the pages of one list have the resourceVersions %s and %s", recovery.ErrNotPossible, last, version)
 		}
 		r.resetBackoff()
 		r.participant.Answered()
-		if token = p.Continue; token == "" {
-			return version, nil
+		if options.Continue, options.Exact = p.Continue, p.Version; options.Continue == "" {
+			return p.Version, nil
 		}
 	}
 }
