@@ -86,7 +86,8 @@ type Gap struct {
 }
 
 // Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To.
-// incompleteReason says what the plan lacks; empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies IsLost, among others.
+// incompleteReason says what the plan lacks; empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that
+// satisfies IsLost, among others.
 func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {
