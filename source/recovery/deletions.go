@@ -92,8 +92,8 @@ type identity struct{ key, uid string }
 // listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest
 // deletion to the oldest, several of them concurrently.
 func (s *search) listBeforeDeletions(ctx context.Context) error {
-	deletions := s.sizes.openDeletions(s.oldestReadable(), s.To)
-	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldestReadable() })
+	deletions := s.sizes.openDeletions(s.oldest.Load(), s.To)
+	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldest.Load() })
 	slices.Reverse(deletions)
 	var after map[identity]bool // what exists just before the next deletion; nil: the list
 	for len(deletions) > 0 {
@@ -282,7 +282,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 	}
 	for {
 		lo := l.lastSeen
-		if oldest := s.oldestReadable(); lo < oldest {
+		if oldest := s.oldest.Load(); lo < oldest {
 			exists, err := false, error(nil)
 			if oldest < l.firstMissing {
 				exists, err = s.exists(ctx, l, oldest)
@@ -315,37 +315,24 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 // sizes are not known, among all revisions.
 func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
 	if s.sizes != nil {
-		open := s.sizes.openDeletions(lo, hi)
-		for len(open) > 1 {
-			mid := (len(open) - 1) / 2
-			exists, err := s.exists(ctx, l, open[mid])
-			if err != nil {
-				return 0, err
-			}
-			if exists {
-				open = open[mid+1:]
-			} else {
-				open, hi = open[:mid+1], open[mid]
-			}
-		}
-		if len(open) == 1 {
-			return s.left(ctx, l, open[0], hi)
+		if deleted, err := s.deletionAmong(ctx, l, lo, hi, s.sizes.openDeletions); err != nil || deleted != 0 {
+			return deleted, err
 		}
 		s.contradiction(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
 			l.key, lo, hi))
 	} else if !s.unbounded() {
-		if deleted, err := s.unexplainedDeletion(ctx, l, lo, hi); err != nil || deleted != 0 {
+		if deleted, err := s.deletionAmong(ctx, l, lo, hi, s.explained.upTo); err != nil || deleted != 0 {
 			return deleted, err
 		}
 	}
 	return s.bisect(ctx, l, lo, hi)
 }
 
-// unexplainedDeletion finds the revision in (lo, hi] at which the object was deleted: nothing else explains it. 0: everything is
-// explained, so a revision wrote more than one object.
-func (s *search) unexplainedDeletion(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
+// deletionAmong finds the revision in (lo, hi] at which the object was deleted, among those that nothing else explains yet. 0: there
+// is none, so a revision wrote more than one object.
+func (s *search) deletionAmong(ctx context.Context, l *incarnation, lo, hi uint64, unexplained func(lo, hi uint64) []uint64) (uint64, error) {
 	for {
-		open := s.explained.between(lo, hi+1)
+		open := unexplained(lo, hi)
 		if len(open) == 0 {
 			return 0, nil
 		}
@@ -394,7 +381,7 @@ func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, e
 	}
 	version, err := o.Version.Revision()
 	if err == nil && version > max(s.From, l.version) && (l.logged || len(l.seen) > 0) && !s.unbounded() {
-		l.seen = saw(slices.Clip(l.seen), version, at, s.keptBody(o.Raw))
+		l.seen = saw(slices.Clip(l.seen), version, at, s.keep(o.Raw))
 		s.explain(version)
 	}
 	return true, err
@@ -415,7 +402,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	var early, late []*incarnation
 	for n, ended := range spans {
 		u, deleted := float64(len(s.explained.between(n.from, n.to+1))), float64(len(ended))
-		if n.from >= s.oldestReadable() && math.Log2(u/deleted)*costs.read < costs.size {
+		if n.from >= s.oldest.Load() && math.Log2(u/deleted)*costs.read < costs.size {
 			early = append(early, ended...)
 		} else {
 			late = append(late, ended...)
@@ -426,7 +413,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	})
 	s.ended = late
 	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {
-		deleted, err := s.unexplainedDeletion(ctx, l, l.lastSeen, l.firstMissing)
+		deleted, err := s.deletionAmong(ctx, l, l.lastSeen, l.firstMissing, s.explained.upTo)
 		switch {
 		case IsLost(err) || err == nil && deleted == 0:
 			s.noteEnd(l, l.lastSeen, l.firstMissing) // the sizes decide
