@@ -22,7 +22,6 @@ func (l *loader) validate() {
 	l.checkSink()
 	l.checkCheckpoint()
 	l.checkRecovery()
-	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
 	l.checkHTTP()
@@ -71,17 +70,6 @@ func (l *loader) checkSource() {
 	}
 	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
 		l.add("KUBECDC_FIELD_SELECTOR", Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
-	}
-}
-
-func (l *loader) checkSlots() {
-	const name = "KUBECDC_LEASES_NAMESPACE"
-	switch ns := l.c.Slots.Namespace; {
-	case ns == "":
-	case len(validation.IsDNS1123Label(ns)) > 0:
-		l.add(name, fmt.Sprintf("%q is not a valid name of a namespace", ns), "name the namespace that the exporter runs in")
-	case l.c.Slots.Leases != "kubernetes":
-		l.warn(name + " has no effect while KUBECDC_LEASES is " + l.c.Slots.Leases)
 	}
 }
 

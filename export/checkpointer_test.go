@@ -303,7 +303,7 @@ func TestWhatIsPendingIsCommittedWhenASessionEnds(t *testing.T) {
 		if end != nil {
 			cancel()
 		}
-		s := newSlot(0, Config{}, Parts{Logger: slog.New(slog.DiscardHandler)}, nil)
+		s := newSlot(0, Config{}, &watchedParts{Parts: Parts{Logger: slog.New(slog.DiscardHandler)}}, nil)
 		if err := s.finishCheckpoint(ctx, c.checkpoints, end); err != end {
 			t.Errorf("the error is %v, not %v", err, end)
 		}

@@ -34,7 +34,7 @@ func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error 
 			err = errors.Join(answer, err)
 		}
 	}
-	replicas, askErr := s.parts.Leases.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
+	replicas, askErr := s.parts.Store.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
 	if askErr == nil && replicas.Slots[s.number] == s.config.Owner {
 		return dependency.Tag(dependency.Checkpoint,
 			fmt.Errorf("%v; but this process itself has acquired slot %d again, by a delayed request", err, s.number))

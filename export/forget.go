@@ -19,7 +19,7 @@ func EndedStreams(ctx context.Context, store checkpoint.Overview) ([]change.Posi
 
 // Forget deletes a stream that has ended from the checkpoint; for any other it returns *checkpoint.NotEndedError. Meanwhile it
 // owns the stream's slot, so that no exporter can be working on it; *checkpoint.HeldError if one is.
-func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream change.StreamID) error {
+func Forget(ctx context.Context, config Config, store checkpoint.Store, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
 		return err
@@ -32,11 +32,11 @@ func Forget(ctx context.Context, config Config, store checkpoint.Store, leases c
 		return err
 	}
 	slot := ownership.SlotOf(stream, slots)
-	state, err := leases.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
+	state, err := store.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.Forget(ctx, slot, state.Epoch, stream), leases.Release(ctx, slot, state.Epoch))
+	return errors.Join(store.Forget(ctx, slot, state.Epoch, stream), store.Release(ctx, slot, state.Epoch))
 }
 
 // forgetBySignal does what Forget does, in the session that owns the slot.

@@ -38,7 +38,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 		}
 		started := time.Now()
 		renewal, cancel := context.WithTimeout(ctx, third)
-		err := s.parts.Leases.Renew(renewal, s.number, epoch, s.config.LeaseDuration)
+		err := s.parts.Store.Renew(renewal, s.number, epoch, s.config.LeaseDuration)
 		cancel()
 		switch {
 		case err == nil:
@@ -57,7 +57,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 func (s *slot) release(epoch int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	err := s.parts.Leases.Release(ctx, s.number, epoch)
+	err := s.parts.Store.Release(ctx, s.number, epoch)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && !errors.Is(err, checkpoint.ErrBehind) {
 		s.logger.Debug("failed to release the lease; it will expire", "error", err)
 	}

@@ -25,7 +25,7 @@ import (
 type slot struct {
 	number     int
 	config     Config
-	parts      Parts
+	parts      *watchedParts
 	selections *broadcaster
 	logger     *slog.Logger
 	lessons
@@ -38,7 +38,7 @@ type lessons struct {
 	damaged     bool     // a body that the last session read from the checkpoint
 }
 
-func newSlot(number int, config Config, parts Parts, selections *broadcaster) *slot {
+func newSlot(number int, config Config, parts *watchedParts, selections *broadcaster) *slot {
 	return &slot{number: number, config: config, parts: parts, selections: selections, logger: parts.Logger.With("slot", number)}
 }
 
@@ -126,7 +126,7 @@ func (s *slot) session(ctx context.Context) error {
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(s.config))
 	defer cancel()
-	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
+	state, err := s.parts.Store.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
 	if err != nil {
 		return state, dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 	}
@@ -162,7 +162,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	var opened *sinks.Opened
 	var err error
 	durable := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New}
-	s.parts.reachability.Call(s.number, func() bool {
+	s.parts.sinkReach.Call(s.number, func() bool {
 		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, durable)
 		return err == nil
 	})
@@ -262,7 +262,7 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
 	c := &committer{numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
 		store: s.parts.Store, checkpoints: reads.checkpoints, reads: reads, log: log, observer: s.parts.Observer,
-		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
+		watchdog: s.parts.watchdog, reachability: s.parts.sinkReach,
 		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
 	if s.config.Before {
 		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)

@@ -7,7 +7,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/observe"
 	"kubecdc/source/discovery"
 )
@@ -16,8 +15,7 @@ import (
 type account struct {
 	name, namespace string
 	aggregate       bool
-	leases          string // namespace of the Lease objects; empty: there are none
-	reviews         bool   // the API server decides who may read the status page
+	reviews         bool // the API server decides who may read the status page
 }
 
 // object is a Kubernetes object.
@@ -39,9 +37,6 @@ func (a *account) objects(streams []*change.Stream) []object {
 	namespaces := slices.Sorted(maps.Keys(exported))
 	for _, ns := range namespaces {
 		objects = append(objects, a.grant(a.roleName(""), ns, exported[ns])...)
-	}
-	if a.leases != "" {
-		objects = append(objects, a.grant(a.roleName("-leases"), a.leases, kubelease.Rights)...)
 	}
 	if a.aggregate {
 		objects = append(objects, a.aggregated(namespaces)...)

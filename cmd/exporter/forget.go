@@ -67,7 +67,7 @@ func (a *requester) forget(ctx context.Context, streams []string, wait bool) err
 	for _, p := range found {
 		var not *checkpoint.NotEndedError
 		var held *checkpoint.HeldError
-		err := export.Forget(ctx, owner, a.store, a.leases, p.Stream)
+		err := export.Forget(ctx, owner, a.store, p.Stream)
 		switch {
 		case errors.As(err, &not):
 			return &usageError{err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them"}

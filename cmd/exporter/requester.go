@@ -29,7 +29,6 @@ type requester struct {
 	settings    *config.Config
 	cluster     *setup.Cluster
 	store       checkpoint.Store
-	leases      checkpoint.Leases
 	shared      bool // the store can be shared with an exporter that runs
 	out, report io.Writer
 }
@@ -60,7 +59,7 @@ func openRequester(ctx context.Context, c *cobra.Command) (*requester, error) {
 	return a, nil
 }
 
-// open opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
+// open opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster.
 func (a *requester) open(ctx context.Context) error {
 	path, err := a.settings.SQLitePath(a.cluster.Cluster)
 	if err == nil && path != "" {
@@ -75,9 +74,6 @@ func (a *requester) open(ctx context.Context) error {
 	}
 	if err = store.Find(ctx, a.cluster.Cluster); err == nil {
 		err = a.cluster.Bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
-	}
-	if err == nil {
-		a.leases, err = setup.OpenLeases(a.settings, a.cluster, store)
 	}
 	if err != nil {
 		store.Close()
@@ -179,8 +175,8 @@ func (a *requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal
 	var replicas checkpoint.Replicas
 	if err == nil {
 		owner := setup.Owner()
-		replicas, err = a.leases.Heartbeat(ctx, owner, 0)
-		err = errors.Join(err, a.leases.Leave(ctx, owner))
+		replicas, err = a.store.Heartbeat(ctx, owner, 0)
+		err = errors.Join(err, a.store.Leave(ctx, owner))
 	}
 	if err != nil {
 		plain.Fprintf(a.report, "can't tell whether an exporter holds the streams' slots: %v\n", err)

@@ -8,12 +8,11 @@ import "errors"
 const (
 	Sink       = "sink"
 	Checkpoint = "checkpoint"
-	Leases     = "leases" // if they are not kept in the checkpoint
 	APIServer  = "apiserver"
 )
 
 // All are all of them.
-var All = []string{APIServer, Sink, Checkpoint, Leases}
+var All = []string{APIServer, Sink, Checkpoint}
 
 // taggedError attributes an error to a dependency, and leaves its text as it is.
 type taggedError struct {
