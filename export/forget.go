@@ -44,7 +44,7 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 	if st.newest == nil {
 		return false, nil
 	}
-	if st.running[g.Stream] == nil {
+	if st.reading(g.Stream) == nil {
 		if err = st.reads.follow(true); err == nil {
 			err = st.slot.parts.Store.Forget(ctx, st.slot.number, st.rules.epoch, g.Stream)
 		}
@@ -58,6 +58,6 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 	case err != nil:
 		return false, dependency.Tag(dependency.Checkpoint, err)
 	}
-	delete(st.unselected, g.Stream)
+	delete(st.all, g.Stream)
 	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,43 +18,6 @@ import (
 // the removal had been seen. In the second, one record says that it has ended, and its position and objects are kept. As long
 // as it is unknown which of the two it is, nothing is done.
 
-// endUnselected ends each unselected stream whose fate is known.
-func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection, selected map[change.StreamID]bool) error {
-	if st.unselected == nil {
-		if err := st.loadUnselected(ctx); err != nil {
-			return err
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(st.unselected)) {
-		if st.slot.refusals.of(change.ResourceOf(id)) != nil || st.paused[id] != nil {
-			continue // the sink would not accept the record of its end, or the user wants none
-		}
-		if selected[id] || st.running[id] != nil {
-			delete(st.unselected, id)
-			continue
-		}
-		if err := st.endIfKnown(ctx, selection, st.unselected[id]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// loadUnselected reads all of this slot's streams; endUnselected removes those that are selected.
-func (st *streams) loadUnselected(ctx context.Context) error {
-	all, err := st.reads.Streams(ctx)
-	if err != nil {
-		return err
-	}
-	st.unselected = map[change.StreamID]change.Position{}
-	for _, p := range all {
-		if st.slot.owns(p.Stream) {
-			st.unselected[p.Stream] = p
-		}
-	}
-	return nil
-}
-
 func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection, p change.Position) error {
 	s := change.ParseStream(p.Stream)
 	fate, err := discovery.FateDeselected, error(nil)
@@ -70,13 +31,13 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 		st.setRemovalUnknown(p.Stream, err)
 		return nil
 	case fate == discovery.FateRemoved:
-		err = st.endRemoved(ctx, s)
+		return st.endRemoved(ctx, s)
 	case p.Ended == "":
 		err = st.endDeselected(ctx, p)
 	}
 	if err == nil {
-		delete(st.unselected, p.Stream)
 		st.setRemovalUnknown(p.Stream, nil)
+		delete(st.all, p.Stream)
 	}
 	return err
 }
@@ -97,13 +58,11 @@ func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
 // endRemoved runs a stream whose resource was removed: it emits the deletion of each object in the inventory, and ends.
 func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 	r, err := st.resourceAsStored(ctx, s)
-	if err != nil {
-		return err
+	if err == nil {
+		st.start(ctx, s.As(r), false)
+		st.setRemovalUnknown(s.ID(), nil)
 	}
-	running := st.add(s.As(r))
-	running.SetResource(nil)
-	st.start(ctx, running)
-	return nil
+	return err
 }
 
 // resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
@@ -143,10 +102,10 @@ func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if st.removalUnknown[id] == text {
+	if st.all[id].doubt == text {
 		return
 	}
-	st.removalUnknown[id] = text
+	st.all[id].doubt = text
 	st.slot.parts.Observer.RemovalUnknown(id, err)
 	if err != nil {
 		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
