@@ -84,11 +84,11 @@ func Run(ctx context.Context, config Config, given Parts) error {
 	if err := prepare(ctx, &config, &given); err != nil {
 		return err
 	}
-	parts, selections := watch(config.LeaseDuration, given), newBroadcaster()
+	parts, selected := watch(config.LeaseDuration, given), newSelections()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, work := range []func(){
 		func() {
-			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selections.publish)
+			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selected.publish)
 		},
 		func() { parts.sinkReach.Probe(ctx, parts.Sink) },
 		func() { parts.apiReach.Probe(ctx, parts.Server.Client()) },
@@ -98,7 +98,7 @@ func Run(ctx context.Context, config Config, given Parts) error {
 		group.Go(func() error { work(); return nil })
 	}
 	group.Go(func() error { return parts.Server.OtherCluster(ctx) })
-	group.Go(func() error { return ownSlots(ctx, config, parts, selections) })
+	group.Go(func() error { return ownSlots(ctx, config, parts, selected) })
 	return group.Wait()
 }
 

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"kubecdc/checkpoint"
 	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
-
-// isFenced reports whether another process has taken over the slot. Only the checkpoint knows that, by its epoch.
-func isFenced(err error) bool { return errors.Is(err, checkpoint.ErrFenced) }
 
 // verifyFencing asks the checkpoint who owns the slot, after the sink or the checkpoint has refused this session as fenced.
 // The sink may do that without another owner: Kafka ends a transaction that is open for longer than its timeout, and fences

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,10 +21,10 @@ func (unreachable) Check(context.Context, int, int64, uint64) error { return err
 // A process that is stopped while it rolls forward or rebuilds reports the stop, whatever error the database returns.
 func TestAnInterruptionIsReportedAsSuch(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	s := newSlot(0, Config{LeaseDuration: time.Minute}, &watchedParts{Parts: Parts{Logger: slog.New(slog.DiscardHandler)}}, nil)
-	err := s.whileRenewed(ctx, 1, func(context.Context) error {
+	s := newSlot(0, Config{LeaseDuration: time.Minute}, quietParts(nil), nil)
+	_, err := whileRenewed(ctx, s, 1, func(context.Context) (int, error) {
 		stop()
-		return errors.New("sql: statement is closed")
+		return 0, errors.New("sql: statement is closed")
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
@@ -95,7 +94,7 @@ func TestACallToASilentCheckpointTimesOut(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		store := &silent{}
-		s := newSlot(0, Config{LeaseDuration: time.Second}, &watchedParts{Parts: Parts{Store: store, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)}}, nil)
+		s := newSlot(0, Config{LeaseDuration: time.Second}, quietParts(store), nil)
 		if err := s.run(ctx); err != nil || store.calls != 2 {
 			t.Errorf("%d calls, error %v", store.calls, err)
 		}

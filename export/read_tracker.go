@@ -21,25 +21,18 @@ type readTracker struct {
 	store       checkpoint.Reader
 	checkpoints *checkpointer
 	writing     context.Context // of the session's commits
-	unchecked   atomic.Bool     // the store was read since the last check
-}
-
-// markRead is called after each read, and before the result is used.
-func (r *readTracker) markRead() {
-	if !r.unchecked.Load() {
-		r.unchecked.Store(true)
-	}
+	unchecked   atomic.Bool     // the store was read since the last check; it is set after each read, and before the result is used
 }
 
 // needsCheck reports whether the store was read since the last call.
-func (r *readTracker) needsCheck() bool { return r.unchecked.Load() && r.unchecked.Swap(false) }
+func (r *readTracker) needsCheck() bool { return r.unchecked.Swap(false) }
 
 func (r *readTracker) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
 	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
 		return change.Position{}, false, err
 	}
 	p, ok, err := r.store.Position(ctx, stream)
-	r.markRead()
+	r.unchecked.Store(true)
 	return p, ok, dependency.Tag(dependency.Checkpoint, err)
 }
 
@@ -48,7 +41,7 @@ func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
 		return nil, err
 	}
 	all, err := r.store.Streams(ctx)
-	r.markRead()
+	r.unchecked.Store(true)
 	return all, dependency.Tag(dependency.Checkpoint, err)
 }
 
@@ -58,10 +51,10 @@ func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 		return err
 	}
 	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
-		r.markRead()
+		r.unchecked.Store(true)
 		return visit(o.Key, o.UID, o.ResourceVersion)
 	})
-	r.markRead()
+	r.unchecked.Store(true)
 	return err
 }
 
@@ -78,6 +71,6 @@ func (r *readTracker) follow(needed bool) error {
 func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, stored checkpoint.Body) error) error {
 	err := r.store.Bodies(ctx, stream, keys, visit)
-	r.markRead()
+	r.unchecked.Store(true)
 	return err
 }

@@ -12,11 +12,11 @@ import (
 
 // ownSlots works on this replica's share of the slots. When another replica has changed the layout, it waits until its own
 // number of slots is the layout again.
-func ownSlots(ctx context.Context, config Config, parts *watchedParts, selections *broadcaster) error {
+func ownSlots(ctx context.Context, config Config, parts *watchedParts, selected *selections) error {
 	replica := ownership.Replica{Name: config.Owner, Slots: config.Slots, Lease: config.LeaseDuration,
 		Leases: parts.Store, Sink: parts.sinkReach, APIServer: parts.apiReach,
 		Watchdog: parts.watchdog, Observer: parts.Observer, Logger: parts.Logger,
-		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selections).run(ctx) }}
+		Work: func(ctx context.Context, n int) error { return newSlot(n, config, parts, selected).run(ctx) }}
 	for ctx.Err() == nil {
 		if err := newResharder(config, parts).Run(ctx); err != nil {
 			return err

@@ -38,7 +38,7 @@ func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 			}
 		},
 		Begun:   parts.Start.Done, // the start's limit is for servers, and these have answered
-		IsFinal: func(err error) bool { return isLogConflict(err) || isCheckpointGone(err) },
+		IsFinal: isFinal,
 	}
 }
 

@@ -98,33 +98,34 @@ func (st *streams) reconsider(id change.StreamID, position change.Position, stor
 
 // run follows the selection until the context ends, and returns when every stream has stopped.
 func (st *streams) run(ctx context.Context) {
-	selections, unsubscribe := st.slot.selections.subscribe()
-	defer unsubscribe()
 	signals := time.NewTicker(signalInterval)
 	defer signals.Stop()
 	if err := st.loadPaused(ctx); err != nil {
 		st.fail(err)
 		return
 	}
-	for {
+	var applied *discovery.Selection
+	for ctx.Err() == nil {
 		var err error
-		select {
-		case selection := <-selections:
-			err = st.apply(ctx, selection)
-		case <-st.slot.refusals.due():
-			err = st.probeRefusals(ctx)
-		case <-signals.C:
-			err = st.followSignals(ctx)
-		case <-ctx.Done():
-			st.wg.Wait()
-			for id := range st.all {
-				st.slot.parts.Observer.StreamRemoved(id)
+		if newest, changed := st.slot.selected.latest(); newest != applied {
+			applied, err = newest, st.apply(ctx, *newest)
+		} else {
+			select {
+			case <-changed:
+			case <-st.slot.refusals.due():
+				err = st.probeRefusals(ctx)
+			case <-signals.C:
+				err = st.followSignals(ctx)
+			case <-ctx.Done():
 			}
-			return
 		}
 		if err != nil && ctx.Err() == nil {
 			st.fail(err)
 		}
+	}
+	st.wg.Wait()
+	for id := range st.all {
+		st.slot.parts.Observer.StreamRemoved(id)
 	}
 }
 
