@@ -45,14 +45,14 @@ func newCheckpointer(slot int, epoch int64, seq uint64, parts *watchedParts) *ch
 
 // add adds a batch that the sink has. If as much is pending as may be, it waits for the commit before that: so a slow store slows
 // the slot down, and memory does not grow.
-func (c *checkpointer) add(ctx context.Context, commit checkpoint.Commit) error {
+func (c *checkpointer) add(ctx context.Context, e effect) error {
 	c.mu.Lock()
 	if c.pending == nil {
 		if c.pending, c.spare = c.spare, nil; c.pending == nil {
 			c.pending = newPending()
 		}
 	}
-	c.pending.add(commit)
+	c.pending.add(e)
 	full, err := c.pending.bytes >= c.maxBytes, c.err
 	c.mu.Unlock()
 	switch {

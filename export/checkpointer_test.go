@@ -64,11 +64,19 @@ func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int
 }
 
 // commitOne is a batch that changes one object; its body is the batch's number.
-func commitOne(seq int, key string) checkpoint.Commit {
-	return checkpoint.Commit{Epoch: 1, Seq: uint64(seq), Offsets: change.Offsets{"pods": {0: int64(seq)}},
-		Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}},
-		Streams: []checkpoint.StreamCommit{{Stream: "pods",
-			Upserts: []checkpoint.Object{{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}}}}}
+func commitOne(seq int, key string) effect {
+	return effect{&change.Batch{Epoch: 1, Seq: uint64(seq), Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}}},
+		change.Offsets{"pods": {0: int64(seq)}},
+		[]objectState{{checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, "pods", false}}}
+}
+
+// deleted is a batch that deletes objects.
+func deleted(seq int, keys ...string) (e effect) {
+	e.Batch = &change.Batch{Seq: uint64(seq)}
+	for _, key := range keys {
+		e.objects = append(e.objects, objectState{checkpoint.Object{Key: key}, "pods", true})
+	}
+	return e
 }
 
 func (f *following) put(seq int, key string) {
@@ -132,11 +140,8 @@ func TestTheCheckpointFollowsAtItsOwnPace(t *testing.T) {
 // An object may be updated, deleted and created anew within one interval.
 func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
 	p := newPending()
-	del := func(seq int, keys ...string) checkpoint.Commit {
-		return checkpoint.Commit{Seq: uint64(seq), Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: keys}}}
-	}
-	for _, c := range []checkpoint.Commit{commitOne(1, "again"), commitOne(2, "gone"), commitOne(3, "kept"), del(4, "gone", "again"),
-		commitOne(5, "again"), commitOne(6, "other"), del(7, "other")} {
+	for _, c := range []effect{commitOne(1, "again"), commitOne(2, "gone"), commitOne(3, "kept"), deleted(4, "gone", "again"),
+		commitOne(5, "again"), commitOne(6, "other"), deleted(7, "other")} {
 		p.add(c)
 	}
 	c := p.commit(0, 1)
@@ -169,8 +174,7 @@ func TestWhatTheStoreDoesNotHaveYetIsKnown(t *testing.T) {
 			t.Errorf("of the commit in flight: %q", got)
 		}
 		f.put(2, "a")
-		gone := checkpoint.Commit{Seq: 3, Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: []string{"b"}}}}
-		if err := f.add(t.Context(), gone); err != nil {
+		if err := f.add(t.Context(), deleted(3, "b")); err != nil {
 			t.Fatal(err)
 		}
 		if a, b, c := f.text("a"), f.text("b"), f.text("c"); a != "2" || b != "deleted" || c != "unknown" {

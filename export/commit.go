@@ -76,11 +76,11 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	c.seq = batch.Seq
 	done.Batch, done.Sink = batch, time.Since(start)
 	c.Observer.Committed(done)
-	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
+	effect := c.touched.effect(batch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
-		c.beforeImages.written(commit.Streams)
+		c.beforeImages.written(effect.objects)
 	}
-	return c.reads.checkpoints.add(ctx, commit)
+	return c.reads.checkpoints.add(ctx, effect)
 }
 
 // write makes the batch durable in the sink.

@@ -51,7 +51,7 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	mine := func(stream change.StreamID) bool {
 		return s.owns(stream) && !stream.IsSnapshot() && (!some || loss.Gone(change.ResourceOf(stream)))
 	}
-	return rebuild.Slot{Number: s.number, Mine: mine, Some: some, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
+	return rebuild.Slot{Number: s.number, Mine: mine, Some: some, Known: known, Bodies: s.config.Before, Redactor: cached(s.bodyRedactorOf),
 		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 

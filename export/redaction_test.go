@@ -177,7 +177,7 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	}
 	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	batch := change.Batch{Changes: []change.Change{created}}
-	redactBatch(&batch, s.bodyRedactors())
+	redactBatch(&batch, cached(s.bodyRedactorOf))
 	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("a batch that is rolled forward has %s", got)
 	}

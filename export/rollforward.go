@@ -30,7 +30,7 @@ type rollForward struct {
 
 // rollForward returns what the log has lost, as far as that is known once the tail was read.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
-	r := &rollForward{slot: s, state: state, redactorFor: s.bodyRedactors(), last: opened.Last,
+	r := &rollForward{slot: s, state: state, redactorFor: cached(s.bodyRedactorOf), last: opened.Last,
 		started: time.Now(), pacer: progress.NewPacer()}
 	if r.last > state.Seq {
 		r.observe()

@@ -238,7 +238,7 @@ func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log si
 	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
 		reads: reads, log: log, watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
 	if s.config.Before {
-		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)
+		c.beforeImages = newBeforeImages(reads, cached(s.bodyRedactorOf), s.config.BodyCacheBytes)
 	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {
