@@ -159,7 +159,7 @@ func (c *checkpointer) commit(ctx context.Context, p *pending) error {
 	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot))
 	defer call.End()
 	if err := c.Store.Commit(ctx, p.commit(c.slot, c.epoch)); err != nil {
-		return ofCheckpoint(errors.Join(context.Cause(ctx), err))
+		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	return nil

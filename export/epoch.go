@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -31,7 +32,7 @@ type opener func(context.Context, *checkpoint.SlotState) (sinks.Log, error)
 func (s *slot) raiseEpoch(ctx context.Context, state *checkpoint.SlotState, logEpoch int64) error {
 	raised, err := s.parts.Store.RaiseEpoch(ctx, s.number, state.Epoch, logEpoch)
 	if err != nil {
-		return ofCheckpoint(err)
+		return dependency.OfCheckpoint(err)
 	}
 	s.logger.Warn("the log has a newer epoch than the checkpoint: the checkpoint was lost or restored; raised its epoch",
 		"epoch", state.Epoch, "log_epoch", logEpoch, "raised_to", raised)

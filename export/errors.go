@@ -2,11 +2,9 @@ package export
 
 import (
 	"errors"
-	"fmt"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/sinks"
 )
 
@@ -27,12 +25,4 @@ func isFinal(err error) bool {
 // isUnavailable reports that another replica holds the slot, or that the layout has changed. The balancer handles both.
 func isUnavailable(err error) bool {
 	return is[*checkpoint.HeldError](err) || is[*checkpoint.LayoutError](err)
-}
-
-// ofCheckpoint attributes an error to the checkpoint; nil stays nil.
-func ofCheckpoint(err error) error {
-	if err == nil {
-		return nil
-	}
-	return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
 }

@@ -3,7 +3,7 @@ package export
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -13,11 +13,9 @@ import (
 // next owner of the slot finds it there. A paused stream is not read, and keeps its position. What happens meanwhile is recovered
 // after that, as after any stop.
 
-// pausedError is what /readyz says of a paused stream.
-type pausedError struct{ signal checkpoint.Signal }
-
-func (e *pausedError) Error() string {
-	return "paused by " + nameOf(e.signal) + ": exporter resume " + string(e.signal.Stream) + " resumes it"
+// pausedBy is what /readyz says of a paused stream.
+func pausedBy(g checkpoint.Signal) error {
+	return fmt.Errorf("paused by %s: exporter resume %s resumes it", nameOf(g), g.Stream)
 }
 
 // loadPaused finds the streams that are paused, before any stream is read.
@@ -49,9 +47,9 @@ func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begu
 		return false, err
 	}
 	st.enter(g.Stream, &pausedByUser{g})
-	st.leaveOut(g.Stream, change.StatePaused, &pausedError{g})
+	st.leaveOut(g.Stream, change.StatePaused, pausedBy(g))
 	st.slot.logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
-	return true, st.sendPaused(ctx, change.StreamPausedControl, position, g,
+	return true, st.send(ctx, change.StreamPausedControl(g.Stream, position, nameOf(g)),
 		st.answerDurable(g.ID, checkpoint.SignalAnswer{State: change.SignalPaused}))
 }
 
@@ -94,15 +92,8 @@ func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *c
 	}
 	st.reconsider(pause.Stream, p, stored)
 	st.slot.logger.Info("a paused stream resumes", "stream", pause.Stream, "signal", cause.ID, "position", p.ResourceVersion)
-	if err := st.sendPaused(ctx, change.StreamResumedControl, p.ResourceVersion, cause, durable); err != nil || st.newest == nil {
+	if err := st.send(ctx, change.StreamResumedControl(pause.Stream, p.ResourceVersion, nameOf(cause)), durable); err != nil {
 		return err
 	}
-	return st.apply(ctx, *st.newest)
-}
-
-func (st *streams) sendPaused(ctx context.Context,
-	record func(s change.StreamID, at change.ResourceVersion, cause string) change.Control,
-	position change.ResourceVersion, g checkpoint.Signal, durable func(context.Context) error) error {
-	c := record(g.Stream, position, nameOf(g))
-	return st.queue.Send(ctx, change.Item{Stream: g.Stream, Time: time.Now(), Durable: durable, Control: &c})
+	return st.applyAgain(ctx)
 }

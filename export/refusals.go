@@ -31,8 +31,8 @@ type refusal struct {
 // noteRefusals records what the sink refuses, and reports whether anything is new: then the next session, which leaves these
 // streams out, can start at once.
 func (s *slot) noteRefusals(err error) (isNew bool) {
-	var refused *sinks.RefusedError
-	if !errors.As(err, &refused) {
+	refused, is := errors.AsType[*sinks.RefusedError](err)
+	if !is {
 		return false
 	}
 	if s.refusals == nil {
@@ -101,8 +101,7 @@ func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) e
 	if err != nil {
 		return err
 	}
-	c := change.StreamErrorControl(id, p.ResourceVersion, r.Err.Error(), r.since)
-	return st.queue.Send(ctx, change.Item{Stream: id, Control: &c})
+	return st.send(ctx, change.StreamErrorControl(id, p.ResourceVersion, r.Err.Error(), r.since), nil)
 }
 
 // refusedBy returns the streams that are left out by a refusal.
@@ -140,10 +139,10 @@ func (st *streams) probeRefusals(ctx context.Context) error {
 			}
 		}
 	}
-	if !resumed || st.newest == nil {
+	if !resumed {
 		return nil
 	}
-	return st.apply(ctx, *st.newest)
+	return st.applyAgain(ctx)
 }
 
 func (st *streams) stillRefused(r *refusal, err error) {
@@ -167,7 +166,7 @@ func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
 			return err
 		}
 		c := change.StreamRecoveredControl(id, p.ResourceVersion, "the sink accepts its records again", r.since)
-		if err := st.queue.Send(ctx, change.Item{Stream: id, Control: &c}); err != nil {
+		if err := st.send(ctx, c, nil); err != nil {
 			return err
 		}
 		st.reconsider(id, p, stored)

@@ -40,14 +40,10 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 	if r.batches > 0 {
 		r.logProgress("rolled the checkpoint forward")
 	}
-	loss := opened.Lost
-	switch {
-	case err == nil || errors.As(err, &loss):
+	if loss := opened.Lost; err == nil || errors.As(err, &loss) {
 		return loss, nil
-	case dependency.Of(err) == "":
-		err = dependency.Tag(dependency.Sink, err)
 	}
-	return nil, err
+	return nil, dependency.Tag(dependency.Sink, err)
 }
 
 func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {

@@ -142,7 +142,7 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	default:
 		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not read: it is not selected"})
 	}
-	err := j.answer(ctx, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done, Total: g.Total})
+	err := st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done, Total: g.Total})
 	if errors.Is(err, checkpoint.ErrSignalEnded) {
 		return nil, nil
 	}
@@ -200,11 +200,7 @@ func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.
 	return nil
 }
 
-// answer notes in the store how far the signal is.
-func (j *signalJob) answer(ctx context.Context, a checkpoint.SignalAnswer) error {
-	return j.streams.answer(ctx, j.ID, a)
-}
-
+// answer notes in the store how far a signal is.
 func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
 	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.rules.epoch, id, a)
 	return dependency.Tag(dependency.Checkpoint, err)
@@ -232,8 +228,8 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 
 // send writes a control record of the signal.
 func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
-	c := change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause)
-	return j.streams.queue.Send(ctx, change.Item{Stream: j.Stream, Durable: durable, Control: &c})
+	return j.streams.send(ctx,
+		change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause), durable)
 }
 
 // nameOf names a signal, for people.

@@ -111,7 +111,7 @@ func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	if err == nil {
 		s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	}
-	return state, ofCheckpoint(err)
+	return state, dependency.OfCheckpoint(err)
 }
 
 // reportStreams tells how far the slot's streams are, before the sink is asked for anything: while it does not answer, they fall

@@ -169,6 +169,19 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 	return st.endUnselected(ctx, selection)
 }
 
+// applyAgain applies the newest selection again, since a stream's state has changed.
+func (st *streams) applyAgain(ctx context.Context) error {
+	if st.newest == nil {
+		return nil
+	}
+	return st.apply(ctx, *st.newest)
+}
+
+// send writes a control record. durable is called once it is; nil: nothing is.
+func (st *streams) send(ctx context.Context, c change.Control, durable func(context.Context) error) error {
+	return st.queue.Send(ctx, change.Item{Stream: c.Stream, Time: time.Now(), Durable: durable, Control: &c})
+}
+
 // selectStream starts a stream, unless something keeps it from being read.
 func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 	refused := st.slot.refusals.of(s.Resource)
@@ -176,7 +189,7 @@ func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
 	case *beingRead:
 		now.SetResource(&s.Resource)
 	case *pausedByUser:
-		st.leaveOut(s.ID(), change.StatePaused, &pausedError{now.signal})
+		st.leaveOut(s.ID(), change.StatePaused, pausedBy(now.signal))
 	case refusedBySink:
 	default:
 		if refused != nil {

@@ -9,7 +9,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/source/discovery"
 )
 
@@ -73,7 +72,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 		return stop
 	})
 	if err != nil && !errors.Is(err, stop) {
-		return r, dependency.Tag(dependency.Checkpoint, err)
+		return r, err
 	}
 	namespace, _ := change.SplitKey(first)
 	r.Namespaced = namespace != ""
@@ -86,7 +85,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 		return err
 	})
 	if err != nil {
-		return r, dependency.Tag(dependency.Checkpoint, err)
+		return r, err
 	}
 	if group, version, ok := strings.Cut(object.APIVersion, "/"); ok && group == r.Group {
 		r.Version, r.Kind = version, object.Kind
@@ -119,10 +118,10 @@ func (c *Config) selectors() string {
 		patterns = append(patterns, p.String())
 	}
 	text := "KUBECDC_RESOURCES is " + strings.Join(patterns, ",")
-	for _, s := range []struct{ name, value string }{{"KUBECDC_NAMESPACES", strings.Join(c.Namespaces, ",")},
+	for _, s := range [][2]string{{"KUBECDC_NAMESPACES", strings.Join(c.Namespaces, ",")},
 		{"KUBECDC_LABEL_SELECTOR", c.LabelSelector}, {"KUBECDC_FIELD_SELECTOR", c.FieldSelector}} {
-		if s.value != "" {
-			text += ", " + s.name + " is " + s.value
+		if s[1] != "" {
+			text += ", " + s[0] + " is " + s[1]
 		}
 	}
 	return text
