@@ -1,0 +1,154 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/tables"
+	"kubecdc/internal/pgdb"
+)
+
+// querier runs statements of package tables in the database or in a transaction. Texts are escaped (pgdb.Escape).
+type querier struct {
+	db interface {
+		Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
+		Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
+		QueryRow(ctx context.Context, query string, args ...any) pgx.Row
+	}
+}
+
+// Exec implements tables.Querier.
+func (q querier) Exec(ctx context.Context, query string, args ...any) (changed int64, err error) {
+	tag, err := q.db.Exec(ctx, query, stored(args)...)
+	return tag.RowsAffected(), err
+}
+
+// Row implements tables.Querier.
+func (q querier) Row(ctx context.Context, query string, args []any, into ...any) error {
+	return q.db.QueryRow(ctx, query, stored(args)...).Scan(targets(into)...)
+}
+
+// Rows implements tables.Querier.
+func (q querier) Rows(ctx context.Context, query string, args []any, into []any, row func() error) error {
+	rows, err := q.db.Query(ctx, query, stored(args)...)
+	if err == nil {
+		_, err = pgx.ForEachRow(rows, targets(into), row)
+	}
+	return err
+}
+
+// stored returns parameters as the columns have them.
+func stored(args []any) []any {
+	all := append([]any{}, args...)
+	for i, arg := range all {
+		if text, ok := arg.(string); ok {
+			all[i] = pgdb.Escape(text)
+		}
+	}
+	return all
+}
+
+// targets returns what columns are scanned into.
+func targets(into []any) []any {
+	all := append([]any{}, into...)
+	for i := range all {
+		switch to := all[i].(type) {
+		case *string:
+			all[i] = pgdb.Unescaped(to)
+		case *time.Time:
+			all[i] = utc{to}
+		}
+	}
+	return all
+}
+
+// utc scans a time.
+type utc struct{ to *time.Time }
+
+// ScanTimestamptz implements pgtype.TimestamptzScanner.
+func (u utc) ScanTimestamptz(v pgtype.Timestamptz) error {
+	*u.to = v.Time.UTC() // the zero time where it is null
+	return nil
+}
+
+// database is the store's, for package tables.
+type database struct {
+	querier
+	*pgdb.DB
+}
+
+// Exec is the querier's, as Row and Rows are.
+func (d database) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	return d.querier.Exec(ctx, query, args...)
+}
+
+// Begin implements tables.Database.
+func (d database) Begin(ctx context.Context, do func(tables.Querier) error) error {
+	return pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error { return do(querier{tx}) })
+}
+
+var dialect = tables.Dialect{
+	Acquire:   `select epoch, seq, offsets, is_new from kubecdc.acquire_slot($1, $2, $3, $4, $5)`, // see the migrations
+	Inventory: `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)`,    // see the migrations
+	BodyPage: `select key, body, delta from kubecdc.inventory
+		where stream = $1 and key > $2 and (body is not null or delta is not null) order by key limit $3`,
+	PositionsAt: `select distinct on (p.key) p.value from kubecdc.checkpoints c, jsonb_each(c.positions) p
+		where c.cluster = $1 and c.slot = $2 and c.time <= $3 order by p.key, c.second desc`,
+	Second: `date_trunc('second', clock_timestamp())`,
+	// A table that was just filled has no statistics.
+	ByKey: `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+		set_config('enable_sort', 'off', true)`,
+	Rebase:  rebase,
+	Offsets: flatten,
+	Parse:   nested,
+}
+
+func rebase(t *tables.Tx, stream int64, keys []string, bodies []checkpoint.Body) error {
+	const set = `update kubecdc.inventory i set body = n.body, delta = null
+		from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
+	bases := make([][]byte, len(bodies))
+	for i := range bodies {
+		bases[i] = bodies[i].Base
+	}
+	_, err := t.Do(set, stream, pgdb.EscapeAll(keys), bases)
+	return err
+}
+
+// flatten returns offsets as they are stored, "topic/partition" → next offset: jsonb's || merges one level only.
+func flatten(o change.Offsets) json.RawMessage {
+	flat := map[string]int64{}
+	for topic, partitions := range o {
+		for p, next := range partitions {
+			flat[topic+"/"+strconv.Itoa(p)] = next
+		}
+	}
+	text, _ := json.Marshal(flat) // strings and numbers only: can't fail
+	return text
+}
+
+func nested(text []byte) (change.Offsets, error) {
+	var flat map[string]int64
+	if err := json.Unmarshal(text, &flat); err != nil {
+		return nil, err
+	}
+	o := change.Offsets{}
+	for name, next := range flat {
+		i := strings.LastIndexByte(name, '/')
+		p, err := strconv.Atoi(name[i+1:])
+		if i < 0 || err != nil {
+			return nil, fmt.Errorf("stored offset %q is not topic/partition", name)
+		}
+		o.Merge(change.Offsets{name[:i]: {p: next}})
+	}
+	return o, nil
+}
