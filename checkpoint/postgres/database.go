@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -18,83 +15,20 @@ import (
 	"kubecdc/internal/pgdb"
 )
 
-// querier runs statements of package tables in the database or in a transaction. Texts are escaped (pgdb.Escape).
-type querier struct {
-	db interface {
-		Exec(ctx context.Context, query string, args ...any) (pgconn.CommandTag, error)
-		Query(ctx context.Context, query string, args ...any) (pgx.Rows, error)
-		QueryRow(ctx context.Context, query string, args ...any) pgx.Row
-	}
-}
-
-// Exec implements tables.Querier.
-func (q querier) Exec(ctx context.Context, query string, args ...any) (changed int64, err error) {
-	tag, err := q.db.Exec(ctx, query, stored(args)...)
-	return tag.RowsAffected(), err
-}
-
-// Row implements tables.Querier.
-func (q querier) Row(ctx context.Context, query string, args []any, into ...any) error {
-	return q.db.QueryRow(ctx, query, stored(args)...).Scan(targets(into)...)
-}
-
-// Rows implements tables.Querier.
-func (q querier) Rows(ctx context.Context, query string, args []any, into []any, row func() error) error {
-	rows, err := q.db.Query(ctx, query, stored(args)...)
-	if err == nil {
-		_, err = pgx.ForEachRow(rows, targets(into), row)
-	}
-	return err
-}
-
-// stored returns parameters as the columns have them.
-func stored(args []any) []any {
-	all := append([]any{}, args...)
-	for i, arg := range all {
-		if text, ok := arg.(string); ok {
-			all[i] = pgdb.Escape(text)
-		}
-	}
-	return all
-}
-
-// targets returns what columns are scanned into.
-func targets(into []any) []any {
-	all := append([]any{}, into...)
-	for i := range all {
-		switch to := all[i].(type) {
-		case *string:
-			all[i] = pgdb.Unescaped(to)
-		case *time.Time:
-			all[i] = utc{to}
-		}
-	}
-	return all
-}
-
-// utc scans a time.
-type utc struct{ to *time.Time }
-
-// ScanTimestamptz implements pgtype.TimestamptzScanner.
-func (u utc) ScanTimestamptz(v pgtype.Timestamptz) error {
-	*u.to = v.Time.UTC() // the zero time where it is null
-	return nil
-}
-
 // database is the store's, for package tables.
 type database struct {
-	querier
+	pgdb.Querier
 	*pgdb.DB
 }
 
-// Exec is the querier's, as Row and Rows are.
+// Exec is the Querier's, as Row and Rows are.
 func (d database) Exec(ctx context.Context, query string, args ...any) (int64, error) {
-	return d.querier.Exec(ctx, query, args...)
+	return d.Querier.Exec(ctx, query, args...)
 }
 
 // Begin implements tables.Database.
 func (d database) Begin(ctx context.Context, do func(tables.Querier) error) error {
-	return pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error { return do(querier{tx}) })
+	return pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error { return do(pgdb.Querier{DB: tx}) })
 }
 
 var dialect = tables.Dialect{

@@ -20,7 +20,7 @@ func (s *Store) Bodies(ctx context.Context, stream change.StreamID, keys []strin
 	if err == nil && len(keys) > 0 {
 		var key string
 		var base, delta pgtype.DriverBytes // shared with the connection: valid until the next row
-		err = querier{s.db}.Rows(ctx, look, []any{s.Cluster(), stream, pgdb.EscapeAll(keys)}, []any{&key, &base, &delta}, func() error {
+		err = pgdb.Querier{DB: s.db}.Rows(ctx, look, []any{s.Cluster(), stream, pgdb.EscapeAll(keys)}, []any{&key, &base, &delta}, func() error {
 			return visit(key, checkpoint.Body{Base: base, Delta: delta})
 		})
 	}

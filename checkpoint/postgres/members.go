@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/pgdb"
 )
 
 // beat notes the owner, drops members whose heartbeat has run out, and selects who lives and who owns which slot. A statement
@@ -32,7 +33,7 @@ func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) 
 	r.Slots = map[int]string{}
 	var who string
 	var slot *int
-	err = querier{s.db}.Rows(ctx, beat, []any{s.Cluster(), owner, ttl}, []any{&who, &slot}, func() error {
+	err = pgdb.Querier{DB: s.db}.Rows(ctx, beat, []any{s.Cluster(), owner, ttl}, []any{&who, &slot}, func() error {
 		if slot == nil {
 			r.Members = append(r.Members, who)
 		} else {

@@ -58,7 +58,7 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 
 func newStore(db *pgdb.DB, relaxed bool) *Store {
 	s := &Store{db: db, relaxed: relaxed}
-	s.Use(database{querier{db}, db}, dialect)
+	s.Use(database{pgdb.Querier{DB: db}, db}, dialect)
 	return s
 }
 
