@@ -17,7 +17,7 @@ import (
 
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/tables"
-	"kubecdc/internal/schema"
+	"kubecdc/internal/dberror"
 )
 
 //go:embed migrations/*.sql
@@ -119,11 +119,23 @@ func (s *Store) prepare(ctx context.Context, isCopy bool) error {
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	provider, err := schema.Provider(goose.DialectSQLite3, s.file, migrations)
+	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	return schema.Up(ctx, provider)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.file, files, goose.WithTableName("migrations"),
+		goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	current, known, err := p.GetVersions(ctx)
+	if err == nil && current > known {
+		err = dberror.Newer(int(current), int(known))
+	}
+	if err == nil {
+		_, err = p.Up(ctx)
+	}
+	return err
 }
 
 // Close closes the file, and lets other processes have it.

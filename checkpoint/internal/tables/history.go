@@ -78,16 +78,19 @@ func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []
 // Find chooses the cluster by name.
 func (s *Store) Find(ctx context.Context, cluster string) error {
 	unknown := &checkpoint.UnknownClusterError{Cluster: cluster, Where: s.db.Where()}
-	var id int64
+	var id, found int64
 	var name string
 	err := s.db.Rows(ctx, `select id, name from kubecdc.clusters order by name`, nil, []any{&id, &name}, func() error {
 		if unknown.Known = append(unknown.Known, name); name == cluster {
-			s.cluster.Store(id)
+			found = id
 		}
 		return nil
 	})
-	if err == nil && s.Cluster() == 0 {
+	switch {
+	case err == nil && found == 0:
 		return unknown
+	case err == nil:
+		s.cluster.Store(found)
 	}
 	return s.db.Fail("find the checkpoint of cluster "+cluster, err)
 }
