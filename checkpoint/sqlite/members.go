@@ -76,7 +76,7 @@ func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
 	if err == nil {
 		s.Adopt(r.To)
 	}
-	if other := new(checkpoint.LayoutError); errors.As(err, &other) {
+	if other, ok := errors.AsType[*checkpoint.LayoutError](err); ok {
 		return other
 	}
 	return s.fail(fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To), err)

@@ -45,8 +45,7 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	var version int
 	m := migration{Options: o}
 	err := conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+m.table()).Scan(&version)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
 		return nil
 	}
 	files, failed := fs.Glob(o.Migrations, "migrations/*.sql")

@@ -33,8 +33,7 @@ func (r *Replay) Open(ctx context.Context, _ string, visit func(*change.Control)
 	}
 	for {
 		opened, err := r.sink.Open(ctx, 0, r.epoch, sinks.Durable{New: true})
-		var newer *sinks.NewerEpochError
-		if errors.As(err, &newer) {
+		if newer, ok := errors.AsType[*sinks.NewerEpochError](err); ok {
 			r.epoch = newer.Epoch + 1
 			continue
 		}
