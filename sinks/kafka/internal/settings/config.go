@@ -3,6 +3,7 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -120,30 +121,21 @@ func (c *Config) TransactionalPrefix() string { return c.TopicPrefix + "-" + c.C
 
 // SetDefaults sets what was left out.
 func (c *Config) SetDefaults() {
-	setDefault(&c.Delivery, ExactlyOnce)
-	setDefault(&c.Encoding, encoding.Debezium)
-	setDefault(&c.ClientID, "kubecdc")
-	setDefault(&c.Version, "dev")
-	setDefault(&c.Partitions, 6)
-	setDefault(&c.ReplicationFactor, -1)
-	setDefault(&c.History, Week)
-	setDefault(&c.TransactionTimeout, time.Minute)
-	setDefault(&c.RequestTimeout, 20*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Delivery = cmp.Or(c.Delivery, ExactlyOnce)
+	c.Encoding = cmp.Or(c.Encoding, encoding.Debezium)
+	c.ClientID = cmp.Or(c.ClientID, "kubecdc")
+	c.Version = cmp.Or(c.Version, "dev")
+	c.Partitions = cmp.Or(c.Partitions, 6)
+	c.ReplicationFactor = cmp.Or(c.ReplicationFactor, -1)
+	c.History = cmp.Or(c.History, Week)
+	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, time.Minute)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 20*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Pin == nil {
 		c.Pin = func(_ context.Context, _ string, found int, _ bool) (int, error) { return found, nil }
 	}
 	if c.Observer == nil {
 		c.Observer = sinks.NoObserver{}
-	}
-}
-
-func setDefault[T comparable](p *T, value T) {
-	var zero T
-	if *p == zero {
-		*p = value
 	}
 }
 
