@@ -169,22 +169,21 @@ func steppedDown(replicas []*Exporter) (times int) {
 	return times
 }
 
-// With Lease objects, and with more replicas than slots: who holds none stands by, is ready, and takes over.
-func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
+// With more replicas than slots: who holds none stands by, is ready, and takes over.
+func TestAReplicaThatStandsByTakesOver(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	env := w.With("KUBECDC_LEASES", "kubernetes")
 	writer := w.Writer(t, Kinds)
-	first := StartExporter(t, "the first", env)
+	first := StartExporter(t, "the first", w.Env)
 	first.AwaitReady(t)
-	second := StartExporter(t, "the second", env)
+	second := StartExporter(t, "the second", w.Env)
 	second.AwaitReady(t)
 	writer.Run(200)
 	first.Kill()
 	second.awaitLogged(t, "slot acquired")
 	writer.Run(200)
-	third := StartExporter(t, "the third", env)
+	third := StartExporter(t, "the third", w.Env)
 	third.AwaitReady(t)
 	second.Signal(syscall.SIGSTOP)
 	third.awaitLogged(t, "slot acquired")
