@@ -19,7 +19,9 @@ func TestKafkaInTrouble(t *testing.T) {
 	kinds := []Kind{ConfigMaps, Secrets}
 	w := NewWorld(t, servers.KafkaOptions{SASL: true})
 	const bufferBytes = 1 << 20
-	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds), "KUBECDC_KAFKA_BROKERS", w.Kafka.SASLBrokers[0],
+	w.Env = w.With("KUBECDC_RESOURCES", Resources(kinds),
+		"KUBECDC_LEASE_DURATION", "10m", // a session that ends while the broker is away is followed by one that reads nothing
+		"KUBECDC_KAFKA_BROKERS", w.Kafka.SASLBrokers[0],
 		"KUBECDC_KAFKA_SASL_MECHANISM", "SCRAM-SHA-256", "KUBECDC_KAFKA_SASL_USERNAME", servers.KafkaUser, "KUBECDC_KAFKA_SASL_PASSWORD", servers.KafkaPassword,
 		"KUBECDC_BUFFER_CHANGES", "200", "KUBECDC_BUFFER_BYTES", "1MiB", "KUBECDC_BATCH_MAX_CHANGES", "100", "KUBECDC_BATCH_MAX_BYTES", "512KiB")
 	writer, a := w.Writer(t, kinds), admin(t, w)
