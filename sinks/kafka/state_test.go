@@ -168,11 +168,11 @@ func TestTheStateHasWhatEndsWhileItIsRead(t *testing.T) {
 	other, _ := openLog(t, s, 1, 1, sinks.Durable{})
 	mustWrite(t, other, &change.Batch{Slot: 1, Epoch: 1, Seq: 1, Changes: []change.Change{created("a", 10)}})
 	ending, asked, written := make(chan bool), make(chan bool), make(chan error, 1)
-	var once sync.Once
+	var began, once sync.Once
 	c.ControlKey(int16(kmsg.EndTxn), func(r kmsg.Request) (kmsg.Response, error, bool) {
 		c.KeepControl()
 		if strings.HasSuffix(r.(*kmsg.EndTxnRequest).TransactionalID, "-slot-1") {
-			close(ending)
+			began.Do(func() { close(ending) })
 			c.SleepControl(func() { <-asked })
 		}
 		return nil, nil, false
