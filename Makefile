@@ -8,8 +8,9 @@ VERSION ?= $(shell sed -n 's/^appVersion: //p' deploy/chart/Chart.yaml)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 # The exporter is a static binary. Tests build it the same way, so that nothing is compiled twice.
 export CGO_ENABLED := 0
-# Three packages at a time: each starts its own servers, and mostly waits. The longest begin first.
-TEST    := $(GO) test -count=1 -p 3 -timeout 60m
+# Two packages at a time: each starts its own servers, and tests of several run at once in the long ones, which begin first. Two
+# processors have no room for more.
+TEST    := $(GO) test -count=1 -p 2 -timeout 90m
 ALL     := ./test/e2e ./source/reflector ./sinks/kafka ./...
 # What makes images and releases is a module of its own.
 RELEASE  = cd tools/release && GOWORK=off $(GO) run . -version '$(VERSION)' -image '$(or $(IMAGE),kubecdc/exporter)' \

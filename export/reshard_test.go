@@ -66,7 +66,7 @@ func partsIn(t *testing.T, url string, slots int) *watchedParts {
 }
 
 func configFor(slots int) Config {
-	return Config{Cluster: "prod", Slots: slots, Owner: "a", LeaseDuration: 2 * time.Second}
+	return Config{Cluster: "prod", Slots: slots, Owner: "a", LeaseDuration: 10 * time.Second}
 }
 
 // An unused slot has a tail if an earlier layout change was killed between the log and the checkpoint.

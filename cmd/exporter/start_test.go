@@ -99,15 +99,15 @@ func (s *started) wantEnd(t *testing.T, code int) {
 			t.Errorf("exit code %d", state.ExitCode())
 		}
 	case <-late.Done():
-		t.Fatal("it still runs ten seconds after SIGTERM")
+		t.Fatal("it still runs after SIGTERM")
 	}
 }
 
-// wantFailure demands that the process ends soon, with exit code 1 and these words in its output.
+// wantFailure demands that the process ends, with exit code 1 and these words in its output.
 func (s *started) wantFailure(t *testing.T, says string) {
 	t.Helper()
-	if code, took := exit(t, s.Cmd); code != exitFailed || took > 20*time.Second || !strings.Contains(s.text.String(), says) {
-		t.Errorf("exit code %d after %s, want one that says %q:\n%s", code, took, says, s.text.String())
+	if code, _ := exit(t, s.Cmd); code != exitFailed || !strings.Contains(s.text.String(), says) {
+		t.Errorf("exit code %d, want one that says %q:\n%s", code, says, s.text.String())
 	}
 }
 

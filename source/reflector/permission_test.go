@@ -227,13 +227,11 @@ func TestCredentialsThatExpireAreReadAnew(t *testing.T) {
 			startStream(t, config, change.NewStream(configMaps, ns, "", ""), options, l, o)
 			l.awaitStarted(t)
 			ok(t, client.CoreV1().ServiceAccounts(ns).Delete(t.Context(), kind+"-old", metav1.DeleteOptions{}))
-			for i := 0; i < 100 && !o.saw(apierrors.IsUnauthorized); i++ { // the API server remembers tokens for ten seconds
+			servers.Await(t, "the old token to be refused", func() (bool, error) { // the API server remembers tokens for ten seconds
 				proxy.Drop()
 				time.Sleep(300 * time.Millisecond)
-			}
-			if !o.saw(apierrors.IsUnauthorized) {
-				t.Fatal("the old token is still taken")
-			}
+				return o.saw(apierrors.IsUnauthorized), nil
+			})
 			must[*corev1.ConfigMap](t)(client.CoreV1().ConfigMaps(ns).Create(context.Background(), configMap(kind, nil), metav1.CreateOptions{}))
 			write(account(t, kind+"-new"))
 			l.await(t, "the change", func() bool { _, found := l.objects[ns+"/"+kind]; return found })

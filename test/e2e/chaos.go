@@ -377,11 +377,16 @@ func (c *Chaos) failOver() {
 	must(c.t, err)
 	c.t.Cleanup(func() { _ = standby.Stop() })
 	standby.Upstream.Cut()
+	written := func() int { return len(ReadTables(c.t, old.URL, c.world.Prefix).Records) }
+	had := written()
 	c.wait(500 + c.random.IntN(3000))
+	if c.Faults["  records that the standby lacked"] == 0 {
+		Await(c.t, "records that the standby lacks", func() (bool, error) { return written() > had, nil })
+	}
 	must(c.t, standby.Promote(ctx))
 	c.proxies["sink"].Retarget(standby.Address)
 	c.proxies["sink"].Drop()
-	c.Faults["  records that the standby lacked"] += len(ReadTables(c.t, old.URL, c.world.Prefix).Records)
+	c.Faults["  records that the standby lacked"] += written()
 	c.Faults["  records that the standby lacked"] -= len(ReadTables(c.t, standby.URL, c.world.Prefix).Records)
 	c.world.Postgres = standby
 	must(c.t, old.Stop())
@@ -421,6 +426,9 @@ func (c *Chaos) leadTo(address string) {
 	p.Retarget(address)
 	p.Drop()
 	c.wait(200 + c.random.IntN(3000))
+	if address == c.other.Address && c.ExitCodes()[2] == 0 {
+		Await(c.t, "a process to end since its address leads to another cluster", func() (bool, error) { return c.ExitCodes()[2] > 0, nil })
+	}
 	p.Retarget(c.world.Kube.Address)
 	p.Drop()
 }

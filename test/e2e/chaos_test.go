@@ -30,7 +30,8 @@ func chaosSeed(t *testing.T) uint64 {
 	return seed
 }
 
-func runChaos(t *testing.T, w *World, faults int, settings ...string) (*Chaos, *Verdict) {
+// runChaos makes random faults, and then has a process die at each of the steps where none has.
+func runChaos(t *testing.T, w *World, faults int, steps []string, settings ...string) (*Chaos, *Verdict) {
 	w.Env = w.With("KUBECDC_PROOF_INTERVAL", "2s")
 	InstallWidgets(t, w.Kube.Config)
 	seed := chaosSeed(t)
@@ -49,10 +50,7 @@ func runChaos(t *testing.T, w *World, faults int, settings ...string) (*Chaos, *
 			t.Logf("%d of %d faults in %s", n, faults, time.Since(began).Round(time.Second))
 		}
 	}
-	for _, step := range failpoint.All {
-		if w.Kafka == nil {
-			break // random ones are enough: the steps are the same
-		}
+	for _, step := range steps {
 		for tries := 0; c.Faults["  "+step] == 0 && tries < 20; tries++ {
 			c.crossFailpoint(step, 1, time.Duration(8*(tries+1))*time.Second)
 			c.awaitProgress(step)
@@ -66,9 +64,6 @@ func runChaos(t *testing.T, w *World, faults int, settings ...string) (*Chaos, *
 		wantLossSaid(t, log, w.Prefix+"."+kind.ID(), kind)
 	}
 	report(t, c)
-	if codes := c.ExitCodes(); codes[2] == 0 {
-		t.Errorf("no process ended since its address led to another cluster: exit codes %v", codes)
-	}
 	return c, v
 }
 
@@ -90,7 +85,7 @@ func report(t *testing.T, c *Chaos) {
 // At random moments everything dies, is cut off, slowed down or suspended: nothing is lost, repeated or reordered.
 func TestChaosExactlyOnce(t *testing.T) {
 	t.Parallel()
-	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 20))
+	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 20), failpoint.All)
 	v.Demand(t, 0)
 	for _, step := range failpoint.All {
 		if c.Faults["  "+step] == 0 {
@@ -104,7 +99,7 @@ func TestChaosWithALogInPostgres(t *testing.T) {
 	t.Parallel()
 	w := NewPostgresWorld(t, servers.PostgresOptions{})
 	w.separateCheckpoint(t)
-	c, v := runChaos(t, w, chaosFaults(t, 12))
+	c, v := runChaos(t, w, chaosFaults(t, 12), nil) // random steps are enough: they are the same
 	v.Demand(t, 0)
 	wantObjects(t, w, Kinds)
 	if c.Faults["  records that the standby lacked"] <= 0 {
@@ -112,11 +107,14 @@ func TestChaosWithALogInPostgres(t *testing.T) {
 	}
 }
 
+// atLeastOnceSteps are those at which what a process that dies has done depends on the delivery.
+var atLeastOnceSteps = []string{failpoint.DataProduced, failpoint.ControlWritten, failpoint.Written, failpoint.RollingForward}
+
 // The same with at-least-once: nothing is lost or reordered, and each session that ends repeats one small batch at most.
 func TestChaosAtLeastOnce(t *testing.T) {
 	t.Parallel()
 	const batch = 10
-	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 12), "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
+	c, v := runChaos(t, NewWorld(t, impatient()), chaosFaults(t, 12), atLeastOnceSteps, "KUBECDC_KAFKA_DELIVERY", "at-least-once", "KUBECDC_BATCH_MAX_CHANGES", fmt.Sprint(batch))
 	c.Stop()
 	t.Logf("%d of %d changes repeated, %d sessions ended", v.Repeated, v.Changes, c.Ended())
 	v.Demand(t, batch*c.Ended())

@@ -20,7 +20,7 @@ func TestPostgresForgets(t *testing.T) {
 	writer, others := w.Writer(t, kinds), w.Writer(t, []Kind{Secrets})
 	writer.Run(100)
 	// No connection lives long enough to be broken when the server is replaced, and few bodies are remembered.
-	e := StartExporter(t, "an exporter", w.With("KUBECDC_LEASE_DURATION", "10s", "KUBECDC_RESOURCES", Resources(kinds),
+	e := StartExporter(t, "an exporter", w.With("KUBECDC_LEASE_DURATION", "10m", "KUBECDC_RESOURCES", Resources(kinds),
 		"KUBECDC_BEFORE", "full", "KUBECDC_BATCH_MAX_BYTES", "64KiB", "KUBECDC_BUFFER_BYTES", "64KiB",
 		"KUBECDC_CHECKPOINT", w.Postgres.URL+"&pool_max_conn_lifetime=100ms"))
 	e.AwaitReady(t)

@@ -58,10 +58,7 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 
 	second := StartExporter(t, "the second", env)
 	second.AwaitReady(t)
-	first.Signal(syscall.SIGCONT)
-	if code := first.Wait(t); code != 3 {
-		t.Errorf("the replica that was overtaken exits with %d:\n%s", code, first.Tail(2000))
-	}
+	first.wakeOvertaken(t)
 	close(stop)
 	<-done
 	Judge(t, w.Kube, w.AwaitComplete(t, writer, Kinds), w.Prefix, Kinds).Demand(t, 0)

@@ -54,9 +54,8 @@ func TestOnlyTheStreamsOfARefusedTopicWait(t *testing.T) {
 	e.awaitWrong(t, "stream secrets: write ", "stub", "raise max.message.bytes")
 	writer.Run(40)
 	w.AwaitComplete(t, writer, well)
-	if n := e.Metric(t, "kubecdc_stream_state", `state="refused"`); n != 2 || !e.Ready() {
-		t.Errorf("%v streams are refused, ready: %v", n, e.Ready())
-	}
+	e.awaitMetric(t, "kubecdc_stream_state", `state="refused"`, 2)
+	e.AwaitReady(t)
 
 	e = e.restart(t, w)
 	e.awaitWrong(t, "stream configmaps: ", "grant")

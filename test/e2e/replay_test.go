@@ -147,19 +147,19 @@ func wantTold(t testing.TB, got, want byObject) {
 func TestAReplayIsWrittenOnce(t *testing.T) {
 	t.Parallel()
 	l := newReplayLog(t)
-	l.write(t, replayPods, 90_000)
-	l.write(t, replayNodes, 10_000)
+	l.write(t, replayPods, 27_000)
+	l.write(t, replayNodes, 3000)
 	to := l.prefix + "-again"
-	killReplay(t, l, to, 20_000, "--from", "start")
+	killReplay(t, l, to, 5000, "--from", "start")
 	begun := ReadControls(t, l.brokers, to)
 	id := begun[0].Replay.ID
-	killReplay(t, l, to, 60_000, "--resume", id)
+	killReplay(t, l, to, 15_000, "--resume", id)
 	l.write(t, replayPods, 1000) // is not part of it
 	out := succeeds(t, l.env, "replay", "--to-prefix", to, "--execute", "--resume", id)
 	t.Log(out)
 	want, _ := l.told(t, l.prefix, "pods", "nodes")
 	for key, texts := range want { // without what came after the plan
-		want[key] = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "batch=101") })
+		want[key] = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(text, "batch=31") })
 		if len(want[key]) == 0 {
 			delete(want, key)
 		}
@@ -171,7 +171,7 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 	}
 	controls := ReadControls(t, l.brokers, to)
 	last := controls[len(controls)-1]
-	if controls[0].Type != change.ControlReplayBegin || last.Type != change.ControlReplayEnd || last.Replay.Records != 100_000 {
+	if controls[0].Type != change.ControlReplayBegin || last.Type != change.ControlReplayEnd || last.Replay.Records != 30_000 {
 		t.Errorf("the control records begin with %+v and end with %+v", controls[0], last)
 	}
 	fails(t, l.env, 2, "has the records of other replays ("+id+")", "replay", "--from", "start", "--to-prefix", to, "--execute")
@@ -179,13 +179,13 @@ func TestAReplayIsWrittenOnce(t *testing.T) {
 		t.Errorf("resumed after its end it says %s", notes)
 	}
 	whole := asJSON[struct{ Seconds float64 }](t, succeeds(t, l.env, "replay", "--from", "start", "--to-prefix", to+"2", "--execute", "-o", "json"))
-	t.Logf("100,000 records without a kill: %.1f s, %.0f a second", whole.Seconds, 101_000/whole.Seconds)
+	t.Logf("31,000 records without a kill: %.1f s, %.0f a second", whole.Seconds, 31_000/whole.Seconds)
 }
 
-// killReplay runs a replay, and kills it once it has written so many records.
+// killReplay runs a replay, slowly enough to be seen, and kills it once it has written so many records.
 func killReplay(t *testing.T, l *replayLog, to string, records int64, args ...string) {
 	t.Helper()
-	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "30000"}, args...)...)
+	c := Command(t, l.env, append([]string{"replay", "--to-prefix", to, "--execute", "--rate", "3000"}, args...)...)
 	log := &child.Output{}
 	c.Stdout, c.Stderr = log, log
 	p, err := child.Start(c)

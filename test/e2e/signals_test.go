@@ -76,7 +76,8 @@ func TestAPausedStreamStaysPausedOverRestarts(t *testing.T) {
 		t.Errorf("it was paused at %s, and resumes: %+v", paused[0].ResourceVersion, resumed)
 	}
 	Judge(t, w.Kube, log, w.Prefix, kinds).Demand(t, 0)
-	aSnapshotIsAborted(t, w)
+	e.stop(t)
+	e = aSnapshotIsAborted(t, w)
 	if code, out := command(t, w.Env, "resume", ConfigMaps.ID()); code != 1 || !strings.Contains(out, "is not paused") {
 		t.Errorf("a stream that is not paused is resumed: %d, %s", code, out)
 	}
@@ -126,18 +127,25 @@ func (w *World) signals(t testing.TB) (all []checkpoint.Signal) {
 	return all
 }
 
-// aSnapshotIsAborted aborts a snapshot that reads one object at a time.
-func aSnapshotIsAborted(t *testing.T, w *World) {
+// aSnapshotIsAborted aborts a snapshot while the exporter that makes it is suspended.
+func aSnapshotIsAborted(t *testing.T, w *World) *Exporter {
 	t.Helper()
+	e := StartExporter(t, "one that is suspended", w.With("KUBECDC_FAILPOINT", failpoint.SignalAnswered+":1:stop"))
+	e.AwaitReady(t)
 	must0(t, w.Env, "snapshot", "--resource", ConfigMaps.ID(), "--no-wait")
 	last := func() checkpoint.Signal { all := w.signals(t); return all[len(all)-1] }
-	Await(t, "the snapshot to begin", func() (bool, error) { return last().State == change.SignalInProgress, nil })
+	e.awaitSuspended(t, failpoint.SignalAnswered)
+	if s := last(); s.State != change.SignalInProgress {
+		t.Errorf("the signal is %+v", s)
+	}
 	must0(t, w.Env, "signals", "abort", fmt.Sprint(last().ID))
+	e.Signal(syscall.SIGCONT)
 	Await(t, "the snapshot to be aborted", func() (bool, error) { return last().State == change.SignalAborted, nil })
 	told := w.Read(t).controlsOf(ConfigMaps.Stream(), change.ControlSignal)
 	if n := len(told); n < 2 || told[n-1].Signal.State != change.SignalAborted {
 		t.Errorf("signal records: %+v", told)
 	}
+	return e
 }
 
 // nobodyAnswers sends a signal while no exporter runs: the command says so and waits. Interrupted it leaves the signal, which can be
