@@ -34,19 +34,17 @@ type Options struct {
 	MetadataOnly bool
 	Redactor     *redact.Redactor // what is hidden of objects; nil: nothing
 	Masked       bool             // updates may be left out of the log
-	// StreamingLists: auto, on or off (watchlist.go).
-	StreamingLists string
-	Recovery       *Recovery     // nil: off
-	Lists          *ListLimiter  // nil: all streams may list at once
-	Restores       Restores      // nil: a stream tells no other one that etcd was restored
-	Proofs         time.Duration // how often a stream is compared with the API server (proving.go); 0: never
-	Stored         StoredBodies  // nil: the checkpoint has no bodies that can be compared
+	Recovery     *Recovery        // nil: off
+	Lists        *ListLimiter     // nil: all streams may list at once
+	Restores     Restores         // nil: a stream tells no other one that etcd was restored
+	Proofs       time.Duration    // how often a stream is compared with the API server (proving.go); 0: never
+	Stored       StoredBodies     // nil: the checkpoint has no bodies that can be compared
 }
 
 // DefaultOptions are the production settings.
 func DefaultOptions() Options {
 	return Options{PageSize: 500, WatchTimeout: 5 * time.Minute, Quiet: apiclient.DefaultIdle, FreshTries: 2,
-		MaxBackoff: 30 * time.Second, StreamingLists: StreamingAuto}
+		MaxBackoff: 30 * time.Second}
 }
 
 // Reflector keeps one collection in the log. It is in one state at a time; each state is a value with its own data (the
