@@ -13,7 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // slowStore takes its time for each commit, and may fail.

@@ -9,8 +9,8 @@ import (
 	"kubecdc/change/provenance"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/source/discovery"
 )
 

@@ -16,8 +16,8 @@ import (
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 

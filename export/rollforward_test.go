@@ -11,7 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 

@@ -13,8 +13,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )

@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/source/reflector"
 )
 

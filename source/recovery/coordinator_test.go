@@ -121,6 +121,7 @@ func (p *peer) recover(ctx context.Context, from, to uint64, common bool) error 
 	p.participant.Listed(to, len(g.Changed)+len(g.Missing))
 	plan, incomplete, err := Recover(ctx, p.server, log, g)
 	got := told(plan)
+	p.checkTold()
 	if len(p.untrue) > 0 {
 		return fmt.Errorf("%s from %d to %d tells others that it wrote at %d, and did not: %v", p.name, from, to, p.untrue, p.server.writes)
 	}
@@ -171,7 +172,8 @@ func recoverAll(t *testing.T, random *rand.Rand) (errs []error) {
 			time.Sleep(pause)
 			for range tries {
 				if err := p.recover(t.Context(), from, to, common); err != nil {
-					failed <- fmt.Errorf("%d overrides, purged %v and %v: %w", p.overrides, first.purged, second.purged, err)
+					failed <- fmt.Errorf("%d overrides, purged %v and %v, leased %v, selected %v: %w\nof %v",
+						p.overrides, first.purged, second.purged, p.leased, p.selected, err, p.server.writes)
 				}
 			}
 		})

@@ -118,10 +118,10 @@ func (s *search) listBeforeDeletions(ctx context.Context) error {
 			}
 			after = names[i]
 			if after == nil {
-				return s.each(ctx, deleted, s.walkDeleted) // compacted: findDeletion records that the older ones are lost
+				return s.each(ctx, deleted, s.walkListed) // compacted: findDeletion records that the older ones are lost
 			}
 		}
-		if err := s.each(ctx, deleted, s.walkDeleted); err != nil {
+		if err := s.each(ctx, deleted, s.walkListed); err != nil {
 			return err
 		}
 	}
@@ -217,6 +217,21 @@ func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 		at = last
 	}
 	return s.walkBack(ctx, l, at, last)
+}
+
+// walkListed walks back an incarnation that one list of names has and the next one has not. With a selector another one may have
+// left at the revision and be back in the next list, while this one was deleted after it, where only other streams know of a change.
+func (s *search) walkListed(ctx context.Context, l *incarnation) error {
+	if !s.Selected || s.Participant == nil {
+		return s.walkDeleted(ctx, l)
+	}
+	switch exists, err := s.exists(ctx, l, l.deleted); {
+	case IsLost(err):
+		return s.walkDeleted(ctx, l)
+	case err != nil || exists:
+		return cmp.Or(err, errSeveralKeys)
+	}
+	return s.walkDated(ctx, l)
 }
 
 // walkDated walks back an incarnation that is known to be missing at the revision of its deletion. If it exists just before, that
