@@ -120,12 +120,6 @@ func (s *Store) Find(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// ClusterUID gives the uid of the cluster's namespace kube-system.
-func (s *Store) ClusterUID(ctx context.Context) (uid string, err error) {
-	err = s.db.QueryRowContext(ctx, `select uid from clusters where id = ?1`, s.cluster.Load()).Scan(&uid)
-	return uid, s.fail("read which cluster the checkpoint is of", err)
-}
-
 // HistorySlots gives the slots that have checkpoints.
 func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
 	const look = `select slot from slots s where cluster = ?1
