@@ -160,7 +160,7 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 		}
 	}
 	for id := range st.all {
-		if r := st.reading(id); r != nil && !selected[id] && !selection.Unsure[r.Group()] {
+		if r := st.reading(id); r != nil && !selected[id] && !selection.Unsure[change.ResourceOf(id).Group] {
 			r.SetResource(nil)
 			st.setRemovalUnknown(id, nil)
 		}
