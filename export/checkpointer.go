@@ -156,9 +156,9 @@ func (c *checkpointer) flush(ctx context.Context) error {
 }
 
 func (c *checkpointer) commit(ctx context.Context, p *pending) error {
-	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot))
-	defer call.End()
-	if err := c.Store.Commit(ctx, p.commit(c.slot, c.epoch)); err != nil {
+	what := fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot)
+	err := c.watchdog.Do(dependency.Checkpoint, what, func() error { return c.Store.Commit(ctx, p.commit(c.slot, c.epoch)) })
+	if err != nil {
 		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
 	}
 	failpoint.Hit(failpoint.Committed)

@@ -49,6 +49,12 @@ func (w *Watchdog) Begin(dependency, what string) *Call {
 	return c
 }
 
+// Do makes a call to a dependency under the watchdog, and attributes its error.
+func (w *Watchdog) Do(dependency, what string, do func() error) error {
+	defer w.Begin(dependency, what).End()
+	return Tag(dependency, do())
+}
+
 // report reports the call as stalled. The log has only the first of several stalled calls to a dependency.
 func (c *Call) report() {
 	c.mu.Lock()

@@ -14,6 +14,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/wait"
 )
 
 // Resharder makes the checkpoint's number of slots the one that this process is configured with.
@@ -73,12 +74,12 @@ func (r *Resharder) Run(ctx context.Context) error {
 			err = (&layoutChange{Resharder: r, from: have, to: r.Slots}).run(ctx)
 		}
 		var others *otherLayoutError
-		wait := retry.NextBackOff()
+		delay := retry.NextBackOff()
 		switch {
 		case err == nil || r.IsFinal(err):
 			return err
 		case errors.As(err, &others):
-			wait = min(wait, r.Lease/4)
+			delay = min(delay, r.Lease/4)
 			r.Problem(nil)
 			r.Standby(len(others.members), err.Error())
 		case ctx.Err() == nil:
@@ -88,10 +89,8 @@ func (r *Resharder) Run(ctx context.Context) error {
 			logged = text
 			r.Logger.Warn("the number of slots can't be changed yet; retrying", "reason", err)
 		}
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, delay) != nil {
 			return nil
-		case <-time.After(wait):
 		}
 	}
 }
