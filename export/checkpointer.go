@@ -87,8 +87,8 @@ func (c *checkpointer) run(ctx context.Context, fail context.CancelCauseFunc) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		switch wait, any := c.due(); {
-		case !any:
+		switch wait, isPending := c.due(); {
+		case !isPending:
 			timer.Stop()
 		case wait > 0:
 			timer.Reset(wait)
@@ -110,7 +110,7 @@ func (c *checkpointer) run(ctx context.Context, fail context.CancelCauseFunc) {
 
 // due returns how long what is pending may still wait, if there is any. After a pause it does not wait: then the checkpoint of a
 // quiet cluster is not behind its log.
-func (c *checkpointer) due() (wait time.Duration, any bool) {
+func (c *checkpointer) due() (wait time.Duration, isPending bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
