@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubecdc/internal/plain"
 )
 
 // validate checks what tags can't express: notations, and settings that require or exclude each other.
@@ -19,7 +21,10 @@ func (l *loader) validate() {
 	l.checkResources("KUBECDC_METADATA_ONLY", l.c.Records.MetadataOnly)
 	l.checkContent()
 	l.checkSource()
-	l.checkSink()
+	l.checkWith()
+	l.checkKafka()
+	l.checkPostgres("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres)
+	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
 	l.checkCheckpoint()
 	l.checkRecovery()
 	l.checkBatch()
@@ -66,10 +71,10 @@ func (l *loader) checkSource() {
 		}
 	}
 	if _, err := labels.Parse(l.c.Source.LabelSelector); err != nil {
-		l.add("KUBECDC_LABEL_SELECTOR", Redact(err.Error()), "write it as for kubectl get -l: app=shop,tier!=test")
+		l.add("KUBECDC_LABEL_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get -l: app=shop,tier!=test")
 	}
 	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
-		l.add("KUBECDC_FIELD_SELECTOR", Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
+		l.add("KUBECDC_FIELD_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
 	}
 }
 

@@ -8,7 +8,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/provenance"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )

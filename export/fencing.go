@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 

@@ -7,8 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 )
 
 // EndedStreams returns the streams that may be forgotten.
@@ -31,7 +30,7 @@ func Forget(ctx context.Context, config Config, store checkpoint.Store, stream c
 	if err != nil {
 		return err
 	}
-	slot := ownership.SlotOf(stream, slots)
+	slot := change.SlotOf(stream, slots)
 	state, err := store.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
 	if err != nil {
 		return err

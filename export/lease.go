@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // whileRenewed calls do, which may take longer than a lease, and renews the lease meanwhile. If the context ended, the error has

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // renewals is a store whose leases return the given errors one after another, and then the last one again and again.

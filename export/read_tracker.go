@@ -6,7 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // readTracker passes a session's reads on to the checkpoint store, and remembers that there were reads. A database that has

@@ -8,9 +8,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 
@@ -91,7 +90,7 @@ func lossGap(p change.Position, cause string) change.Control {
 
 // owns reports whether a stream hashes to this slot.
 func (s *slot) owns(stream change.StreamID) bool {
-	return ownership.SlotOf(stream, s.config.Slots) == s.number
+	return change.SlotOf(stream, s.config.Slots) == s.number
 }
 
 // positionsOf returns the positions of this slot's streams, limited to the resources that among accepts; nil: no limit.

@@ -5,8 +5,8 @@ import (
 	"errors"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
 )
 

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // One cause has many victims: when the API server is gone each stream has an error of its own request. So streams whose errors

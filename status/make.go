@@ -11,7 +11,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/ownership"
 )
 
 // recent is how long an incomplete gap counts as something wrong.
@@ -255,7 +254,7 @@ func (m *maker) slotProblem(s *Slot) *Problem {
 
 func (m *maker) judgeStream(s *Stream) {
 	if n := len(m.status.Slots); n > 0 {
-		s.Slot = ownership.SlotOf(s.id, n)
+		s.Slot = change.SlotOf(s.id, n)
 		m.status.Slots[s.Slot].Streams++
 	}
 	if !s.Confirmed.IsZero() {

@@ -12,7 +12,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // view renders the parts of a page.

@@ -17,7 +17,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
 	"kubecdc/setup"
@@ -57,13 +57,12 @@ func run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	go returnMemory(ctx)
-	progress := observe.NewProgress(progressTerminal(settings))
-	log := newLog(settings, progress)
+	log := newLog(settings)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
 	watch := &lifecycle{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
-		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
+		Health: observe.NewHealth(slotNumbers(settings)...), Progress: observe.NewProgress(log)}}
 	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	server, err := serve(settings, cluster, watch, log)
@@ -189,23 +188,12 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 }
 
 // newLog returns the logger of the process. client-go logs there too.
-func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
-	var out io.Writer = progress.Writer(os.Stderr)
-	log := observe.NewLogger(out, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
-	progress.LogTo(log)
+func newLog(settings *config.Config) *slog.Logger {
+	log := observe.NewLogger(os.Stderr, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
 	slog.SetDefault(log)
 	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	return log
-}
-
-// progressTerminal returns the terminal to draw a progress bar on, or nil. Changes and the bar can't share one.
-func progressTerminal(settings *config.Config) io.Writer {
-	shared := setup.SinkOf(settings).Stdout && observe.IsTerminal(os.Stdout)
-	if !observe.IsTerminal(os.Stderr) || shared {
-		return nil
-	}
-	return os.Stderr
 }
 
 func slotNumbers(settings *config.Config) (numbers []int) {

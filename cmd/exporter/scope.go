@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/config"
+	"kubecdc/internal/usage"
 )
 
 // scope is the settings that a command can use: patterns of their names, or titles of whole groups. A flag of any other setting is
@@ -60,8 +61,8 @@ func (s scope) refuse(c *cobra.Command, when string) error {
 
 // notUsed is the error for the flag of a setting that a command can't use.
 func notUsed(c *cobra.Command, setting *config.Setting, when string) error {
-	return &usageError{"--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
-		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all"}
+	return usage.Error("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
+		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all")
 }
 
 // flagsFor are flags of commands that do what a setting does for exporter run.

@@ -18,6 +18,7 @@ import (
 
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/setup"
 	"kubecdc/status"
 )
@@ -96,7 +97,7 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 				return err
 			}
 		} else if c.Context().Err() == nil {
-			text := config.Redact(err.Error())
+			text := plain.Redact(err.Error())
 			if exitCode(err) == exitSettings {
 				return err
 			}
@@ -133,7 +134,7 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 		return func(ctx context.Context) (*status.Status, error) { return f.fetch(ctx, client) }, err
 	}
 	if f.tokenFile != "" || f.caFile != "" {
-		return nil, &usageError{"--token-file and --ca-file are for --url"}
+		return nil, usage.Error("--token-file and --ca-file are for --url")
 	}
 	at := &storedAt{command: c}
 	return at.status, nil
@@ -173,17 +174,17 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 func (f *statusFlags) client() (*http.Client, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &usageError{fmt.Sprintf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", config.Redact(f.url))}
+		return nil, usage.Errorf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if f.caFile != "" {
 		pem, err := os.ReadFile(f.caFile)
 		if err != nil {
-			return nil, &usageError{"--ca-file: " + err.Error()}
+			return nil, usage.Error("--ca-file: " + err.Error())
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, &usageError{"--ca-file: " + f.caFile + " has no PEM certificate"}
+			return nil, usage.Error("--ca-file: " + f.caFile + " has no PEM certificate")
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -200,7 +201,7 @@ func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.S
 	if f.tokenFile != "" {
 		token, err := os.ReadFile(f.tokenFile)
 		if err != nil {
-			return nil, &usageError{"--token-file: " + err.Error()}
+			return nil, usage.Error("--token-file: " + err.Error())
 		}
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}

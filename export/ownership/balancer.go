@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // balancer works in rounds. In each round it sends a heartbeat, reads which other replicas are live and who owns which slot,

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // isolation is the state of a replica that a server does not answer without which it can't work: the sink, or the API server. An

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/wait"
 )
 
