@@ -23,7 +23,6 @@ func hostileObjects() (objects []checkpoint.Object) {
 
 // hostileNames: an object's name, and what a user or a proof quotes of it, stops nothing and leaves the order as it is.
 func hostileNames(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	objects := hostileObjects()
 	var keys []string
@@ -64,7 +63,6 @@ func hostileNames(t *testing.T, s *suite) {
 
 // hostileRebuild: a rebuild passes them too.
 func hostileRebuild(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	objects := hostileObjects()
 	var keys []string

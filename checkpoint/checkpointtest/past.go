@@ -15,10 +15,9 @@ import (
 func past(t *testing.T, s *suite) {
 	store := s.store.(checkpoint.Past)
 	var unknown *checkpoint.UnknownClusterError
-	if err := store.Find(s.ctx, "prod"); !errors.As(err, &unknown) {
+	if err := store.Find(s.ctx, "staging"); !errors.As(err, &unknown) {
 		t.Fatalf("a cluster that is not there: %v", err)
 	}
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.acquire(3, "a")
 	still := at("still", "7")
