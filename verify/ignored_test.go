@@ -41,20 +41,20 @@ func spec(object []byte) ([]byte, error) {
 
 func TestIgnoredUpdatesAreNoDifference(t *testing.T) {
 	for name, c := range map[string]struct {
-		filter             verify.Filter
+		ignoring           verify.Ignored
 		live, held, logged string // "key version uid body"
 		ignored, compacted bool
 	}{
-		"a field that is ignored":        {verify.Filter{Counts: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, false},
-		"a field that counts":            {verify.Filter{Counts: spec}, "a 5 u y/2", "a 1 u", "a 1 u x/1", false, false},
-		"its position is compacted":      {verify.Filter{Counts: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, true},
-		"all fields count":               {verify.Filter{}, "a 5 u x/2", "a 1 u", "a 1 u x/1", false, false},
-		"a version of the inventory":     {verify.Filter{Counts: spec}, "a 5 u x/2", "a 3 u", "a 1 u x/1", true, false},
-		"older than the log":             {verify.Filter{Counts: spec}, "a 5 u x/2", "a 1 u", "a 2 u x/1", false, false},
-		"newer than the API server's":    {verify.Filter{Counts: spec}, "a 5 u x/2", "a 6 u", "a 6 u x/1", false, false},
-		"another object":                 {verify.Filter{Counts: spec, Updates: true}, "a 5 u x/2", "a 1 v", "a 1 v x/1", false, false},
-		"no updates":                     {verify.Filter{Updates: true}, "a 5 u y/2", "a 1 u", "", true, false},
-		"an object that the log has not": {verify.Filter{Counts: spec}, "a 5 u x/2", "a 1 u", "b 1 u x/1", false, false},
+		"a field that is ignored":        {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, false},
+		"a field that counts":            {verify.Ignored{Counts: spec}, "a 5 u y/2", "a 1 u", "a 1 u x/1", false, false},
+		"its position is compacted":      {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "a 1 u x/1", true, true},
+		"all fields count":               {verify.Ignored{}, "a 5 u x/2", "a 1 u", "a 1 u x/1", false, false},
+		"a version of the inventory":     {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 3 u", "a 1 u x/1", true, false},
+		"older than the log":             {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "a 2 u x/1", false, false},
+		"newer than the API server's":    {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 6 u", "a 6 u x/1", false, false},
+		"another object":                 {verify.Ignored{Counts: spec, Updates: true}, "a 5 u x/2", "a 1 v", "a 1 v x/1", false, false},
+		"no updates":                     {verify.Ignored{Updates: true}, "a 5 u y/2", "a 1 u", "", true, false},
+		"an object that the log has not": {verify.Ignored{Counts: spec}, "a 5 u x/2", "a 1 u", "b 1 u x/1", false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world{position: "9", live: []string{c.live}, held: []string{c.held}}
@@ -74,7 +74,7 @@ func TestIgnoredUpdatesAreNoDifference(t *testing.T) {
 			if c.logged != "" {
 				changes = []string{c.logged}
 			}
-			if err := c.filter.TakeOut(t.Context(), r, pods, logged{changes: changes}, live); err != nil {
+			if err := c.ignoring.TakeOut(t.Context(), r, pods, logged{changes: changes}, live); err != nil {
 				t.Fatal(err)
 			}
 			if ignored := r.Ignored == 1 && len(r.Differences) == 0; ignored != c.ignored {
