@@ -31,7 +31,7 @@ const (
 	HeaderReason = "reason"
 )
 
-// OpTombstone is the op in the headers of a tombstone. Older records have the "d" of the delete before it.
+// OpTombstone is the op in the headers of a tombstone.
 const OpTombstone = "tombstone"
 
 // Past says what a change did to its object.

@@ -1,8 +1,10 @@
 package observe
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ type Health struct {
 	servers  map[string]*serverHealth // by dependency
 	replicas ownership.Status         // as of the last heartbeat
 	started  time.Time
+	past     []status.Past // the last problems that went away
 }
 
 type problem struct {
@@ -87,6 +90,7 @@ func (h *Health) SlotProblem(slot int, dependency string, err error) {
 	defer h.judgeServers()
 	s := h.slot(slot)
 	if err == nil {
+		h.over(cmp.Or(s.dependency, fmt.Sprintf("slot %d", slot)), "", s.err)
 		s.err = nil
 		return
 	}
@@ -159,6 +163,7 @@ func (h *Health) StreamState(id change.StreamID, state change.StreamState, err e
 	case err != nil:
 		s.err = h.update(s.err, err)
 	case isCurrent(state), resumed:
+		h.over(streamComponent, id, s.err)
 		s.err = nil
 	}
 	s.settled = s.settled || isCurrent(state) || err != nil
@@ -244,6 +249,7 @@ func (h *Health) Clear(component string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	defer h.judgeServers()
+	h.over(component, "", h.problems[component])
 	delete(h.problems, component)
 }
 
@@ -253,10 +259,25 @@ func (h *Health) Stalled(dependency string, err error) {
 	defer h.mu.Unlock()
 	defer h.judgeServers()
 	if err == nil {
+		h.over(dependency, "", h.stalls[dependency])
 		delete(h.stalls, dependency)
 		return
 	}
 	h.stalls[dependency] = h.update(h.stalls[dependency], err)
+}
+
+// mostPast is how many problems that went away are remembered: all streams may have had one, of one cause.
+const mostPast = 1000
+
+// over remembers a problem that went away; nil: there was none.
+func (h *Health) over(component string, stream change.StreamID, p *problem) {
+	if p == nil {
+		return
+	}
+	if len(h.past) == mostPast {
+		h.past = slices.Delete(h.past, 0, 1)
+	}
+	h.past = append(h.past, status.Past{Component: component, Text: p.text, Since: p.since.UTC(), Until: h.now().UTC(), Stream: stream})
 }
 
 // update returns the problem with the error's text. A problem keeps its time while its text changes.

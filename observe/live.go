@@ -127,7 +127,7 @@ func (h *Health) Live() *status.Live {
 	report := h.Report()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	l := &status.Live{Slots: len(h.slots), Owners: maps.Clone(h.replicas.Owners)}
+	l := &status.Live{Slots: len(h.slots), Owners: maps.Clone(h.replicas.Owners), Past: slices.Clone(h.past)}
 	l.Process = status.Process{Name: h.replicas.Self, Started: h.started, Ready: report.Ready, Standby: report.Standby,
 		Replicas: h.replicas.Replicas}
 	for _, p := range report.Problems {

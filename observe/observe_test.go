@@ -112,7 +112,7 @@ func TestAFailedProofIsListed(t *testing.T) {
 		e.Committed(export.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
 		return readyz(t, s)
 	}
-	differs := change.Proof{Result: change.ProofDifferent, Missing: &change.Differing{Objects: 3}}
+	differs := change.Proof{Result: change.ProofDifferent, Missing: change.Differing{Objects: 3}}
 	if ready, wrong := prove(differs); !ready || !strings.Contains(wrong, "at resourceVersion 7: 3 missing, 0 stale, 0 extra") {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -202,7 +202,7 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	e, s := observed(t, 0)
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")
-	differs := &change.Proof{Result: change.ProofDifferent, Stale: &change.Differing{Objects: 2}}
+	differs := &change.Proof{Result: change.ProofDifferent, Stale: change.Differing{Objects: 2}}
 	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
 		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},

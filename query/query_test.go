@@ -283,3 +283,35 @@ func TestEventsTellWhoAndWhat(t *testing.T) {
 		t.Errorf("lines %+v, %v", lines, err)
 	}
 }
+
+func TestFilters(t *testing.T) {
+	l := changed(change.Update, "a", 2, 1)
+	for expression, want := range map[string]bool{
+		`op == "u" && name == "a" && ns == "shop" && resource == "pods"`:                  true,
+		`before.metadata.resourceVersion == "1" && after.metadata.resourceVersion == "2"`: true,
+		`op == "d"`: false, `has(after.spec)`: false, `after == null`: false,
+	} {
+		f, err := query.NewFilter(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Selects(&l); err != nil || got != want {
+			t.Errorf("%s: %t, %v", expression, got, err)
+		}
+	}
+	for _, wrong := range []string{`op ==`, `"text"`, `nobody == 1`} {
+		if _, err := query.NewFilter(wrong); err == nil {
+			t.Errorf("%s is accepted", wrong)
+		}
+	}
+	if _, err := query.NewFilter(`nobody == 1`); !strings.Contains(err.Error(), "it may use before, after, op") {
+		t.Error(err)
+	}
+	f, err := query.NewFilter(`after.spec.replicas > 1`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Selects(&l); got || err == nil {
+		t.Errorf("a field that the object lacks: %t, %v", got, err)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
@@ -48,6 +50,7 @@ type Filter struct {
 	Namespace string   `json:"namespace,omitempty"`
 	Name      string   `json:"name,omitempty"`
 	Ops       string   `json:"ops,omitempty"`
+	Selector  string   `json:"selector,omitempty"`
 }
 
 // TopicPlan counts what is replayed of a topic, or, for a sink without topics, of a resource.
@@ -83,7 +86,7 @@ func (p *Plan) query() sinks.Query {
 	return q
 }
 
-// wants reports whether a change is to be written.
+// wants decides by all but the labels.
 func (p *Plan) wants(l *sinks.Logged) bool {
 	f := &p.Filter
 	if f.Namespace != "" && l.Namespace != f.Namespace || f.Name != "" && l.Name != f.Name ||
@@ -137,9 +140,10 @@ func (p *Plan) checkKept(ctx context.Context, log sinks.Reader, incomplete bool)
 }
 
 // Count reads what the plan selects, and notes how much it is and where the live log goes on.
-func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, of int64)) error {
+func (p *Plan) Count(ctx context.Context, log sinks.Reader, selector labels.Selector, progress func(read, of int64)) error {
 	q := p.query()
-	q.NoBodies, q.Progress = true, progress
+	chosen := newSelection(selector)
+	q.NoBodies, q.Progress = chosen.all(), progress
 	seen := change.Offsets{}
 	q.Wanted = func(l *sinks.Logged) bool {
 		if l.Topic != "" {
@@ -149,6 +153,9 @@ func (p *Plan) Count(ctx context.Context, log sinks.Reader, progress func(read, 
 	}
 	topics := map[string]*TopicPlan{}
 	err := log.Changes(ctx, q, func(l *sinks.Logged) error {
+		if !chosen.selects(l) {
+			return nil
+		}
 		name := cmp.Or(l.Topic, l.Change.Stream.Resource.ID())
 		t := topics[name]
 		if t == nil {

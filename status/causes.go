@@ -5,7 +5,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"kubecdc/change"
 	"kubecdc/internal/dependency"
 )
 
@@ -148,3 +150,55 @@ func (p *Problem) advise() {
 
 // pausedBy begins what is said of a stream that a user has paused.
 const pausedBy = "paused by signal"
+
+// mostPast is how many problems that went away are shown.
+const mostPast = 5
+
+// Past is a problem that went away.
+type Past struct {
+	Component string          `json:"component"`
+	Text      string          `json:"problem"`
+	Since     time.Time       `json:"since"`
+	Until     time.Time       `json:"until"`
+	Count     int             `json:"streams,omitempty"` // that had it
+	Stream    change.StreamID `json:"-"`
+}
+
+// addPast groups what went away by cause, the latest first.
+func (m *maker) addPast(all []Past) {
+	groups := map[string]*Past{}
+	for _, p := range all {
+		p.Text = m.hide(p.Text, p.Stream)
+		if p.Stream != "" {
+			p.Component, p.Count = "stream "+Label(p.Stream), 1
+		}
+		key := p.Component
+		if p.Stream != "" {
+			key = "stream"
+		}
+		key += cause(p.Text)
+		if g := groups[key]; g == nil {
+			groups[key] = &p
+		} else {
+			g.join(p)
+		}
+	}
+	for _, g := range groups {
+		m.status.Past = append(m.status.Past, *g)
+	}
+	slices.SortFunc(m.status.Past, func(a, b Past) int { return cmp.Or(b.Until.Compare(a.Until), cmp.Compare(a.Component, b.Component)) })
+	m.status.Past = m.status.Past[:min(len(m.status.Past), mostPast)]
+}
+
+func (p *Past) join(other Past) {
+	if p.Stream != "" && p.Stream != other.Stream {
+		p.Component, p.Text = "streams", cause(p.Text)
+		p.Count++
+	}
+	if other.Since.Before(p.Since) {
+		p.Since = other.Since
+	}
+	if other.Until.After(p.Until) {
+		p.Until = other.Until
+	}
+}

@@ -68,6 +68,26 @@ func TestTheServerComesBeforeItsVictims(t *testing.T) {
 	}
 }
 
+// What went away is shown for a while, by cause, the latest first.
+func TestWhatWasWrong(t *testing.T) {
+	live := &Live{}
+	for i := range 300 {
+		live.Past = append(live.Past, Past{Stream: change.StreamID(fmt.Sprintf("kind%d", i)), Component: "stream ",
+			Text: fmt.Sprintf(`Get "https://k/kind%d": EOF`, i), Since: now.Add(-time.Hour), Until: now.Add(-time.Minute)})
+	}
+	for i := range 8 {
+		live.Past = append(live.Past, Past{Component: "sink", Text: fmt.Sprint("no leader of topic t", i), Since: now.Add(-time.Hour),
+			Until: now.Add(time.Duration(-10-i) * time.Minute)})
+	}
+	s := Make(options, &Stored{Owners: []checkpoint.SlotOwner{{Owner: "a", Held: true}}}, live)
+	if len(s.Past) != mostPast || s.Past[0].Count != 300 || s.Past[0].Text != "EOF" || s.Past[1].Text != "no leader of topic t0" || !s.Healthy {
+		t.Errorf("it shows %+v", s.Past)
+	}
+	if _, page := get(t, serve(t, func() *Status { return s }).URL+"/"); !strings.Contains(text(page), "What was wrong before (5) streams : EOF") {
+		t.Error("the page lacks it")
+	}
+}
+
 // All advice leads to a section that exists.
 func TestAdviceLeadsToASection(t *testing.T) {
 	all := []advice{{see: "docs/operations.md#errors-from-a-to-z"}}

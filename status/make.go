@@ -175,6 +175,7 @@ func (m *maker) addLive(live *Live) {
 		}
 		m.status.Problems = append(m.status.Problems, p)
 	}
+	m.addPast(live.Past)
 	for n := len(m.status.Slots); n < live.Slots; n++ {
 		m.status.Slots = append(m.status.Slots, Slot{Number: n})
 	}

@@ -27,7 +27,7 @@ func gapAt(stream change.StreamID, ago time.Duration, complete bool) change.Cont
 func proofAt(stream change.StreamID, ago time.Duration, result change.ProofResult) change.Control {
 	p := &change.Proof{Result: result, Objects: 3}
 	if result == change.ProofDifferent {
-		change.AddTo(&p.Missing, "shop/a-secret-name")
+		p.Missing.Add("shop/a-secret-name")
 	}
 	return change.Control{Type: change.ControlProof, Stream: stream, ResourceVersion: "9", TimeMs: now.Add(-ago).UnixMilli(), Proof: p}
 }

@@ -65,6 +65,7 @@ func writePage(w io.Writer, v view, f filter) error {
 			),
 			h.Main(
 				h.Div(h.ID("problems"), v.problems()),
+				h.Div(h.ID("past"), v.past()),
 				h.Div(h.ID("facts"), v.facts()),
 				streamsSection(v, f),
 				h.Section(h.Aria("labelledby", "slots-title"), h.H2(h.ID("slots-title"), g.Text("Slots and their owners")),

@@ -80,7 +80,7 @@
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     document.title = page.title;
     document.querySelector("link[rel=icon]").href = page.querySelector("link[rel=icon]").href;
-    for (const id of ["headline", "problems", "facts", "table", "slots", "notes"]) {
+    for (const id of ["headline", "problems", "past", "facts", "table", "slots", "notes"]) {
       const html = page.getElementById(id).innerHTML;
       if (seen[id] === html) continue;
       get(id).innerHTML = seen[id] = html;

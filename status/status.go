@@ -16,8 +16,9 @@ import (
 type Status struct {
 	Cluster  string    `json:"cluster"`
 	Time     time.Time `json:"time"`
-	Healthy  bool      `json:"healthy"`  // nothing is wrong
-	Problems []Problem `json:"problems"` // what is wrong, the worst first
+	Healthy  bool      `json:"healthy"`        // nothing is wrong
+	Problems []Problem `json:"problems"`       // what is wrong, the worst first
+	Past     []Past    `json:"past,omitempty"` // what was wrong in the eyes of the process, the latest first
 	Process  *Process  `json:"process,omitempty"`
 	Servers  []Server  `json:"servers,omitempty"` // as the process sees them
 	Slots    []Slot    `json:"slots"`
@@ -117,6 +118,7 @@ type Live struct {
 	Held     []int          // slots that this process holds
 	Streams  []LiveStream
 	Problems []Problem
+	Past     []Past // oldest first
 }
 
 // LiveStream is a stream of a slot that this process holds.

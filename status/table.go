@@ -28,6 +28,19 @@ func (s *Status) WriteTable(t io.Writer) {
 		}
 		plain.Fprintf(t, "    %s: see %s\n", p.Help, p.See)
 	}
+	for _, p := range s.Past {
+		plain.Fprintf(t, "  past: %s: %s (for %s, until %s ago)\n", p.Component, p.Text, Age(p.Until.Sub(p.Since)), Age(s.Time.Sub(p.Until)))
+	}
+	if len(s.Servers) > 0 {
+		plain.Fprintf(t, "\nSERVER\tADDRESS\tSTATE\n")
+		for _, v := range s.Servers {
+			state := "up"
+			if !v.Up {
+				state = "down"
+			}
+			plain.Fprintf(t, "%s\t%s\t%s for %s\n", v.Name, dash(v.Address), state, Age(s.Time.Sub(v.Since)))
+		}
+	}
 	plain.Fprintf(t, "\nSLOT\tOWNER\tSTREAMS\tEPOCH\tBATCH\tCHECKPOINT\n")
 	for _, v := range s.Slots {
 		owner := v.Owner
@@ -39,19 +52,22 @@ func (s *Status) WriteTable(t io.Writer) {
 		}
 		plain.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%s\n", v.Number, cmp.Or(owner, "nobody"), v.Streams, v.Epoch, v.Batch, s.ago(v.Checkpoint))
 	}
-	plain.Fprintf(t, "\n\tRESOURCE\tNAMESPACE\tSLOT\tSTATE\tCOMPLETE UP TO\tCONFIRMED\tLAST GAP\tLAST PROOF\n")
+	plain.Fprintf(t, "\n\tRESOURCE\tNAMESPACE\tSLOT\tSTATE\tCOMPLETE UP TO\tCONFIRMED\tCHANGES\tLAST GAP\tLAST PROOF\n")
 	for i := range s.Streams {
 		s.writeStream(t, &s.Streams[i])
 	}
 }
 
 func (s *Status) writeStream(t io.Writer, v *Stream) {
-	mark, namespace := "✓", cmp.Or(v.Namespace, "*")
+	mark, namespace, rate := "✓", cmp.Or(v.Namespace, "*"), "-"
 	if v.Problem != "" {
 		mark = "✕"
 	}
 	if v.Selectors {
 		namespace += " (selectors)"
+	}
+	if v.Rate != nil {
+		rate = perSecond(*v.Rate)
 	}
 	gap, proof := "-", "-"
 	if g := v.Gap; g != nil {
@@ -67,8 +83,8 @@ func (s *Status) writeStream(t io.Writer, v *Stream) {
 	default:
 		proof = string(p.Result) + ", " + s.ago(p.Time)
 	}
-	plain.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\n", mark, v.Resource, namespace, v.Slot, v.State,
-		cmp.Or(string(v.Position), "-"), s.ago(v.Confirmed), gap, proof)
+	plain.Fprintf(t, "%s\t%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", mark, v.Resource, namespace, v.Slot, v.State,
+		dash(string(v.Position)), s.ago(v.Confirmed), rate, gap, proof)
 }
 
 func (s *Status) ago(t time.Time) string {
@@ -77,3 +93,5 @@ func (s *Status) ago(t time.Time) string {
 	}
 	return Age(s.Time.Sub(t)) + " ago"
 }
+
+func dash(text string) string { return cmp.Or(text, "-") }

@@ -114,6 +114,18 @@ func (p *Problem) whom() string {
 	return text
 }
 
+// past is what was wrong and is not any more.
+func (v view) past() g.Node {
+	if len(v.Past) == 0 {
+		return g.Group(nil)
+	}
+	return h.Details(h.Summary(g.Textf("What was wrong before (%d)", len(v.Past))), h.Ul(g.Map(v.Past, func(p Past) g.Node {
+		return h.Li(h.Strong(g.Text(p.Component)), g.Text(": "+p.Text),
+			h.Span(h.Class("quiet"), g.Textf(" – for %s, until ", Age(p.Until.Sub(p.Since))), v.since(p.Until, " ago"),
+				g.If(p.Count > 1, g.Textf(", %d streams", p.Count))))
+	})))
+}
+
 // facts are the few numbers that say most.
 func (v view) facts() g.Node {
 	fact := func(name string, value ...g.Node) g.Node { return h.Div(h.Dt(g.Text(name)), h.Dd(value...)) }

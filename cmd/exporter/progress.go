@@ -44,6 +44,12 @@ func (p *progress) at(done, of int64) {
 	}
 }
 
+// Write writes a note meanwhile, in the place of the bar.
+func (p *progress) Write(text []byte) (int, error) {
+	p.end()
+	return p.errs.Write(text)
+}
+
 func (p *progress) end() {
 	if p.bar != nil {
 		_ = p.bar.Clear()

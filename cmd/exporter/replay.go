@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
@@ -90,6 +91,7 @@ func newReplay() *cobra.Command {
 	s.StringVarP(&f.filter.Namespace, "namespace", "n", "", "only objects of this namespace")
 	s.StringVar(&f.filter.Name, "name", "", "only objects of this name")
 	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
+	s.StringVarP(&f.filter.Selector, "selector", "l", "", "only objects that have these labels before or after the change")
 	s.StringVar(&f.place.Prefix, "to-prefix", "", "to the topics of this prefix")
 	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "of this Kafka instead of the live one; with the same TLS and SASL settings")
 	s.StringVar(&f.place.Postgres, "to-postgres", "", "to the tables of this database, as the postgres sink writes them")
@@ -140,6 +142,9 @@ func (f *replayFlags) check() error {
 		}
 	}
 	f.filter.Ops = strings.Join(f.ops, "")
+	if _, err := labels.Parse(f.filter.Selector); err != nil {
+		return usage.Error("--selector: " + err.Error())
+	}
 	var err error
 	if f.resume == "" {
 		if f.begin, err = asked("--from", f.from, startForms); err == nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
@@ -33,9 +35,13 @@ func (r *replaying) plan(ctx context.Context, live string) (*replay.Plan, error)
 	if err != nil {
 		return nil, err
 	}
+	selector, err := labels.Parse(p.Filter.Selector)
+	if err != nil {
+		return nil, err
+	}
 	show := newProgress(r.notes, "counting", 0, r.logger())
 	defer show.end()
-	if err := p.Count(ctx, r.log, show.at); err != nil {
+	if err := p.Count(ctx, r.log, selector, show.at); err != nil {
 		return nil, err
 	}
 	for i := range p.Topics {

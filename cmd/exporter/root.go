@@ -33,8 +33,8 @@ exporter run --help explains every setting. exporter status says whether all is 
 const exitCodes = `
 Exit codes:
   0    done; for run: stopped by a signal, and the batch in flight is committed;
-       for what else goes on until it is stopped (tail, history --follow): stopped
-       by Ctrl-C or SIGTERM
+       for what else goes on until it is stopped (status --watch, tail, history
+       --follow): stopped by Ctrl-C or SIGTERM
   1    failed, or not finished within KUBECDC_SHUTDOWN_TIMEOUT, or not started
        within KUBECDC_START_TIMEOUT; for diff and verify: something differs;
        for check and status: something is wrong

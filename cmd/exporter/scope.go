@@ -57,7 +57,7 @@ func notUsed(c *cobra.Command, setting *config.Setting) error {
 
 // flagsFor are flags of commands that do what a setting does for exporter run.
 var flagsFor = map[string]string{"KUBECDC_RESOURCES": "resource", "KUBECDC_NAMESPACES": "namespace", "KUBECDC_LABEL_SELECTOR": "selector",
-	"KUBECDC_FIELD_SELECTOR": "where", "KUBECDC_OPS": "op"}
+	"KUBECDC_FIELD_SELECTOR": "where", "KUBECDC_OPS": "op", "KUBECDC_LISTEN": "url", "KUBECDC_HTTP_TOKEN_FILE": "token-file"}
 
 // instead says how a command is told what a setting tells exporter run.
 func instead(c *cobra.Command, setting *config.Setting) string {

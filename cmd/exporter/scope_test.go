@@ -43,8 +43,9 @@ func TestSettingsThatACommandCantUseAreRefused(t *testing.T) {
 	for want, args := range map[string][]string{
 		"use --resource, only these resources":  {"replay", "--resources", "pods", "--from", "start", "--to-stdout"},
 		"use --namespace, only objects of this": {"replay", "--namespaces=a", "--from", "start", "--to-stdout"},
-		"use --selector, only objects with":     {"snapshot", "--label-selector=a=b"},
+		"use --selector, only objects that":     {"replay", "--label-selector=a=b", "--from", "start", "--to-stdout"},
 		"use --resource, resources to read":     {"snapshot", "--resources=pods"},
+		"use --url, address of a running":       {"status", "--listen=:1"},
 		"an argument: exporter tail [RESOURCE":  {"tail", "--resources=pods"},
 		"an argument: exporter pause STREAM":    {"pause", "--resources=pods"},
 		"(KUBECDC_SLOTS in the environment is":  {"history", "--slots=2", "pods", "a"},

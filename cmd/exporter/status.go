@@ -2,8 +2,16 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +20,7 @@ import (
 	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
 	"kubecdc/status"
@@ -24,49 +33,133 @@ log is complete, its last gap and its last proof. All of that is in the
 checkpoint, so the command works from any machine that reaches it, and while the
 exporter runs; an SQLite file must be on the same machine. It writes nothing.
 
-What only the running exporter knows, as the state and rate of its streams, is on its
-status page (KUBECDC_LISTEN), and as JSON at /status.json there.
+What only the running exporter knows comes from its status page: with --url the
+command asks an exporter instead of the checkpoint. That adds the state and rate of
+the streams that this process reads, and whether the sink and the checkpoint
+answer it.
 
 The exit code is 1 if something is wrong: a slot without an owner, a stream that
 was not confirmed for some minutes (KUBECDC_WATERMARK_INTERVAL, and 4 more), is
 paused, lacks its first list, differs in its last proof, or had a gap that could
 not be recovered completely in the last 24 hours.
 
+--watch goes on until Ctrl-C, and then ends with exit code 0, whatever it has shown.
+What fails meanwhile is reported and tried again.
+
   exporter status
-  exporter status -o json`
+  exporter status --watch
+  exporter status --url http://kubecdc:8080 --token-file token -o json`
+
+const watchInterval = 2 * time.Second
+
+// statusFlags are the flags of exporter status.
+type statusFlags struct {
+	output
+	watch                  bool
+	url, tokenFile, caFile string
+}
 
 func newStatus() *cobra.Command {
-	var out output
+	var f statusFlags
 	c := withOutput(&cobra.Command{Use: "status [flags]", Short: "Show whether the export is healthy and complete", Long: statusHelp,
-		Args: argCount(0, 0)}, &out)
-	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &out) }
+		Args: argCount(0, 0)}, &f.output)
+	c.Flags().BoolVarP(&f.watch, "watch", "w", false, "show it again every 2 s, until Ctrl-C")
+	c.Flags().StringVar(&f.url, "url", "", "address of a running exporter to ask (KUBECDC_LISTEN), such as http://localhost:8080")
+	c.Flags().StringVar(&f.tokenFile, "token-file", "", "with --url: file with the bearer token that the exporter wants (KUBECDC_HTTP_ACCESS)")
+	c.Flags().StringVar(&f.caFile, "ca-file", "", "with --url: PEM file of the authorities to trust; default: the system's")
+	c.RunE = func(c *cobra.Command, _ []string) error { return showStatus(c, &f) }
 	return withSettings(c, ofStatus)
 }
 
-func showStatus(c *cobra.Command, out *output) error {
-	s, err := readStatus(c.Context(), c)
+func showStatus(c *cobra.Command, f *statusFlags) error {
+	look, err := f.source(c)
 	if err != nil {
 		return err
 	}
-	if err := out.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
+	if f.watch {
+		return f.follow(c, look)
+	}
+	s, err := look(c.Context())
+	if err == nil {
+		err = f.show(c, s)
+	}
+	if err == nil && !s.Healthy {
+		err = fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
+	}
+	return err
+}
+
+// follow shows the status until the command is stopped. Only a wrong setting ends it: whatever else fails is reported and tried
+// again.
+func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*status.Status, error)) error {
+	for told := ""; ; {
+		s, err := look(c.Context())
+		if err == nil {
+			told, err = "", f.show(c, s)
+			if err != nil {
+				return err
+			}
+		} else if c.Context().Err() == nil {
+			text := plain.Redact(err.Error())
+			if exitCode(err) == exitSettings {
+				return err
+			}
+			if text != told {
+				plain.Fprintf(c.ErrOrStderr(), "# %s: %s; trying again every %s\n", time.Now().Format(time.TimeOnly), text, watchInterval)
+			}
+			told = text
+		}
+		select {
+		case <-c.Context().Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+func (f *statusFlags) show(c *cobra.Command, s *status.Status) error {
+	if f.watch && f.format == "table" && terminal(c.OutOrStdout()) {
+		plain.Fprintf(c.OutOrStdout(), "\x1b[H\x1b[2J") // to the top of an empty screen
+	}
+	if err := f.print(c.OutOrStdout(), s, s.WriteTable); err != nil {
 		return err
 	}
 	for _, note := range s.Notes {
 		plain.Fprintln(c.ErrOrStderr(), "# "+note)
 	}
-	if !s.Healthy {
-		return fmt.Errorf("%d wrong: %s: %s", len(s.Problems), s.Problems[0].Component, s.Problems[0].Text)
-	}
 	return nil
 }
 
-// readStatus reads the checkpoint; of an SQLite file, a copy.
-func readStatus(ctx context.Context, c *cobra.Command) (*status.Status, error) {
-	settings, cluster, err := readerSettings(ctx, c)
-	if err != nil {
-		return nil, err
+// source returns the function that makes a status: of what an exporter answers, or of the checkpoint.
+func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*status.Status, error), err error) {
+	if f.url != "" {
+		client, err := f.client()
+		return func(ctx context.Context) (*status.Status, error) { return f.fetch(ctx, client) }, err
 	}
-	store, err := setup.OpenPast(ctx, settings, cluster)
+	if f.tokenFile != "" || f.caFile != "" {
+		return nil, usage.Error("--token-file and --ca-file are for --url")
+	}
+	at := &storedAt{command: c}
+	return at.status, nil
+}
+
+// storedAt is where a status is read that no exporter is asked for.
+type storedAt struct {
+	command  *cobra.Command
+	settings *config.Config // nil: not read yet
+	cluster  string
+}
+
+// status opens the checkpoint anew each time: of an SQLite file a copy is read.
+func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
+	if a.settings == nil { // the API server may have to say the cluster's name
+		settings, cluster, err := readerSettings(ctx, a.command)
+		if err != nil {
+			return nil, err
+		}
+		a.settings, a.cluster = settings, cluster
+	}
+	store, err := setup.OpenPast(ctx, a.settings, a.cluster)
 	if err != nil {
 		return nil, err
 	}
@@ -75,13 +168,13 @@ func readStatus(ctx context.Context, c *cobra.Command) (*status.Status, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
-	o := status.Options{Cluster: cluster, Now: time.Now(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
-	notes := []string{"read from the checkpoint: states, rates and errors are known to the running exporters alone: their status pages"}
-	if settings.Slots.Leases == "kubernetes" {
-		if err := addOwners(ctx, c, settings, cluster, store, stored); err != nil {
+	o := status.Options{Cluster: a.cluster, Now: time.Now(), StaleAfter: status.StaleAfter(a.settings.Source.Watermarks)}
+	notes := []string{"read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)"}
+	if a.settings.Slots.Leases == "kubernetes" {
+		if err := a.addOwners(ctx, store, stored); err != nil {
 			o.LeasesElsewhere = true
 			notes = append(notes, "owners are those that took the slots last; whether they still live, their Lease objects say "+
-				"(KUBECDC_LEASES), or an exporter's status page: "+plain.Redact(err.Error()))
+				"(KUBECDC_LEASES), or an exporter (--url): "+plain.Redact(err.Error()))
 		}
 	}
 	s := status.Make(o, stored, nil)
@@ -93,10 +186,8 @@ func readStatus(ctx context.Context, c *cobra.Command) (*status.Status, error) {
 const leasesLimit = 5 * time.Second
 
 // addOwners adds who owns the slots, where leases are objects of the cluster: of that which the checkpoint is of.
-func addOwners(
-	ctx context.Context, c *cobra.Command, settings *config.Config, cluster string, store checkpoint.Past, stored *status.Stored,
-) error {
-	_, connection, _, err := config.Read(os.Environ(), c.Flags())
+func (a *storedAt) addOwners(ctx context.Context, store checkpoint.Past, stored *status.Stored) error {
+	_, connection, _, err := config.Read(os.Environ(), a.command.Flags())
 	if err != nil {
 		return err
 	}
@@ -111,7 +202,7 @@ func addOwners(
 	server.Client().Expect(uid)
 	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
 	defer cancel()
-	owners, err := kubelease.Owners(ctx, connection.REST, server.Client().Guarded(), setup.LeaseNamespace(settings), cluster,
+	owners, err := kubelease.Owners(ctx, connection.REST, server.Client().Guarded(), setup.LeaseNamespace(a.settings), a.cluster,
 		time.Now().Add(-stored.Ahead))
 	for i := range stored.Owners {
 		if o := &stored.Owners[i]; owners[o.Slot] != "" {
@@ -119,4 +210,62 @@ func addOwners(
 		}
 	}
 	return err
+}
+
+func (f *statusFlags) client() (*http.Client, error) {
+	u, err := url.Parse(f.url)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return nil, usage.Errorf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
+	}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if f.caFile != "" {
+		pem, err := os.ReadFile(f.caFile)
+		if err != nil {
+			return nil, usage.Error("--ca-file: " + err.Error())
+		}
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(pem) {
+			return nil, usage.Error("--ca-file: " + f.caFile + " has no PEM certificate")
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+	}
+	return &http.Client{Transport: transport, Timeout: setup.RequestLimit}, nil
+}
+
+// fetch asks a running exporter.
+func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.Status, error) {
+	at := strings.TrimRight(f.url, "/") + "/status.json"
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f.tokenFile != "" {
+		token, err := os.ReadFile(f.tokenFile)
+		if err != nil {
+			return nil, usage.Error("--token-file: " + err.Error())
+		}
+		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		return nil, fmt.Errorf("ask the exporter for its status: %w: is it running, and --url its KUBECDC_LISTEN?", err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, 64<<20))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read the status of %s: %w", at, err)
+	case answer.StatusCode == http.StatusUnauthorized || answer.StatusCode == http.StatusForbidden:
+		return nil, fmt.Errorf("%s answers %s: --token-file names the token that it wants (KUBECDC_HTTP_ACCESS)", at, answer.Status)
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s answers %s", at, answer.Status)
+	}
+	var s status.Status
+	if err = json.Unmarshal(text, &s); err == nil && (s.Time.IsZero() || s.Healthy != (len(s.Problems) == 0)) {
+		err = errors.New("the JSON is of something else")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s is no status of an exporter: %w", at, err)
+	}
+	return &s, nil
 }

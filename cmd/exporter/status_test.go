@@ -1,8 +1,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,7 +57,7 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 			t.Fatalf("exit code %d, want %q: %s%s", code, want, out, errs)
 		}
 	}
-	if !strings.Contains(errs, "their status pages") {
+	if !strings.Contains(errs, "--url") {
 		t.Errorf("it does not say what it does not know: %s", errs)
 	}
 	commit(2, change.Gap{From: "77", To: "99", Reason: "etcd was compacted"})
@@ -112,5 +118,63 @@ func testStatusOfLeases(t *testing.T, kube *servers.Kubernetes, uid, row, note s
 		if !strings.Contains(out, c.row) || !strings.Contains(errs, c.note) || strings.Contains(errs, "Lease objects") != (c.note != "") {
 			t.Errorf("with %s in %s: %s%s", c.kubeconfig, c.namespace, out, errs)
 		}
+	}
+}
+
+func TestStatusAsksAnExporter(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("a-token-of-some-length\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	page := status.Handler(func(context.Context) *status.Status {
+		return status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{})
+	}, nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "Bearer a-token-of-some-length" {
+			http.Error(w, "no", http.StatusUnauthorized)
+			return
+		}
+		page.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "{}") }))
+	defer other.Close()
+	for _, c := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{"--url", server.URL + "/", "--token-file", token}, exitOK, "prod: ✓ all is well"},
+		{[]string{"--url", server.URL}, exitFailed, "--token-file names the token"},
+		{[]string{"--url", other.URL}, exitFailed, "is no status of an exporter"},
+		{[]string{"--url", "localhost:8080"}, exitSettings, "http://HOST:PORT"},
+		{[]string{"--token-file", token}, exitSettings, "are for --url"},
+		{[]string{"-o", "xml"}, exitSettings, "-o xml"},
+		{[]string{"--url", "localhost:8080", "--watch"}, exitSettings, "http://HOST:PORT"},
+	} {
+		code, out, errs := exporter(t, append([]string{"status"}, c.args...)...)
+		if code != c.code || !strings.Contains(out+errs, c.says) {
+			t.Errorf("%v: %s", c.args, fmt.Sprint(code, " ", out, errs))
+		}
+	}
+}
+
+// An exporter that restarts must not end a watch of its status; the user does.
+func TestAWatchOfTheStatusOutlastsAFailedRequest(t *testing.T) {
+	ctx, stop := context.WithCancel(t.Context())
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if asked++; asked == 1 {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(status.Make(status.Options{Cluster: "prod", Now: time.Now()}, nil, &status.Live{}))
+		stop()
+	}))
+	defer server.Close()
+	var out, errs bytes.Buffer
+	code := execute(ctx, []string{"status", "--watch", "--url", server.URL}, &out, &errs)
+	if code != exitOK || asked != 2 || !strings.Contains(errs.String(), "answers 503 Service Unavailable; trying again every 2s") {
+		t.Errorf("exit code %d after %d requests: %s%s", code, asked, out.String(), errs.String())
 	}
 }

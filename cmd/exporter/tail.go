@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"io"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -23,12 +25,18 @@ resources, from any moment on, and with what each changed.
   exporter tail
   exporter tail pods deployments.apps -n shop -o diff
   exporter tail --since 2h --follow=false secrets
-  exporter tail deployments.apps -o json | jq 'select(.before.spec.replicas > .after.spec.replicas)'
+  exporter tail deployments.apps --where 'op == "u" && before.spec.replicas > after.spec.replicas'
+  exporter tail nodes -o json | jq -r .name
 
 --since is one of
 ` + sinceForms.Help() + `
 
 A time means when the log got the changes. Without --since the tail begins now.
+
+--where is an expression in CEL (https://cel.dev) over before and after (the object,
+or null), op ("c", "u", "d", "r"), resource, ns (the namespace) and name. A change
+to which it does not apply, such as that of an object without a field that it names,
+is left out: has(after.spec.replicas) asks first.
 
 json and yaml have the whole change: what history -o json shows, with before and
 after. RESOURCE is named as in KUBECDC_RESOURCES; the group may be left out. No API
@@ -37,8 +45,10 @@ server is needed if KUBECDC_CLUSTER or a kubeconfig names the cluster.`
 // tailing has the flags of the command tail.
 type tailing struct {
 	pastFlags
-	since  string
-	follow bool
+	since, where string
+	follow       bool
+	filter       *query.Filter
+	told         bool // that the filter does not apply to some changes
 }
 
 func newTail() *cobra.Command {
@@ -50,6 +60,7 @@ func newTail() *cobra.Command {
 		RunE:  func(c *cobra.Command, resources []string) error { return t.run(c.Context(), c, resources) },
 	}
 	c.Flags().StringVar(&t.since, "since", "now", "the moment to begin at")
+	c.Flags().StringVar(&t.where, "where", "", "an expression in CEL that selects changes")
 	c.Flags().BoolVarP(&t.follow, "follow", "f", true, "go on with the changes that come")
 	c.Flags().BoolVar(&t.incomplete, "incomplete", false, "answer although something may be missing")
 	return t.flags(c, false, "table", "diff", "json", "yaml")
@@ -61,6 +72,11 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 		return err
 	}
 	from := query.TargetOf(since, true)
+	if t.where != "" {
+		if t.filter, err = query.NewFilter(t.where); err != nil {
+			return usage.Error("--where: " + err.Error())
+		}
+	}
 	reader, err := openReader(ctx, c)
 	if err != nil {
 		return err
@@ -100,6 +116,9 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 	show := newProgress(c.ErrOrStderr(), "reading", 0, nil)
 	q.To, q.Progress = &end, show.at
 	err = reader.Changes(ctx, q, func(l *sinks.Logged) error {
+		if !t.selects(show, l) {
+			return nil
+		}
 		text, err := t.text(l, teller, colours)
 		past = append(past, line{l.Logged, text})
 		return err
@@ -119,6 +138,9 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 	}
 	q.After, q.To, q.Follow, q.Progress = &end, nil, true, nil
 	return reader.Changes(ctx, q, func(l *sinks.Logged) error {
+		if !t.selects(c.ErrOrStderr(), l) {
+			return nil
+		}
 		text, err := t.text(l, teller, colours)
 		if err == nil {
 			err = write(out, text)
@@ -131,6 +153,20 @@ func (t *tailing) print(ctx context.Context, c *cobra.Command, reader sinks.Read
 type line struct {
 	logged time.Time
 	text   plain.Own
+}
+
+// selects says once that the filter does not apply to some change.
+func (t *tailing) selects(errs io.Writer, l *sinks.Logged) bool {
+	if t.filter == nil {
+		return true
+	}
+	selected, err := t.filter.Selects(l)
+	if err != nil && !t.told {
+		t.told = true
+		plain.Fprintf(errs, "# --where does not apply to some changes, which are left out; the first is of %s %s: %v\n",
+			change.ResourceOf(l.Stream.ID()).ID(), change.ObjectKey(l.Namespace, l.Name), err)
+	}
+	return selected
 }
 
 // whole is a change as json and yaml have it.

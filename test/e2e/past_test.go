@@ -308,9 +308,13 @@ func (p *pastTest) tail(log *Log) {
 	}
 	first := log.Controls[slices.IndexFunc(log.Controls, func(c change.Control) bool { return c.Type == change.ControlSnapshotBegin })]
 	since := time.UnixMilli(first.TimeMs).Add(-time.Second).UTC().Format(time.RFC3339)
-	code, out, errs := p.command("tail", "--since", since, "--follow=false", "deployments", "-n", "default", "-o", "json")
-	if n := strings.Count(out, `"op":"u"`); code != 0 || n != want {
+	code, out, errs := p.command("tail", "--since", since, "--follow=false", "deployments", "-n", "default", "-o", "json", "--where",
+		`op == "u" && after.metadata.name != "" && before.spec.replicas >= 0`)
+	if n := strings.Count(out, "\n"); code != 0 || n != want {
 		p.t.Errorf("tail: exit code %d, %d changes, want %d\n%s", code, n, want, errs)
+	}
+	if code, _, errs = p.command("tail", "--where", "after.x +"); code != 2 || !strings.Contains(errs, "--where") {
+		p.t.Errorf("tail with a wrong expression: exit code %d\n%s", code, errs)
 	}
 	cmd := Command(p.t, p.Env, "tail", "configmaps", "-o", "diff")
 	shown := &child.Output{}

@@ -354,6 +354,9 @@ func replaySelected(t *testing.T, l *replayLog) {
 			return (r.Headers["op"] == "d" || r.Headers["op"] == change.OpTombstone) && r.Headers["stream"] == "pods"
 		}},
 		{[]string{"--name", "pods-7"}, func(r *replayedLine) bool { return strings.Contains(string(r.Key), `"pods-7"`) }},
+		{[]string{"-l", "third=true", "--op", "c"}, func(r *replayedLine) bool {
+			return r.Headers["op"] == "c" && strings.Contains(string(r.Value), `"third":"true"`)
+		}},
 	} {
 		_, all := linesOf(t, l, succeeds(t, l.env, "replay", "--from", "start", "--to-stdout", "--execute"))
 		all = slices.DeleteFunc(all, func(r replayedLine) bool { return !tc.want(&r) })
@@ -392,6 +395,7 @@ func replayWrongly(t *testing.T, l *replayLog) {
 		`the log has no changes of "podz"`:   append([]string{"--from", "start", "--resource", "podz"}, again...),
 		"has not come yet":                   append([]string{"--from", "2999-01-01T00:00:00Z"}, again...),
 		"the operations are c (created)":     append([]string{"--from", "start", "--op", "x"}, again...),
+		"--selector":                         append([]string{"--from", "start", "-l", "a in"}, again...),
 		"is none of: a time":                 append([]string{"--from", "yesterday"}, again...),
 		"would write into its topics":        {"--from", "start", "--to-prefix", l.prefix},
 		"choose a prefix that is no part":    {"--from", "start", "--to-prefix", l.prefix + ".sub"},

@@ -1,0 +1,65 @@
+package query
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/google/cel-go/cel"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"kubecdc/change"
+	"kubecdc/sinks"
+)
+
+// Filter is an expression in CEL over a change.
+type Filter struct{ program cel.Program }
+
+// NewFilter compiles an expression. It may use before and after (objects, or null), op (c, u, d, r), resource, ns and name.
+func NewFilter(expression string) (*Filter, error) {
+	env, err := cel.NewEnv(cel.Variable("before", cel.DynType), cel.Variable("after", cel.DynType), cel.Variable("op", cel.StringType),
+		cel.Variable("resource", cel.StringType), cel.Variable("ns", cel.StringType), cel.Variable("name", cel.StringType))
+	if err != nil {
+		return nil, err
+	}
+	ast, issues := env.Compile(expression)
+	if issues.Err() != nil {
+		return nil, fmt.Errorf("%w\nit may use before, after, op, resource, ns and name", issues.Err())
+	}
+	if t := ast.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
+		return nil, fmt.Errorf("%s gives a %s, not true or false", expression, t)
+	}
+	program, err := env.Program(ast)
+	return &Filter{program}, err
+}
+
+// Selects reports whether the expression is true of a change. The error is for a change to which it does not apply, such as one
+// of an object without a field that it names.
+func (f *Filter) Selects(l *sinks.Logged) (bool, error) {
+	before, err1 := image(l.Before)
+	after, err2 := image(l.After)
+	if err := errors.Join(err1, err2); err != nil {
+		return false, err
+	}
+	result, _, err := f.program.Eval(map[string]any{"before": before, "after": after, "op": l.Op.String(),
+		"resource": change.ResourceOf(l.Stream.ID()).ID(), "ns": l.Namespace, "name": l.Name})
+	if err != nil {
+		return false, err
+	}
+	selected, ok := result.Value().(bool)
+	if !ok {
+		return false, fmt.Errorf("it gives %v, not true or false", result.Value())
+	}
+	return selected, nil
+}
+
+// image decodes an image as CEL takes it: whole numbers as int, as Kubernetes' own expressions have them.
+func image(body []byte) (any, error) {
+	if body == nil {
+		return nil, nil
+	}
+	var v any
+	if err := utiljson.Unmarshal(body, &v); err != nil {
+		return nil, fmt.Errorf("decode an image: %w", err)
+	}
+	return v, nil
+}
