@@ -23,7 +23,7 @@ func (a *Requester) Forget(ctx context.Context, streams []string, wait bool) err
 	for _, p := range found {
 		var not *checkpoint.NotEndedError
 		var held *checkpoint.HeldError
-		err := export.Forget(ctx, owner, a.Store, a.leases, p.Stream)
+		err := export.Forget(ctx, owner, a.Store, p.Stream)
 		switch {
 		case errors.As(err, &not):
 			return usage.Error(err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them")

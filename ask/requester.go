@@ -32,8 +32,6 @@ type Requester struct {
 	Shared   bool             // the store can be shared with an exporter that runs
 	// Out gets the answers, and Report what happens until they come.
 	Out, Report io.Writer
-
-	leases checkpoint.Leases
 }
 
 // New returns a requester without a checkpoint.
@@ -74,9 +72,6 @@ func (a *Requester) OpenStore(ctx context.Context) error {
 	}
 	if err = store.Find(ctx, a.Cluster.Cluster); err == nil {
 		err = a.Cluster.Bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
-	}
-	if err == nil {
-		a.leases, err = setup.OpenLeases(a.Settings, a.Cluster, store)
 	}
 	if err != nil {
 		store.Close()
@@ -183,8 +178,8 @@ func (a *Requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal
 	var replicas checkpoint.Replicas
 	if err == nil {
 		owner := setup.Owner()
-		replicas, err = a.leases.Heartbeat(ctx, owner, 0)
-		err = errors.Join(err, a.leases.Leave(ctx, owner))
+		replicas, err = a.Store.Heartbeat(ctx, owner, 0)
+		err = errors.Join(err, a.Store.Leave(ctx, owner))
 	}
 	if err != nil {
 		plain.Fprintf(a.Report, "can't tell whether an exporter holds the streams' slots: %v\n", err)

@@ -13,8 +13,7 @@ type Overview interface {
 	Streams(ctx context.Context) ([]change.Position, error)
 	// SlotOwners gives who owns each slot of the layout, ordered by slot. It is empty before the first Slots.
 	SlotOwners(ctx context.Context) ([]SlotOwner, error)
-	// LastControls gives the last control record of each stream and type, of those that Commit keeps; none if the tables are of a
-	// release that kept none.
+	// LastControls gives the last control record of each stream and type, of those that Commit keeps.
 	LastControls(ctx context.Context) ([]change.Control, error)
 	// Clock gives the time at the store, whose clock may differ from the reader's.
 	Clock(ctx context.Context) (time.Time, error)

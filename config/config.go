@@ -131,8 +131,6 @@ type Recovery struct {
 type Slots struct {
 	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas. Use at least as many as replicas should share the work. All replicas need the same number."`
 	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long an owner may be silent before another replica takes its slots. Shorter: faster takeover, more heartbeats, and a slow checkpoint costs slots sooner."`
-	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: in the checkpoint. kubernetes: in Lease objects of the cluster. Fencing uses the checkpoint in both cases. All replicas need the same value."`
-	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" with:"KUBECDC_LEASES=kubernetes" help:"Namespace of the Lease objects, if KUBECDC_LEASES is kubernetes. Default: the Pod's namespace; outside a Pod, the namespace default." example:"kubecdc"`
 }
 
 // Batch bounds the size of a batch, and what is held in memory.

@@ -337,7 +337,6 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "20MiB", "KUBECDC_LISTEN": "off",
 		"KUBECDC_HTTP_ACCESS": "token", "KUBECDC_HTTP_TOKEN_FILE": hashKey, "KUBECDC_HTTP_TLS_CERT": cert, "KUBECDC_HTTP_TLS_KEY": key,
-		"KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "kubecdc",
 		"KUBECDC_SHUTDOWN_TIMEOUT": "3s", "KUBECDC_START_TIMEOUT": "4m", "KUBECDC_BACKFILL": "off", "KUBECDC_STREAMING_LISTS": "off", "KUBECDC_BACKFILL_QPS": "7.5", "KUBECDC_BACKFILL_MAX_QPS": "70", "KUBECDC_BACKFILL_MAX_REVISIONS": "9", "KUBECDC_PROOF_INTERVAL": "1h", "KUBECDC_LOG_LEVEL": "debug", "KUBECDC_LOG_FORMAT": "json",
 	}
 }
@@ -420,7 +419,6 @@ func TestWarnings(t *testing.T) {
 		"KUBECDC_SNIK=kafka":                       "did you mean KUBECDC_SINK?",
 		"KUBECDC_KAFKA_BROKER=h:1":                 "did you mean KUBECDC_KAFKA_BROKERS?",
 		"KUBECDC_KAFKA_BROKERS=h:1":                "no effect while KUBECDC_SINK is stdout: it is for KUBECDC_SINK=kafka",
-		"KUBECDC_LEASES_NAMESPACE=cdc":             "no effect while KUBECDC_LEASES is store",
 		"KUBECDC_ENCODING=avro":                    "no effect while KUBECDC_SINK is stdout",
 		"KUBECDC_SERVICE_HOST=10.0.0.1":            "", // what kubelet sets for a Service is no typing error
 		"KUBECDC_PORT_8080_TCP=tcp://10.0.0.1":     "",

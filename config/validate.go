@@ -27,7 +27,6 @@ func (l *loader) validate() {
 	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
 	l.checkCheckpoint()
 	l.checkRecovery()
-	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
 	l.checkHTTP()
@@ -76,12 +75,6 @@ func (l *loader) checkSource() {
 	}
 	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
 		l.add("KUBECDC_FIELD_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
-	}
-}
-
-func (l *loader) checkSlots() {
-	if ns := l.c.Slots.Namespace; ns != "" && len(validation.IsDNS1123Label(ns)) > 0 {
-		l.add("KUBECDC_LEASES_NAMESPACE", fmt.Sprintf("%q is not a valid name of a namespace", ns), "name the namespace that the exporter runs in")
 	}
 }
 

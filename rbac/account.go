@@ -8,7 +8,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/observe"
 	"kubecdc/source/discovery"
 )
@@ -16,9 +15,8 @@ import (
 // Account is a ServiceAccount and its rights. The chart's templates/rbac.yaml makes the same objects.
 type Account struct {
 	Name, Namespace string
-	Aggregate       bool   // bind a role that collects the rules of labelled ones, too
-	Leases          string // namespace of the Lease objects; empty: there are none
-	Reviews         bool   // the API server decides who may read the status page
+	Aggregate       bool // bind a role that collects the rules of labelled ones, too
+	Reviews         bool // the API server decides who may read the status page
 }
 
 // Object is a Kubernetes object.
@@ -40,9 +38,6 @@ func (a *Account) Objects(streams []*change.Stream) []Object {
 	namespaces := slices.Sorted(maps.Keys(exported))
 	for _, ns := range namespaces {
 		objects = append(objects, a.grant(a.roleName(""), ns, exported[ns])...)
-	}
-	if a.Leases != "" {
-		objects = append(objects, a.grant(a.roleName("-leases"), a.Leases, kubelease.Rights)...)
 	}
 	if a.Aggregate {
 		objects = append(objects, a.aggregated(namespaces)...)

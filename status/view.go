@@ -298,8 +298,6 @@ func (v view) slots() g.Node {
 		switch {
 		case !s.Held && s.Owner == "":
 			owner = mark(false, "nobody")
-		case s.Unknown:
-			owner = none(s.Owner + ", which may have ended")
 		case !s.Held:
 			owner = mark(false, "nobody; the last one was "+s.Owner)
 		}

@@ -21,7 +21,6 @@ func Bind(t testing.TB, store checkpoint.Store, cluster, uid string) {
 
 func rebind(t *testing.T, s *suite) {
 	s.bind()
-	s.bind()
 	_, err := s.store.Bind(s.ctx, "prod", change.ClusterIdentity{UID: "uid-2", CA: "ca-2"})
 	wantOther(t, err, "uid-1", "uid-2", "KUBECDC_CLUSTER")
 	Bind(t, s.store, "staging", "uid-2")
@@ -35,7 +34,7 @@ func identities(t *testing.T, s *suite) {
 		if uid == "" {
 			found.Hidden = refusal
 		}
-		return s.store.Bind(s.ctx, "prod", found)
+		return s.store.Bind(s.ctx, "of many names", found)
 	}
 	same := func(uid, ca, wantUID string, lost bool) {
 		t.Helper()

@@ -24,7 +24,6 @@ func Bodies(t testing.TB, store checkpoint.Reader, stream change.StreamID, keys 
 }
 
 func bodies(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	want := map[string][]byte{
 		"small":   []byte(`{"kind":"Pod"}`),

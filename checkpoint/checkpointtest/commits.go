@@ -16,7 +16,10 @@ func unbound(t *testing.T, s *suite) {
 	_, _, position := s.store.Position(s.ctx, "pods")
 	inventory := s.store.Inventory(s.ctx, "pods", func(checkpoint.Object) error { return nil })
 	commit := s.store.Commit(s.ctx, checkpoint.Commit{Epoch: 1, Seq: 1})
-	for name, err := range map[string]error{"Acquire": acquire, "Position": position, "Inventory": inventory, "Commit": commit} {
+	log := s.store.BindLog(s.ctx, "kafka:abc/prod")
+	_, key := s.store.HashKey(s.ctx, []byte("early"))
+	for name, err := range map[string]error{"Acquire": acquire, "Position": position, "Inventory": inventory, "Commit": commit,
+		"BindLog": log, "HashKey": key} {
 		if err == nil {
 			t.Errorf("%s succeeded", name)
 		}
@@ -35,7 +38,6 @@ func everything(epoch int64, seq uint64) checkpoint.Commit {
 }
 
 func commitMoves(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("a", "u", "1"))
 	s.must(s.store.Commit(s.ctx, everything(epoch, 2)))
@@ -55,7 +57,6 @@ func commitMoves(t *testing.T, s *suite) {
 }
 
 func strayCommit(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods")
 	s.put(0, epoch, 2, "pods", object("a", "u", "1"))
@@ -74,7 +75,6 @@ func strayCommit(t *testing.T, s *suite) {
 }
 
 func offsets(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	for i, o := range []change.Offsets{
 		{"k8s.pods": {0: 5, 1: 7}},
@@ -93,7 +93,6 @@ func offsets(t *testing.T, s *suite) {
 }
 
 func positionTimes(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	for i, when := range []time.Time{time.Now(), {}, time.Date(2031, 5, 6, 7, 8, 9, 123456000, time.FixedZone("x", 3600))} {
 		p := change.Position{Stream: "pods", ResourceVersion: change.VersionOf(uint64(i + 1)), Time: when}
@@ -112,7 +111,6 @@ func positionTimes(t *testing.T, s *suite) {
 }
 
 func longVersions(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	long := change.ResourceVersion(strings.Repeat("98765432109876543210", 20))
 	c := checkpoint.Commit{Epoch: epoch, Seq: 1, Positions: []change.Position{at("pods", long)},
@@ -123,7 +121,6 @@ func longVersions(t *testing.T, s *suite) {
 }
 
 func bigCommit(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	const n = 10000
 	objects := make([]checkpoint.Object, n)

@@ -38,7 +38,6 @@ func (s *suite) wantBodies(want map[string]string) {
 }
 
 func deltas(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	if !updated("a", 1, 2).Body.KeepsBase() {
 		t.Fatal("a small change makes a new base")
@@ -86,7 +85,6 @@ func (s *suite) wantDamaged(key string) {
 
 // rebuiltDeltas: a rebuild leaves nothing of what was stored before.
 func rebuiltDeltas(_ *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", packed("a", wide(1)), packed("b", wide(1)))
 	s.put(0, epoch, 2, "pods", updated("a", 1, 2), updated("b", 1, 2))
@@ -102,7 +100,6 @@ func rebuiltDeltas(_ *testing.T, s *suite) {
 
 // redactDeltas: what may not be kept goes from bases too, also where the delta hides it.
 func redactDeltas(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", packed("a", wide(1)), packed("b", wide(1)), packed("c", `{"none":"`+wide(1)+`"}`))
 	s.put(0, epoch, 2, "pods", updated("a", 1, 2))

@@ -31,7 +31,6 @@ func (s *suite) end(epoch int64, seq uint64, positions ...change.Position) {
 }
 
 func removed(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(epoch, 1)))
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 2,
@@ -45,7 +44,6 @@ func removed(t *testing.T, s *suite) {
 }
 
 func deselected(t *testing.T, s *suite) {
-	s.bind()
 	old := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(old, 1)))
 	s.end(old, 2, ended("pods", "101", change.EndedDeselected))
@@ -74,7 +72,6 @@ func deselected(t *testing.T, s *suite) {
 }
 
 func brokenOff(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("a", "u", "1"))
 	s.put(0, epoch, 2, "nodes")

@@ -11,7 +11,6 @@ import (
 )
 
 func history(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	other := s.acquire(1, "a").Epoch
 	s.put(1, other, 1, "nodes")
@@ -55,7 +54,6 @@ func history(t *testing.T, s *suite) {
 // historyOffsets commits over several seconds. Each batch moves one partition of many, so that most stand still in each
 // second, and some for all the time.
 func historyOffsets(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	other := s.acquire(1, "a").Epoch
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Slot: 1, Epoch: other, Seq: 1, Offsets: change.Offsets{"k8s.pods": {0: 999}}}))

@@ -12,7 +12,6 @@ import (
 )
 
 func lifecycle(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("ns/a", "u1", "1"), object("ns/b", "u2", "2"))
 	s.put(0, epoch, 2, "pods", object("ns/a", "u1", "3"))
@@ -25,7 +24,6 @@ func lifecycle(t *testing.T, s *suite) {
 }
 
 func streamsApart(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("a", "u1", "1"))
 	s.put(0, epoch, 2, "pods@ns?labels=a=b", object("a", "u1", "2"))
@@ -36,7 +34,6 @@ func streamsApart(t *testing.T, s *suite) {
 }
 
 func clustersApart(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, everything(epoch, 1)))
 	Bind(s.t, s.store, "staging", "uid-2")
@@ -52,7 +49,6 @@ func clustersApart(t *testing.T, s *suite) {
 }
 
 func bytewise(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	ordered := []string{"A/z", "a", "a-b/x", "a.b/x", "a/B", "a/b", "a/b-1", "a/b.1", "a0/x", "b/:system", "z", "ä/é", "日本/x"}
 	var objects []checkpoint.Object
@@ -70,7 +66,6 @@ func bytewise(t *testing.T, s *suite) {
 }
 
 func visitor(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	s.put(0, epoch, 1, "pods", object("a", "u", "1"), object("b", "u", "1"), object("c", "u", "1"))
 	stop := errors.New("stop")
@@ -90,7 +85,6 @@ func visitor(t *testing.T, s *suite) {
 }
 
 func pages(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	var objects []checkpoint.Object
 	for i := range 12345 {

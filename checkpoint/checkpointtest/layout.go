@@ -29,7 +29,6 @@ func (s *suite) relayout(from, to int, slots map[int]checkpoint.SlotState) error
 }
 
 func layouts(t *testing.T, s *suite) {
-	s.bind()
 	s.wantSlots(2, 2)
 	s.wantSlots(4, 2)
 	zero := s.acquire(0, "a")
@@ -54,7 +53,6 @@ func layouts(t *testing.T, s *suite) {
 }
 
 func otherLayout(t *testing.T, s *suite) {
-	s.bind()
 	s.wantSlots(1, 1)
 	s.must(s.relayout(1, 3, s.slots(1)))
 	s.must(s.relayout(3, 2, s.slots(3)))

@@ -7,7 +7,6 @@ import (
 )
 
 func newSlot(t *testing.T, s *suite) {
-	s.bind()
 	state := s.acquire(3, "a")
 	if state.Epoch != 1 || state.Seq != 0 || len(state.Offsets) != 0 || !state.New {
 		t.Fatalf("state is %+v", state)
@@ -17,7 +16,6 @@ func newSlot(t *testing.T, s *suite) {
 }
 
 func heldLease(t *testing.T, s *suite) {
-	s.bind()
 	first := s.acquire(0, "a")
 	_, err := s.store.Acquire(s.ctx, 0, "b", ttl)
 	s.wantHeld(err, "a")
@@ -25,7 +23,6 @@ func heldLease(t *testing.T, s *suite) {
 }
 
 func freeLease(t *testing.T, s *suite) {
-	s.bind()
 	_, err := s.store.Acquire(s.ctx, 0, "a", 0) // has run out at once
 	s.must(err)
 	second := s.acquire(0, "b")
@@ -38,7 +35,6 @@ func freeLease(t *testing.T, s *suite) {
 }
 
 func sameOwner(t *testing.T, s *suite) {
-	s.bind()
 	first := s.acquire(0, "a")
 	s.put(0, first.Epoch, 1, "pods")
 	second := s.acquire(0, "a")
@@ -49,7 +45,6 @@ func sameOwner(t *testing.T, s *suite) {
 }
 
 func renew(t *testing.T, s *suite) {
-	s.bind()
 	first, err := s.store.Acquire(s.ctx, 0, "a", 0)
 	s.must(err)
 	s.must(s.store.Renew(s.ctx, 0, first.Epoch, ttl)) // nobody took it meanwhile
@@ -58,7 +53,6 @@ func renew(t *testing.T, s *suite) {
 }
 
 func slotsApart(t *testing.T, s *suite) {
-	s.bind()
 	a, b := s.acquire(0, "a"), s.acquire(1, "b")
 	s.put(0, a.Epoch, 1, "pods", object("x", "u", "1"))
 	s.put(1, b.Epoch, 1, "nodes", object("x", "u", "2"))
@@ -72,7 +66,6 @@ func slotsApart(t *testing.T, s *suite) {
 }
 
 func fenced(t *testing.T, s *suite) {
-	s.bind()
 	old, err := s.store.Acquire(s.ctx, 0, "a", 0)
 	s.must(err)
 	s.put(0, old.Epoch, 1, "pods", object("a", "u", "1"))
@@ -92,7 +85,6 @@ func fenced(t *testing.T, s *suite) {
 
 // A backup was restored: the slot has an older epoch than its owner, or is not there.
 func forgotten(t *testing.T, s *suite) {
-	s.bind()
 	s.put(0, s.acquire(0, "a").Epoch, 1, "pods", object("a", "u", "1"))
 	for _, slot := range []int{0, 9} {
 		const mine = 7
@@ -105,7 +97,6 @@ func forgotten(t *testing.T, s *suite) {
 }
 
 func check(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(2, "a").Epoch
 	s.must(s.store.Check(s.ctx, 2, epoch, 0))
 	s.wantError(s.store.Check(s.ctx, 2, epoch, 1), checkpoint.ErrBehind)

@@ -10,7 +10,6 @@ import (
 )
 
 func overview(t *testing.T, s *suite) {
-	s.bind()
 	if owners, err := s.store.SlotOwners(s.ctx); err != nil || len(owners) > 0 {
 		t.Fatalf("owners before there is a layout: %v, %v", owners, err)
 	}
@@ -42,7 +41,6 @@ func overview(t *testing.T, s *suite) {
 }
 
 func lastControls(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	gap := func(stream change.StreamID, batch uint64, complete bool) change.Control {
 		return change.Control{Type: change.ControlGap, Stream: stream, Batch: batch, TimeMs: int64(batch),

@@ -11,7 +11,6 @@ import (
 )
 
 func raiseEpoch(t *testing.T, s *suite) {
-	s.bind()
 	first := s.acquire(0, "a")
 	s.put(0, first.Epoch, 1, "pods", object("a", "u", "1"))
 	raised, err := s.store.RaiseEpoch(s.ctx, 0, first.Epoch, 41)
@@ -38,7 +37,6 @@ func raiseEpoch(t *testing.T, s *suite) {
 
 // newUntilKnown: a slot is new until something was committed, or a rebuild has ended.
 func newUntilKnown(t *testing.T, s *suite) {
-	s.bind()
 	for range 2 {
 		if !s.acquire(0, "a").New {
 			t.Fatal("a slot without a batch is not new")
@@ -56,7 +54,6 @@ func newUntilKnown(t *testing.T, s *suite) {
 }
 
 func rebuildSlot(t *testing.T, s *suite) {
-	s.bind()
 	old := s.acquire(0, "a").Epoch
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: old, Seq: 1,
 		Positions: []change.Position{at("pods", "5"), at("nodes", "6")},

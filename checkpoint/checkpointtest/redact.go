@@ -13,10 +13,6 @@ import (
 )
 
 func hashKey(t *testing.T, s *suite) {
-	if _, err := s.store.HashKey(s.ctx, []byte("early")); err == nil {
-		t.Fatal("HashKey before Bind is not refused")
-	}
-	s.bind()
 	got := make([]string, 8)
 	var all sync.WaitGroup
 	for i := range got {
@@ -40,7 +36,6 @@ func hashKey(t *testing.T, s *suite) {
 }
 
 func redactBodies(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	const many = 250 // several pages
 	var secrets []checkpoint.Object
@@ -99,7 +94,6 @@ func redactBodies(t *testing.T, s *suite) {
 }
 
 func redactFenced(t *testing.T, s *suite) {
-	s.bind()
 	old := s.acquire(0, "a").Epoch
 	s.put(0, old, 1, "secrets", checkpoint.Object{Key: "ns/a", UID: "u", ResourceVersion: "7",
 		Body: checkpoint.Pack([]byte("secret"))})

@@ -23,7 +23,6 @@ func (s *suite) wantMembers(r checkpoint.Replicas, want ...string) {
 }
 
 func members(t *testing.T, s *suite) {
-	s.bind()
 	s.wantMembers(s.beat("b", ttl), "b")
 	s.wantMembers(s.beat("a", ttl), "a", "b")
 	s.beat("c", time.Millisecond)
@@ -38,7 +37,6 @@ func members(t *testing.T, s *suite) {
 }
 
 func owners(t *testing.T, s *suite) {
-	s.bind()
 	first := s.acquire(0, "a")
 	s.acquire(2, "b")
 	_, err := s.store.Acquire(s.ctx, 3, "c", 0) // has run out at once

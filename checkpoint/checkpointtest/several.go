@@ -7,7 +7,6 @@ import (
 )
 
 func severalBatches(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	commit := func(first, seq uint64) error {
 		c := everything(epoch, seq)

@@ -43,7 +43,6 @@ func (s *suite) wantSignals(open bool, want ...int64) []checkpoint.Signal {
 }
 
 func signals(t *testing.T, s *suite) {
-	s.bind()
 	old := s.acquire(0, "a").Epoch
 	first, second := s.signal(change.SignalSnapshot, "pods", `{"all":true}`), s.signal(change.SignalPause, "nodes", "")
 	if second <= first {
@@ -70,7 +69,6 @@ func signals(t *testing.T, s *suite) {
 }
 
 func manySignals(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	add := func(streams ...change.StreamID) (id int64) {
 		t.Helper()
@@ -106,7 +104,6 @@ func manySignals(t *testing.T, s *suite) {
 }
 
 func abortSignals(t *testing.T, s *suite) {
-	s.bind()
 	epoch := s.acquire(0, "a").Epoch
 	unseen, begun := s.signal(change.SignalSnapshot, "pods", ""), s.signal(change.SignalSnapshot, "pods", "")
 	s.must(s.store.AnswerSignal(s.ctx, 0, epoch, begun, checkpoint.SignalAnswer{State: change.SignalStarted}))

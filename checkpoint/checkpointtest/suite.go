@@ -25,7 +25,7 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 		{"of two clusters with one CA that bind at once, one is refused", bindAtOnce},
 		{"the same log binds again, another is refused", bindLog},
 		{"a topic keeps its number of partitions", pinPartitions},
-		{"calls before Bind are refused", unbound},
+		{beforeBind, unbound},
 		{"a new slot starts at epoch 1, batch 0", newSlot},
 		{"a held lease keeps another owner out", heldLease},
 		{"a lease that ran out, or was released, is free", freeLease},
@@ -80,11 +80,18 @@ func Run(t *testing.T, open func(t *testing.T) checkpoint.Store) {
 			t.Parallel()
 			store := open(t)
 			t.Cleanup(store.Close)
-			test.run(t, &suite{store: store, ctx: t.Context(), t: t})
+			s := &suite{store: store, ctx: t.Context(), t: t}
+			if test.name != beforeBind {
+				s.bind()
+			}
+			test.run(t, s)
 		})
 	}
 }
 
+const beforeBind = "calls before Bind are refused"
+
+// suite has a store that is bound to a cluster.
 type suite struct {
 	store checkpoint.Store
 	ctx   context.Context

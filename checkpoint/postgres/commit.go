@@ -7,16 +7,21 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/internal/history"
+	"kubecdc/checkpoint/internal/tables"
 	"kubecdc/internal/pgdb"
 )
 
 // Commit sends the whole batch in one statement and one round trip: see commit_batch in the migrations.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
-	if err := s.keepControls(ctx, c); err != nil {
-		return err
+	op := fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot)
+	if len(c.Controls) > 0 { // they come first, since most commits have none and need one statement only
+		err := s.Owned(ctx, c.Slot, c.Epoch, func(t *tables.Tx) error { return t.KeepControls(c.Controls) })
+		if err != nil {
+			return s.db.Fail(op, err)
+		}
 	}
 	answer, err := s.commit(ctx, c)
-	return s.answered(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), answer, err)
+	return s.answered(op, answer, err)
 }
 
 // answered gives the error that the answer of a function in the migrations stands for.
@@ -35,7 +40,7 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 	return s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
 		params := append(s.owner(c.Slot, c.Epoch), pgdb.Int8("in_after", int64(c.After())), pgdb.Int8("in_seq", int64(c.Seq)),
 			pgdb.Bool("in_relaxed", s.relaxed),
-			pgdb.JSONB("in_offsets", flatten(c.Offsets).json()), pgdb.JSONB("in_positions", history.EncodePositions(c.Positions)))
+			pgdb.JSONB("in_offsets", flatten(c.Offsets)), pgdb.JSONB("in_positions", history.EncodePositions(c.Positions)))
 		return s.db.Call(ctx, "kubecdc.commit_batch", r.inventory(r.positions.AppendParams(params))...)
 	})
 }
@@ -43,12 +48,12 @@ func (s *Store) commit(ctx context.Context, c checkpoint.Commit) (answer string,
 // owner gives the parameters that say which owner of which slot calls.
 func (s *Store) owner(slot int, epoch int64) []pgdb.Param {
 	params := make([]pgdb.Param, 0, 20)
-	return append(params, pgdb.Int4("in_cluster", s.cluster.Load()), pgdb.Int4("in_slot", int32(slot)), pgdb.Int8("in_epoch", epoch))
+	return append(params, pgdb.Int4("in_cluster", int32(s.Cluster())), pgdb.Int4("in_slot", int32(slot)), pgdb.Int8("in_epoch", epoch))
 }
 
 // callWithRows makes the rows of the commit, and lends them to call.
 func (s *Store) callWithRows(ctx context.Context, c checkpoint.Commit, call func(*commitRows) (string, error)) (string, error) {
-	if err := s.bound(); err != nil {
+	if err := s.Bound(); err != nil {
 		return "", err
 	}
 	ids, err := s.streamIDs(ctx, streamNames(c))
@@ -70,4 +75,14 @@ func streamNames(c checkpoint.Commit) []change.StreamID {
 		names = append(names, s.Stream)
 	}
 	return names
+}
+
+// PutPage sends the page in one statement, as Commit does.
+func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
+	op := fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot)
+	c := checkpoint.Commit{Slot: slot, Epoch: epoch, Streams: streams}
+	answer, err := s.callWithRows(ctx, c, func(r *commitRows) (string, error) {
+		return s.db.Call(ctx, "kubecdc.put_page", r.inventory(append(s.owner(slot, epoch), pgdb.Int4("in_page", int32(page))))...)
+	})
+	return s.answered(op, answer, err)
 }

@@ -2,71 +2,10 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/internal/history"
+	"kubecdc/checkpoint/internal/tables"
 )
-
-// History gives the latest checkpoints of a slot, newest first.
-func (s *Store) History(ctx context.Context, slot, limit int) ([]checkpoint.Checkpoint, error) {
-	return s.Select(ctx, slot, checkpoint.Window{Limit: limit})
-}
-
-// Select gives the checkpoints of a slot in a window, newest first.
-func (s *Store) Select(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
-	history, err := s.history(ctx, slot, w)
-	return history, s.db.Fail(fmt.Sprintf("read the history of slot %d", slot), err)
-}
-
-// lookHistory begins at the last complete row before the oldest wanted one.
-const lookHistory = `
-with wanted as (select second from kubecdc.checkpoints where cluster = $1 and slot = $2
-    and time >= coalesce($3::timestamptz, '-infinity') and time <= coalesce($4::timestamptz, 'infinity')
-    and ($6::bigint = 0 or seq = $6) order by second desc limit nullif($5::bigint, 0)),
-  oldest as (select min(second) as second from wanted)
-select c.epoch, c.seq, c.time, c.positions, c.offsets, c.second >= (select second from oldest)
-from kubecdc.checkpoints c where c.cluster = $1 and c.slot = $2 and c.second >= (
-  select max(b.second) from kubecdc.checkpoints b
-  where b.cluster = $1 and b.slot = $2 and b.complete and b.second <= (select second from oldest))
-  and c.second <= (select max(second) from wanted)
-order by c.second`
-
-func (s *Store) history(ctx context.Context, slot int, w checkpoint.Window) ([]checkpoint.Checkpoint, error) {
-	if err := s.bound(); err != nil {
-		return nil, err
-	}
-	rows, err := s.db.Query(ctx, lookHistory, s.cluster.Load(), slot, orNull(w.Since), orNull(w.Until), w.Limit, w.Batch)
-	if err != nil {
-		return nil, err
-	}
-	var all history.Builder
-	c := checkpoint.Checkpoint{Slot: slot}
-	var moved []byte
-	var offsets flatOffsets
-	var wanted bool
-	_, err = pgx.ForEachRow(rows, []any{&c.Epoch, &c.Seq, &c.Time, &moved, &offsets, &wanted}, func() (err error) {
-		c.Time = c.Time.UTC()
-		if c.Offsets, err = offsets.nested(); err == nil && wanted {
-			c.Positions, err = history.DecodePositions(moved)
-		}
-		all.Add(c, wanted)
-		offsets = nil // a map that is scanned into keeps what it has
-		return err
-	})
-	return all.NewestFirst(), err
-}
-
-// orNull is null for the zero time.
-func orNull(t time.Time) *time.Time {
-	if t.IsZero() {
-		return nil
-	}
-	return &t
-}
 
 // prune makes the oldest row that it keeps complete. What a commit adds to that row meanwhile wins.
 const prune = `
@@ -92,13 +31,13 @@ delete from kubecdc.checkpoints c using keep k where c.cluster = $1 and c.slot =
 
 // Prune drops the rows that are older than the age, but never the newest of a slot, and the signals that have ended before that.
 func (s *Store) Prune(ctx context.Context, age time.Duration) error {
-	err := s.bound()
+	err := s.Bound()
 	if err == nil {
-		_, err = s.db.Exec(ctx, prune, s.cluster.Load(), age)
+		_, err = s.db.Exec(ctx, prune, s.Cluster(), age)
 	}
 	if err == nil {
 		const signals = `delete from kubecdc.signals where cluster = $1 and answered < now() - $2::interval and not`
-		_, err = s.db.Exec(ctx, signals+isOpen, s.cluster.Load(), age)
+		_, err = s.db.Exec(ctx, signals+tables.IsOpen, s.Cluster(), age)
 	}
 	return s.db.Fail("prune the history", err)
 }

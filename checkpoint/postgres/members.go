@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/internal/pgdb"
 )
 
 // beat notes the owner, drops members whose heartbeat has run out, and selects who lives and who owns which slot. A statement
@@ -25,42 +26,27 @@ select owner, null from kubecdc.members where cluster = $1 and alive_until >= cl
 select owner, slot from kubecdc.slots where cluster = $1 and lease_until > clock_timestamp()`
 
 // Heartbeat says that the owner lives, and who else does.
-func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
-	if err := s.sameLayout(ctx); err != nil {
-		return checkpoint.Replicas{}, err
-	}
-	r, err := s.beat(ctx, owner, ttl)
-	return r, s.db.Fail("say that this replica lives", err)
-}
-
-func (s *Store) beat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
-	r := checkpoint.Replicas{Slots: map[int]string{}}
-	if err := s.bound(); err != nil {
+func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (r checkpoint.Replicas, err error) {
+	if err := s.SameLayout(ctx); err != nil {
 		return r, err
 	}
-	rows, err := s.db.Query(ctx, beat, s.cluster.Load(), owner, ttl)
-	if err != nil {
-		return r, err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var who string
-		var slot *int
-		if err := rows.Scan(&who, &slot); err != nil {
-			return r, err
-		}
+	r.Slots = map[int]string{}
+	var who string
+	var slot *int
+	err = pgdb.Querier{DB: s.db}.Rows(ctx, beat, []any{s.Cluster(), owner, ttl}, []any{&who, &slot}, func() error {
 		if slot == nil {
 			r.Members = append(r.Members, who)
 		} else {
 			r.Slots[*slot] = who
 		}
-	}
+		return nil
+	})
 	slices.Sort(r.Members)
-	return r, rows.Err()
+	return r, s.db.Fail("say that this replica lives", err)
 }
 
 // Leave withdraws the owner's heartbeat.
 func (s *Store) Leave(ctx context.Context, owner string) error {
-	_, err := s.db.Exec(ctx, `delete from kubecdc.members where cluster = $1 and owner = $2`, s.cluster.Load(), owner)
+	_, err := s.db.Exec(ctx, `delete from kubecdc.members where cluster = $1 and owner = $2`, s.Cluster(), owner)
 	return s.db.Fail("leave the replicas", err)
 }

@@ -26,26 +26,24 @@ type (
 )
 
 var positionColumns = []pgdb.Column[positionRow]{
-	pgdb.Int4Column("position_streams", func(r positionRow) int32 { return r.stream }),
-	pgdb.TextColumn("position_versions", func(r positionRow) string { return string(r.ResourceVersion) }),
-	pgdb.TimeColumn("position_times", func(r positionRow) time.Time { return r.Time }),
-	pgdb.TextColumn("position_ends", func(r positionRow) string { return string(r.Ended) }),
+	pgdb.NewColumn("position_streams", pgdb.TypeInt4, func(r positionRow) int32 { return r.stream }),
+	pgdb.NewColumn("position_versions", pgdb.TypeText, func(r positionRow) string { return string(r.ResourceVersion) }),
+	pgdb.NewColumn("position_times", pgdb.TypeTimestamptz, func(r positionRow) time.Time { return r.Time }),
+	pgdb.NewColumn("position_ends", pgdb.TypeText, func(r positionRow) string { return string(r.Ended) }),
 }
 
 var deleteColumns = []pgdb.Column[deleteRow]{
-	pgdb.Int4Column("delete_streams", func(r deleteRow) int32 { return r.stream }),
-	pgdb.TextColumn("delete_keys", func(r deleteRow) string { return r.key }),
+	pgdb.NewColumn("delete_streams", pgdb.TypeInt4, func(r deleteRow) int32 { return r.stream }),
+	pgdb.NewColumn("delete_keys", pgdb.TypeText, func(r deleteRow) string { return r.key }),
 }
 
 var upsertColumns = []pgdb.Column[upsertRow]{
-	pgdb.Int4Column("upsert_streams", func(r upsertRow) int32 { return r.stream }),
-	pgdb.TextColumn("upsert_keys", func(r upsertRow) string { return r.Key }),
-	pgdb.TextColumn("upsert_uids", func(r upsertRow) string { return r.UID }),
-	pgdb.TextColumn("upsert_versions", func(r upsertRow) string { return string(r.ResourceVersion) }),
-	pgdb.ByteaColumn("upsert_bodies", func(r upsertRow) bool { return r.Body.Base != nil },
-		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body.Base...) }),
-	pgdb.ByteaColumn("upsert_deltas", func(r upsertRow) bool { return r.Body.Delta != nil },
-		func(dst []byte, r upsertRow) []byte { return append(dst, r.Body.Delta...) }),
+	pgdb.NewColumn("upsert_streams", pgdb.TypeInt4, func(r upsertRow) int32 { return r.stream }),
+	pgdb.NewColumn("upsert_keys", pgdb.TypeText, func(r upsertRow) string { return r.Key }),
+	pgdb.NewColumn("upsert_uids", pgdb.TypeText, func(r upsertRow) string { return r.UID }),
+	pgdb.NewColumn("upsert_versions", pgdb.TypeText, func(r upsertRow) string { return string(r.ResourceVersion) }),
+	pgdb.NewColumn("upsert_bodies", pgdb.TypeBytea, func(r upsertRow) []byte { return r.Body.Base }),
+	pgdb.NewColumn("upsert_deltas", pgdb.TypeBytea, func(r upsertRow) []byte { return r.Body.Delta }),
 }
 
 // commitRows are the rows of one commit. They are used again and again, so that a commit allocates next to nothing.

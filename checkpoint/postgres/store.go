@@ -5,14 +5,14 @@ package postgres
 import (
 	"context"
 	"embed"
-	"errors"
 	"sync"
-	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/tables"
 	"kubecdc/internal/pgdb"
 )
 
@@ -38,11 +38,10 @@ type Config struct {
 
 // Store is a checkpoint.Store. The clock of every lease is the database's.
 type Store struct {
+	tables.Store
 	db      *pgdb.DB
 	relaxed bool
-	cluster atomic.Int32 // its row in clusters; 0 before Bind
-	slots   atomic.Int32 // the number that was adopted; 0 before Slots
-	streams sync.Map     // name → id; Acquire asks anew
+	streams sync.Map // name → id; Acquire asks anew
 }
 
 var _ checkpoint.Store = (*Store)(nil)
@@ -54,7 +53,19 @@ func Open(ctx context.Context, c Config) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{db: db, relaxed: c.Relaxed}, nil
+	return newStore(db, c.Relaxed), nil
+}
+
+func newStore(db *pgdb.DB, relaxed bool) *Store {
+	s := &Store{db: db, relaxed: relaxed}
+	s.Use(database{pgdb.Querier{DB: db}, db}, dialect)
+	return s
+}
+
+// Acquire is one statement, so that of two owners who come at once only one gets the slot: see acquire_slot in the migrations.
+func (s *Store) Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (checkpoint.SlotState, error) {
+	s.streams.Clear() // a database that was restored may number them otherwise
+	return s.Store.Acquire(ctx, slot, owner, ttl)
 }
 
 // Close waits for the calls under way and closes the connections.
@@ -80,11 +91,11 @@ func (s *Store) streamIDs(ctx context.Context, names []change.StreamID) (map[cha
 
 func (s *Store) makeStreams(ctx context.Context, names []change.StreamID, ids map[change.StreamID]int32) error {
 	const note = `insert into kubecdc.streams (cluster, name) select distinct $1::int, unnest($2::text[]) on conflict do nothing`
-	if _, err := s.db.Exec(ctx, note, s.cluster.Load(), names); err != nil {
+	if _, err := s.db.Exec(ctx, note, s.Cluster(), names); err != nil {
 		return err
 	}
 	const look = `select name, id from kubecdc.streams where cluster = $1 and name = any ($2)`
-	rows, err := s.db.Query(ctx, look, s.cluster.Load(), names)
+	rows, err := s.db.Query(ctx, look, s.Cluster(), names)
 	if err != nil {
 		return err
 	}
@@ -96,13 +107,4 @@ func (s *Store) makeStreams(ctx context.Context, names []change.StreamID, ids ma
 		return nil
 	})
 	return err
-}
-
-var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
-
-func (s *Store) bound() error {
-	if s.cluster.Load() == 0 {
-		return errUnbound
-	}
-	return nil
 }

@@ -1,94 +1,109 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/history"
+	"kubecdc/checkpoint/internal/tables"
 )
 
 // Commit is one transaction. It moves the slot first, since that tells whether the rest may go on.
 func (s *Store) Commit(ctx context.Context, c checkpoint.Commit) error {
-	err := s.inTx(ctx, func(t *transaction) error {
-		if err := t.moveSlot(c); err != nil {
+	err := s.InTx(ctx, func(t *tables.Tx) error {
+		if err := moveSlot(t, c); err != nil {
 			return err
 		}
-		if err := t.movePositions(c.Positions); err != nil {
+		if err := t.Move(c.Positions); err != nil {
 			return err
 		}
-		if err := t.keepControls(c.Controls); err != nil {
+		if err := t.KeepControls(c.Controls); err != nil {
 			return err
 		}
-		return t.moveObjects(c.Streams)
+		return moveObjects(t, c.Streams)
 	})
 	return s.fail(fmt.Sprintf("commit batch %d of slot %d", c.Seq, c.Slot), err)
 }
 
-func (t *transaction) moveObjects(streams []checkpoint.StreamCommit) error {
-	for _, s := range streams {
-		if err := t.delete(s); err != nil {
-			return err
-		}
-		if err := t.upsert(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // moveSlot checks the epoch, moves the slot to the batch and notes it in the history.
-func (t *transaction) moveSlot(c checkpoint.Commit) error {
-	const move = `update slots set seq = ?1, offsets = json_patch(offsets, ?2), pages = null
-		where cluster = ?3 and slot = ?4 and epoch = ?5 and seq = ?6 returning offsets`
-	moved, _ := json.Marshal(change.Offsets{}.Merge(c.Offsets)) // strings and numbers only: can't fail
-	var offsets string
-	err := t.QueryRowContext(t.ctx, move, int64(c.Seq), string(moved), t.cluster, c.Slot, c.Epoch, int64(c.After())).Scan(&offsets)
+func moveSlot(t *tables.Tx, c checkpoint.Commit) error {
+	const move = `update slots set seq = $1, offsets = json_patch(offsets, $2), pages = null
+		where cluster = $3 and slot = $4 and epoch = $5 and seq = $6 returning offsets`
+	moved, after := dialect.Offsets(c.Offsets), []byte(nil)
+	err := t.Row(t.Ctx, move, []any{int64(c.Seq), moved, t.Cluster, c.Slot, c.Epoch, int64(c.After())}, &after)
 	if errors.Is(err, sql.ErrNoRows) {
-		return notOwned(t.ctx, t, t.cluster, c.Slot, c.Epoch)
+		return tables.NotOwned(t.Ctx, t, t.Cluster, c.Slot, c.Epoch)
 	}
 	if err != nil {
 		return err
 	}
-	return t.note(c, moved, []byte(offsets))
+	return note(t, c, moved, after)
 }
 
-func (t *transaction) movePositions(list []change.Position) error {
-	const set = `insert into positions (stream, resource_version, time, ended) values (?, ?, ?, ?)
-		on conflict (stream) do update
-		set resource_version = excluded.resource_version, time = excluded.time, ended = excluded.ended`
-	const forget = `delete from positions where stream = ?`
-	for _, p := range list {
-		id, err := t.stream(p.Stream)
-		if err != nil {
+// note adds what moved to the history: to the row of this second, or to a new one, which is complete if it is the first of its
+// hour. json_patch would drop nulls, which neither positions nor offsets have.
+func note(t *tables.Tx, c checkpoint.Commit, moved, after json.RawMessage) error {
+	const last = `select coalesce(max(second), 0) from checkpoints where cluster = $1 and slot = $2`
+	const add = `insert into checkpoints (cluster, slot, second, time, epoch, seq, positions, offsets, complete)
+		values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict (cluster, slot, second) do update
+		set time = excluded.time, epoch = excluded.epoch, seq = excluded.seq,
+			positions = json_patch(positions, excluded.positions), offsets = json_patch(offsets, excluded.offsets)`
+	now := time.Now()
+	var second int64
+	if err := t.Row(t.Ctx, last, []any{t.Cluster, c.Slot}, &second); err != nil {
+		return err
+	}
+	firstOfHour := second/3600 < now.Unix()/3600
+	if firstOfHour {
+		moved = after
+	}
+	_, err := t.Do(add, t.Cluster, c.Slot, max(second, now.Unix()), now, c.Epoch, int64(c.Seq),
+		history.EncodePositions(c.Positions), moved, firstOfHour)
+	return err
+}
+
+// PutPage is one transaction.
+func (s *Store) PutPage(ctx context.Context, slot int, epoch int64, page int, streams []checkpoint.StreamCommit) error {
+	err := s.Owned(ctx, slot, epoch, func(t *tables.Tx) error {
+		const add = `update slots set pages = pages + 1 where cluster = $1 and slot = $2 and pages = $3`
+		if added, err := t.Do(add, t.Cluster, slot, page); err != nil || !added {
+			return cmp.Or(err, checkpoint.ErrBehind)
+		}
+		return moveObjects(t, streams)
+	})
+	return s.fail(fmt.Sprintf("put page %d of a rebuild of slot %d", page, slot), err)
+}
+
+func moveObjects(t *tables.Tx, streams []checkpoint.StreamCommit) error {
+	for _, s := range streams {
+		if err := remove(t, s); err != nil {
 			return err
 		}
-		if p.Ended == change.EndedRemoved {
-			_, err = t.exec(forget, id)
-		} else {
-			_, err = t.exec(set, id, p.ResourceVersion, p.Time.UnixMicro(), string(p.Ended))
-		}
-		if err != nil {
+		if err := upsert(t, s); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (t *transaction) delete(s checkpoint.StreamCommit) error {
-	return t.each(`delete from inventory where stream = ? and key = ?`, s.Stream, len(s.Deletes), func(i int) []any {
+func remove(t *tables.Tx, s checkpoint.StreamCommit) error {
+	return each(t, `delete from inventory where stream = ? and key = ?`, s.Stream, len(s.Deletes), func(i int) []any {
 		return []any{s.Deletes[i]}
 	})
 }
 
-func (t *transaction) upsert(s checkpoint.StreamCommit) error {
+func upsert(t *tables.Tx, s checkpoint.StreamCommit) error {
 	const set = `insert into inventory (stream, key, uid, resource_version, delta) values (?, ?, ?, ?, ?)
 		on conflict (stream, key) do update
 		set uid = excluded.uid, resource_version = excluded.resource_version, delta = excluded.delta`
-	err := t.each(set, s.Stream, len(s.Upserts), func(i int) []any {
+	err := each(t, set, s.Stream, len(s.Upserts), func(i int) []any {
 		o := &s.Upserts[i]
 		return []any{o.Key, o.UID, o.ResourceVersion, delta(o.Body)}
 	})
@@ -101,7 +116,7 @@ func (t *transaction) upsert(s checkpoint.StreamCommit) error {
 			based = append(based, o)
 		}
 	}
-	return t.each(setBase, s.Stream, len(based), func(i int) []any { return []any{based[i].Key, based[i].Body.Base} })
+	return each(t, setBase, s.Stream, len(based), func(i int) []any { return []any{based[i].Key, based[i].Body.Base} })
 }
 
 const setBase = `insert into bases select id, ?3 from inventory where stream = ?1 and key = ?2
@@ -119,22 +134,22 @@ func delta(b checkpoint.Body) any {
 }
 
 // each runs one prepared statement n times; its first parameter is the stream.
-func (t *transaction) each(query string, stream change.StreamID, n int, args func(i int) []any) error {
+func each(t *tables.Tx, query string, stream change.StreamID, n int, args func(i int) []any) error {
 	if n == 0 {
 		return nil
 	}
-	id, err := t.stream(stream)
+	id, err := t.Stream(stream)
 	if err != nil {
 		return err
 	}
-	statement, err := t.PrepareContext(t.ctx, query)
+	statement, err := t.Querier.(querier).db.(*sql.Tx).PrepareContext(t.Ctx, query)
 	if err != nil {
 		return err
 	}
 	defer statement.Close()
-	row := context.WithoutCancel(t.ctx) // for one that may end, the driver starts a goroutine, a row at a time
+	row := context.WithoutCancel(t.Ctx) // for one that may end, the driver starts a goroutine, a row at a time
 	for i := range n {
-		if err := t.ctx.Err(); err != nil {
+		if err := t.Ctx.Err(); err != nil {
 			return err
 		}
 		if _, err := statement.ExecContext(row, append([]any{id}, args(i)...)...); err != nil {

@@ -66,9 +66,8 @@ func isBusy(err error) bool {
 
 // primaryCode is the low byte; the rest says more precisely where.
 func primaryCode(err error) (int, bool) {
-	var e *driver.Error
-	if !errors.As(err, &e) {
-		return 0, false
+	if e, ok := errors.AsType[*driver.Error](err); ok {
+		return e.Code() & 0xff, true
 	}
-	return e.Code() & 0xff, true
+	return 0, false
 }

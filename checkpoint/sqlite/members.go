@@ -2,12 +2,15 @@ package sqlite
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
 	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/tables"
 )
 
 // members are in memory: no other process has the file open.
@@ -30,25 +33,18 @@ func (m *members) beat(owner string, ttl time.Duration) []string {
 
 // Heartbeat says that the owner lives, and who else does.
 func (s *Store) Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error) {
-	if err := s.sameLayout(ctx); err != nil {
+	if err := s.SameLayout(ctx); err != nil {
 		return checkpoint.Replicas{}, err
 	}
 	r := checkpoint.Replicas{Members: s.members.beat(owner, ttl), Slots: map[int]string{}}
-	const look = `select slot, owner from slots where cluster = ? and lease_until > ?`
-	rows, err := s.db.QueryContext(ctx, look, s.cluster.Load(), time.Now().UnixMicro())
-	if err != nil {
-		return r, s.fail("see who holds the slots", err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var slot int
-		var holder string
-		if err := rows.Scan(&slot, &holder); err != nil {
-			return r, s.fail("see who holds the slots", err)
-		}
+	const look = `select slot, owner from slots where cluster = $1 and lease_until > clock_timestamp()`
+	var slot int
+	var holder string
+	err := querier{s.file}.Rows(ctx, look, []any{s.Cluster()}, []any{&slot, &holder}, func() error {
 		r.Slots[slot] = holder
-	}
-	return r, s.fail("see who holds the slots", rows.Err())
+		return nil
+	})
+	return r, s.fail("see who holds the slots", err)
 }
 
 // Leave withdraws the owner's heartbeat.
@@ -57,4 +53,31 @@ func (s *Store) Leave(_ context.Context, owner string) error {
 	defer s.members.mu.Unlock()
 	delete(s.members.until, owner)
 	return nil
+}
+
+// Relayout changes the number of slots, and adopts it.
+func (s *Store) Relayout(ctx context.Context, r checkpoint.Relayout) error {
+	err := s.InTx(ctx, func(t *tables.Tx) error {
+		var have int
+		if err := t.Row(ctx, `select slots from layouts where cluster = $1`, []any{t.Cluster}, &have); err != nil {
+			return err
+		}
+		if have != r.From {
+			return &checkpoint.LayoutError{Want: r.From, Have: have}
+		}
+		for slot := range r.From {
+			if err := tables.Check(ctx, t, t.Cluster, slot, r.Slots[slot].Epoch, r.Slots[slot].Seq); err != nil {
+				return err
+			}
+		}
+		_, err := t.Do(`update layouts set slots = $1 where cluster = $2`, r.To, t.Cluster)
+		return err
+	})
+	if err == nil {
+		s.Adopt(r.To)
+	}
+	if other, ok := errors.AsType[*checkpoint.LayoutError](err); ok {
+		return other
+	}
+	return s.fail(fmt.Sprintf("change the number of slots from %d to %d", r.From, r.To), err)
 }

@@ -3,16 +3,13 @@ package sqlite
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
-	"kubecdc/change"
 	"kubecdc/checkpoint"
 )
 
@@ -91,87 +88,4 @@ func copyAll(from, to string) error {
 	}
 	_, err = io.Copy(target, source)
 	return errors.Join(err, target.Close())
-}
-
-// Find chooses the cluster by name.
-func (s *Store) Find(ctx context.Context, cluster string) error {
-	unknown := &checkpoint.UnknownClusterError{Cluster: cluster, Where: "sqlite:" + s.path}
-	rows, err := s.db.QueryContext(ctx, `select id, name from clusters order by name`)
-	if err != nil {
-		return s.fail("find the checkpoint of cluster "+cluster, err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var id int64
-		var name string
-		if err := rows.Scan(&id, &name); err != nil {
-			return s.fail("find the checkpoint of cluster "+cluster, err)
-		}
-		if unknown.Known = append(unknown.Known, name); name == cluster {
-			s.cluster.Store(id)
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return s.fail("find the checkpoint of cluster "+cluster, err)
-	}
-	if s.cluster.Load() == 0 {
-		return unknown
-	}
-	return nil
-}
-
-// ClusterUID gives the uid of the cluster's namespace kube-system.
-func (s *Store) ClusterUID(ctx context.Context) (uid string, err error) {
-	err = s.db.QueryRowContext(ctx, `select uid from clusters where id = ?1`, s.cluster.Load()).Scan(&uid)
-	return uid, s.fail("read which cluster the checkpoint is of", err)
-}
-
-// HistorySlots gives the slots that have checkpoints.
-func (s *Store) HistorySlots(ctx context.Context) (slots []int, err error) {
-	const look = `select slot from slots s where cluster = ?1
-		and exists (select 1 from checkpoints c where c.cluster = s.cluster and c.slot = s.slot) order by slot`
-	err = s.each(ctx, look, func(scan func(...any) error) error {
-		var slot int
-		err := scan(&slot)
-		slots = append(slots, slot)
-		return err
-	}, s.cluster.Load())
-	return slots, s.fail("read which slots have a history", err)
-}
-
-// PositionsAt gives the position of each stream of a slot at a time.
-func (s *Store) PositionsAt(ctx context.Context, slot int, at time.Time) (all []change.Position, err error) {
-	// SQLite takes the value from the row that has the maximum.
-	const look = `select p.value, max(c.second) from checkpoints c, json_each(c.positions) p
-		where c.cluster = ?1 and c.slot = ?2 and c.time <= ?3 group by p.key order by p.key`
-	err = s.each(ctx, look, func(scan func(...any) error) error {
-		var text []byte
-		var second int64
-		if err := scan(&text, &second); err != nil {
-			return err
-		}
-		var p change.Position
-		err := json.Unmarshal(text, &p)
-		all = append(all, p)
-		return err
-	}, s.cluster.Load(), slot, at.UnixMicro())
-	return all, s.fail(fmt.Sprintf("read the positions of slot %d at %s", slot, at.Format(time.RFC3339)), err)
-}
-
-// each calls visit for each row that a query finds.
-func (s *Store) each(ctx context.Context, query string, visit func(scan func(...any) error) error, args ...any) error {
-	if err := s.bound(); err != nil {
-		return err
-	}
-	rows, err := s.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := visit(rows.Scan); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
 }

@@ -11,13 +11,13 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 
 	"github.com/pressly/goose/v3"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 
 	"kubecdc/checkpoint"
-	"kubecdc/internal/schema"
+	"kubecdc/checkpoint/internal/tables"
+	"kubecdc/internal/dberror"
 )
 
 //go:embed migrations/*.sql
@@ -28,10 +28,9 @@ var migrations embed.FS
 // The file is locked while it is open (locking_mode=EXCLUSIVE), by a lock that the operating system takes back from a process
 // that died. So a process that can open the file knows that no other owner lives, and ends all leases.
 type Store struct {
-	db      *sql.DB
+	tables.Store
+	file    *sql.DB
 	path    string
-	cluster atomic.Int64 // its row in clusters; 0 before Bind
-	slots   atomic.Int32 // the number that was adopted; 0 before Slots
 	members members
 }
 
@@ -56,12 +55,13 @@ func open(ctx context.Context, path string, isCopy bool) (*Store, error) {
 	if err := create(path); err != nil {
 		return nil, s.fail("make the file", err)
 	}
-	if s.db, err = sql.Open("sqlite", dsn(path)); err != nil {
+	if s.file, err = sql.Open("sqlite", dsn(path)); err != nil {
 		return nil, s.fail("open", err)
 	}
-	s.db.SetMaxOpenConns(1) // the lock is the connection's
+	s.file.SetMaxOpenConns(1) // the lock is the connection's
+	s.Use(database{querier{s.file}, s}, dialect)
 	if err := s.prepare(ctx, isCopy); err != nil {
-		s.db.Close()
+		s.file.Close()
 		return nil, err
 	}
 	return s, nil
@@ -99,7 +99,7 @@ func syncFolder(folder string) error {
 }
 
 func (s *Store) prepare(ctx context.Context, isCopy bool) error {
-	if err := s.db.PingContext(ctx); err != nil {
+	if err := s.file.PingContext(ctx); err != nil {
 		if isBusy(err) {
 			return &checkpoint.InUseError{Path: s.path}
 		}
@@ -114,26 +114,29 @@ func (s *Store) prepare(ctx context.Context, isCopy bool) error {
 	if err := s.scrub(ctx); err != nil {
 		return s.fail("write the file anew, without what may not be kept", err)
 	}
-	_, err := s.db.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives: see Store
+	_, err := s.file.ExecContext(ctx, `update slots set lease_until = 0`) // no other owner lives: see Store
 	return s.fail("end the leases of earlier owners", err)
 }
 
 func (s *Store) migrate(ctx context.Context) error {
-	provider, err := schema.Provider(goose.DialectSQLite3, s.db, migrations)
+	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return err
 	}
-	return schema.Up(ctx, provider)
+	p, err := goose.NewProvider(goose.DialectSQLite3, s.file, files, goose.WithTableName("migrations"),
+		goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	current, known, err := p.GetVersions(ctx)
+	if err == nil && current > known {
+		err = dberror.Newer(int(current), int(known))
+	}
+	if err == nil {
+		_, err = p.Up(ctx)
+	}
+	return err
 }
 
 // Close closes the file, and lets other processes have it.
-func (s *Store) Close() { _ = s.db.Close() }
-
-var errUnbound = errors.New("the store is not bound to a cluster yet: call Bind first")
-
-func (s *Store) bound() error {
-	if s.cluster.Load() == 0 {
-		return errUnbound
-	}
-	return nil
-}
+func (s *Store) Close() { _ = s.file.Close() }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -23,8 +22,7 @@ const rbacHelp = `Print a ServiceAccount with the rights that these settings nee
 
 These are list and watch on what KUBECDC_RESOURCES selects, in the namespaces of
 KUBECDC_NAMESPACES if it is set; what shows which resources are installed and
-removed; get on namespace kube-system, whose uid identifies the cluster; and, if
-KUBECDC_LEASES is kubernetes, Lease objects in one namespace.
+removed; and get on namespace kube-system, whose uid identifies the cluster.
 
 Full names need no cluster: pods, deployments.apps. A pattern is replaced by what the API server serves now, and
 never by Secrets. For what is installed later print the rights again, or use
@@ -59,9 +57,6 @@ func printRBAC(c *cobra.Command, a rbac.Account, format string) error {
 	streams, err := streamsToGrant(c, plan)
 	if err != nil {
 		return err
-	}
-	if settings.Slots.Leases == "kubernetes" {
-		a.Leases = cmp.Or(settings.Slots.Namespace, a.Namespace)
 	}
 	a.Reviews = settings.HTTP.Access == "kubernetes"
 	return writeObjects(c.OutOrStdout(), format, a.Objects(streams))

@@ -163,18 +163,13 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	leases, err := setup.OpenLeases(settings, cluster, store)
-	if err != nil {
-		return err
-	}
 	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText()})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
-	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LeasesElsewhere: settings.Slots.Leases != "store",
-		Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
-			dependency.APIServer: cluster.Server.Host()}})()
+	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
+		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {
@@ -184,7 +179,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Leases: leases, Sink: sink, Observer: watch,
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Observer: watch,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")

@@ -23,10 +23,10 @@ var (
 		"KUBECDC_KAFKA_SASL_*", "KUBECDC_KAFKA_OAUTH_*", "KUBECDC_KAFKA_AWS_REGION", "KUBECDC_SCHEMA_REGISTRY_*", "KUBECDC_ENCODING"}
 	// ofCheckpoint is where the checkpoint is. The file that is the default depends on where the log is.
 	ofCheckpoint = ofLog.and("KUBECDC_CHECKPOINT", "KUBECDC_CHECKPOINT_PASSWORD_FILE")
-	// ofStatus adds who owns the slots, and how old a confirmation may be.
-	ofStatus = ofCheckpoint.and("KUBECDC_LEASES*", "KUBECDC_WATERMARK_INTERVAL")
+	// ofStatus adds how old a confirmation may be.
+	ofStatus = ofCheckpoint.and("KUBECDC_WATERMARK_INTERVAL")
 	// ofRequests adds who owns the slots, and in which a stream is.
-	ofRequests = ofCheckpoint.and("KUBECDC_LEASE*", "KUBECDC_SLOTS")
+	ofRequests = ofCheckpoint.and("KUBECDC_LEASE_DURATION", "KUBECDC_SLOTS")
 	// ofReplay adds how topics are created and written to.
 	ofReplay = ofCheckpoint.and("KUBECDC_KAFKA_PARTITIONS", "KUBECDC_KAFKA_REPLICATION_FACTOR", "KUBECDC_KAFKA_COMPRESSION",
 		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "KUBECDC_KAFKA_TOPIC_CONFIG", "KUBECDC_LOG_*")

@@ -16,13 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/usage"
 	"kubecdc/setup"
-	"kubecdc/source/discovery"
 	"kubecdc/status"
 )
 
@@ -169,47 +166,9 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	o := status.Options{Cluster: a.cluster, Now: time.Now(), StaleAfter: status.StaleAfter(a.settings.Source.Watermarks)}
-	notes := []string{"read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)"}
-	if a.settings.Slots.Leases == "kubernetes" {
-		if err := a.addOwners(ctx, store, stored); err != nil {
-			o.LeasesElsewhere = true
-			notes = append(notes, "owners are those that took the slots last; whether they still live, their Lease objects say "+
-				"(KUBECDC_LEASES), or an exporter (--url): "+plain.Redact(err.Error()))
-		}
-	}
 	s := status.Make(o, stored, nil)
-	s.Notes = append(s.Notes, notes...)
+	s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
 	return s, nil
-}
-
-// leasesLimit is short, since a status without the leases is better than none.
-const leasesLimit = 5 * time.Second
-
-// addOwners adds who owns the slots, where leases are objects of the cluster: of that which the checkpoint is of.
-func (a *storedAt) addOwners(ctx context.Context, store checkpoint.Past, stored *status.Stored) error {
-	_, connection, _, err := config.Read(os.Environ(), a.command.Flags())
-	if err != nil {
-		return err
-	}
-	server, err := discovery.Connect(connection.REST)
-	if err != nil {
-		return err
-	}
-	uid, err := store.ClusterUID(ctx)
-	if err != nil {
-		return err
-	}
-	server.Client().Expect(uid)
-	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
-	defer cancel()
-	owners, err := kubelease.Owners(ctx, connection.REST, server.Client().Guarded(), setup.LeaseNamespace(a.settings), a.cluster,
-		time.Now().Add(-stored.Ahead))
-	for i := range stored.Owners {
-		if o := &stored.Owners[i]; owners[o.Slot] != "" {
-			o.Owner, o.Held = owners[o.Slot], true
-		}
-	}
-	return err
 }
 
 func (f *statusFlags) client() (*http.Client, error) {

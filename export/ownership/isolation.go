@@ -33,7 +33,7 @@ const (
 )
 
 // update reports, before a heartbeat, whether this replica is not to count: it is isolated, or on probation.
-func (i *isolation) update(servers []*Reachability) (excluded bool) {
+func (i *isolation) update(servers ...*Reachability) (excluded bool) {
 	i.isolated = false
 	for _, server := range servers { // each, since they notice when the process was suspended
 		if since, unreachable := server.unreachable(); unreachable && !i.isolated {

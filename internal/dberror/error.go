@@ -34,3 +34,9 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Is makes it an ErrGone.
 func (e *Error) Is(target error) bool { return e.Gone && target == ErrGone }
+
+// Newer is the error about tables that were made by a release that knows more migrations than this one.
+func Newer(current, known int) error {
+	return fmt.Errorf("the tables are of version %d, made by a newer release, and this one knows up to version %d: "+
+		"run the newer release", current, known)
+}

@@ -65,25 +65,30 @@ func (a *array) text(v string) {
 	a.b = append(a.b, v...)
 }
 
-// json appends a json; nil is a null. Postgres refuses bytes that are not UTF-8, each of which becomes U+FFFD, as in Go.
+// textOrNull appends a null for an empty text.
+func (a *array) textOrNull(v string) {
+	if v == "" {
+		a.null()
+	} else {
+		a.text(v)
+	}
+}
+
+// json appends a json. Postgres refuses bytes that are not UTF-8, each of which becomes U+FFFD, as in Go.
 func (a *array) json(v []byte) {
+	if !utf8.Valid(v) {
+		v = []byte(string([]rune(string(v))))
+	}
+	a.bytea(v)
+}
+
+func (a *array) bytea(v []byte) {
 	if v == nil {
 		a.null()
 		return
 	}
-	if !utf8.Valid(v) {
-		v = []byte(string([]rune(string(v))))
-	}
 	a.length(len(v))
 	a.b = append(a.b, v...)
-}
-
-// encode appends the element that write appends to the buffer that it is given.
-func (a *array) encode(write func(dst []byte) []byte) {
-	start := len(a.b)
-	a.length(0)
-	a.b = write(a.b)
-	binary.BigEndian.PutUint32(a.b[start:], uint32(len(a.b)-start-4))
 }
 
 // epoch: timestamptz counts microseconds from here.

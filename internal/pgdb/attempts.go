@@ -23,8 +23,8 @@ func (a *attempts) Unwrap() error { return a.err }
 // furthest leaves out the attempts with TLS that a server without TLS refused: with sslmode=prefer, the default, an attempt
 // without TLS follows, which got further.
 func furthest(err error) error {
-	var connect *pgconn.ConnectError
-	if !errors.As(err, &connect) {
+	connect, ok := errors.AsType[*pgconn.ConnectError](err)
+	if !ok {
 		return err
 	}
 	all, ok := connect.Unwrap().(interface{ Unwrap() []error })

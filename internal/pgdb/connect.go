@@ -11,15 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"kubecdc/internal/fault"
 )
 
 // parse reads the URL. No search_path is sent: poolers refuse it as a start-up parameter, or forget it, and then tables
 // would be looked for, and made, in public. Statements name the schema.
 func parse(o Options) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(o.URL)
-	var file *fs.PathError
 	switch {
-	case errors.As(err, &file):
+	case fault.Is[*fs.PathError](err):
 		return nil, o.unreadable(err)
 	case err != nil:
 		return nil, &urlError{setting: o.Setting, err: err}
@@ -63,8 +64,7 @@ func (o Options) renew(_ context.Context, c *pgx.ConnConfig) error {
 
 // unreadable gives the error for a URL that could be read at the start: the fault is in one of its files.
 func (o Options) unreadable(err error) error {
-	var file *fs.PathError
-	if errors.As(err, &file) {
+	if file, ok := errors.AsType[*fs.PathError](err); ok {
 		return fmt.Errorf("read a file that the URL in %s names: %w", o.Setting, file)
 	}
 	return fmt.Errorf("the certificates that the URL in %s names can't be read: sslcert, sslkey or sslrootcert", o.Setting)

@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"kubecdc/internal/dberror"
+	"kubecdc/internal/fault"
 )
 
 // Fail wraps err with what was tried on this database; nil stays nil.
@@ -45,8 +46,8 @@ var hints = map[string]string{
 
 // gone reports whether tables were dropped or emptied since the database was opened.
 func gone(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "23503" || pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "3F000")
+	pg, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (pg.Code == "23503" || pg.Code == "42883" || pg.Code == "42P01" || pg.Code == "3F000")
 }
 
 // poolerHints are for PgBouncer's own errors, by a part of their text, since no code tells them apart.
@@ -62,8 +63,7 @@ var poolerHints = []struct{ text, hint string }{
 }
 
 func hint(err error) string {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		for _, p := range poolerHints {
 			if strings.Contains(pg.Message, p.text) {
 				return p.hint
@@ -85,23 +85,25 @@ func hint(err error) string {
 
 // tlsHint is for a handshake that failed.
 func tlsHint(err error) string {
-	var authority x509.UnknownAuthorityError
-	var name x509.HostnameError
-	var invalid x509.CertificateInvalidError
-	var alert *net.OpError
 	switch {
-	case errors.As(err, &authority):
+	case fault.Is[x509.UnknownAuthorityError](err):
 		return "the file that sslrootcert in the URL names must hold the authority of the server's certificate"
-	case errors.As(err, &name):
+	case fault.Is[x509.HostnameError](err):
 		return "the server's certificate is for other names: put one of them into the URL as the host, or renew the certificate"
-	case errors.As(err, &invalid):
+	case fault.Is[x509.CertificateInvalidError](err):
 		return "renew the server's certificate, or check the clocks"
-	case errors.As(err, &alert) && alert.Op == "remote error":
+	case isAlert(err):
 		return "the server refuses the client certificate: renew the files that sslcert and sslkey in the URL name; they are read at each connect"
 	case err != nil && strings.Contains(err.Error(), "server refused TLS connection"):
 		return "the server speaks no TLS (ssl = off), which sslmode in the URL demands"
 	}
 	return ""
+}
+
+// isAlert reports that the other side has refused the handshake.
+func isAlert(err error) bool {
+	alert, ok := errors.AsType[*net.OpError](err)
+	return ok && alert.Op == "remote error"
 }
 
 // transientCodes are the errors of a database that has no time or no room now, or is being started, stopped or failed over.
@@ -115,23 +117,20 @@ var poolerWaits = []string{"server_login_retry", "server login has been failing"
 
 // transient reports whether waiting may mend the failure. It does not mend a refused login or certificate, or a missing database.
 func transient(err error) bool {
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return slices.ContainsFunc(transientCodes, func(code string) bool { return strings.HasPrefix(pg.Code, code) }) ||
 			slices.ContainsFunc(poolerWaits, func(text string) bool { return strings.Contains(pg.Message, text) })
 	}
-	var broken *net.OpError
-	return unreachable(err) || errors.As(err, &broken) && broken.Op != "remote error" || errors.Is(err, io.EOF) ||
+	return unreachable(err) || fault.Is[*net.OpError](err) && !isAlert(err) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // unreachable reports whether no connection was made, or nobody is at its other end any more.
 func unreachable(err error) bool {
-	var dns *net.DNSError
-	var connect *pgconn.ConnectError
+	connect := fault.Is[*pgconn.ConnectError](err)
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
-		errors.Is(err, syscall.ENETUNREACH) || errors.As(err, &dns) || errors.Is(err, errSilent) ||
+		errors.Is(err, syscall.ENETUNREACH) || fault.Is[*net.DNSError](err) || errors.Is(err, errSilent) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ETIMEDOUT) || // of the second pgx makes the first
-		errors.Is(err, syscall.ENOENT) && errors.As(err, &connect) || // the socket file
-		errors.As(err, &connect) && errors.Is(err, context.DeadlineExceeded)
+		errors.Is(err, syscall.ENOENT) && connect || // the socket file
+		connect && errors.Is(err, context.DeadlineExceeded)
 }

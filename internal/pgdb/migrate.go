@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"kubecdc/internal/schema"
+	"kubecdc/internal/dberror"
 )
 
 // migrationLock is the advisory lock that a process holds while it makes or changes a schema: "kubecdc" as a number.
@@ -45,13 +45,12 @@ func refuseNewer(ctx context.Context, conn *pgx.Conn, o Options) error {
 	var version int
 	m := migration{Options: o}
 	err := conn.QueryRow(ctx, "select coalesce(max(version), 0) from "+m.table()).Scan(&version)
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
+	if pg, ok := errors.AsType[*pgconn.PgError](err); ok && (pg.Code == "42P01" || pg.Code == "3F000" || pg.Code == "42501") {
 		return nil
 	}
 	files, failed := fs.Glob(o.Migrations, "migrations/*.sql")
 	if err = cmp.Or(err, failed); err == nil && version > len(files) {
-		err = schema.Newer(version, len(files))
+		err = dberror.Newer(version, len(files))
 	}
 	return err
 }
@@ -99,7 +98,7 @@ func (m *migration) up(ctx context.Context, version int) error {
 		}
 	}
 	if version > known {
-		return schema.Newer(version, known)
+		return dberror.Newer(version, known)
 	}
 	return nil
 }

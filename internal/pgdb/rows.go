@@ -59,49 +59,24 @@ type Column[Row any] struct {
 	add            func(a *array, row Row)
 }
 
-// Int4Column is a column of type int4.
-func Int4Column[Row any](param string, of func(Row) int32) Column[Row] {
-	return Column[Row]{param, pgtype.Int4OID, pgtype.Int4ArrayOID, func(a *array, row Row) { a.int4(of(row)) }}
+// NewColumn makes a column of a type, of what a row has for it.
+func NewColumn[Row, V any](param string, of Type[V], value func(Row) V) Column[Row] {
+	return Column[Row]{param, of.element, of.array, func(a *array, row Row) { of.add(a, value(row)) }}
 }
 
-// BoolColumn is a column of type bool.
-func BoolColumn[Row any](param string, of func(Row) bool) Column[Row] {
-	return Column[Row]{param, pgtype.BoolOID, pgtype.BoolArrayOID, func(a *array, row Row) { a.bool(of(row)) }}
+// Type is a type of columns.
+type Type[V any] struct {
+	element, array uint32
+	add            func(*array, V)
 }
 
-// TextColumn is a column of type text, which Escape is applied to.
-func TextColumn[Row any](param string, of func(Row) string) Column[Row] {
-	return Column[Row]{param, pgtype.TextOID, pgtype.TextArrayOID, func(a *array, row Row) { a.text(of(row)) }}
-}
-
-// TextOrNullColumn is a column of type text, in which an empty text is a null.
-func TextOrNullColumn[Row any](param string, of func(Row) string) Column[Row] {
-	return Column[Row]{param, pgtype.TextOID, pgtype.TextArrayOID, func(a *array, row Row) {
-		if text := of(row); text != "" {
-			a.text(text)
-		} else {
-			a.null()
-		}
-	}}
-}
-
-// TimeColumn is a column of type timestamptz.
-func TimeColumn[Row any](param string, of func(Row) time.Time) Column[Row] {
-	return Column[Row]{param, pgtype.TimestamptzOID, pgtype.TimestamptzArrayOID, func(a *array, row Row) { a.timestamptz(of(row)) }}
-}
-
-// JSONColumn is a column of type json, in which nil is a null.
-func JSONColumn[Row any](param string, of func(Row) []byte) Column[Row] {
-	return Column[Row]{param, pgtype.JSONOID, pgtype.JSONArrayOID, func(a *array, row Row) { a.json(of(row)) }}
-}
-
-// ByteaColumn is a column of type bytea. Of a row that has a value, write appends it to dst; of others there is a null.
-func ByteaColumn[Row any](param string, has func(Row) bool, write func(dst []byte, row Row) []byte) Column[Row] {
-	return Column[Row]{param, pgtype.ByteaOID, pgtype.ByteaArrayOID, func(a *array, row Row) {
-		if has(row) {
-			a.encode(func(dst []byte) []byte { return write(dst, row) })
-		} else {
-			a.null()
-		}
-	}}
-}
+// The types. Of json and bytea nil is a null.
+var (
+	TypeInt4        = Type[int32]{pgtype.Int4OID, pgtype.Int4ArrayOID, (*array).int4}
+	TypeBool        = Type[bool]{pgtype.BoolOID, pgtype.BoolArrayOID, (*array).bool}
+	TypeText        = Type[string]{pgtype.TextOID, pgtype.TextArrayOID, (*array).text} // escaped (Escape)
+	TypeTextOrNull  = Type[string]{pgtype.TextOID, pgtype.TextArrayOID, (*array).textOrNull}
+	TypeTimestamptz = Type[time.Time]{pgtype.TimestamptzOID, pgtype.TimestamptzArrayOID, (*array).timestamptz}
+	TypeJSON        = Type[[]byte]{pgtype.JSONOID, pgtype.JSONArrayOID, (*array).json}
+	TypeBytea       = Type[[]byte]{pgtype.ByteaOID, pgtype.ByteaArrayOID, (*array).bytea}
+)

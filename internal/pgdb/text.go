@@ -3,8 +3,6 @@ package pgdb
 import (
 	"strings"
 	"unicode/utf8"
-
-	"github.com/jackc/pgx/v5/pgtype"
 )
 
 // Postgres' type text holds every character but NUL, which names of objects and of their members may have. So what comes from
@@ -39,15 +37,4 @@ func Unescape(stored string) string {
 		return stored
 	}
 	return unescaper.Replace(stored)
-}
-
-// Unescaped is where a row's column is scanned to that has escaped texts. A null becomes an empty text.
-func Unescaped[T ~string](to *T) pgtype.TextScanner { return &unescaped[T]{to} }
-
-type unescaped[T ~string] struct{ to *T }
-
-// ScanText implements pgtype.TextScanner.
-func (u *unescaped[T]) ScanText(v pgtype.Text) error {
-	*u.to = T(Unescape(v.String))
-	return nil
 }

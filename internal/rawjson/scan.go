@@ -69,64 +69,58 @@ func (s *Scanner) AtEnd() bool {
 // value comes next: the caller must pass it, by Skip or by First, before it calls Next. At the end of the object, and in
 // malformed text, more is false.
 func (s *Scanner) First() (name []byte, more bool) {
-	if !s.AtObject() || !s.enter() {
-		return s.Fail()
-	}
-	if s.i < len(s.b) && s.b[s.i] == '}' {
-		return s.leave()
+	if !s.enter('{') {
+		return nil, false
 	}
 	return s.name()
 }
 
-// enter goes into the object or array that comes next, unless it is nested too deep.
-func (s *Scanner) enter() bool {
-	s.depth++
-	s.i = SkipSpace(s.b, s.i+1)
-	return s.depth <= maxDepth
+// Next returns the name of the object's next member.
+func (s *Scanner) Next() (name []byte, more bool) {
+	if !s.another('}') {
+		return nil, false
+	}
+	s.space()
+	return s.name()
 }
 
 // FirstElement enters the array that comes next and reports whether it has an element. The element comes next, as a member's
 // value does after First.
-func (s *Scanner) FirstElement() (more bool) {
-	if !s.AtArray() || !s.enter() {
-		_, more = s.Fail()
-		return more
-	}
-	if s.at(']') {
-		_, more = s.leave()
-		return more
-	}
-	return true
-}
+func (s *Scanner) FirstElement() (more bool) { return s.enter('[') }
 
 // NextElement reports whether the array has another element, which then comes next.
-func (s *Scanner) NextElement() (more bool) {
-	switch {
-	case s.at(','):
-		s.i++
-		return true
-	case s.at(']'):
-		_, more = s.leave()
-	default:
-		_, more = s.Fail()
+func (s *Scanner) NextElement() (more bool) { return s.another(']') }
+
+// enter goes into the object or array that begins with this byte, unless it is nested too deep, and out again if it is empty.
+func (s *Scanner) enter(open byte) (more bool) {
+	if s.depth++; !s.at(open) || s.depth > maxDepth {
+		s.Fail()
+		return false
 	}
-	return more
+	s.i++
+	return !s.leave(open + 2) // } or ]
 }
 
-// Next returns the name of the object's next member.
-func (s *Scanner) Next() (name []byte, more bool) {
-	s.space()
-	if !s.OK() || s.i >= len(s.b) {
-		return s.Fail()
+// another passes the comma before another member or element, or the end.
+func (s *Scanner) another(end byte) (more bool) {
+	if s.at(',') {
+		s.i++
+		return true
 	}
-	switch s.b[s.i] {
-	case ',':
-		s.i = SkipSpace(s.b, s.i+1)
-		return s.name()
-	case '}':
-		return s.leave()
+	if !s.leave(end) {
+		s.Fail()
 	}
-	return s.Fail()
+	return false
+}
+
+// leave passes the end of an object or array, if that comes next.
+func (s *Scanner) leave(end byte) bool {
+	if !s.at(end) {
+		return false
+	}
+	s.i++
+	s.depth--
+	return true
 }
 
 func (s *Scanner) name() (name []byte, more bool) {
@@ -141,12 +135,6 @@ func (s *Scanner) name() (name []byte, more bool) {
 	}
 	s.i = colon + 1
 	return s.b[start+1 : end-1], true
-}
-
-func (s *Scanner) leave() (name []byte, more bool) {
-	s.i++
-	s.depth--
-	return nil, false
 }
 
 // Fail makes the scanner treat the text as malformed.

@@ -262,8 +262,7 @@ func (w *waiting) over(err error) {
 
 // WaitsOn returns the dependency that a start waits for, from the error that New's notify gets.
 func WaitsOn(err error) string {
-	var wait *waitError
-	if errors.As(err, &wait) {
+	if wait, ok := errors.AsType[*waitError](err); ok {
 		return wait.step.On
 	}
 	return ""

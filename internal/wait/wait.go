@@ -1,4 +1,4 @@
-// Package wait is how the program waits for a time to pass.
+// Package wait pauses, for as long as a context lives.
 package wait
 
 import (
@@ -6,12 +6,21 @@ import (
 	"time"
 )
 
-// For waits for so long. It returns the context's error if the context ends before.
+// For waits for d. If the context ends first, it returns the context's error then.
 func For(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
+	case <-timer.C:
 		return nil
+	}
+}
+
+// Every calls do at once, and again with a pause in between, until the context ends.
+func Every(ctx context.Context, pause time.Duration, do func()) {
+	for ok := true; ok; ok = For(ctx, pause) == nil {
+		do()
 	}
 }

@@ -82,18 +82,23 @@ func trust(t *testing.T, file string) func() (*tls.Config, error) {
 }
 
 func TestSettingsAreChecked(t *testing.T) {
-	_, err := kafka.New(kafka.Config{TopicPrefix: "a b", Delivery: "maybe", Compression: "rar", MaxMessageBytes: 5, SASL: kafka.SASL{Mechanism: "GSSAPI", Password: "hush"}})
-	if err == nil {
-		t.Fatal("no error")
-	}
-	for _, name := range []string{"Brokers", "TopicPrefix", "Cluster", "Delivery", "Compression", "MaxMessageBytes", "SASL"} {
-		if !strings.Contains(err.Error(), name+":") {
-			t.Errorf("the error does not name %s: %v", name, err)
+	for wrong, change := range map[string]func(*kafka.Config){
+		"Brokers:":     func(c *kafka.Config) { c.Brokers = nil },
+		"TopicPrefix:": func(c *kafka.Config) { c.TopicPrefix = "a b" },
+		"Cluster:":     func(c *kafka.Config) { c.Cluster = "" },
+		"Delivery:":    func(c *kafka.Config) { c.Delivery = "maybe" },
+		"Encoding:":    func(c *kafka.Config) { c.Encoding = "xml" },
+		`"rar"`:        func(c *kafka.Config) { c.Compression = "rar" },
+		`"GSSAPI"`:     func(c *kafka.Config) { c.SASL = kafka.SASL{Mechanism: "GSSAPI", Password: "hush"} },
+	} {
+		c := kafka.Config{Brokers: []string{"a:9092"}, TopicPrefix: "a", Cluster: "a"}
+		change(&c)
+		if _, err := kafka.New(c); err == nil || !strings.Contains(err.Error(), wrong) || strings.Contains(err.Error(), "hush") {
+			t.Errorf("the error does not name %s, or shows the password: %v", wrong, err)
 		}
 	}
-	for _, text := range []string{err.Error(), fmt.Sprintf("%v %+v %#v", kafka.SASL{Password: "hush"}, kafka.SASL{Password: "hush"}, kafka.SASL{Password: "hush"})} {
-		if strings.Contains(text, "hush") {
-			t.Errorf("the password is printed: %s", text)
-		}
+	secret := kafka.SASL{Password: "hush"}
+	if text := fmt.Sprintf("%v %+v %#v", secret, secret, secret); strings.Contains(text, "hush") {
+		t.Errorf("the password is printed: %s", text)
 	}
 }

@@ -18,15 +18,8 @@ import (
 type letter struct {
 	key     []byte // of all parts, which are on one partition
 	time    int64
-	headers []byte // of all parts
-	count   int    // of headers
+	headers recordbatch.Headers // of all parts
 	whole   []byte
-}
-
-// add appends a header.
-func (d *letter) add(name, value string) {
-	d.headers = recordbatch.AppendHeader(d.headers, name, value)
-	d.count++
 }
 
 // writeLetter writes the parts, all to one partition, which it adds to the transaction.
@@ -45,16 +38,16 @@ func (l *slotLog) writeLetter(ctx context.Context, d *letter) error {
 }
 
 func (l *slotLog) writeParts(ctx context.Context, q *producer.Partition, d *letter) error {
-	size := max(q.Topic.Aim()-len(d.headers)-len(d.key)-512, 256)
+	size := max(q.Topic.Aim()-len(d.headers.Bytes)-len(d.key)-512, 256)
 	parts := max((len(d.whole)+size-1)/size, 1)
-	shared := recordbatch.AppendHeader(d.headers[:len(d.headers):len(d.headers)], change.HeaderParts, strconv.Itoa(parts))
+	shared := d.headers.Shared()
+	recordbatch.AddHeader(&shared, change.HeaderParts, strconv.Itoa(parts))
 	q.Clear()
 	for i := range parts {
 		part := d.whole[i*size : min((i+1)*size, len(d.whole))]
-		q.QueueRecord(recordbatch.Record{
-			Time: d.time, Key: d.key, Value: [][]byte{part}, HeaderCount: d.count + 2,
-			Headers: recordbatch.AppendHeader(shared[:len(shared):len(shared)], change.HeaderPart, strconv.Itoa(i)),
-		})
+		headers := shared.Shared()
+		recordbatch.AddHeader(&headers, change.HeaderPart, strconv.Itoa(i))
+		q.QueueRecord(recordbatch.Record{Time: d.time, Key: d.key, Value: [][]byte{part}, Headers: headers})
 	}
 	return l.producer.Produce(ctx, q)
 }
@@ -80,12 +73,12 @@ func (l *slotLog) deadPartition(ctx context.Context, key []byte) (*producer.Part
 func (l *slotLog) writeMalformed(ctx context.Context) error {
 	for i := range l.batch.Malformed {
 		m := &l.batch.Malformed[i]
-		d := &letter{time: time.Now().UnixMilli(), whole: m.Bytes, headers: append([]byte(nil), l.shared...), count: l.sharedCount,
+		d := &letter{time: time.Now().UnixMilli(), whole: m.Bytes, headers: l.shared.Shared(),
 			key: fmt.Appendf(nil, `{"cluster":%s,"stream":%s}`, logread.JSON(l.envelope.Cluster), logread.JSON(string(m.Stream)))}
 		id := l.batch.MalformedID(i)
-		d.add(change.HeaderStream, string(m.Stream))
-		d.add(change.HeaderReason, m.Reason)
-		d.add(change.HeaderDeadLetter, id)
+		recordbatch.AddHeader(&d.headers, change.HeaderStream, m.Stream)
+		recordbatch.AddHeader(&d.headers, change.HeaderReason, m.Reason)
+		recordbatch.AddHeader(&d.headers, change.HeaderDeadLetter, id)
 		if err := l.writeLetter(ctx, d); err != nil {
 			topic := change.Topic(l.envelope.Prefix, change.ResourceOf(m.Stream))
 			return l.refusedLetter(topic, fmt.Errorf("write dead letter %s: %w", id, err))

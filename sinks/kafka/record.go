@@ -28,16 +28,13 @@ func (l *slotLog) Append(e *recordbatch.Encoder, index int32) {
 		l.recordHeaders(r, c, change.OpTombstone, id)
 		e.Append(r)
 	}
-	l.headers = r.Headers
+	l.headers = r.Headers.Bytes
 }
 
 // recordHeaders sets the headers of a change's record in its data topic.
 func (l *slotLog) recordHeaders(r *recordbatch.Record, c *change.Change, op, dead string) {
-	r.Headers, r.HeaderCount = l.changeHeaders(c, op, dead)
-	if name := l.encodingName(); name != "" {
-		r.Headers = recordbatch.AppendHeader(r.Headers, change.HeaderEncoding, name)
-		r.HeaderCount++
-	}
+	r.Headers = l.changeHeaders(c, op, dead)
+	recordbatch.AddSomeHeader(&r.Headers, change.HeaderEncoding, l.encodingName())
 }
 
 // encodingName names the encoding in records; empty: Debezium's JSON.
@@ -57,28 +54,18 @@ func (l *slotLog) key(index int32) []byte {
 }
 
 // changeHeaders encodes the headers of a change's record. They are valid until the next call.
-func (l *slotLog) changeHeaders(c *change.Change, op, dead string) ([]byte, int) {
-	n := 4
-	h := recordbatch.AppendHeader(l.headers[:0], change.HeaderOp, op)
-	h = recordbatch.AppendHeader(h, change.HeaderUID, c.UID)
-	h = recordbatch.AppendHeader(h, change.HeaderResourceVersion, string(c.ResourceVersion))
-	h = recordbatch.AppendHeader(h, change.HeaderStream, string(c.Stream.ID()))
-	if c.Namespace != "" {
-		h = recordbatch.AppendHeader(h, change.HeaderNamespace, c.Namespace)
-		n++
-	}
+func (l *slotLog) changeHeaders(c *change.Change, op, dead string) recordbatch.Headers {
+	h := recordbatch.Headers{Bytes: l.headers[:0]}
+	recordbatch.AddHeader(&h, change.HeaderOp, op)
+	recordbatch.AddHeader(&h, change.HeaderUID, c.UID)
+	recordbatch.AddHeader(&h, change.HeaderResourceVersion, c.ResourceVersion)
+	recordbatch.AddHeader(&h, change.HeaderStream, c.Stream.ID())
+	recordbatch.AddSomeHeader(&h, change.HeaderNamespace, c.Namespace)
 	if c.Inferred {
-		h = recordbatch.AppendHeader(h, change.HeaderInferred, "true")
-		n++
+		recordbatch.AddHeader(&h, change.HeaderInferred, "true")
 	}
-	if c.Gap != "" {
-		h = recordbatch.AppendHeader(h, change.HeaderGap, c.Gap)
-		n++
-	}
-	if dead != "" {
-		h = recordbatch.AppendHeader(h, change.HeaderDeadLetter, dead)
-		n++
-	}
-	l.headers = append(h, l.shared...)
-	return l.headers, n + l.sharedCount
+	recordbatch.AddSomeHeader(&h, change.HeaderGap, c.Gap)
+	recordbatch.AddSomeHeader(&h, change.HeaderDeadLetter, dead)
+	l.headers = append(h.Bytes, l.shared.Bytes...)
+	return recordbatch.Headers{Bytes: l.headers, Count: h.Count + l.shared.Count}
 }

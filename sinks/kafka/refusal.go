@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/cluster"
@@ -22,8 +23,7 @@ func (l *slotLog) Failed(topic string, err error) error {
 	if !cluster.OfOneTopic(err) || l.isShared(topic) {
 		return nil
 	}
-	var named *Error
-	if !errors.As(err, &named) {
+	if !fault.Is[*Error](err) {
 		err = l.sink.client.NewError("write to "+topic, err)
 	}
 	return l.refuse(topic, err, probe{})
@@ -39,8 +39,8 @@ func (l *slotLog) refusedLetter(topic string, err error) error {
 
 // refusedToAdd does so with topics that could not be added to the transaction.
 func (l *slotLog) refusedToAdd(err error) error {
-	var denied producer.DeniedTopics
-	if !errors.As(err, &denied) || slices.ContainsFunc(denied, l.isShared) {
+	denied, ok := errors.AsType[producer.DeniedTopics](err)
+	if !ok || slices.ContainsFunc(denied, l.isShared) {
 		return err
 	}
 	all := &sinks.RefusedError{}
@@ -53,11 +53,10 @@ func (l *slotLog) refusedToAdd(err error) error {
 
 // refusedSchema does so with a schema that the registry refuses.
 func (l *slotLog) refusedSchema(err error) error {
-	var refused *encoding.RegistryError
-	if !errors.As(err, &refused) {
-		return err
+	if refused, ok := errors.AsType[*encoding.RegistryError](err); ok {
+		return l.refuse(refused.Topic, refused, probe{schema: refused.Again})
 	}
-	return l.refuse(refused.Topic, refused, probe{schema: refused.Again})
+	return err
 }
 
 // isShared reports whether a topic is not one resource's own.
@@ -83,11 +82,9 @@ func (l *slotLog) allRefused(ctx context.Context, b *change.Batch, first error) 
 		}
 		seen[topic] = true
 		_, err := l.topicOf(ctx, b.Changes[i].Stream)
-		var one *sinks.RefusedError
-		switch {
-		case errors.As(err, &one):
+		if one, ok := errors.AsType[*sinks.RefusedError](err); ok {
 			all.Refusals = append(all.Refusals, one.Refusals...)
-		case err != nil:
+		} else if err != nil {
 			return err
 		}
 	}

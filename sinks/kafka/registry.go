@@ -2,10 +2,10 @@ package kafka
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/encoding"
 	"kubecdc/sinks/kafka/internal/registry"
@@ -43,9 +43,8 @@ func (s *Sink) awaitSchemas(ctx context.Context, op string, attempt func(context
 // isFinal reports whether an error about schemas ends the attempts. To an exporter only a refusal of one topic's schemas does,
 // which ends that topic's streams alone: what else the registry answers somebody has to mend there, and can while the slot waits.
 func (s *Sink) isFinal(err error, since time.Time) bool {
-	var ofTopic *encoding.RegistryError
 	exports := s.cfg.Schemas != nil
-	return errors.As(err, &ofTopic) || !exports && (registry.Answered(err) || time.Since(since) > readerPatience)
+	return fault.Is[*encoding.RegistryError](err) || !exports && (registry.Answered(err) || time.Since(since) > readerPatience)
 }
 
 // lastKey is the key of a topic's last record, if that is in Avro.

@@ -131,9 +131,11 @@ func (r *Replay) write(ctx context.Context, changes []sinks.Logged, c *change.Co
 	if err != nil {
 		return fmt.Errorf("encode control record %s: %w", c.Type, err)
 	}
-	r.control.QueueRecord(recordbatch.Record{Time: c.TimeMs, Value: [][]byte{value}, HeaderCount: 2,
-		Key:     fmt.Appendf(nil, `{"cluster":%s,"replay":%s}`, logread.JSON(c.Cluster), logread.JSON(r.id)),
-		Headers: recordbatch.AppendHeader(recordbatch.AppendHeader(nil, change.HeaderType, c.Type), change.HeaderReplay, r.id)})
+	var headers recordbatch.Headers
+	recordbatch.AddHeader(&headers, change.HeaderType, c.Type)
+	recordbatch.AddHeader(&headers, change.HeaderReplay, r.id)
+	r.control.QueueRecord(recordbatch.Record{Time: c.TimeMs, Value: [][]byte{value}, Headers: headers,
+		Key: fmt.Appendf(nil, `{"cluster":%s,"replay":%s}`, logread.JSON(c.Cluster), logread.JSON(r.id))})
 	if err := r.producer.Produce(ctx, r.control); err != nil {
 		return err
 	}
@@ -152,10 +154,10 @@ func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 		r.active = append(r.active, p)
 	}
 	record := recordbatch.Record{Time: l.Logged.UnixMilli(), Key: l.Key, Value: [][]byte{l.Value}, Tombstone: l.Value == nil}
-	record.Headers, record.HeaderCount = r.headers(l.Headers, false)
+	record.Headers = r.headers(l.Headers, false)
 	p.QueueRecord(record)
 	if l.Op == change.Delete && !record.Tombstone {
-		record.Headers, record.HeaderCount = r.headers(l.Headers, true)
+		record.Headers = r.headers(l.Headers, true)
 		record.Tombstone = true
 		p.QueueRecord(record)
 	}
@@ -163,7 +165,7 @@ func (r *Replay) queue(ctx context.Context, l *sinks.Logged) error {
 }
 
 // headers encodes the headers of a record of the replay, or of the tombstone after it, which has the op tombstone and no content.
-func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded []byte, count int) {
+func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded recordbatch.Headers) {
 	for _, h := range all {
 		if tombstone && h.Key == change.HeaderContentType {
 			continue
@@ -171,10 +173,10 @@ func (r *Replay) headers(all []sinks.Header, tombstone bool) (encoded []byte, co
 		if tombstone && h.Key == change.HeaderOp {
 			h.Value = change.OpTombstone
 		}
-		encoded = recordbatch.AppendHeader(encoded, h.Key, h.Value)
-		count++
+		recordbatch.AddHeader(&encoded, h.Key, h.Value)
 	}
-	return recordbatch.AppendHeader(encoded, change.HeaderReplay, r.id), count + 1
+	recordbatch.AddHeader(&encoded, change.HeaderReplay, r.id)
+	return encoded
 }
 
 // Close closes the connections.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/cluster"
@@ -139,8 +140,7 @@ func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) 
 	if err == nil {
 		err = l.past.Verify(ctx, from)
 	}
-	var newer *sinks.NewerEpochError
-	if errors.As(err, &newer) {
+	if fault.Is[*sinks.NewerEpochError](err) {
 		return nil
 	}
 	return cmp.Or(otherLog(err), err)
@@ -149,12 +149,10 @@ func (s *Sink) VerifyCluster(ctx context.Context, slot int, from sinks.Durable) 
 // otherLog returns the OtherClusterError or the OtherEncodingError of an error, which say everything themselves; nil: it is
 // neither.
 func otherLog(err error) error {
-	var other *sinks.OtherClusterError
-	var encoded *sinks.OtherEncodingError
-	switch {
-	case errors.As(err, &other):
+	if other, ok := errors.AsType[*sinks.OtherClusterError](err); ok {
 		return other
-	case errors.As(err, &encoded):
+	}
+	if encoded, ok := errors.AsType[*sinks.OtherEncodingError](err); ok {
 		return encoded
 	}
 	return nil
@@ -199,4 +197,21 @@ func (s *Sink) abort(p *producer.Producer, reason error) {
 		s.cfg.Logger.Debug("can't abort the open transaction; its timeout or the next owner will",
 			"transactional_id", p.TransactionalID, "error", err)
 	}
+}
+
+// newProducer fences every earlier producer of the slot. At-least-once delivery fences by the same transactional id.
+func (l *slotLog) newProducer(ctx context.Context, uid string) (*producer.Producer, error) {
+	cfg := &l.sink.cfg
+	return producer.New(ctx, l.sink.client, producer.Options{
+		TransactionalID: cfg.TransactionalID(uid, l.slot), Idempotent: cfg.Delivery != ExactlyOnce,
+		Timeout: cfg.TransactionTimeout, Codec: l.sink.codec, Source: l,
+	})
+}
+
+// asInvalidWriter adds sinks.ErrInvalidWriter to the error of a fenced producer.
+func asInvalidWriter(err error) error {
+	if cluster.Judge(err) == cluster.Fenced {
+		return fmt.Errorf("%w: %w", sinks.ErrInvalidWriter, err)
+	}
+	return err
 }

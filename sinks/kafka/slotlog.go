@@ -48,10 +48,9 @@ type slotLog struct {
 	stubs   map[int32]*stub // of changes whose records were not accepted, by index
 
 	// The headers that all records of the batch share, and buffers for one record.
-	shared      []byte
-	sharedCount int
-	headers     []byte
-	record      recordbatch.Record
+	shared  recordbatch.Headers
+	headers []byte
+	record  recordbatch.Record
 
 	past   *takeover.Slot // what the log had when it was opened
 	broken error
@@ -127,10 +126,10 @@ func (l *slotLog) begin(b *change.Batch) {
 	l.batch, l.active = b, l.active[:0]
 	l.keys, l.keyEnd = l.keys[:0], l.keyEnd[:0]
 	clear(l.stubs)
-	l.shared = recordbatch.AppendHeader(l.shared[:0], change.HeaderSlot, strconv.Itoa(l.slot))
-	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))
-	l.shared = recordbatch.AppendHeader(l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
-	l.sharedCount = 3
+	l.shared = recordbatch.Headers{Bytes: l.shared.Bytes[:0]}
+	recordbatch.AddHeader(&l.shared, change.HeaderSlot, strconv.Itoa(l.slot))
+	recordbatch.AddHeader(&l.shared, change.HeaderEpoch, strconv.FormatInt(l.epoch, 10))
+	recordbatch.AddHeader(&l.shared, change.HeaderBatch, strconv.FormatUint(b.Seq, 10))
 }
 
 // apply writes the changes and the malformed events, then the control records.
@@ -207,10 +206,9 @@ func (l *slotLog) writeControl(ctx context.Context, controls []change.Control) e
 		if err != nil {
 			return fmt.Errorf("encode control record %s: %w", c.Type, err)
 		}
-		headers := recordbatch.AppendHeader(l.shared[:len(l.shared):len(l.shared)], change.HeaderType, c.Type)
-		l.control.QueueRecord(recordbatch.Record{
-			Time: c.TimeMs, Key: key, Value: [][]byte{value}, Headers: headers, HeaderCount: l.sharedCount + 1,
-		})
+		headers := l.shared.Shared()
+		recordbatch.AddHeader(&headers, change.HeaderType, c.Type)
+		l.control.QueueRecord(recordbatch.Record{Time: c.TimeMs, Key: key, Value: [][]byte{value}, Headers: headers})
 	}
 	return l.producer.Produce(ctx, l.control)
 }

@@ -1,13 +1,13 @@
 package kafka
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 
 	"kubecdc/change"
 	"kubecdc/sinks/kafka/internal/admin"
 	"kubecdc/sinks/kafka/internal/producer"
+	"kubecdc/sinks/kafka/internal/recordbatch"
 )
 
 // stub says what is left out of a record that was not accepted.
@@ -65,10 +65,9 @@ func (l *slotLog) omitAfter(index int32) error {
 func (l *slotLog) writeWhole(ctx context.Context, topic string, index int32, dead change.DeadLetter) error {
 	c := &l.batch.Changes[index]
 	v := l.envelope.Value(nil, c, nil)
-	headers, n := l.changeHeaders(c, c.Op.String(), dead.ID)
-	d := &letter{key: l.key(index), time: c.Time.UnixMilli(), headers: bytes.Clone(headers), count: n,
+	d := &letter{key: l.key(index), time: c.Time.UnixMilli(), headers: l.changeHeaders(c, c.Op.String(), dead.ID).Shared(),
 		whole: v.AppendTo(make([]byte, 0, v.Len()))}
-	d.add(change.HeaderTopic, topic)
-	d.add(change.HeaderReason, dead.Error)
+	recordbatch.AddHeader(&d.headers, change.HeaderTopic, topic)
+	recordbatch.AddHeader(&d.headers, change.HeaderReason, dead.Error)
 	return l.writeLetter(ctx, d)
 }

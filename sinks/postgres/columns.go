@@ -15,26 +15,26 @@ type changeRow struct {
 }
 
 var changeColumns = []pgdb.Column[changeRow]{
-	pgdb.TimeColumn("change_time", func(r changeRow) time.Time { return r.Time }),
-	pgdb.TextColumn("change_op", func(r changeRow) string { return r.Op.String() }),
-	pgdb.TextColumn("change_api_version", func(r changeRow) string { return r.Stream.Resource.APIVersion() }),
-	pgdb.TextColumn("change_group", func(r changeRow) string { return r.Stream.Resource.Group }),
-	pgdb.TextColumn("change_kind", func(r changeRow) string { return r.Stream.Resource.Kind }),
-	pgdb.TextColumn("change_resource", func(r changeRow) string { return r.Stream.Resource.Plural }),
-	pgdb.TextColumn("change_namespace", func(r changeRow) string { return r.Namespace }),
-	pgdb.TextColumn("change_name", func(r changeRow) string { return r.Name }),
-	pgdb.TextColumn("change_uid", func(r changeRow) string { return r.UID }),
-	pgdb.TextColumn("change_version", func(r changeRow) string { return string(r.ResourceVersion) }),
-	pgdb.BoolColumn("change_inferred", func(r changeRow) bool { return r.Inferred }),
-	pgdb.TextOrNullColumn("change_gap", func(r changeRow) string { return r.Gap }),
-	pgdb.TextColumn("change_stream", func(r changeRow) string { return string(r.Stream.ID()) }),
-	pgdb.JSONColumn("change_before", func(r changeRow) []byte { return r.Before }),
-	pgdb.JSONColumn("change_after", func(r changeRow) []byte { return r.After }),
-	pgdb.BoolColumn("change_last", func(r changeRow) bool { return r.last }),
-	pgdb.TimeColumn("change_happened", func(r changeRow) time.Time { at, _ := r.Happened(); return at }),
-	pgdb.TextColumn("change_happened_from", func(r changeRow) string { _, from := r.Happened(); return string(from) }),
-	pgdb.TextOrNullColumn("change_managers", func(r changeRow) string { return string(r.Told.Managers) }),
-	pgdb.TextOrNullColumn("change_fields_changed", func(r changeRow) string { return string(r.Told.Fields) }),
+	pgdb.NewColumn("change_time", pgdb.TypeTimestamptz, func(r changeRow) time.Time { return r.Time }),
+	pgdb.NewColumn("change_op", pgdb.TypeText, func(r changeRow) string { return r.Op.String() }),
+	pgdb.NewColumn("change_api_version", pgdb.TypeText, func(r changeRow) string { return r.Stream.Resource.APIVersion() }),
+	pgdb.NewColumn("change_group", pgdb.TypeText, func(r changeRow) string { return r.Stream.Resource.Group }),
+	pgdb.NewColumn("change_kind", pgdb.TypeText, func(r changeRow) string { return r.Stream.Resource.Kind }),
+	pgdb.NewColumn("change_resource", pgdb.TypeText, func(r changeRow) string { return r.Stream.Resource.Plural }),
+	pgdb.NewColumn("change_namespace", pgdb.TypeText, func(r changeRow) string { return r.Namespace }),
+	pgdb.NewColumn("change_name", pgdb.TypeText, func(r changeRow) string { return r.Name }),
+	pgdb.NewColumn("change_uid", pgdb.TypeText, func(r changeRow) string { return r.UID }),
+	pgdb.NewColumn("change_version", pgdb.TypeText, func(r changeRow) string { return string(r.ResourceVersion) }),
+	pgdb.NewColumn("change_inferred", pgdb.TypeBool, func(r changeRow) bool { return r.Inferred }),
+	pgdb.NewColumn("change_gap", pgdb.TypeTextOrNull, func(r changeRow) string { return r.Gap }),
+	pgdb.NewColumn("change_stream", pgdb.TypeText, func(r changeRow) string { return string(r.Stream.ID()) }),
+	pgdb.NewColumn("change_before", pgdb.TypeJSON, func(r changeRow) []byte { return r.Before }),
+	pgdb.NewColumn("change_after", pgdb.TypeJSON, func(r changeRow) []byte { return r.After }),
+	pgdb.NewColumn("change_last", pgdb.TypeBool, func(r changeRow) bool { return r.last }),
+	pgdb.NewColumn("change_happened", pgdb.TypeTimestamptz, func(r changeRow) time.Time { at, _ := r.Happened(); return at }),
+	pgdb.NewColumn("change_happened_from", pgdb.TypeText, func(r changeRow) string { _, from := r.Happened(); return string(from) }),
+	pgdb.NewColumn("change_managers", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Told.Managers) }),
+	pgdb.NewColumn("change_fields_changed", pgdb.TypeTextOrNull, func(r changeRow) string { return string(r.Told.Fields) }),
 }
 
 // controlRow is a row of the table control.
@@ -44,17 +44,16 @@ type controlRow struct {
 }
 
 var controlColumns = []pgdb.Column[controlRow]{
-	pgdb.TimeColumn("control_time", func(r controlRow) time.Time { return time.UnixMilli(r.TimeMs) }),
-	pgdb.TextColumn("control_type", func(r controlRow) string { return string(r.Type) }),
-	pgdb.TextOrNullColumn("control_stream", func(r controlRow) string { return string(r.Stream) }),
-	pgdb.JSONColumn("control_record", func(r controlRow) []byte { return r.record }),
+	pgdb.NewColumn("control_time", pgdb.TypeTimestamptz, func(r controlRow) time.Time { return time.UnixMilli(r.TimeMs) }),
+	pgdb.NewColumn("control_type", pgdb.TypeText, func(r controlRow) string { return string(r.Type) }),
+	pgdb.NewColumn("control_stream", pgdb.TypeTextOrNull, func(r controlRow) string { return string(r.Stream) }),
+	pgdb.NewColumn("control_record", pgdb.TypeJSON, func(r controlRow) []byte { return r.record }),
 }
 
 var deadLetterColumns = []pgdb.Column[*change.Malformed]{
-	pgdb.TextColumn("letter_stream", func(m *change.Malformed) string { return string(m.Stream) }),
-	pgdb.TextColumn("letter_reason", func(m *change.Malformed) string { return m.Reason }),
-	pgdb.ByteaColumn("letter_body", func(*change.Malformed) bool { return true },
-		func(dst []byte, m *change.Malformed) []byte { return append(dst, m.Bytes...) }),
+	pgdb.NewColumn("letter_stream", pgdb.TypeText, func(m *change.Malformed) string { return string(m.Stream) }),
+	pgdb.NewColumn("letter_reason", pgdb.TypeText, func(m *change.Malformed) string { return m.Reason }),
+	pgdb.NewColumn("letter_body", pgdb.TypeBytea, func(m *change.Malformed) []byte { return append([]byte{}, m.Bytes...) }),
 }
 
 // batchRows are the rows of one batch. They are used again for the next one.

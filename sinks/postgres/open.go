@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -15,15 +16,13 @@ import (
 func (s *Sink) Open(ctx context.Context, slot int, epoch int64, from sinks.Durable) (*sinks.Opened, error) {
 	op := fmt.Sprintf("open the log of slot %d with epoch %d", slot, epoch)
 	at, err := s.fence(ctx, slot, epoch, from)
-	var other *sinks.OtherClusterError
-	var newer *sinks.NewerEpochError
-	if errors.As(err, &other) || errors.As(err, &newer) {
+	if fault.Is[*sinks.OtherClusterError](err) || fault.Is[*sinks.NewerEpochError](err) {
 		return nil, err
 	}
-	if err != nil {
-		return nil, s.db.Fail(op, err)
+	if err == nil {
+		err = s.makePartitions(ctx)
 	}
-	if err := s.makePartitions(ctx); err != nil {
+	if err != nil {
 		return nil, s.db.Fail(op, err)
 	}
 	log := &slotLog{sink: s, slot: slot, epoch: epoch, at: at, rows: newBatchRows()}
@@ -138,8 +137,7 @@ func (s *Sink) compare(ctx context.Context, db interface {
 // VerifyCluster compares as Open does.
 func (s *Sink) VerifyCluster(ctx context.Context, _ int, _ sinks.Durable) error {
 	err := s.compare(ctx, s.db)
-	var other *sinks.OtherClusterError
-	if errors.As(err, &other) {
+	if fault.Is[*sinks.OtherClusterError](err) {
 		return err
 	}
 	return s.db.Fail("see whose log it is", err)

@@ -1,15 +1,12 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
 	"kubecdc/internal/pgdb"
@@ -22,7 +19,10 @@ type Reader struct {
 	cluster string
 }
 
-var _ sinks.Reader = (*Reader)(nil)
+var (
+	_ sinks.Reader      = (*Reader)(nil)
+	_ sinks.TableReader = (*Reader)(nil)
+)
 
 // OpenReader connects. Of the configuration it needs URL, PasswordFile and Cluster.
 func OpenReader(ctx context.Context, c Config) (*Reader, error) {
@@ -44,7 +44,7 @@ func (r *Reader) Close() error {
 const resourceID = `c.resource || case when c.api_group = '' then '' else '.' || c.api_group end`
 
 // Resources skips from one resource to the next in the index of the changes.
-func (r *Reader) Resources(ctx context.Context) ([]string, error) {
+func (r *Reader) Resources(ctx context.Context) (ids []string, err error) {
 	const look = `with recursive c as (
 			(select resource from kubecdc_log.changes where cluster = $1 order by resource limit 1)
 			union all
@@ -53,12 +53,12 @@ func (r *Reader) Resources(ctx context.Context) ([]string, error) {
 		select distinct r.resource || case when g.api_group = '' then '' else '.' || g.api_group end as id
 		from c r cross join lateral (select distinct api_group from kubecdc_log.changes
 			where cluster = $1 and resource = r.resource) g where r.resource is not null order by id`
-	rows, err := r.db.Query(ctx, look, r.cluster)
-	if err != nil {
-		return nil, r.db.Fail("list the resources of the log", err)
-	}
-	ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	return ids, r.db.Fail("list the resources of the log", err)
+	var id string
+	err = r.db.Each(ctx, "list the resources of the log", look, []any{r.cluster}, []any{&id}, func() error {
+		ids = append(ids, id)
+		return nil
+	})
+	return ids, err
 }
 
 // End reads it from the table slots.
@@ -84,22 +84,15 @@ func (r *Reader) At(ctx context.Context, logged time.Time) (sinks.Cut, error) {
 // cut scans each slot's last batch, and its first one if it has none before the cut.
 func (r *Reader) cut(ctx context.Context, look string, args ...any) (sinks.Cut, error) {
 	cut := sinks.Cut{Batches: map[int]uint64{}}
-	rows, err := r.db.Query(ctx, look, args...)
-	if err != nil {
-		return cut, r.db.Fail("find the batches of the log", err)
-	}
 	var slot int
 	var seq, first uint64
-	_, err = pgx.ForEachRow(rows, []any{&slot, &seq, &first}, func() error {
+	err := r.db.Each(ctx, "find the batches of the log", look, args, []any{&slot, &seq, &first}, func() error {
 		if cut.Batches[slot] = seq; seq == 0 && first > 1 {
 			return sinks.ErrNotKept
 		}
 		return nil
 	})
-	if errors.Is(err, sinks.ErrNotKept) {
-		return cut, err
-	}
-	return cut, r.db.Fail("find the batches of the log", err)
+	return cut, err
 }
 
 // KeptSince is where the oldest partitions begin, if any was dropped before them.
@@ -108,10 +101,7 @@ func (r *Reader) KeptSince(ctx context.Context, _ string) (since time.Time, err 
 			where parent in ('batches', 'changes') group by parent) p
 		where exists (select from kubecdc_log.slots s cross join lateral (select seq from kubecdc_log.batches
 			where cluster = s.cluster and slot = s.slot order by epoch, seq limit 1) b where s.cluster = $1 and b.seq > 1)`
-	var lower *time.Time
-	if err = r.db.QueryRow(ctx, look, r.cluster).Scan(&lower); err == nil && lower != nil {
-		since = *lower
-	}
+	err = pgdb.Querier{DB: r.db}.Row(ctx, look, []any{r.cluster}, &since)
 	return since, r.db.Fail("find out since when every change is kept", err)
 }
 
@@ -123,18 +113,13 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 			select slot, epoch, seq, $3, written, changes, positions, null from kubecdc_log.batches
 			where cluster = $1 and written >= $2
 		order by slot, epoch, batch, n`
-	rows, err := r.db.Query(ctx, look, r.cluster, since, math.MaxInt32)
-	if err != nil {
-		return r.db.Fail("read the control records", err)
-	}
-	var failed error
 	var row change.Control
 	var n int
 	var written time.Time
 	var positions []change.Position
 	var record *change.Control
 	into := []any{&row.Slot, &row.Epoch, &row.Batch, &n, &written, &row.Changes, &positions, &record}
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	return r.db.Each(ctx, "read the control records", look, []any{r.cluster, since, math.MaxInt32}, into, func() error {
 		c := record
 		if c == nil {
 			c = &change.Control{Type: change.ControlBatch, TimeMs: written.UnixMilli(),
@@ -142,10 +127,26 @@ func (r *Reader) Controls(ctx context.Context, since time.Time, visit func(*chan
 		}
 		c.Cluster, c.Slot, c.Epoch, c.Batch = r.cluster, row.Slot, row.Epoch, row.Batch
 		record, positions = nil, nil
-		failed = visit(c)
-		return failed
+		return visit(c)
 	})
-	return cmp.Or(failed, r.db.Fail("read the control records", err))
+}
+
+// Objects reads the table objects.
+func (r *Reader) Objects(ctx context.Context, of *change.Resource, noBodies bool, visit func(*sinks.Logged)) error {
+	const look = `select namespace, name, uid, resource_version, stream, case when $4 then null else body end from kubecdc_log.objects
+		where cluster = $1 and api_group = $2 and resource = $3`
+	var l sinks.Logged
+	var stream change.StreamID
+	streams := map[change.StreamID]*change.Stream{}
+	return r.db.Each(ctx, "read the table objects", look, []any{r.cluster, of.Group, of.Plural, noBodies},
+		[]any{&l.Namespace, &l.Name, &l.UID, &l.ResourceVersion, &stream, &l.After}, func() error {
+			if streams[stream] == nil {
+				streams[stream] = change.ParseStream(stream)
+			}
+			l.Stream = streams[stream]
+			visit(&l)
+			return nil
+		})
 }
 
 // followEvery is how often new batches are asked for.
@@ -207,13 +208,11 @@ func (s *scan) pending(ctx context.Context, to *sinks.Cut) (all []row, err error
 		if end <= max(after, at.seq) {
 			continue
 		}
-		rows, err := s.reader.db.Query(ctx, look, s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end))
-		if err != nil {
-			return nil, err
-		}
 		var b row
 		var last time.Time
-		_, err = pgx.ForEachRow(rows, []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}, func() error {
+		args := []any{s.reader.cluster, slot, at.epoch, int64(at.seq), int64(after), int64(end)}
+		into := []any{&b.slot, &b.epoch, &b.seq, &b.written, &b.changes}
+		err := s.reader.db.Each(ctx, "list the batches of the log", look, args, into, func() error {
 			if after > 0 && at.seq == 0 && b.seq > after+1 {
 				return fmt.Errorf("slot %d has no batch %d any more: %w", slot, after+1, sinks.ErrNotKept)
 			}

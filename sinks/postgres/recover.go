@@ -70,16 +70,13 @@ func (l *slotLog) changesOf(
 ) ([]change.Change, error) {
 	const look = `select stream, op, namespace, name, uid, resource_version, after from kubecdc_log.changes
 		where cluster = $1 and slot = $2 and epoch = $3 and batch = $4 order by n`
-	rows, err := l.sink.db.Query(ctx, look, l.sink.cluster, l.slot, b.epoch, int64(b.seq))
-	if err != nil {
-		return nil, err
-	}
 	changes := make([]change.Change, 0, b.changes)
 	var stream change.StreamID
 	var op string
 	var c change.Change
-	into := []any{&stream, &op, &c.Namespace, pgdb.Unescaped(&c.Name), pgdb.Unescaped(&c.UID), &c.ResourceVersion, (*body)(&c.After)}
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	args := []any{l.sink.cluster, l.slot, b.epoch, int64(b.seq)}
+	into := []any{&stream, &op, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
+	err := pgdb.Querier{DB: l.sink.db}.Rows(ctx, look, args, into, func() error {
 		if streams[stream] == nil {
 			streams[stream] = change.StreamFromID(stream)
 		}
@@ -88,15 +85,4 @@ func (l *slotLog) changesOf(
 		return nil
 	})
 	return changes, err
-}
-
-// body takes a json column as its text, byte for byte.
-type body []byte
-
-// ScanBytes implements pgtype.BytesScanner; the bytes are valid during the call only.
-func (b *body) ScanBytes(v []byte) error {
-	if *b = nil; v != nil {
-		*b = append(body{}, v...)
-	}
-	return nil
 }

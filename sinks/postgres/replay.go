@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
 	"kubecdc/sinks"
 )
@@ -35,8 +33,7 @@ func (r *Replay) Open(ctx context.Context, _ string, visit func(*change.Control)
 	}
 	for {
 		opened, err := r.sink.Open(ctx, 0, r.epoch, sinks.Durable{New: true})
-		var newer *sinks.NewerEpochError
-		if errors.As(err, &newer) {
+		if newer, ok := errors.AsType[*sinks.NewerEpochError](err); ok {
 			r.epoch = newer.Epoch + 1
 			continue
 		}
@@ -65,21 +62,12 @@ func (r *Replay) alone(ctx context.Context) error {
 func (r *Replay) controls(ctx context.Context, visit func(*change.Control) error) error {
 	const look = `select batch, record from kubecdc_log.control where cluster = $1 and slot = 0 and type like 'replay-%'
 		order by epoch, batch, n`
-	rows, err := r.sink.db.Query(ctx, look, r.sink.cluster)
-	if err != nil {
-		return r.sink.db.Fail("read what replays have left", err)
-	}
 	var c *change.Control
-	var failed error
-	_, err = pgx.ForEachRow(rows, []any{&r.seq, &c}, func() error {
-		failed = visit(c)
+	return r.sink.db.Each(ctx, "read what replays have left", look, []any{r.sink.cluster}, []any{&r.seq, &c}, func() error {
+		next := c
 		c = nil
-		return failed
+		return visit(next)
 	})
-	if failed != nil {
-		return failed
-	}
-	return r.sink.db.Fail("read what replays have left", err)
 }
 
 // Write writes one batch. The tables have kind and version of a resource, which are in the object itself.

@@ -1,16 +1,12 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"kubecdc/change"
-	"kubecdc/internal/pgdb"
 	"kubecdc/sinks"
 )
 
@@ -32,7 +28,7 @@ const groupChanges = 5000
 func (s *scan) batches(ctx context.Context, to *sinks.Cut) error {
 	all, err := s.pending(ctx, to)
 	if err != nil {
-		return s.reader.db.Fail("list the batches of the log", err)
+		return err
 	}
 	s.of = s.read
 	for _, b := range all {
@@ -109,42 +105,28 @@ func (s *scan) query(ctx context.Context, head, images, from, order string, args
 		images = strings.Repeat("null::json, ", strings.Count(images, ",")) + "null::json"
 	}
 	where, args := s.conditions(args)
-	rows, err := s.reader.db.Query(ctx, head+images+from+where+order, args...)
-	if err != nil {
-		return s.reader.db.Fail("read the changes of the log", err)
-	}
 	var l sinks.Logged
-	var op string
+	var op, source, managers, fields string
 	var stream change.StreamID
-	var failed error
-	var happened *time.Time
-	var source string
-	var managers, fields *string
-	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, pgdb.Unescaped(&l.Name),
-		pgdb.Unescaped(&l.UID), &l.ResourceVersion, &l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields,
-		(*body)(&l.Before), (*body)(&l.After)}
-	_, err = pgx.ForEachRow(rows, into, func() error {
-		l.Op, l.Stream, l.Told = change.Op(op[0]), s.stream(stream), provenanceOf(happened, source, managers, fields)
+	var happened time.Time
+	into := []any{&l.Slot, &l.Epoch, &l.Batch, &l.Logged, &l.Time, &op, &l.Namespace, &l.Name, &l.UID, &l.ResourceVersion,
+		&l.Inferred, &l.Gap, &stream, &happened, &source, &managers, &fields, &l.Before, &l.After}
+	return s.reader.db.Each(ctx, "read the changes of the log", head+images+from+where+order, args, into, func() error {
+		l.Op, l.Stream, l.Told = change.Op(op[0]), s.stream(stream), change.Provenance{}
+		if !happened.IsZero() {
+			l.Told.Time, l.Told.Source = happened, change.TimeSource(source)
+		}
+		if managers != "" {
+			l.Told.Managers = []byte(managers)
+		}
+		if fields != "" {
+			l.Told.Fields = []byte(fields)
+		}
 		if within != nil && !within(&l) || s.Wanted != nil && !s.Wanted(&l) {
 			return nil
 		}
-		failed = s.visit(&l)
-		return failed
+		return s.visit(&l)
 	})
-	return cmp.Or(failed, s.reader.db.Fail("read the changes of the log", err))
-}
-
-func provenanceOf(happened *time.Time, source string, managers, fields *string) (p change.Provenance) {
-	if happened != nil {
-		p.Time, p.Source = *happened, change.TimeSource(source)
-	}
-	if managers != nil {
-		p.Managers = []byte(pgdb.Unescape(*managers))
-	}
-	if fields != nil {
-		p.Fields = []byte(pgdb.Unescape(*fields))
-	}
-	return p
 }
 
 // conditions appends what the query selects.
@@ -166,7 +148,7 @@ func (s *scan) conditions(args []any) (where string, _ []any) {
 		add("c.namespace = $%d", s.Namespace)
 	}
 	if s.Name != "" {
-		add("c.name = $%d", pgdb.Escape(s.Name))
+		add("c.name = $%d", s.Name)
 	}
 	return where, args
 }

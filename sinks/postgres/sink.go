@@ -87,6 +87,16 @@ func (s *Sink) checkEncoding(ctx context.Context) error {
 	return nil
 }
 
+// Identity names the tables, wherever their server is found now.
+func (s *Sink) Identity(ctx context.Context) (string, error) {
+	var id string
+	err := s.db.QueryRow(ctx, `select id from kubecdc_log.identity limit 1`).Scan(&id)
+	if err != nil {
+		return "", s.db.Fail("find out which log this is", err)
+	}
+	return fmt.Sprintf("postgres:%s/%s", schema, id), nil
+}
+
 // Probe asks the database for an answer.
 func (s *Sink) Probe(ctx context.Context) error { return s.db.Fail("reach the log", s.db.Ping(ctx)) }
 

@@ -1,12 +1,8 @@
 package postgres
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"kubecdc/change"
 	"kubecdc/internal/pgdb"
@@ -50,17 +46,14 @@ union all
 	select cluster, stream, version, moved, ended, written, written, 1 from kubecdc_log.positions
 ) as m where cluster = $1 order by stream, since desc, rank desc`
 
-func (l *slotLog) newestPositions(ctx context.Context) ([]change.Position, error) {
-	rows, err := l.sink.db.Query(ctx, newest, l.sink.cluster)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (p change.Position, err error) {
-		var moved time.Time
-		err = row.Scan(&p.Stream, &p.ResourceVersion, &moved, &p.Ended)
-		p.Time = moved.UTC()
-		return p, err
-	})
+func (l *slotLog) newestPositions(ctx context.Context) (all []change.Position, err error) {
+	var p change.Position
+	err = pgdb.Querier{DB: l.sink.db}.Rows(ctx, newest, []any{l.sink.cluster}, []any{&p.Stream, &p.ResourceVersion, &p.Time, &p.Ended},
+		func() error {
+			all = append(all, p)
+			return nil
+		})
+	return all, err
 }
 
 // objectReader reads the table objects, which has the last state of each object.
@@ -73,20 +66,15 @@ type objectReader struct {
 // findStreams finds the streams that have objects, and counts these.
 func (r *objectReader) findStreams(ctx context.Context, p *sinks.State) error {
 	const look = `select stream, count(*) from kubecdc_log.objects where cluster = $1 group by stream`
-	rows, err := r.log.sink.db.Query(ctx, look, r.log.sink.cluster)
-	if err != nil {
-		return err
-	}
 	var stream change.StreamID
 	var count int64
-	_, err = pgx.ForEachRow(rows, []any{&stream, &count}, func() error {
+	return pgdb.Querier{DB: r.log.sink.db}.Rows(ctx, look, []any{r.log.sink.cluster}, []any{&stream, &count}, func() error {
 		if r.wanted.Stream(stream) {
 			r.streams = append(r.streams, stream)
 			p.Records += count
 		}
 		return nil
 	})
-	return err
 }
 
 // read visits the rows as they come off the wire.
@@ -95,23 +83,18 @@ func (r *objectReader) read(
 ) (done sinks.Progress, err error) {
 	const look = `select stream, namespace, name, uid, resource_version, case when $3 then body end
 		from kubecdc_log.objects where cluster = $1 and stream = any ($2)`
-	rows, err := r.log.sink.db.Query(ctx, look, r.log.sink.cluster, r.streams, r.wanted.Bodies)
-	if err != nil {
-		return done, r.log.sink.db.Fail("read the objects", err)
-	}
 	var stream change.StreamID
-	var failed error
 	c := change.Change{Op: change.Create}
-	into := []any{&stream, &c.Namespace, pgdb.Unescaped(&c.Name), pgdb.Unescaped(&c.UID), &c.ResourceVersion, (*body)(&c.After)}
-	_, err = pgx.ForEachRow(rows, into, func() error {
+	args := []any{r.log.sink.cluster, r.streams, r.wanted.Bodies}
+	into := []any{&stream, &c.Namespace, &c.Name, &c.UID, &c.ResourceVersion, &c.After}
+	err = r.log.sink.db.Each(ctx, "read the objects", look, args, into, func() error {
 		if c.Stream == nil || c.Stream.ID() != stream {
 			c.Stream = change.StreamFromID(stream)
 		}
 		done.Records++
 		done.Bytes += int64(len(c.After))
 		progress(done)
-		failed = visit(&c)
-		return failed
+		return visit(&c)
 	})
-	return done, cmp.Or(failed, r.log.sink.db.Fail("read the objects", err))
+	return done, err
 }

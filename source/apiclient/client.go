@@ -94,15 +94,7 @@ func (c *Client) ask(ctx context.Context, path string, query url.Values, accept 
 
 // do makes the request. multiplexed says that the answer's connection takes other requests meanwhile.
 func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
-	u := *c.base
-	u.Path = strings.TrimRight(u.Path, "/") + path
-	u.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(c.checks.noticeConnections(ctx), http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, false, err
-	}
-	req.Header.Set("Accept", accept)
-	resp, err := c.http.Do(req)
+	resp, err := c.send(ctx, path, query, accept)
 	if err != nil {
 		return nil, false, err
 	}
@@ -116,6 +108,18 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 		c.contact.note()
 	}
 	return nil, multiplexed, err
+}
+
+func (c *Client) send(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
+	u := *c.base
+	u.Path = strings.TrimRight(u.Path, "/") + path
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(c.checks.noticeConnections(ctx), http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	return c.http.Do(req)
 }
 
 // readStatus returns the error of any response but a 200, and of a page that a proxy sends as 200. A body that is not a Status

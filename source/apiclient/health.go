@@ -25,16 +25,9 @@ func (c *Client) EtcdOverrides(ctx context.Context) (int, error) {
 
 // healthChecks returns one line for each health check: "[+]NAME ok", or "[-]NAME failed: …".
 func (c *Client) healthChecks(ctx context.Context) (string, error) {
-	u := *c.base
-	u.Path = strings.TrimRight(u.Path, "/") + "/livez"
-	u.RawQuery = url.Values{"verbose": {""}}.Encode()
 	ctx, cancel := context.WithTimeout(ctx, c.idle)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := c.http.Do(req)
+	resp, err := c.send(ctx, "/livez", url.Values{"verbose": {""}}, "*/*")
 	if err != nil {
 		return "", err
 	}

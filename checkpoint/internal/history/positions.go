@@ -10,7 +10,7 @@ import (
 )
 
 // EncodePositions gives {"stream":{position}}: JSON in which those of several commits can be merged.
-func EncodePositions(list []change.Position) []byte {
+func EncodePositions(list []change.Position) json.RawMessage {
 	byStream := make(map[change.StreamID]change.Position, len(list))
 	for _, p := range list {
 		byStream[p.Stream] = p

@@ -28,8 +28,7 @@ func (a *Admin) Group(ctx context.Context, name string) (g Group, err error) {
 
 // denied adds the command that grants access to a group.
 func (a *Admin) denied(group string, err error) error {
-	var e *cluster.Error
-	if errors.As(err, &e) && errors.Is(err, kafka.GroupAuthorizationFailed) {
+	if e, ok := errors.AsType[*cluster.Error](err); ok && errors.Is(err, kafka.GroupAuthorizationFailed) {
 		return &cluster.Error{Op: e.Op, Err: e.Err, Hint: "grant Read on it: " + grantOn(a.cfg, "--group", group, toRead)}
 	}
 	return err

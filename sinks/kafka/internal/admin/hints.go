@@ -8,6 +8,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"kubecdc/internal/fault"
 	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/settings"
 )
@@ -47,8 +48,8 @@ var hints = map[kafka.Error]string{
 // isTimeout reports a connection on which nothing came in time. It was made, so TLS and login are in order; a broker that throttles
 // a client by a quota reads nothing of its connection meanwhile.
 func isTimeout(err error) bool {
-	var timeout net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout()
+	timeout, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && timeout.Timeout()
 }
 
 // HintTooLarge is what the user can do about a record that a topic does not accept.
@@ -56,16 +57,13 @@ const HintTooLarge = "raise max.message.bytes of the topic"
 
 // Hint is what the user can do about an error. readOnly: the right to read is all that is needed.
 func Hint(c *settings.Config, readOnly bool, err error) string {
-	var code kafka.Error
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return cmp.Or(missing(c, readOnly, code), hints[code])
 	}
-	var file *settings.FileError
-	var token *settings.TokenError
 	switch {
-	case errors.As(err, &token):
+	case fault.Is[*settings.TokenError](err):
 		return "check the address, and the credentials that are sent there"
-	case errors.As(err, &file):
+	case fault.Is[*settings.FileError](err):
 		return "put it in order: it is read again for each connection"
 	case errors.Is(err, cluster.ErrCertificate):
 		return "renew the certificate, or check the clocks and the authorities that each side trusts: files are read again for each connection"

@@ -85,10 +85,8 @@ func (e *encoder) value(n *node, t token) fit {
 		return exactly
 	case record:
 		return e.record(n, t)
-	case array:
-		return e.array(n, t)
-	case mapping:
-		return e.mapping(n, t)
+	case array, mapping:
+		return e.elements(n, t)
 	}
 	return e.scalar(n.kind, e.raw(t))
 }
@@ -253,41 +251,28 @@ func (e *encoder) appendMember(object []byte, m token) []byte {
 	return append(append(object, '"', ':'), e.raw(m)...)
 }
 
-// array writes the elements in one block, and the empty block that ends them.
-func (e *encoder) array(n *node, t token) fit {
-	if !e.begins(t, '[') {
+// elements writes those of an array, or the members of a map, in one block, and the empty block that ends them.
+func (e *encoder) elements(n *node, t token) fit {
+	open, names := byte('['), token(0)
+	if n.kind == mapping {
+		open, names = '{', 1 // a name before each value
+	}
+	if !e.begins(t, open) {
 		return misfit
 	}
 	all, end, count := exactly, e.next(t), 0
-	for v := t + 1; v < end; v = e.next(v) {
+	for v := t + 1 + names; v < end; v = e.next(v) + names {
 		count++
 	}
 	if count > 0 {
 		e.long(int64(count))
 	}
-	for v := t + 1; v < end && all != misfit; v = e.next(v) {
-		all = min(all, e.value(n.elem, v))
-	}
-	e.dst = append(e.dst, 0)
-	return all
-}
-
-// mapping does the same with the members of an object.
-func (e *encoder) mapping(n *node, t token) fit {
-	if !e.begins(t, '{') {
-		return misfit
-	}
-	all, end, count := exactly, e.next(t), 0
-	for v := t + 2; v < end; v = e.next(v) + 1 {
-		count++
-	}
-	if count > 0 {
-		e.long(int64(count))
-	}
-	for v := t + 2; v < end && all != misfit; v = e.next(v) + 1 {
-		if name := e.name(v); bytes.IndexByte(name, '\\') >= 0 {
-			e.bytes([]byte(rawjson.Name(name)))
-		} else {
+	for v := t + 1 + names; v < end && all != misfit; v = e.next(v) + names {
+		if n.kind == mapping {
+			name := e.name(v)
+			if bytes.IndexByte(name, '\\') >= 0 {
+				name = []byte(rawjson.Name(name))
+			}
 			e.bytes(name)
 		}
 		all = min(all, e.value(n.elem, v))

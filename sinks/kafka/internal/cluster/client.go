@@ -68,7 +68,7 @@ func New(o Options) *Client {
 		ClientID: o.ClientID, Dial: c.dial, SASL: o.SASL,
 		MetadataTTL: metadataTTL, DialTimeout: 10 * time.Second, IdleTimeout: idleTimeout,
 	}
-	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport}
+	c.api = &kafka.Client{Addr: c.addr, Transport: c.transport, Timeout: o.RequestTimeout}
 	return c
 }
 
@@ -101,8 +101,6 @@ func (c *Client) refresh() {
 
 // Coordinator gives the broker that coordinates a transactional id.
 func (c *Client) Coordinator(ctx context.Context, transactionalID string) (broker int32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
-	defer cancel()
 	res, err := c.api.FindCoordinator(ctx, &kafka.FindCoordinatorRequest{
 		Key: transactionalID, KeyType: kafka.CoordinatorKeyTypeTransaction})
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"kubecdc/internal/fault"
 	"kubecdc/sinks"
 )
 
@@ -85,18 +86,14 @@ func Worse(a, b error) error {
 
 // Judge classifies an error of a request.
 func Judge(err error) Verdict {
-	var f *final
-	if errors.As(err, &f) {
+	if fault.Is[*final](err) {
 		return Fail
 	}
-	var code kafka.Error
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[kafka.Error](err); ok {
 		return verdicts[code]
 	}
-	var own *Error
-	var moved *sinks.MovedError
 	switch {
-	case errors.As(err, &own), errors.As(err, &moved):
+	case fault.Is[*Error](err), fault.Is[*sinks.MovedError](err):
 		return Fail
 	case errors.Is(err, protocol.ErrNoTopic), errors.Is(err, protocol.ErrNoPartition), errors.Is(err, protocol.ErrNoLeader):
 		return Refresh // our view of the cluster does not have it yet
@@ -119,12 +116,8 @@ var ErrCertificate = errors.New("a certificate is refused")
 
 // IsTrustError reports whether TLS failed for a reason that waiting does not cure.
 func IsTrustError(err error) bool {
-	var (
-		verify    *tls.CertificateVerificationError
-		authority x509.UnknownAuthorityError
-		header    tls.RecordHeaderError
-	)
-	return errors.Is(err, ErrCertificate) || errors.As(err, &verify) || errors.As(err, &authority) || errors.As(err, &header)
+	return errors.Is(err, ErrCertificate) || fault.Is[*tls.CertificateVerificationError](err) ||
+		fault.Is[x509.UnknownAuthorityError](err) || fault.Is[tls.RecordHeaderError](err)
 }
 
 // Error is a request that failed for good.
@@ -145,8 +138,7 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // NewError adds to an error what was tried and what the user can do. An error made by Final stays as it is.
 func (c *Client) NewError(op string, err error) error {
-	var f *final
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*final](err); ok {
 		return f.error
 	}
 	return &Error{Op: op, Err: err, Hint: c.Hint(err)}
@@ -187,7 +179,6 @@ var ofOneTopic = map[kafka.Error]bool{
 
 // OfOneTopic reports whether an error concerns one topic only.
 func OfOneTopic(err error) bool {
-	var code kafka.Error
-	errors.As(err, &code)
+	code, _ := errors.AsType[kafka.Error](err)
 	return ofOneTopic[code]
 }

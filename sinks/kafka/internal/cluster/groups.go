@@ -34,8 +34,6 @@ func (c *Client) GroupMembers(ctx context.Context, group string) (members []stri
 // GroupOffsets gives the committed offsets of a consumer group, of all topics.
 func (c *Client) GroupOffsets(ctx context.Context, group string) (offsets map[string]map[int]int64, err error) {
 	err = c.Try(ctx, "read the offsets of consumer group "+group, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
-		defer cancel()
 		res, err := c.api.OffsetFetch(ctx, &kafka.OffsetFetchRequest{GroupID: group})
 		if err == nil {
 			err = res.Error
@@ -69,8 +67,6 @@ func (c *Client) CommitGroupOffsets(ctx context.Context, group string, offsets m
 		}
 	}
 	return c.Try(ctx, "commit the offsets of consumer group "+group, func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
-		defer cancel()
 		res, err := c.api.OffsetCommit(ctx, request)
 		if err != nil {
 			return err

@@ -86,10 +86,18 @@ func mayStay(err error) bool {
 func (a *Attempts) Next(ctx context.Context, err error) error {
 	a.Failed++
 	a.report(err)
+	if Wait(ctx, a.nextDelay()) != nil {
+		return fmt.Errorf("%s: %w (last error: %v)", a.Op, context.Cause(ctx), err)
+	}
+	return nil
+}
+
+// Wait waits for a while. It fails if the context ends before.
+func Wait(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("%s: %w (last error: %v)", a.Op, context.Cause(ctx), err)
-	case <-time.After(a.nextDelay()):
+		return ctx.Err()
+	case <-time.After(d):
 		return nil
 	}
 }

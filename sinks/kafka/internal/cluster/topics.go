@@ -32,8 +32,6 @@ func (c *Client) CreateTopics(
 func (c *Client) TopicConfigs(
 	ctx context.Context, topics []string, settings ...string,
 ) (configs map[string]map[string]string, unread []string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.RequestTimeout)
-	defer cancel()
 	request := &kafka.DescribeConfigsRequest{}
 	for _, topic := range topics {
 		request.Resources = append(request.Resources, kafka.DescribeConfigRequestResource{

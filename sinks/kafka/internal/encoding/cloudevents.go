@@ -90,5 +90,5 @@ func (e *cloudEventsEncoder) Encode(r *recordbatch.Record, c *change.Change, dea
 	e.head = append(b, `,"data":`...)
 	parts := append(append(e.parts[:0], e.head), r.Value...)
 	r.Value = append(parts, cloudEventEnd)
-	addHeader(r, change.HeaderContentType, "application/cloudevents+json")
+	recordbatch.AddHeader(&r.Headers, change.HeaderContentType, "application/cloudevents+json")
 }

@@ -87,9 +87,3 @@ func (s Set) Of(headers map[string]string) (Encoding, error) {
 	}
 	return nil, fmt.Errorf("the record has the encoding %q, which this version of kubecdc does not know", name)
 }
-
-// addHeader appends a header to a record.
-func addHeader[T string | []byte](r *recordbatch.Record, name string, value T) {
-	r.Headers = recordbatch.AppendHeader(r.Headers, name, value)
-	r.HeaderCount++
-}

@@ -64,19 +64,19 @@ func encode(t *testing.T, e encoding.Encoder, c *change.Change, dead *change.Dea
 	if !r.Tombstone {
 		out.value = bytes.Join(r.Value, nil)
 	}
-	b := r.Headers
+	b := r.Headers.Bytes
 	next := func() string {
 		size, n := binary.Varint(b)
 		text := string(b[n : n+int(size)])
 		b = b[n+int(size):]
 		return text
 	}
-	for range r.HeaderCount {
+	for range r.Headers.Count {
 		name := next()
 		out.headers[name] = next()
 	}
 	if len(b) > 0 {
-		t.Fatalf("%d headers, and %q", r.HeaderCount, b)
+		t.Fatalf("%d headers, and %q", r.Headers.Count, b)
 	}
 	return out
 }
@@ -288,7 +288,7 @@ func BenchmarkEncode(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				out.Reset()
-				r = recordbatch.Record{Key: plain, Headers: r.Headers[:0]}
+				r = recordbatch.Record{Key: plain, Headers: recordbatch.Headers{Bytes: r.Headers.Bytes[:0]}}
 				encoder.Encode(&r, &c, nil)
 				out.Append(&r)
 			}

@@ -41,19 +41,15 @@ func (e *objectEncoder) Encode(r *recordbatch.Record, c *change.Change, dead *ch
 	e.value[0] = c.After
 	r.Value, r.Tombstone = e.value[:], c.After == nil
 	resource := c.Stream.Objects()
-	addHeader(r, headerAPIVersion, resource.APIVersion())
-	addHeader(r, headerKind, resource.Kind)
+	recordbatch.AddHeader(&r.Headers, headerAPIVersion, resource.APIVersion())
+	recordbatch.AddHeader(&r.Headers, headerKind, resource.Kind)
 	happened, from := c.Happened()
 	e.time = strconv.AppendInt(e.time[:0], happened.UnixMilli(), 10)
-	addHeader(r, headerTime, e.time)
-	addHeader(r, headerTimeFrom, string(from))
-	if len(c.Told.Managers) > 0 {
-		addHeader(r, headerManagers, c.Told.Managers)
-	}
-	if len(c.Told.Fields) > 0 {
-		addHeader(r, headerFieldsChanged, c.Told.Fields)
-	}
+	recordbatch.AddHeader(&r.Headers, headerTime, e.time)
+	recordbatch.AddHeader(&r.Headers, headerTimeFrom, from)
+	recordbatch.AddSomeHeader(&r.Headers, headerManagers, c.Told.Managers)
+	recordbatch.AddSomeHeader(&r.Headers, headerFieldsChanged, c.Told.Fields)
 	if dead != nil {
-		addHeader(r, headerError, dead.Error)
+		recordbatch.AddHeader(&r.Headers, headerError, dead.Error)
 	}
 }

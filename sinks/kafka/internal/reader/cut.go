@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
@@ -79,6 +80,9 @@ func (r *Reader) stableEnds(ctx context.Context) (change.Offsets, error) {
 	return all, nil
 }
 
+// settleEvery is how often markers are looked for.
+const settleEvery = 5 * time.Millisecond
+
 // settlePatience is longer than a broker takes to end a transaction whose end it has promised.
 const settlePatience = 2 * time.Second
 
@@ -102,11 +106,7 @@ func (r *Reader) settledControls(ctx context.Context) (ends, stable map[int]int6
 			}
 			return ends, stable, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, nil, ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
+		err = cluster.Wait(ctx, settleEvery)
 	}
 	return ends, stable, err
 }

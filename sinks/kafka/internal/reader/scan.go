@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/sinks"
+	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/consumer"
 	"kubecdc/sinks/kafka/internal/logread"
 )
@@ -144,13 +145,11 @@ func (s *scan) readSettled(ctx context.Context, reader *consumer.Reader, p logre
 		if time.Since(began) > markerPatience {
 			return fmt.Errorf("%s/%d has no end of a transaction of which the control topic has it", p.Topic, p.Partition)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(5 * time.Millisecond):
-		}
 		var ends map[int]int64
-		if ends, err = s.reader.Client.Ends(ctx, p.Topic); err == nil {
+		if err = cluster.Wait(ctx, settleEvery); err == nil {
+			ends, err = s.reader.Client.Ends(ctx, p.Topic)
+		}
+		if err == nil {
 			err = reader.ReadTo(ctx, ends[int(p.Partition)]-1)
 		}
 	}

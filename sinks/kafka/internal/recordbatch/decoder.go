@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"kubecdc/internal/fault"
 )
 
 const (
@@ -131,13 +133,12 @@ func (d *Decoder) Next() (*Received, error) {
 	}
 	d.left--
 	err := d.read()
-	var large *TooLargeError
-	switch {
-	case err == nil:
+	if err == nil {
 		return &d.last, nil
-	case errors.As(err, &large):
+	}
+	if large, ok := errors.AsType[*TooLargeError](err); ok {
 		large.Offset = d.last.Offset
-	case errors.Is(err, io.EOF):
+	} else if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return nil, err
@@ -151,7 +152,7 @@ func (d *Decoder) Keep() { d.bytes = nil }
 func (d *Decoder) read() error {
 	d.last = Received{Offset: max(d.last.Offset+1, d.batch.Base), Headers: d.last.Headers[:0]}
 	length, err := binary.ReadVarint(d.from)
-	if errors.As(err, new(*TooLargeError)) {
+	if fault.Is[*TooLargeError](err) {
 		d.left = 0
 	}
 	if err != nil {
@@ -173,7 +174,7 @@ func (d *Decoder) read() error {
 	}
 	d.bytes = d.bytes[:length]
 	if _, err := io.ReadFull(d.from, d.bytes); err != nil {
-		if errors.As(err, new(*TooLargeError)) {
+		if fault.Is[*TooLargeError](err) {
 			d.left = 0
 		}
 		return err

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"math/bits"
+	"slices"
 
 	"kubecdc/internal/slab"
 )
@@ -41,12 +42,11 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Record is one record to append.
 type Record struct {
-	Time        int64 // Unix ms
-	Key         []byte
-	Value       [][]byte // parts, which are joined
-	Tombstone   bool     // the value is null
-	Headers     []byte   // of AppendHeader
-	HeaderCount int
+	Time      int64 // Unix ms
+	Key       []byte
+	Value     [][]byte // parts, which are joined
+	Tombstone bool     // the value is null
+	Headers   Headers
 }
 
 // ValueLen is the length of the joined value.
@@ -104,7 +104,7 @@ func (e *Encoder) Append(r *Record) {
 		valueLen = r.ValueLen()
 	}
 	length := 1 + varintLen(delta) + varintLen(int64(e.count)) + varintLen(int64(len(r.Key))) + len(r.Key) +
-		varintLen(int64(valueLen)) + max(valueLen, 0) + varintLen(int64(r.HeaderCount)) + len(r.Headers)
+		varintLen(int64(valueLen)) + max(valueLen, 0) + varintLen(int64(r.Headers.Count)) + len(r.Headers.Bytes)
 	b := binary.AppendVarint(e.plain, int64(length))
 	b = append(b, 0) // attributes: none are defined
 	b = binary.AppendVarint(b, delta)
@@ -117,8 +117,8 @@ func (e *Encoder) Append(r *Record) {
 			b = append(b, part...)
 		}
 	}
-	b = binary.AppendVarint(b, int64(r.HeaderCount))
-	e.plain = append(b, r.Headers...)
+	b = binary.AppendVarint(b, int64(r.Headers.Count))
+	e.plain = append(b, r.Headers.Bytes...)
 	e.count++
 }
 
@@ -170,13 +170,28 @@ func (e *Encoder) putHeader(b []byte, m Producer, attributes int16) {
 	be.PutUint32(b[atCRC:], crc32.Checksum(b[atAttributes:], castagnoli))
 }
 
-// AppendHeader appends one record header.
-func AppendHeader[T ~string | []byte](dst []byte, name string, value T) []byte {
-	dst = binary.AppendVarint(dst, int64(len(name)))
-	dst = append(dst, name...)
-	dst = binary.AppendVarint(dst, int64(len(value)))
-	return append(dst, value...)
+// Headers are the headers of a record, encoded.
+type Headers struct {
+	Bytes []byte
+	Count int
 }
+
+// AddHeader adds a header.
+func AddHeader[T ~string | ~[]byte](h *Headers, name string, value T) {
+	h.Bytes = append(binary.AppendVarint(h.Bytes, int64(len(name))), name...)
+	h.Bytes = append(binary.AppendVarint(h.Bytes, int64(len(value))), value...)
+	h.Count++
+}
+
+// AddSomeHeader adds a header, unless its value is empty.
+func AddSomeHeader[T ~string | ~[]byte](h *Headers, name string, value T) {
+	if len(value) > 0 {
+		AddHeader(h, name, value)
+	}
+}
+
+// Shared returns the same headers, for records that have more of their own.
+func (h Headers) Shared() Headers { return Headers{slices.Clip(h.Bytes), h.Count} }
 
 // varintLen is the length of v as a zigzag varint.
 func varintLen(v int64) int {

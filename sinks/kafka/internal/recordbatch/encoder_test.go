@@ -72,8 +72,9 @@ func TestRecordBatchRoundTrip(t *testing.T) {
 				for i := range 50 {
 					f := decoded{offset: int64(i), key: fmt.Append(nil, "key-", i), headers: map[string]string{"a": strings.Repeat("h", i*5), "é": ""}}
 					f.time = 1_700_000_000_000 + int64(i*i-30*i)
-					r := recordbatch.Record{Time: f.time, Key: f.key, HeaderCount: 2}
-					r.Headers = recordbatch.AppendHeader(recordbatch.AppendHeader(nil, "a", f.headers["a"]), "é", "")
+					r := recordbatch.Record{Time: f.time, Key: f.key}
+					recordbatch.AddHeader(&r.Headers, "a", f.headers["a"])
+					recordbatch.AddHeader(&r.Headers, "é", "")
 					if r.Tombstone = i%7 == 3; !r.Tombstone {
 						f.value = bytes.Repeat([]byte("value "), i*i*round)
 						r.Value = [][]byte{f.value[:len(f.value)/2], nil, f.value[len(f.value)/2:]}

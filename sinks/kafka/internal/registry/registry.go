@@ -176,8 +176,7 @@ func (r *Registry) error(op string, err error) error {
 
 // statusOf is the HTTP status of an answer; 0 if there was none.
 func statusOf(err error) int {
-	var answer *sr.ResponseError
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*sr.ResponseError](err); ok {
 		return answer.StatusCode
 	}
 	return 0

@@ -3,19 +3,19 @@
 package settings
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka/internal/encoding"
-	"kubecdc/sinks/kafka/internal/producer"
-	"kubecdc/sinks/kafka/internal/recordbatch"
 	"kubecdc/sinks/kafka/internal/registry"
 )
 
@@ -121,18 +121,16 @@ func (c *Config) TransactionalPrefix() string { return c.TopicPrefix + "-" + c.C
 
 // SetDefaults sets what was left out.
 func (c *Config) SetDefaults() {
-	setDefault(&c.Delivery, ExactlyOnce)
-	setDefault(&c.Encoding, encoding.Debezium)
-	setDefault(&c.ClientID, "kubecdc")
-	setDefault(&c.Version, "dev")
-	setDefault(&c.Partitions, 6)
-	setDefault(&c.ReplicationFactor, -1)
-	setDefault(&c.History, Week)
-	setDefault(&c.TransactionTimeout, time.Minute)
-	setDefault(&c.RequestTimeout, 20*time.Second)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Delivery = cmp.Or(c.Delivery, ExactlyOnce)
+	c.Encoding = cmp.Or(c.Encoding, encoding.Debezium)
+	c.ClientID = cmp.Or(c.ClientID, "kubecdc")
+	c.Version = cmp.Or(c.Version, "dev")
+	c.Partitions = cmp.Or(c.Partitions, 6)
+	c.ReplicationFactor = cmp.Or(c.ReplicationFactor, -1)
+	c.History = cmp.Or(c.History, Week)
+	c.TransactionTimeout = cmp.Or(c.TransactionTimeout, time.Minute)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, 20*time.Second)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	if c.Pin == nil {
 		c.Pin = func(_ context.Context, _ string, found int, _ bool) (int, error) { return found, nil }
 	}
@@ -141,41 +139,21 @@ func (c *Config) SetDefaults() {
 	}
 }
 
-func setDefault[T comparable](p *T, value T) {
-	var zero T
-	if *p == zero {
-		*p = value
-	}
-}
-
-// Validate names every field that is not valid.
+// Validate refuses what no sink can be made of. What users may set is checked where they set it.
 func (c *Config) Validate() error {
-	var errs []error
-	bad := func(ok bool, format string, args ...any) {
-		if !ok {
-			errs = append(errs, fmt.Errorf(format, args...))
-		}
+	switch {
+	case len(c.Brokers) == 0 || slices.Contains(c.Brokers, ""):
+		return errors.New("Brokers: at least one host:port is needed, and no entry may be empty")
+	case c.TopicPrefix == "" || !strings.HasPrefix(change.ControlTopic(c.TopicPrefix), c.TopicPrefix+".control"):
+		return fmt.Errorf("TopicPrefix: %q: a topic must have a name, of letters, digits, '.', '_' and '-' only", c.TopicPrefix)
+	case c.Cluster == "":
+		return errors.New("Cluster: must not be empty")
+	case c.Delivery != "" && c.Delivery != ExactlyOnce && c.Delivery != AtLeastOnce:
+		return fmt.Errorf("Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
+	case c.Encoding != "" && encoding.NewSet(encoding.AvroOptions{})[c.Encoding] == nil:
+		return fmt.Errorf("Encoding: %q is none", c.Encoding)
+	case c.Encoding == encoding.Avro && len(c.Registry.URLs) == 0:
+		return errors.New("Registry: avro needs a schema registry")
 	}
-	bad(len(c.Brokers) > 0, "Brokers: at least one host:port is needed")
-	for _, b := range c.Brokers {
-		bad(strings.TrimSpace(b) != "", "Brokers: an entry is empty")
-	}
-	bad(c.TopicPrefix != "", "TopicPrefix: must not be empty")
-	bad(c.TopicPrefix == "" || strings.HasPrefix(change.ControlTopic(c.TopicPrefix), c.TopicPrefix+".control"),
-		"TopicPrefix: %q: a topic may have letters, digits, '.', '_' and '-' only", c.TopicPrefix)
-	bad(c.Cluster != "", "Cluster: must not be empty")
-	bad(c.Delivery == "" || c.Delivery == ExactlyOnce || c.Delivery == AtLeastOnce,
-		"Delivery: %q is neither %s nor %s", c.Delivery, ExactlyOnce, AtLeastOnce)
-	bad(c.Encoding == "" || encoding.NewSet(encoding.AvroOptions{})[c.Encoding] != nil, "Encoding: %q is none", c.Encoding)
-	bad(c.Encoding != encoding.Avro || len(c.Registry.URLs) > 0, "Registry: avro needs a schema registry")
-	_, err := recordbatch.NewCodec(c.Compression)
-	bad(err == nil, "Compression: %v", err)
-	bad(c.MaxMessageBytes == 0 || c.MaxMessageBytes >= producer.MinLimit, "MaxMessageBytes: %d is less than %d", c.MaxMessageBytes, producer.MinLimit)
-	bad(c.TransactionTimeout == 0 || c.TransactionTimeout >= time.Millisecond, "TransactionTimeout: %s is less than a millisecond", c.TransactionTimeout)
-	bad(c.History >= 0, "History: %s is negative", c.History)
-	bad(c.Partitions >= 0, "Partitions: %d is negative", c.Partitions)
-	bad(c.ReplicationFactor >= -1, "ReplicationFactor: %d is less than -1", c.ReplicationFactor)
-	_, err = c.SASL.Login()
-	bad(err == nil, "SASL: %v", err)
-	return errors.Join(errs...)
+	return nil
 }

@@ -72,8 +72,7 @@ func (s *tlsConn) Read(b []byte) (int, error) {
 
 // explain makes a CertificateError of an error that is about a certificate.
 func (s *tlsConn) explain(err error) error {
-	var invalid x509.CertificateInvalidError
-	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return &CertificateError{Whose: "broker " + s.broker + "'s certificate", Cert: invalid.Cert, Err: err}
 	}
 	refused := refusesCertificate(err)
@@ -89,8 +88,8 @@ func (s *tlsConn) explain(err error) error {
 
 // refusesCertificate reports whether the broker has sent an alert about the client's certificate (RFC 8446, 6.2).
 func refusesCertificate(err error) bool {
-	var alert *net.OpError
-	return errors.As(err, &alert) && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
+	alert, ok := errors.AsType[*net.OpError](err)
+	return ok && alert.Op == "remote error" && strings.Contains(alert.Err.Error(), "certificate")
 }
 
 // FileError is the error of a file that a setting names, which was valid at the start. It may be just being renewed, so the

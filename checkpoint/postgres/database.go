@@ -1,0 +1,88 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/checkpoint/internal/tables"
+	"kubecdc/internal/pgdb"
+)
+
+// database is the store's, for package tables.
+type database struct {
+	pgdb.Querier
+	*pgdb.DB
+}
+
+// Exec is the Querier's, as Row and Rows are.
+func (d database) Exec(ctx context.Context, query string, args ...any) (int64, error) {
+	return d.Querier.Exec(ctx, query, args...)
+}
+
+// Begin implements tables.Database.
+func (d database) Begin(ctx context.Context, do func(tables.Querier) error) error {
+	return pgx.BeginFunc(ctx, d.DB, func(tx pgx.Tx) error { return do(pgdb.Querier{DB: tx}) })
+}
+
+var dialect = tables.Dialect{
+	Acquire:   `select epoch, seq, offsets, is_new from kubecdc.acquire_slot($1, $2, $3, $4, $5)`, // see the migrations
+	Inventory: `select key, uid, resource_version from kubecdc.inventory_page($1, $2, $3, $4)`,    // see the migrations
+	BodyPage: `select key, body, delta from kubecdc.inventory
+		where stream = $1 and key > $2 and (body is not null or delta is not null) order by key limit $3`,
+	PositionsAt: `select distinct on (p.key) p.value from kubecdc.checkpoints c, jsonb_each(c.positions) p
+		where c.cluster = $1 and c.slot = $2 and c.time <= $3 order by p.key, c.second desc`,
+	Second: `date_trunc('second', clock_timestamp())`,
+	// A table that was just filled has no statistics.
+	ByKey: `select set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+		set_config('enable_sort', 'off', true)`,
+	Rebase:  rebase,
+	Offsets: flatten,
+	Parse:   nested,
+}
+
+func rebase(t *tables.Tx, stream int64, keys []string, bodies []checkpoint.Body) error {
+	const set = `update kubecdc.inventory i set body = n.body, delta = null
+		from unnest($2::text[], $3::bytea[]) n (key, body) where i.stream = $1 and i.key = n.key`
+	bases := make([][]byte, len(bodies))
+	for i := range bodies {
+		bases[i] = bodies[i].Base
+	}
+	_, err := t.Do(set, stream, pgdb.EscapeAll(keys), bases)
+	return err
+}
+
+// flatten returns offsets as they are stored, "topic/partition" → next offset: jsonb's || merges one level only.
+func flatten(o change.Offsets) json.RawMessage {
+	flat := map[string]int64{}
+	for topic, partitions := range o {
+		for p, next := range partitions {
+			flat[topic+"/"+strconv.Itoa(p)] = next
+		}
+	}
+	text, _ := json.Marshal(flat) // strings and numbers only: can't fail
+	return text
+}
+
+func nested(text []byte) (change.Offsets, error) {
+	var flat map[string]int64
+	if err := json.Unmarshal(text, &flat); err != nil {
+		return nil, err
+	}
+	o := change.Offsets{}
+	for name, next := range flat {
+		i := strings.LastIndexByte(name, '/')
+		p, err := strconv.Atoi(name[i+1:])
+		if i < 0 || err != nil {
+			return nil, fmt.Errorf("stored offset %q is not topic/partition", name)
+		}
+		o.Merge(change.Offsets{name[:i]: {p: next}})
+	}
+	return o, nil
+}
