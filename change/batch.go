@@ -2,6 +2,7 @@ package change
 
 import (
 	"fmt"
+	"maps"
 	"time"
 )
 
@@ -68,9 +69,7 @@ func (o Offsets) Merge(other Offsets) Offsets {
 		if o[topic] == nil {
 			o[topic] = map[int]int64{}
 		}
-		for p, next := range partitions {
-			o[topic][p] = next
-		}
+		maps.Copy(o[topic], partitions)
 	}
 	return o
 }

@@ -1,6 +1,9 @@
 package change
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // ClusterIdentity identifies a cluster, independently of its address and of its name in a kubeconfig. One of UID and CA is
 // enough. If the uid becomes readable later, the cluster is the same as long as its CA is.
@@ -19,13 +22,8 @@ func (i ClusterIdentity) ID() string {
 }
 
 // IDs are all known identifiers, the uid first.
-func (i ClusterIdentity) IDs() (ids []string) {
-	for _, id := range []string{i.UID, i.CA} {
-		if id != "" {
-			ids = append(ids, id)
-		}
-	}
-	return ids
+func (i ClusterIdentity) IDs() []string {
+	return slices.DeleteFunc([]string{i.UID, i.CA}, func(id string) bool { return id == "" })
 }
 
 func (i ClusterIdentity) String() string {

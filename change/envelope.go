@@ -43,11 +43,8 @@ func (e *Envelope) AppendKey(dst []byte, c *Change) []byte {
 
 // AppendValue appends the value of the change's record to dst.
 func (e *Envelope) AppendValue(dst []byte, c *Change) []byte {
-	dst = append(dst, valueBefore...)
-	dst = append(dst, OrNull(c.Before)...)
-	dst = append(dst, valueAfter...)
-	dst = append(dst, OrNull(c.After)...)
-	return e.appendTail(dst, c, nil)
+	v := e.Value(nil, c, nil)
+	return v.AppendTo(dst)
 }
 
 // Value returns the value of the change's record in pieces. All but the images is appended to scratch, which the value then

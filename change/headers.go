@@ -31,7 +31,7 @@ const (
 	HeaderReason = "reason"
 )
 
-// OpTombstone is the op in the headers of a tombstone. Older records have the "d" of the delete before it.
+// OpTombstone is the op in the headers of a tombstone.
 const OpTombstone = "tombstone"
 
 // ParseOp returns the op that the headers of a record give; of a tombstone that of its delete. ok is false if the record is of no

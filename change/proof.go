@@ -15,10 +15,10 @@ type Proof struct {
 	Masked bool `json:"masked,omitempty"`
 	Older  int  `json:"older,omitempty"`
 	// different:
-	Missing   *Differing `json:"missing,omitempty"` // the API server has it, the log does not
-	Stale     *Differing `json:"stale,omitempty"`   // the log has it in another version, or another object under its key
-	Extra     *Differing `json:"extra,omitempty"`   // the log has it, the API server does not
-	ElapsedMs int64      `json:"elapsed_ms,omitempty"`
+	Missing   Differing `json:"missing,omitzero"` // the API server has it, the log does not
+	Stale     Differing `json:"stale,omitzero"`   // the log has it in another version, or another object under its key
+	Extra     Differing `json:"extra,omitzero"`   // the log has it, the API server does not
+	ElapsedMs int64     `json:"elapsed_ms,omitempty"`
 }
 
 // ProofResult is the result of a proof.
@@ -39,36 +39,17 @@ type Differing struct {
 // mostKeys bounds the keys of a Differing.
 const mostKeys = 20
 
-// AddTo counts an object; d is made if it is nil.
-func AddTo(d **Differing, key string) {
-	if *d == nil {
-		*d = &Differing{}
+// Add counts an object.
+func (d *Differing) Add(key string) {
+	if d.Objects++; len(d.Keys) < mostKeys {
+		d.Keys = append(d.Keys, key)
 	}
-	if (*d).Objects++; len((*d).Keys) < mostKeys {
-		(*d).Keys = append((*d).Keys, key)
-	}
-}
-
-// Count returns how many objects differ.
-func (d *Differing) Count() int {
-	if d == nil {
-		return 0
-	}
-	return d.Objects
-}
-
-// Some returns the keys of some of the objects.
-func (d *Differing) Some() []string {
-	if d == nil {
-		return nil
-	}
-	return d.Keys
 }
 
 // Differences returns how many objects differ.
-func (p *Proof) Differences() int { return p.Missing.Count() + p.Stale.Count() + p.Extra.Count() }
+func (p *Proof) Differences() int { return p.Missing.Objects + p.Stale.Objects + p.Extra.Objects }
 
 // String says how many objects differ, of each kind.
 func (p *Proof) String() string {
-	return fmt.Sprintf("%d missing, %d stale, %d extra", p.Missing.Count(), p.Stale.Count(), p.Extra.Count())
+	return fmt.Sprintf("%d missing, %d stale, %d extra", p.Missing.Objects, p.Stale.Objects, p.Extra.Objects)
 }

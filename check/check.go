@@ -15,6 +15,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 	"kubecdc/setup"
 	"kubecdc/sinks"
@@ -90,7 +91,7 @@ func (r *report) step(step startup.Step, run func(*report, context.Context) (str
 		r.findings, r.selected = append(r.findings, part.findings...), part.selected
 	}
 	if err != nil {
-		r.line(step.For, Failed, config.Redact(err.Error()))
+		r.line(step.For, Failed, plain.Redact(err.Error()))
 		return err
 	}
 	r.line(step.For, OK, text)

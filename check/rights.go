@@ -12,7 +12,6 @@ import (
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/internal/kubeapi"
-	"kubecdc/setup"
 	"kubecdc/source/discovery"
 )
 
@@ -43,7 +42,7 @@ func (r *report) checkRights(ctx context.Context, plan export.Config, selected [
 	return errors.Join(err, r.checkOtherRights(ctx, client))
 }
 
-// checkOtherRights warns of missing rights. Those on leases are needed if KUBECDC_LEASES is kubernetes.
+// checkOtherRights warns of missing rights.
 func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) error {
 	var removed, triggered []string
 	for _, right := range discovery.RemovalRights {
@@ -59,16 +58,7 @@ func (r *report) checkOtherRights(ctx context.Context, client rest.Interface) er
 	}
 	r.warnMissing(removed, "if a resource is removed, its objects would not be recorded as deleted")
 	r.warnMissing(triggered, "a resource that is installed or removed is seen up to a minute later")
-	if r.settings.Slots.Leases != "kubernetes" {
-		return nil
-	}
-	leases, namespace := change.Resource{Group: "coordination.k8s.io", Plural: "leases"}, setup.LeaseNamespace(r.settings)
-	missing, err := refused(ctx, client, leases, namespace, leases.ID(), "get", "list", "create", "update", "delete")
-	if len(missing) > 0 {
-		err = fmt.Errorf("not allowed in namespace %s: %s\ngrant it, since KUBECDC_LEASES is kubernetes: %s", namespace,
-			strings.Join(missing, ", "), howToGrant)
-	}
-	return err
+	return nil
 }
 
 func (r *report) warnMissing(rights []string, without string) {

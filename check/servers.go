@@ -12,8 +12,8 @@ import (
 	kubeversion "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/client-go/rest"
 
-	"kubecdc/config"
 	"kubecdc/internal/pgdb"
+	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
 )
 
@@ -59,7 +59,7 @@ func (r *report) checkServerInfo() {
 		return nil
 	})
 	if err != nil {
-		r.warn("API server", "its version and its clock can't be read: "+config.Redact(err.Error()))
+		r.warn("API server", "its version and its clock can't be read: "+plain.Redact(err.Error()))
 	}
 }
 

@@ -24,8 +24,6 @@ type History interface {
 type Past interface {
 	// Find chooses the cluster of all other calls, by name; *UnknownClusterError if the store has no checkpoint of it.
 	Find(ctx context.Context, cluster string) error
-	// ClusterUID gives the uid of the cluster's namespace kube-system; empty: it is not known.
-	ClusterUID(ctx context.Context) (string, error)
 	// HistorySlots gives the slots that have checkpoints, those of earlier layouts too.
 	HistorySlots(ctx context.Context) ([]int, error)
 	// Select gives the checkpoints of a slot in a window, newest first.

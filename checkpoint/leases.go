@@ -7,14 +7,12 @@ import (
 	"kubecdc/change"
 )
 
-// Leases is where replicas agree on who owns which slot. Every Store has them; they may be kept elsewhere (kubelease), but the
-// epochs, which fence, always come from the Store.
+// Leases is where replicas agree on who owns which slot. Every Store has them.
 type Leases interface {
 	// Acquire takes the slot: its epoch grows by one, so that every earlier owner is fenced. While another
 	// owner's lease runs it fails with *HeldError; the same owner name may take its own slot again at once.
 	Acquire(ctx context.Context, slot int, owner string, ttl time.Duration) (SlotState, error)
-	// Renew extends the lease; ErrFenced when the store has a higher epoch, ErrBehind when it has a lower one, and
-	// *HeldError where leases are kept elsewhere and another owner has this one, without a new epoch yet.
+	// Renew extends the lease; ErrFenced when the store has a higher epoch, ErrBehind when it has a lower one.
 	Renew(ctx context.Context, slot int, epoch int64, ttl time.Duration) error
 	// Release ends the lease at once, so that the next owner need not wait. It fails as Renew does.
 	Release(ctx context.Context, slot int, epoch int64) error

@@ -121,7 +121,11 @@ func (c *Config) SQLitePath(cluster string) (string, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return "", fmt.Errorf("make the folder for the checkpoint: %w; set KUBECDC_CHECKPOINT to a path that can be written", err)
 	}
-	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(c.logName())+".db"), nil
+	log := c.Sink.Kind
+	if log == "kafka" { // which can hold several logs of one cluster
+		log += "-" + c.Kafka.TopicPrefix
+	}
+	return filepath.Join(folder, fileSafe(cluster)+"-"+fileSafe(log)+".db"), nil
 }
 
 var unsafeInFile = regexp.MustCompile(`[^a-zA-Z0-9._-]+`)

@@ -14,10 +14,12 @@ import "time"
 //	example     a value to copy
 //	values      the allowed values, if they are few
 //	min, max    bounds, in the notation of the value
+//	with        another setting, and its values with which this one has an effect; a group's is that of all its fields
+//	required    with these values it must be set
 type Config struct {
 	Source     Source     `group:"Source"`
 	Sink       Sink       `group:"Sink"`
-	Kafka      Kafka      `group:"Kafka"`
+	Kafka      Kafka      `group:"Kafka" with:"KUBECDC_SINK=kafka"`
 	Registry   Registry   `group:"Schema registry"`
 	Checkpoint Checkpoint `group:"Checkpoint"`
 	Records    Records    `group:"Records"`
@@ -46,14 +48,14 @@ type Source struct {
 // Sink selects where the log is written.
 type Sink struct {
 	Kind         string  `env:"KUBECDC_SINK" envDefault:"stdout" values:"stdout,kafka,postgres" help:"Where changes are written. stdout: one line per change, coloured on a terminal and JSON elsewhere; JSON lines with type instead of op are control records (gap, snapshot-end, stream-error, …)."`
-	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
-	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. Whole partitions (a day, a week or four weeks) are dropped. The table objects keeps the current state of each object. The user must own the tables." example:"720h"`
-	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
+	Postgres     DSN     `env:"KUBECDC_SINK_POSTGRES" with:"KUBECDC_SINK=postgres" required:"yes" help:"URL of the database that changes are written to, if KUBECDC_SINK is postgres." example:"postgres://kubecdc@db.example.com/cdc?sslmode=verify-full"`
+	History      History `env:"KUBECDC_SINK_POSTGRES_HISTORY" with:"KUBECDC_SINK=postgres" envDefault:"forever" min:"24h" help:"How long every change is kept in the tables changes, batches and control. Whole partitions (a day, a week or four weeks) are dropped. The table objects keeps the current state of each object. The user must own the tables." example:"720h"`
+	PasswordFile string  `env:"KUBECDC_SINK_POSTGRES_PASSWORD_FILE" with:"KUBECDC_SINK=postgres" help:"File with the password for KUBECDC_SINK_POSTGRES, instead of one in the URL." example:"/etc/kubecdc/sink-password"`
 }
 
 // Kafka configures how the Kafka sink connects and writes.
 type Kafka struct {
-	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" help:"Bootstrap brokers, as host:port." example:"kafka-1:9092,kafka-2:9092"`
+	Brokers            List          `env:"KUBECDC_KAFKA_BROKERS" required:"yes" help:"Bootstrap brokers, as host:port." example:"kafka-1:9092,kafka-2:9092"`
 	TopicPrefix        string        `env:"KUBECDC_KAFKA_TOPIC_PREFIX" envDefault:"kubecdc" help:"Prefix of all topics: PREFIX.RESOURCE.GROUP, PREFIX.control and PREFIX.dead-letter. Another prefix begins another log, and needs another checkpoint."`
 	Partitions         int           `env:"KUBECDC_KAFKA_PARTITIONS" envDefault:"6" min:"1" max:"10000" help:"Partitions of each topic that the exporter creates; PREFIX.control has one. Raise it before the first start if consumers need more parallelism: partitions added to a topic later stay empty."`
 	ReplicationFactor  int           `env:"KUBECDC_KAFKA_REPLICATION_FACTOR" envDefault:"-1" min:"-1" max:"100" help:"Replicas of each topic that the exporter creates. -1: the broker's default."`
@@ -72,18 +74,18 @@ type Kafka struct {
 	TLSInsecure   Switch `env:"KUBECDC_KAFKA_TLS_INSECURE_SKIP_VERIFY" envDefault:"off" help:"Accept any certificate. For experiments only."`
 
 	SASLMechanism    string `env:"KUBECDC_KAFKA_SASL_MECHANISM" values:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" help:"SASL mechanism to log in with. OAUTHBEARER: with a token, from a file or from a token endpoint. AWS_MSK_IAM: with a token that AWS credentials sign, found as AWS' SDK finds them. Default: no login." example:"SCRAM-SHA-512"`
-	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" help:"SASL user name." example:"kubecdc"`
-	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" help:"SASL password. Other users of the machine can see flags, so prefer the environment or a file."`
-	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD." example:"/etc/kafka/password"`
+	SASLUsername     string `env:"KUBECDC_KAFKA_SASL_USERNAME" with:"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"SASL user name." example:"kubecdc"`
+	SASLPassword     Secret `env:"KUBECDC_KAFKA_SASL_PASSWORD" with:"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"SASL password. Other users of the machine can see flags, so prefer the environment or a file."`
+	SASLPasswordFile string `env:"KUBECDC_KAFKA_SASL_PASSWORD_FILE" with:"KUBECDC_KAFKA_SASL_MECHANISM=PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" help:"File with the SASL password, instead of KUBECDC_KAFKA_SASL_PASSWORD." example:"/etc/kafka/password"`
 
-	OAuthTokenFile  string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_FILE" help:"File with the token for OAUTHBEARER, such as a projected ServiceAccount token." example:"/var/run/secrets/kafka/token"`
-	OAuthTokenURL   string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_URL" help:"Token endpoint for OAUTHBEARER, from which a token is fetched with the client credentials grant (RFC 6749, 4.4). It is fetched again before it expires." example:"https://login.example.com/oauth2/token"`
-	OAuthClientID   string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_ID" help:"Client id at the token endpoint." example:"kubecdc"`
-	OAuthSecretFile string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE" help:"File with the client secret." example:"/etc/kafka/client-secret"`
-	OAuthScope      string `env:"KUBECDC_KAFKA_OAUTH_SCOPE" help:"Scope to ask the token endpoint for; several with blanks between. Default: none." example:"kafka"`
-	OAuthCA         string `env:"KUBECDC_KAFKA_OAUTH_CA" help:"PEM file of the certificate authorities to trust for the token endpoint. Default: the system's authorities." example:"/etc/kafka/oauth-ca.crt"`
-	OAuthExtensions List   `env:"KUBECDC_KAFKA_OAUTH_EXTENSIONS" help:"SASL extensions to send with the token, as NAME=VALUE. Confluent Cloud needs logicalCluster and identityPoolId." example:"logicalCluster=lkc-1,identityPoolId=pool-1"`
-	AWSRegion       string `env:"KUBECDC_KAFKA_AWS_REGION" help:"AWS region of the MSK cluster, for AWS_MSK_IAM. Default: AWS_REGION, which EKS sets in Pods." example:"eu-west-1"`
+	OAuthTokenFile  string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_FILE" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"File with the token for OAUTHBEARER, such as a projected ServiceAccount token." example:"/var/run/secrets/kafka/token"`
+	OAuthTokenURL   string `env:"KUBECDC_KAFKA_OAUTH_TOKEN_URL" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"Token endpoint for OAUTHBEARER, from which a token is fetched with the client credentials grant (RFC 6749, 4.4). It is fetched again before it expires." example:"https://login.example.com/oauth2/token"`
+	OAuthClientID   string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_ID" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"Client id at the token endpoint." example:"kubecdc"`
+	OAuthSecretFile string `env:"KUBECDC_KAFKA_OAUTH_CLIENT_SECRET_FILE" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"File with the client secret." example:"/etc/kafka/client-secret"`
+	OAuthScope      string `env:"KUBECDC_KAFKA_OAUTH_SCOPE" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"Scope to ask the token endpoint for; several with blanks between. Default: none." example:"kafka"`
+	OAuthCA         string `env:"KUBECDC_KAFKA_OAUTH_CA" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"PEM file of the certificate authorities to trust for the token endpoint. Default: the system's authorities." example:"/etc/kafka/oauth-ca.crt"`
+	OAuthExtensions List   `env:"KUBECDC_KAFKA_OAUTH_EXTENSIONS" with:"KUBECDC_KAFKA_SASL_MECHANISM=OAUTHBEARER" help:"SASL extensions to send with the token, as NAME=VALUE. Confluent Cloud needs logicalCluster and identityPoolId." example:"logicalCluster=lkc-1,identityPoolId=pool-1"`
+	AWSRegion       string `env:"KUBECDC_KAFKA_AWS_REGION" with:"KUBECDC_KAFKA_SASL_MECHANISM=AWS_MSK_IAM" help:"AWS region of the MSK cluster, for AWS_MSK_IAM. Default: AWS_REGION, which EKS sets in Pods." example:"eu-west-1"`
 }
 
 // Registry configures the schema registry of the encoding avro.
@@ -105,7 +107,7 @@ type Checkpoint struct {
 
 // Records configures what records contain.
 type Records struct {
-	Encoding       string `env:"KUBECDC_ENCODING" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON. debezium-schema: with the schema in each record, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone. avro: Avro with a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro."`
+	Encoding       string `env:"KUBECDC_ENCODING" with:"KUBECDC_SINK=kafka" envDefault:"debezium" values:"debezium,debezium-schema,cloudevents,object,avro" help:"How keys and values of the Kafka data topics are written (docs/encodings.md). debezium: Debezium's JSON. debezium-schema: with the schema in each record, for JDBC sinks. cloudevents: CloudEvents with Debezium's JSON as data. object: the object alone. avro: Avro with a schema registry (docs/avro.md). An existing log can't change to or from debezium-schema or avro."`
 	Before         string `env:"KUBECDC_BEFORE" envDefault:"full" values:"full,none" help:"full: updates and deletes carry the whole object as it was before. none: they don't, which is faster and smaller; consumers such as Flink need full."`
 	MetadataOnly   List   `env:"KUBECDC_METADATA_ONLY" help:"Resources of which only the metadata is exported, named as in KUBECDC_RESOURCES. Unlike there, a pattern includes Secrets." example:"configmaps,*.example.com"`
 	Secrets        string `env:"KUBECDC_SECRETS" envDefault:"hash" values:"hash,metadata,plain" help:"What is exported of Secrets, if KUBECDC_RESOURCES names them. hash: a keyed hash of each value, which shows that a value changed but not what it is. metadata: no values. plain: everything. At the next start the checkpoint is rewritten to match."`
@@ -129,8 +131,6 @@ type Recovery struct {
 type Slots struct {
 	Count         int           `env:"KUBECDC_SLOTS" envDefault:"1" min:"1" max:"1024" help:"Number of slots. Streams are spread over the slots, and the slots over the replicas. Use at least as many as replicas should share the work. All replicas need the same number."`
 	LeaseDuration time.Duration `env:"KUBECDC_LEASE_DURATION" envDefault:"10s" min:"1s" max:"10m" help:"How long an owner may be silent before another replica takes its slots. Shorter: faster takeover, more heartbeats, and a slow checkpoint costs slots sooner."`
-	Leases        string        `env:"KUBECDC_LEASES" envDefault:"store" values:"store,kubernetes" help:"Where replicas agree on who owns which slot. store: in the checkpoint. kubernetes: in Lease objects of the cluster. Fencing uses the checkpoint in both cases. All replicas need the same value."`
-	Namespace     string        `env:"KUBECDC_LEASES_NAMESPACE" help:"Namespace of the Lease objects, if KUBECDC_LEASES is kubernetes. Default: the Pod's namespace; outside a Pod, the namespace default." example:"kubecdc"`
 }
 
 // Batch bounds the size of a batch, and what is held in memory.

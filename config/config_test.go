@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"kubecdc/internal/plain"
 	"kubecdc/source/discovery"
 )
 
@@ -63,14 +64,14 @@ var wrong = []struct {
 	{[]string{"KUBECDC_KAFKA_HISTORY=always"}, "KUBECDC_KAFKA_HISTORY", "168h, or forever"},
 	{[]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT=100ms"}, "KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "from 1s to 24h"},
 	{[]string{"KUBECDC_SINK=kafak"}, "KUBECDC_SINK", "use kafka"},
-	{[]string{"KUBECDC_SINK=postgres"}, "KUBECDC_SINK_POSTGRES", "postgres://USER@HOST/DB"},
+	{[]string{"KUBECDC_SINK=postgres"}, "KUBECDC_SINK_POSTGRES", "set it, such as postgres://"},
 	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=localhost/db"}, "KUBECDC_SINK_POSTGRES", "postgres://"},
 	{[]string{"KUBECDC_CHECKPOINT=postgres://h/db?sslmode=verify-full&sslrootcert=/nowhere"}, "KUBECDC_CHECKPOINT", "sslrootcert"},
 	{[]string{"KUBECDC_SINK=postgres", "KUBECDC_SINK_POSTGRES=postgres://h/db?sslmode=maybe"}, "KUBECDC_SINK_POSTGRES", "sslmode"},
 	{[]string{"KUBECDC_CHECKPOINT=postgres://u:p@ss/w0rd@h/db"}, "KUBECDC_CHECKPOINT", "%40 %3A %2F"},
 	{[]string{"KUBECDC_CHECKPOINT=postgres://u:12?w0rd@h/db"}, "KUBECDC_CHECKPOINT", "%40 %3A %2F"},
 	{[]string{"KUBECDC_CHECKPOINT=postgres://u:12#w0rd@h/db"}, "KUBECDC_CHECKPOINT", "%40 %3A %2F"},
-	{[]string{"KUBECDC_SINK=kafka"}, "KUBECDC_KAFKA_BROKERS", "host:port"},
+	{[]string{"KUBECDC_SINK=kafka"}, "KUBECDC_KAFKA_BROKERS", "set it, such as kafka-1:9092"},
 	{[]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=kafka-1"}, "KUBECDC_KAFKA_BROKERS", "host:port"},
 	{[]string{"KUBECDC_SINK=kafka", "KUBECDC_KAFKA_BROKERS=kafka://kafka-1:9092"}, "KUBECDC_KAFKA_BROKERS", "no scheme"},
 	{[]string{"KUBECDC_KAFKA_TOPIC_PREFIX=my topic"}, "KUBECDC_KAFKA_TOPIC_PREFIX", "letters"},
@@ -336,7 +337,6 @@ func samples(t *testing.T) map[string]string {
 		"KUBECDC_BATCH_MAX_CHANGES": "5", "KUBECDC_BATCH_MAX_BYTES": "1MiB", "KUBECDC_BATCH_LINGER": "1s",
 		"KUBECDC_BUFFER_CHANGES": "5000", "KUBECDC_BUFFER_BYTES": "20MiB", "KUBECDC_LISTEN": "off",
 		"KUBECDC_HTTP_ACCESS": "token", "KUBECDC_HTTP_TOKEN_FILE": hashKey, "KUBECDC_HTTP_TLS_CERT": cert, "KUBECDC_HTTP_TLS_KEY": key,
-		"KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "kubecdc",
 		"KUBECDC_SHUTDOWN_TIMEOUT": "3s", "KUBECDC_START_TIMEOUT": "4m", "KUBECDC_BACKFILL": "off", "KUBECDC_STREAMING_LISTS": "off", "KUBECDC_BACKFILL_QPS": "7.5", "KUBECDC_BACKFILL_MAX_QPS": "70", "KUBECDC_BACKFILL_MAX_REVISIONS": "9", "KUBECDC_PROOF_INTERVAL": "1h", "KUBECDC_LOG_LEVEL": "debug", "KUBECDC_LOG_FORMAT": "json",
 	}
 }
@@ -418,7 +418,8 @@ func TestWarnings(t *testing.T) {
 	for env, want := range map[string]string{
 		"KUBECDC_SNIK=kafka":                       "did you mean KUBECDC_SINK?",
 		"KUBECDC_KAFKA_BROKER=h:1":                 "did you mean KUBECDC_KAFKA_BROKERS?",
-		"KUBECDC_KAFKA_BROKERS=h:1":                "no effect while KUBECDC_SINK is stdout",
+		"KUBECDC_KAFKA_BROKERS=h:1":                "no effect while KUBECDC_SINK is stdout: it is for KUBECDC_SINK=kafka",
+		"KUBECDC_ENCODING=avro":                    "no effect while KUBECDC_SINK is stdout",
 		"KUBECDC_SERVICE_HOST=10.0.0.1":            "", // what kubelet sets for a Service is no typing error
 		"KUBECDC_PORT_8080_TCP=tcp://10.0.0.1":     "",
 		"KUBECDC_METRICS_SERVICE_PORT_METRICS=808": "",
@@ -502,7 +503,7 @@ func TestRedact(t *testing.T) {
 		"the continue token: expired":       "the continue token: expired",
 		"stream secrets: 403":               "stream secrets: 403",
 	} {
-		if got := Redact(in); got != want {
+		if got := plain.Redact(in); got != want {
 			t.Errorf("%s\n got %s\nwant %s", in, got, want)
 		}
 	}
@@ -551,13 +552,14 @@ func TestEverySettingIsExplained(t *testing.T) {
 	}
 }
 
-func TestTheTableHasEverySinkThatCanBeSet(t *testing.T) {
-	var names []string
-	for _, s := range sinkTable() {
-		names = append(names, s.name)
-	}
-	if values := byEnv["KUBECDC_SINK"].Values; !slices.Equal(values, names) {
-		t.Errorf("the table has %v, and KUBECDC_SINK can be %v", names, values)
+func TestASettingIsOnlyForValuesThatAnotherOneCanHave(t *testing.T) {
+	for _, s := range Settings() {
+		name, values, with := strings.Cut(s.With, "=")
+		for _, value := range strings.Split(values, ",") {
+			if with && !slices.Contains(byEnv[name].Values, value) {
+				t.Errorf("%s is for %s=%s, which can't be", s.Env, name, value)
+			}
+		}
 	}
 }
 

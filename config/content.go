@@ -67,7 +67,10 @@ func (l *loader) checkContent() {
 	if namesSecrets(l.c.Source.Resources) && r.Secrets == "plain" {
 		l.warn("KUBECDC_SECRETS is plain: whoever reads the log or the checkpoint reads the Secrets")
 	}
-	l.checkEncoding()
+	if r.Encoding == "object" && r.Before == "full" {
+		l.warn("KUBECDC_ENCODING is object: records have no before. KUBECDC_BEFORE=none spares the work of reading it, " +
+			"unless the header fieldsChanged or KUBECDC_IGNORE_FIELDS is needed")
+	}
 	l.checkRegistry()
 	l.checkHashKey()
 	const redactExample = `configmaps:data.password or secrets:metadata.annotations.example\.com/token`
@@ -77,17 +80,6 @@ func (l *loader) checkContent() {
 		l.warn("KUBECDC_IGNORE_FIELDS has no effect: it compares each update with the object before it, and KUBECDC_BEFORE is none")
 	}
 	l.checkOps()
-}
-
-func (l *loader) checkEncoding() {
-	const name = "KUBECDC_ENCODING"
-	switch r := &l.c.Records; {
-	case l.c.Sink.Kind != "kafka" && l.set(name) && !l.bad["KUBECDC_SINK"]:
-		l.warn(name + " has no effect while KUBECDC_SINK is " + l.c.Sink.Kind + ": it is for Kafka's topics")
-	case r.Encoding == "object" && r.Before == "full":
-		l.warn(name + " is object: records have no before. KUBECDC_BEFORE=none spares the work of reading it, " +
-			"unless the header fieldsChanged or KUBECDC_IGNORE_FIELDS is needed")
-	}
 }
 
 // checkOps checks that all changes are exported without which the log would not know which objects exist.

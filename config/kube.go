@@ -16,6 +16,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/homedir"
 
+	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
 )
 
@@ -36,7 +37,7 @@ func (s *Source) Connect() (*Connection, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: paths, WarnIfAllMissing: false}
 	raw, err := rules.Load()
 	if err != nil {
-		return nil, kubeError(s.Kubeconfig, "can't be read: "+Redact(err.Error()), "fix the file, or name another one")
+		return nil, kubeError(s.Kubeconfig, "can't be read: "+plain.Redact(err.Error()), "fix the file, or name another one")
 	}
 	context, err := s.chooseContext(raw)
 	if err != nil {
@@ -45,7 +46,7 @@ func (s *Source) Connect() (*Connection, error) {
 	client := clientcmd.NewNonInteractiveClientConfig(*raw, context, &clientcmd.ConfigOverrides{}, rules)
 	restConfig, err := client.ClientConfig()
 	if err != nil {
-		return nil, kubeError(s.Kubeconfig, "context "+context+": "+Redact(err.Error()), "fix the kubeconfig, or choose another context with KUBECDC_CONTEXT")
+		return nil, kubeError(s.Kubeconfig, "context "+context+": "+plain.Redact(err.Error()), "fix the kubeconfig, or choose another context with KUBECDC_CONTEXT")
 	}
 	return s.connection(restConfig, context, strings.Join(existing(paths), ", ")+", context "+context), nil
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"kubecdc/internal/plain"
 )
 
 // Problem is one wrong setting, and how to fix it.
@@ -19,9 +21,9 @@ func (p Problem) String() string {
 		name += " (--" + s.Flag + ")"
 	}
 	if p.Value != "" {
-		name += fmt.Sprintf(" = %q", Redact(p.Value))
+		name += fmt.Sprintf(" = %q", plain.Redact(p.Value))
 	}
-	return fmt.Sprintf("%s: %s\n      %s", name, Redact(p.What), p.Fix)
+	return fmt.Sprintf("%s: %s\n      %s", name, plain.Redact(p.What), p.Fix)
 }
 
 // Error lists every wrong setting. The program exits with code 2.

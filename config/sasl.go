@@ -4,27 +4,13 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 )
-
-// loginSettings has, for each SASL mechanism, the settings that it uses.
-var loginSettings = func() map[string][]string {
-	const p = "KUBECDC_KAFKA_"
-	password := []string{p + "SASL_USERNAME", p + "SASL_PASSWORD", p + "SASL_PASSWORD_FILE"}
-	return map[string][]string{
-		"PLAIN": password, "SCRAM-SHA-256": password, "SCRAM-SHA-512": password,
-		"OAUTHBEARER": {p + "OAUTH_TOKEN_FILE", p + "OAUTH_TOKEN_URL", p + "OAUTH_CLIENT_ID", p + "OAUTH_CLIENT_SECRET_FILE", p + "OAUTH_SCOPE",
-			p + "OAUTH_CA", p + "OAUTH_EXTENSIONS"},
-		"AWS_MSK_IAM": {p + "AWS_REGION"},
-	}
-}()
 
 func (l *loader) checkSASL(k *Kafka) {
 	if l.bad["KUBECDC_KAFKA_SASL_MECHANISM"] {
 		return
 	}
-	l.checkOtherLogins(k.SASLMechanism)
 	switch k.SASLMechanism {
 	case "":
 		return
@@ -43,33 +29,6 @@ func (l *loader) checkSASL(k *Kafka) {
 	if !strings.HasPrefix(k.SASLMechanism, "SCRAM") && !bool(k.TLS) {
 		l.warn("KUBECDC_KAFKA_SASL_MECHANISM is " + k.SASLMechanism + " without KUBECDC_KAFKA_TLS: the password or token crosses the network in clear text")
 	}
-}
-
-// checkOtherLogins warns of settings that the mechanism does not use.
-func (l *loader) checkOtherLogins(mechanism string) {
-	for _, s := range all {
-		for _, of := range byEnv["KUBECDC_KAFKA_SASL_MECHANISM"].Values {
-			if !l.set(s.Env) || !slices.Contains(loginSettings[of], s.Env) || slices.Contains(loginSettings[mechanism], s.Env) {
-				continue
-			}
-			if mechanism == "" {
-				l.add("KUBECDC_KAFKA_SASL_MECHANISM", "not set, but "+s.Env+" is", "set it to "+mechanismsWith(s.Env))
-				return
-			}
-			l.warn(s.Env + " has no effect with KUBECDC_KAFKA_SASL_MECHANISM=" + mechanism + ": it is for " + mechanismsWith(s.Env))
-			break
-		}
-	}
-}
-
-func mechanismsWith(setting string) string {
-	var found []string
-	for _, m := range byEnv["KUBECDC_KAFKA_SASL_MECHANISM"].Values {
-		if slices.Contains(loginSettings[m], setting) {
-			found = append(found, m)
-		}
-	}
-	return strings.Join(found, " or ")
 }
 
 func (l *loader) checkPassword(k *Kafka) {

@@ -6,6 +6,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"kubecdc/internal/plain"
 )
 
 const hidden = "***"
@@ -64,22 +66,9 @@ func (d DSN) LogValue() slog.Value         { return slog.StringValue(d.String())
 // UnmarshalText takes the text as it is; validate.go checks it.
 func (d *DSN) UnmarshalText(text []byte) error { *d = DSN(strings.TrimSpace(string(text))); return nil }
 
-var (
-	userInfo    = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://)[^\s"']*@`)
-	userAtHost  = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
-	passwordKey = regexp.MustCompile(`(?i)(passw(?:or)?d"?\s*[=:]\s*|\b(?:pwd|secret|token|api[-_]?key)=)("[^"]*"|'[^']*'|[^\s&;,]+)`)
-)
-
-// Redact hides what looks like a password in a text from elsewhere, such as a library's error: the user part of URLs,
-// and password=….
-func Redact(text string) string {
-	if strings.Contains(text, "://") {
-		text = userInfo.ReplaceAllString(text, "${1}"+hidden+"@")
-	}
-	return passwordKey.ReplaceAllString(text, "${1}"+hidden)
-}
+var userAtHost = regexp.MustCompile(`[^\s"',:/]+:[^\s"',]+@`)
 
 // redactValue hides what looks like a password in the value of a setting, user:password@host included.
 func redactValue(text string) string {
-	return userAtHost.ReplaceAllString(Redact(text), hidden+"@")
+	return userAtHost.ReplaceAllString(plain.Redact(text), hidden+"@")
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"strings"
 	"time"
@@ -17,9 +18,11 @@ type Setting struct {
 	Values  []string // the allowed values, if they are few
 	Min     string
 	Max     string
+	With    string // NAME=VALUE,…: it has an effect with one of these values of another setting
 
-	typ   reflect.Type
-	index []int // of the field, from Config
+	required bool // with these values
+	typ      reflect.Type
+	index    []int // of the field, from Config
 }
 
 // Secret reports whether the value must not appear in messages.
@@ -75,7 +78,7 @@ func newSetting(group, field reflect.StructField) *Setting {
 	tag := field.Tag
 	s := &Setting{
 		Env: tag.Get("env"), Default: tag.Get("envDefault"), Help: tag.Get("help"), Example: tag.Get("example"),
-		Min: tag.Get("min"), Max: tag.Get("max"),
+		Min: tag.Get("min"), Max: tag.Get("max"), With: cmp.Or(tag.Get("with"), group.Tag.Get("with")), required: tag.Get("required") != "",
 		Group: group.Tag.Get("group"), typ: field.Type, index: append(append([]int{}, group.Index...), field.Index...),
 	}
 	if v := tag.Get("values"); v != "" {

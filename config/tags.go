@@ -97,3 +97,24 @@ func (s *Setting) orDefault() string {
 	}
 	return "; the default is " + s.Default
 }
+
+// checkWith warns of settings that have no effect, since another one has another value, and finds those that are required. One without a
+// value was forgotten.
+func (l *loader) checkWith() {
+	for _, s := range all {
+		name, allowed, _ := strings.Cut(s.With, "=")
+		if name == "" || l.bad[name] {
+			continue
+		}
+		values, now := strings.Split(allowed, ","), byEnv[name].value(l.c).String()
+		switch with := slices.Contains(values, now); {
+		case with && s.required && s.value(l.c).Len() == 0:
+			l.add(s.Env, "not set, but "+name+" is "+now, "set it, such as "+s.Example)
+		case with || !l.set(s.Env):
+		case now == "":
+			l.add(name, "not set, but "+s.Env+" is", "set it to "+strings.Join(values, " or "))
+		default:
+			l.warn(s.Env + " has no effect while " + name + " is " + now + ": it is for " + name + "=" + strings.Join(values, " or "))
+		}
+	}
+}

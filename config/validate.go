@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"kubecdc/internal/plain"
 )
 
 // validate checks what tags can't express: notations, and settings that require or exclude each other.
@@ -19,10 +21,12 @@ func (l *loader) validate() {
 	l.checkResources("KUBECDC_METADATA_ONLY", l.c.Records.MetadataOnly)
 	l.checkContent()
 	l.checkSource()
-	l.checkSink()
+	l.checkWith()
+	l.checkKafka()
+	l.checkPostgres("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres)
+	l.checkPostgresPassword("KUBECDC_SINK_POSTGRES", l.c.Sink.Postgres, l.c.Sink.PasswordFile)
 	l.checkCheckpoint()
 	l.checkRecovery()
-	l.checkSlots()
 	l.checkBatch()
 	l.checkListen()
 	l.checkHTTP()
@@ -67,21 +71,10 @@ func (l *loader) checkSource() {
 		}
 	}
 	if _, err := labels.Parse(l.c.Source.LabelSelector); err != nil {
-		l.add("KUBECDC_LABEL_SELECTOR", Redact(err.Error()), "write it as for kubectl get -l: app=shop,tier!=test")
+		l.add("KUBECDC_LABEL_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get -l: app=shop,tier!=test")
 	}
 	if _, err := fields.ParseSelector(l.c.Source.FieldSelector); err != nil {
-		l.add("KUBECDC_FIELD_SELECTOR", Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
-	}
-}
-
-func (l *loader) checkSlots() {
-	const name = "KUBECDC_LEASES_NAMESPACE"
-	switch ns := l.c.Slots.Namespace; {
-	case ns == "":
-	case len(validation.IsDNS1123Label(ns)) > 0:
-		l.add(name, fmt.Sprintf("%q is not a valid name of a namespace", ns), "name the namespace that the exporter runs in")
-	case l.c.Slots.Leases != "kubernetes":
-		l.warn(name + " has no effect while KUBECDC_LEASES is " + l.c.Slots.Leases)
+		l.add("KUBECDC_FIELD_SELECTOR", plain.Redact(err.Error()), "write it as for kubectl get --field-selector: metadata.name=web")
 	}
 }
 

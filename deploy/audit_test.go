@@ -327,8 +327,8 @@ type auditedRun struct {
 
 func newAuditedRun(t *testing.T, kube *audited, name string, settings map[string]string, args ...string) *auditedRun {
 	t.Helper()
-	r := &auditedRun{name: name, env: map[string]string{"KUBECDC_SINK": "stdout", "KUBECDC_LEASES": "kubernetes",
-		"KUBECDC_LEASES_NAMESPACE": "cdc", "KUBECDC_PROOF_INTERVAL": "1s", "KUBECDC_CLUSTER": name, "KUBECDC_LEASE_DURATION": "2s",
+	r := &auditedRun{name: name, env: map[string]string{"KUBECDC_SINK": "stdout",
+		"KUBECDC_PROOF_INTERVAL": "1s", "KUBECDC_CLUSTER": name, "KUBECDC_LEASE_DURATION": "2s",
 		"KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")}}
 	maps.Copy(r.env, settings)
 	objects := exporterRBAC(t, kube.Kubeconfig, r.env, append(args, "--name", name, "--namespace", "cdc")...)

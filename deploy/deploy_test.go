@@ -161,20 +161,6 @@ func wantNoSecrets(t *testing.T, objects []*unstructured.Unstructured) {
 	}
 }
 
-func TestReplicasMayUseLeasesInTheirNamespaceOnly(t *testing.T) {
-	kube := servers.Kube(t)
-	objects := build(t, "examples/replicas")
-	apply(t, kube.Config, objects)
-	account := clientset(t, kube.UserConfig(kube.Address, accountToken(t, clientset(t, kube.Config), "kubecdc", "kubecdc")))
-	for namespace, want := range map[string]bool{"kubecdc": true, "default": false} {
-		for _, verb := range []string{"get", "list", "create", "update", "delete"} {
-			if got := may(t, account, authorization.ResourceAttributes{Verb: verb, Group: "coordination.k8s.io", Resource: "leases", Namespace: namespace}); got != want {
-				t.Errorf("%s leases in %s: %v", verb, namespace, got)
-			}
-		}
-	}
-}
-
 // verbs are RBAC's verbs for resources.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}
 

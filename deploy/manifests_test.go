@@ -121,9 +121,6 @@ func wantItRuns(t *testing.T, kube *servers.Kubernetes, admin *kubernetes.Client
 	}
 	maps.Copy(env, map[string]string{"KUBECONFIG": filepath.Join(t.TempDir(), "kubeconfig"), "KUBECDC_SINK": "stdout",
 		"KUBECDC_SINK_POSTGRES": "", "KUBECDC_KAFKA_BROKERS": "", "KUBECDC_CHECKPOINT": "sqlite:" + filepath.Join(t.TempDir(), "checkpoint.db")})
-	if env["KUBECDC_LEASES"] == "kubernetes" {
-		env["KUBECDC_LEASES_NAMESPACE"] = m.namespace // which a Pod has in a file
-	}
 	delete(env, "KUBECDC_LISTEN")
 	token := accountToken(t, admin, m.namespace, spec.ServiceAccountName)
 	if err := kube.WriteKubeconfig(env["KUBECONFIG"], kube.Address, token); err != nil {
@@ -202,14 +199,14 @@ func TestTheChartGrantsWhatExporterRBACPrints(t *testing.T) {
 		values   []string
 	}{
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,configmaps,deployments.v1.apps,widgets.example.com,secrets"}},
-		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,deployments.apps", "KUBECDC_LEASES": "kubernetes",
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods,deployments.apps",
 			"KUBECDC_NAMESPACES": "blog,shop"}},
-		{settings: map[string]string{"KUBECDC_RESOURCES": "nodes", "KUBECDC_LEASES": "kubernetes", "KUBECDC_LEASES_NAMESPACE": "ops"},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "nodes"},
 			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_HTTP_ACCESS": "kubernetes"}},
 		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop"},
 			args: []string{"--aggregate"}, values: []string{"--set=rbac.aggregate=true"}},
-		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop", "KUBECDC_LEASES": "kubernetes"},
+		{settings: map[string]string{"KUBECDC_RESOURCES": "pods", "KUBECDC_NAMESPACES": "shop"},
 			args: []string{"--aggregate", "--name=cdc"}, values: []string{"--set=rbac.aggregate=true", "--set=fullnameOverride=cdc"}},
 	} {
 		chart := rolesOf(chartFor(t, test.settings, append(test.values, "--set=config.KUBECDC_SINK=stdout")...))

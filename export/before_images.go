@@ -101,21 +101,18 @@ func (b *beforeImages) load(ctx context.Context, stream change.StreamID, keys []
 }
 
 // written caches the bodies of a durable batch, and releases its before-images.
-func (b *beforeImages) written(streams []checkpoint.StreamCommit) {
+func (b *beforeImages) written(objects []objectState) {
 	b.unpacked.release()
-	for _, s := range streams {
-		for _, key := range s.Deletes {
-			b.cache.Remove(objectID{s.Stream, key})
-		}
-		for i := range s.Upserts {
-			id, body := objectID{s.Stream, s.Upserts[i].Key}, s.Upserts[i].Body
-			if body.KeepsBase() {
-				former, ok := b.cache.Peek(id)
-				if !ok {
-					continue
-				}
-				body.Base = former.Base
-			}
+	for i := range objects {
+		id, body := objectID{objects[i].stream, objects[i].Key}, objects[i].Body
+		former, known := b.cache.Peek(id)
+		switch {
+		case objects[i].deleted:
+			b.cache.Remove(id)
+		case !body.KeepsBase():
+			b.put(id, body)
+		case known:
+			body.Base = former.Base
 			b.put(id, body)
 		}
 	}

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 )
 
@@ -20,13 +21,11 @@ import (
 // Whoever reads the checkpoint meanwhile sees it as if it had followed: readTracker flushes first, and beforeImages asks here for
 // a body before it asks the store.
 type checkpointer struct {
-	slot     int
-	epoch    int64
-	store    checkpoint.State
+	slot  int
+	epoch int64
+	*watchedParts
 	interval time.Duration // 0: a batch is committed before add returns
 	maxBytes int64         // of one commit, and a batch more; as much may be in flight while as much is pending
-	observer Observer
-	watchdog *dependency.Watchdog
 
 	committing chan struct{} // has one while the store is called: there is one commit at a time
 	added      chan struct{} // has one after a batch was added
@@ -40,22 +39,20 @@ type checkpointer struct {
 	err      error     // of the commit that failed
 }
 
-func newCheckpointer(slot int, epoch int64, seq uint64, store checkpoint.State, observer Observer,
-	watchdog *dependency.Watchdog) *checkpointer {
-	return &checkpointer{slot: slot, epoch: epoch, seq: seq, store: store, observer: observer, watchdog: watchdog,
-		committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
+func newCheckpointer(slot int, epoch int64, seq uint64, parts *watchedParts) *checkpointer {
+	return &checkpointer{slot: slot, epoch: epoch, seq: seq, watchedParts: parts, committing: make(chan struct{}, 1), added: make(chan struct{}, 1)}
 }
 
 // add adds a batch that the sink has. If as much is pending as may be, it waits for the commit before that: so a slow store slows
 // the slot down, and memory does not grow.
-func (c *checkpointer) add(ctx context.Context, commit checkpoint.Commit) error {
+func (c *checkpointer) add(ctx context.Context, e effect) error {
 	c.mu.Lock()
 	if c.pending == nil {
 		if c.pending, c.spare = c.spare, nil; c.pending == nil {
 			c.pending = newPending()
 		}
 	}
-	c.pending.add(commit)
+	c.pending.add(e)
 	full, err := c.pending.bytes >= c.maxBytes, c.err
 	c.mu.Unlock()
 	switch {
@@ -153,7 +150,7 @@ func (c *checkpointer) flush(ctx context.Context) error {
 	}
 	c.mu.Unlock()
 	if err == nil {
-		c.observer.Checkpointed(c.slot, time.Since(started))
+		c.Observer.Checkpointed(c.slot, time.Since(started))
 	}
 	return err
 }
@@ -161,28 +158,23 @@ func (c *checkpointer) flush(ctx context.Context) error {
 func (c *checkpointer) commit(ctx context.Context, p *pending) error {
 	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("the checkpoint of batch %d of slot %d", p.last, c.slot))
 	defer call.End()
-	if err := c.store.Commit(ctx, p.commit(c.slot, c.epoch)); err != nil {
-		if ctx.Err() != nil {
-			err = errors.Join(context.Cause(ctx), err)
-		}
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
+	if err := c.Store.Commit(ctx, p.commit(c.slot, c.epoch)); err != nil {
+		return dependency.OfCheckpoint(errors.Join(context.Cause(ctx), err))
 	}
 	failpoint.Hit(failpoint.Committed)
 	return nil
 }
 
-// committed returns the last batch that the store has.
-func (c *checkpointer) committed() uint64 {
+// committed returns the last batch that the store has, and the error of the commit that failed.
+func (c *checkpointer) committed() (seq uint64, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.seq
+	return c.seq, c.err
 }
 
-// failed returns the error of the commit that failed.
-func (c *checkpointer) failed() error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.err
+// behind returns what the store may not have yet, the newest first. The caller holds the lock.
+func (c *checkpointer) behind() []*pending {
+	return slices.DeleteFunc([]*pending{c.pending, c.inFlight}, func(p *pending) bool { return p == nil })
 }
 
 // body returns the body of an object whose last state the store may not have yet; the zero Body if it was deleted. If it keeps a
@@ -190,10 +182,7 @@ func (c *checkpointer) failed() error {
 func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range []*pending{c.pending, c.inFlight} {
-		if p == nil {
-			continue
-		}
+	for _, p := range c.behind() {
 		i, found := p.index[id]
 		switch {
 		case found && !ok:
@@ -209,22 +198,15 @@ func (c *checkpointer) body(id objectID) (body checkpoint.Body, ok bool) {
 func (c *checkpointer) concerns(stream change.StreamID) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range []*pending{c.pending, c.inFlight} {
-		if p != nil && p.concerns(stream) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.behind(), func(p *pending) bool { return p.concerns(stream) })
 }
 
 // objects returns how many objects the store may not have yet in their last state.
 func (c *checkpointer) objects() (n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, p := range []*pending{c.pending, c.inFlight} {
-		if p != nil {
-			n += int64(len(p.objects))
-		}
+	for _, p := range c.behind() {
+		n += int64(len(p.objects))
 	}
 	return n
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -13,12 +12,11 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 )
 
 // slowStore takes its time for each commit, and may fail.
 type slowStore struct {
-	checkpoint.State
+	checkpoint.Store
 	takes   time.Duration
 	fail    error
 	mu      sync.Mutex
@@ -57,7 +55,7 @@ type following struct {
 }
 
 func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int64) *following {
-	c := newCheckpointer(0, 1, 0, store, quiet{}, dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler)))
+	c := newCheckpointer(0, 1, 0, quietParts(store))
 	c.interval, c.maxBytes = interval, maxBytes
 	session, fail := context.WithCancelCause(t.Context())
 	go c.run(session, fail)
@@ -66,11 +64,19 @@ func follow(t *testing.T, store *slowStore, interval time.Duration, maxBytes int
 }
 
 // commitOne is a batch that changes one object; its body is the batch's number.
-func commitOne(seq int, key string) checkpoint.Commit {
-	return checkpoint.Commit{Epoch: 1, Seq: uint64(seq), Offsets: change.Offsets{"pods": {0: int64(seq)}},
-		Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}},
-		Streams: []checkpoint.StreamCommit{{Stream: "pods",
-			Upserts: []checkpoint.Object{{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}}}}}
+func commitOne(seq int, key string) effect {
+	return effect{&change.Batch{Epoch: 1, Seq: uint64(seq), Positions: []change.Position{{Stream: "pods", ResourceVersion: change.VersionOf(uint64(seq))}}},
+		change.Offsets{"pods": {0: int64(seq)}},
+		[]objectState{{checkpoint.Object{Key: key, UID: "u", Body: checkpoint.Pack(fmt.Append(nil, seq))}, "pods", false}}}
+}
+
+// deleted is a batch that deletes objects.
+func deleted(seq int, keys ...string) (e effect) {
+	e.Batch = &change.Batch{Seq: uint64(seq)}
+	for _, key := range keys {
+		e.objects = append(e.objects, objectState{checkpoint.Object{Key: key}, "pods", true})
+	}
+	return e
 }
 
 func (f *following) put(seq int, key string) {
@@ -78,6 +84,12 @@ func (f *following) put(seq int, key string) {
 	if err := f.add(f.t.Context(), commitOne(seq, key)); err != nil {
 		f.t.Fatal(err)
 	}
+}
+
+// has is the last batch that the store has.
+func (f *following) has() uint64 {
+	seq, _ := f.committed()
+	return seq
 }
 
 func (f *following) text(key string) string {
@@ -119,8 +131,8 @@ func TestTheCheckpointFollowsAtItsOwnPace(t *testing.T) {
 			len(last.Positions) != 1 || last.Positions[0].ResourceVersion != "9" {
 			t.Errorf("the commit is %+v; want everything once, as batch 9 left it", last)
 		}
-		if f.committed() != 9 || f.objects() != 0 {
-			t.Errorf("the store is said to have batch %d, and to lack %d objects", f.committed(), f.objects())
+		if f.has() != 9 || f.objects() != 0 {
+			t.Errorf("the store is said to have batch %d, and to lack %d objects", f.has(), f.objects())
 		}
 	})
 }
@@ -128,11 +140,8 @@ func TestTheCheckpointFollowsAtItsOwnPace(t *testing.T) {
 // An object may be updated, deleted and created anew within one interval.
 func TestACommitHasTheLastStateOfEachObject(t *testing.T) {
 	p := newPending()
-	del := func(seq int, keys ...string) checkpoint.Commit {
-		return checkpoint.Commit{Seq: uint64(seq), Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: keys}}}
-	}
-	for _, c := range []checkpoint.Commit{commitOne(1, "again"), commitOne(2, "gone"), commitOne(3, "kept"), del(4, "gone", "again"),
-		commitOne(5, "again"), commitOne(6, "other"), del(7, "other")} {
+	for _, c := range []effect{commitOne(1, "again"), commitOne(2, "gone"), commitOne(3, "kept"), deleted(4, "gone", "again"),
+		commitOne(5, "again"), commitOne(6, "other"), deleted(7, "other")} {
 		p.add(c)
 	}
 	c := p.commit(0, 1)
@@ -165,14 +174,13 @@ func TestWhatTheStoreDoesNotHaveYetIsKnown(t *testing.T) {
 			t.Errorf("of the commit in flight: %q", got)
 		}
 		f.put(2, "a")
-		gone := checkpoint.Commit{Seq: 3, Streams: []checkpoint.StreamCommit{{Stream: "pods", Deletes: []string{"b"}}}}
-		if err := f.add(t.Context(), gone); err != nil {
+		if err := f.add(t.Context(), deleted(3, "b")); err != nil {
 			t.Fatal(err)
 		}
 		if a, b, c := f.text("a"), f.text("b"), f.text("c"); a != "2" || b != "deleted" || c != "unknown" {
 			t.Errorf("of what is pending: %s, %s, %s", a, b, c)
 		}
-		if err := f.flush(t.Context()); err != nil || f.committed() != 3 || store.batches() != "1-1 2-3 " {
+		if err := f.flush(t.Context()); err != nil || f.has() != 3 || store.batches() != "1-1 2-3 " {
 			t.Errorf("after a flush the store has %s, error %v", store.batches(), err)
 		}
 		if got := f.text("a"); got != "unknown" || f.concerns("pods") {
@@ -205,8 +213,8 @@ func TestWithoutAnIntervalTheCheckpointFollowsEachBatch(t *testing.T) {
 		store := &slowStore{takes: time.Second}
 		f := follow(t, store, 0, 1<<20)
 		for seq := 1; seq <= 2; seq++ {
-			if f.put(seq, "a"); f.committed() != uint64(seq) {
-				t.Errorf("batch %d is added, and the store has batch %d", seq, f.committed())
+			if f.put(seq, "a"); f.has() != uint64(seq) {
+				t.Errorf("batch %d is added, and the store has batch %d", seq, f.has())
 			}
 		}
 		if got := store.batches(); got != "1-1 2-2 " {
@@ -227,8 +235,8 @@ func TestAFailedCheckpointEndsTheSession(t *testing.T) {
 		if err := f.add(t.Context(), commitOne(2, "a")); !errors.Is(err, checkpoint.ErrFenced) {
 			t.Errorf("another batch is added: %v", err)
 		}
-		if err := f.flush(t.Context()); !errors.Is(err, checkpoint.ErrFenced) || f.committed() != 0 {
-			t.Errorf("a flush after that: %v, batch %d", err, f.committed())
+		if err := f.flush(t.Context()); !errors.Is(err, checkpoint.ErrFenced) || f.has() != 0 {
+			t.Errorf("a flush after that: %v, batch %d", err, f.has())
 		}
 	})
 }
@@ -251,13 +259,13 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 			if all, err := c.reads.Streams(t.Context()); err != nil || len(all) != 1 {
 				t.Fatalf("streams are %v %v", all, err)
 			}
-			return objects(t, &readTracker{store: c.reads.store, checkpoints: newCheckpointer(0, 1, 2, nil, quiet{}, nil)})
+			return objects(t, &readTracker{store: c.reads.store, checkpoints: newCheckpointer(0, 1, 2, nil)})
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 1)
 			c := committerAt(store, 1)
-			c.checkpoints.interval, c.checkpoints.maxBytes = time.Hour, 1<<20
+			c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<20
 			if err := c.commit(t.Context(), update(2)); err != nil {
 				t.Fatal(err)
 			}
@@ -274,7 +282,7 @@ func TestReadsSeeWhatIsPending(t *testing.T) {
 // A before-image that is neither cached nor in the store is pending; a body that another owner stored there is stale.
 func TestABeforeImageMayBePending(t *testing.T) {
 	c := committerAt(storeAt(t, 1), 1) // it caches nothing
-	c.checkpoints.interval, c.checkpoints.maxBytes = time.Hour, 1<<20
+	c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<20
 	for n := 2; n <= 4; n++ {
 		if err := c.commit(t.Context(), update(n)); err != nil {
 			t.Fatal(err)
@@ -295,7 +303,7 @@ func TestWhatIsPendingIsCommittedWhenASessionEnds(t *testing.T) {
 	for _, end := range []error{nil, failed} {
 		store := storeAt(t, 1)
 		c := committerAt(store, 1)
-		c.checkpoints.interval, c.checkpoints.maxBytes = time.Hour, 1<<20
+		c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<20
 		if err := c.commit(t.Context(), update(2)); err != nil {
 			t.Fatal(err)
 		}
@@ -303,8 +311,8 @@ func TestWhatIsPendingIsCommittedWhenASessionEnds(t *testing.T) {
 		if end != nil {
 			cancel()
 		}
-		s := newSlot(0, Config{}, Parts{Logger: slog.New(slog.DiscardHandler)}, nil)
-		if err := s.finishCheckpoint(ctx, c.checkpoints, end); err != end {
+		s := newSlot(0, Config{}, quietParts(nil), nil)
+		if err := s.finishCheckpoint(ctx, c.reads.checkpoints, end); err != end {
 			t.Errorf("the error is %v, not %v", err, end)
 		}
 		cancel()

@@ -7,10 +7,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/provenance"
-	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -23,9 +21,8 @@ import (
 //  2. A batch that depends on reads of the checkpoint is written only if the checkpoint still has all that it has acknowledged.
 //  3. After any error the outcome is unknown: the session ends, and the next one reads it from the sink.
 type committer struct {
+	*watchedParts
 	numbering
-	store        checkpoint.Epochs
-	checkpoints  *checkpointer
 	reads        *readTracker
 	log          sinks.Log
 	beforeImages *beforeImages // nil: before-images are off
@@ -33,11 +30,8 @@ type committer struct {
 	filter       *filter       // nil: all changes are written
 	teller       provenance.Teller
 
-	watermark    time.Duration                 // interval between the watermark records of a stream
-	watermarks   map[change.StreamID]time.Time // time of the last watermark record by stream
-	observer     Observer
-	watchdog     *dependency.Watchdog
-	reachability *ownership.Reachability
+	watermark  time.Duration                 // interval between the watermark records of a stream
+	watermarks map[change.StreamID]time.Time // time of the last watermark record by stream
 }
 
 func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
@@ -50,7 +44,7 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		asked := time.Now()
 		err := c.callCheckpoint("the before-images of", batch, func() error { return c.beforeImages.attach(ctx, batch, &c.touched) })
 		if err != nil {
-			return dependency.Tag(dependency.Checkpoint, err)
+			return err
 		}
 		done.BeforeImages = time.Since(asked)
 	}
@@ -60,13 +54,15 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 		c.teller.Tell(&batch.Changes[i])
 	}
 	if c.reads.needsCheck() {
-		check := func() error { return c.store.Check(ctx, c.slot, c.epoch, c.checkpoints.committed()) }
-		err := c.callCheckpoint("the check before", batch, check)
+		err := c.callCheckpoint("the check before", batch, func() error {
+			seq, _ := c.reads.checkpoints.committed()
+			return c.Store.Check(ctx, c.slot, c.epoch, seq)
+		})
 		if err != nil {
-			return dependency.Tag(dependency.Checkpoint, err)
+			return err
 		}
 	}
-	if err := c.checkpoints.failed(); err != nil {
+	if _, err := c.reads.checkpoints.committed(); err != nil {
 		return err // the checkpoint could not follow
 	}
 	failpoint.Hit(failpoint.Prepared)
@@ -79,19 +75,19 @@ func (c *committer) commit(ctx context.Context, b *batching.Batch) error {
 	failpoint.Hit(failpoint.Written)
 	c.seq = batch.Seq
 	done.Batch, done.Sink = batch, time.Since(start)
-	c.observer.Committed(done)
-	commit := c.touched.commit(batch, c.epoch, offsets, c.beforeImages != nil)
+	c.Observer.Committed(done)
+	effect := c.touched.effect(batch, offsets, c.beforeImages != nil)
 	if c.beforeImages != nil {
-		c.beforeImages.written(commit.Streams)
+		c.beforeImages.written(effect.objects)
 	}
-	return c.checkpoints.add(ctx, commit)
+	return c.reads.checkpoints.add(ctx, effect)
 }
 
 // write makes the batch durable in the sink.
 func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets change.Offsets, err error) {
 	call := c.watchdog.Begin(dependency.Sink, fmt.Sprintf("batch %d of slot %d", batch.Seq, c.slot))
 	defer call.End()
-	c.reachability.Call(c.slot, func() bool {
+	c.sinkReach.Call(c.slot, func() bool {
 		offsets, err = c.log.Write(ctx, batch)
 		return err == nil
 	})
@@ -102,7 +98,7 @@ func (c *committer) write(ctx context.Context, batch *change.Batch) (offsets cha
 func (c *committer) callCheckpoint(what string, batch *change.Batch, do func() error) error {
 	call := c.watchdog.Begin(dependency.Checkpoint, fmt.Sprintf("%s batch %d of slot %d", what, batch.Seq, c.slot))
 	defer call.End()
-	return do()
+	return dependency.Tag(dependency.Checkpoint, do())
 }
 
 // prepare numbers the batch, and fills in its positions and control records.

@@ -86,7 +86,7 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 			for seq := uint64(0); seq < 400; {
 				c := committerAt(store, seq)
 				c.beforeImages.maxBytes = cache
-				c.checkpoints.interval, c.checkpoints.maxBytes = time.Hour, 1<<30
+				c.reads.checkpoints.interval, c.reads.checkpoints.maxBytes = time.Hour, 1<<30
 				for range 1 + l.random.IntN(60) {
 					b, before := l.batch()
 					if err := c.commit(t.Context(), b); err != nil {
@@ -99,10 +99,10 @@ func TestBeforeImagesOfDeltas(t *testing.T) {
 						}
 					}
 					if l.random.IntN(4) == 0 {
-						go c.checkpoints.flush(t.Context()) // the next batches are prepared meanwhile
+						go c.reads.checkpoints.flush(t.Context()) // the next batches are prepared meanwhile
 					}
 				}
-				if err := c.checkpoints.flush(t.Context()); err != nil {
+				if err := c.reads.checkpoints.flush(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}

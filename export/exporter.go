@@ -18,9 +18,10 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 	"kubecdc/source/reflector"
@@ -57,49 +58,47 @@ type Config struct {
 // Parts are what the exporter works with.
 type Parts struct {
 	Server   *discovery.Server
-	Store    checkpoint.Store  // bound to the cluster
-	Leases   checkpoint.Leases // nil: Store
+	Store    checkpoint.Store // bound to the cluster
 	Sink     sinks.Sink
 	Observer Observer
 	Logger   *slog.Logger
 
 	Start           *startup.Steps // may be nil
 	StoreAt, SinkAt string         // addresses, for messages
+}
 
-	watchdog     *dependency.Watchdog
-	reachability *ownership.Reachability // of the sink
-	source       *ownership.Reachability // of the API server
+// watchedParts are the parts with what watches their servers.
+type watchedParts struct {
+	Parts
+	watchdog            *dependency.Watchdog
+	sinkReach, apiReach *ownership.Reachability
+}
+
+func watch(lease time.Duration, p Parts) *watchedParts {
+	w := dependency.NewWatchdog(p.Observer, p.Logger)
+	return &watchedParts{p, w, ownership.NewReachability(lease, dependency.Sink, w), ownership.NewReachability(lease, dependency.APIServer, w)}
 }
 
 // Run exports until the context ends (nil: drained) or an error makes another attempt pointless.
-func Run(ctx context.Context, config Config, parts Parts) error {
-	if err := prepare(ctx, &config, &parts); err != nil {
+func Run(ctx context.Context, config Config, given Parts) error {
+	if err := prepare(ctx, &config, &given); err != nil {
 		return err
 	}
-	selections := newBroadcaster()
+	parts, selected := watch(config.LeaseDuration, given), newSelections()
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error {
-		parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selections.publish)
-		return nil
-	})
-	group.Go(func() error {
-		parts.reachability.Probe(ctx, parts.Sink)
-		return nil
-	})
-	group.Go(func() error {
-		parts.source.Probe(ctx, parts.Server.Client())
-		return nil
-	})
-	group.Go(func() error {
-		prune(ctx, parts, config.HistoryRetention)
-		return nil
-	})
-	group.Go(func() error {
-		measure(ctx, parts)
-		return nil
-	})
+	for _, work := range []func(){
+		func() {
+			parts.Server.Follow(ctx, config.Resources, config.DiscoveryPoll, parts.Logger, selected.publish)
+		},
+		func() { parts.sinkReach.Probe(ctx, parts.Sink) },
+		func() { parts.apiReach.Probe(ctx, parts.Server.Client()) },
+		func() { wait.Every(ctx, time.Hour, func() { prune(ctx, &given, config.HistoryRetention) }) },
+		func() { wait.Every(ctx, time.Minute, func() { measure(ctx, &given) }) },
+	} {
+		group.Go(func() error { work(); return nil })
+	}
 	group.Go(func() error { return parts.Server.OtherCluster(ctx) })
-	group.Go(func() error { return ownSlots(ctx, config, parts, selections) })
+	group.Go(func() error { return ownSlots(ctx, config, parts, selected) })
 	return group.Wait()
 }
 
@@ -107,21 +106,28 @@ func Run(ctx context.Context, config Config, parts Parts) error {
 const attemptTimeout = 30 * time.Second
 
 // step runs a step of the start.
-func (p *Parts) step(ctx context.Context, on, waitsFor, at string, do func(context.Context) error) error {
+func (p *Parts) step(ctx context.Context, on, waitsFor string, do func(context.Context) error) error {
+	at := p.StoreAt
+	switch on {
+	case dependency.Sink:
+		at = p.SinkAt
+	case dependency.APIServer:
+		at = p.Server.Host()
+	}
 	return p.Start.Do(ctx, startup.Step{For: waitsFor, On: on, At: at, Limit: attemptTimeout}, do)
 }
 
 // bindLog verifies that the checkpoint belongs to the sink's log, and reads the key of redacted hashes from the checkpoint.
 func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	var identity string
-	err := parts.step(ctx, dependency.Sink, "the sink to say which log it is", parts.SinkAt, func(ctx context.Context) (err error) {
+	err := parts.step(ctx, dependency.Sink, "the sink to say which log it is", func(ctx context.Context) (err error) {
 		identity, err = parts.Sink.Identity(ctx)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which log it is of", parts.StoreAt, func(ctx context.Context) error {
+	return parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which log it is of", func(ctx context.Context) error {
 		if err := parts.Store.BindLog(ctx, identity); err != nil {
 			return err
 		}
@@ -129,54 +135,37 @@ func bindLog(ctx context.Context, config *Config, parts *Parts) error {
 	})
 }
 
-// selection is what the patterns select of the served resources. A pattern is unknown if nothing served matches it, and no
-// stream in the checkpoint.
-type selection struct {
-	served   discovery.Served
-	selected []change.Resource
-	unknown  []discovery.Pattern
-}
-
-func selectServed(ctx context.Context, config *Config, parts *Parts) (*selection, error) {
-	var s selection
-	err := parts.step(ctx, dependency.APIServer, "the API server to say what it serves", parts.Server.Host(), func(ctx context.Context) (err error) {
-		if s.served, err = parts.Server.Served(ctx); err != nil {
-			return err
-		}
-		s.selected, s.unknown = discovery.Select(config.Resources, s.served)
-		s.unknown, err = withoutStreams(ctx, parts, parts.Server.Missing(ctx, s.unknown))
-		return err
-	})
-	return &s, err
-}
-
 // prepare verifies that the checkpoint belongs to the log, that the resources exist, and that the log has no other selection of them.
 func prepare(ctx context.Context, config *Config, parts *Parts) error {
-	if parts.Leases == nil {
-		parts.Leases = parts.Store
-	}
-	parts.watchdog = dependency.NewWatchdog(parts.Observer, parts.Logger)
-	parts.reachability = ownership.NewReachability(config.LeaseDuration, dependency.Sink, parts.watchdog)
-	parts.source = ownership.NewReachability(config.LeaseDuration, dependency.APIServer, parts.watchdog)
 	if err := bindLog(ctx, config, parts); err != nil {
 		return err
 	}
-	s, err := selectServed(ctx, config, parts)
+	var served discovery.Served
+	var selected []change.Resource
+	var unknown []discovery.Pattern // nothing served matches them, and no stream in the checkpoint
+	err := parts.step(ctx, dependency.APIServer, "the API server to say what it serves", func(ctx context.Context) (err error) {
+		if served, err = parts.Server.Served(ctx); err != nil {
+			return err
+		}
+		selected, unknown = discovery.Select(config.Resources, served)
+		unknown, err = withoutStreams(ctx, parts, parts.Server.Missing(ctx, unknown))
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	if len(s.unknown) > 0 {
-		return discovery.Unknown(s.unknown, s.served)
+	if len(unknown) > 0 {
+		return discovery.Unknown(unknown, served)
 	}
-	selected := slices.DeleteFunc(s.selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
-	err = parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which streams the log has", parts.StoreAt, func(ctx context.Context) error {
+	selected = slices.DeleteFunc(selected, func(r change.Resource) bool { return len(config.StreamsOf(r)) == 0 })
+	err = parts.step(ctx, dependency.Checkpoint, "the checkpoint to say which streams the log has", func(ctx context.Context) error {
 		stored, err := parts.Store.Streams(ctx)
 		return cmp.Or(err, config.RefuseOverlaps(selected, stored))
 	})
 	if err != nil {
 		return err
 	}
-	for _, warning := range config.Warnings(s.served) {
+	for _, warning := range config.Warnings(served) {
 		parts.Logger.Warn(warning)
 	}
 	parts.Logger.Info("starting the export", "cluster", config.Cluster, "server", parts.Server.Host(), "resources", len(selected))
@@ -194,36 +183,18 @@ func withoutStreams(ctx context.Context, parts *Parts, unknown []discovery.Patte
 	}), err
 }
 
-// measure tells the size of the checkpoint once a minute.
-func measure(ctx context.Context, parts Parts) {
-	ticker := time.NewTicker(time.Minute)
-	defer ticker.Stop()
-	for {
-		if size, err := parts.Store.Size(ctx); err == nil {
-			parts.Observer.CheckpointSize(size)
-		} else {
-			parts.Logger.Debug("failed to measure the checkpoint; trying again in a minute", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// measure tells the size of the checkpoint.
+func measure(ctx context.Context, parts *Parts) {
+	if size, err := parts.Store.Size(ctx); err == nil {
+		parts.Observer.CheckpointSize(size)
+	} else {
+		parts.Logger.Debug("failed to measure the checkpoint; trying again in a minute", "error", err)
 	}
 }
 
-// prune deletes old rows of the history of checkpoints once an hour.
-func prune(ctx context.Context, parts Parts, age time.Duration) {
-	ticker := time.NewTicker(time.Hour)
-	defer ticker.Stop()
-	for {
-		if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
-			parts.Logger.Warn("failed to prune the history of checkpoints; retrying in an hour", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+// prune deletes old rows of the history of checkpoints.
+func prune(ctx context.Context, parts *Parts, age time.Duration) {
+	if err := parts.Store.Prune(ctx, age); err != nil && ctx.Err() == nil {
+		parts.Logger.Warn("failed to prune the history of checkpoints; retrying in an hour", "error", err)
 	}
 }

@@ -6,13 +6,9 @@ import (
 	"fmt"
 	"time"
 
-	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
-
-// isFenced reports whether another process has taken over the slot. Only the checkpoint knows that, by its epoch.
-func isFenced(err error) bool { return errors.Is(err, checkpoint.ErrFenced) }
 
 // verifyFencing asks the checkpoint who owns the slot, after the sink or the checkpoint has refused this session as fenced.
 // The sink may do that without another owner: Kafka ends a transaction that is open for longer than its timeout, and fences
@@ -34,7 +30,7 @@ func (s *slot) verifyFencing(ctx context.Context, epoch int64, err error) error 
 			err = errors.Join(answer, err)
 		}
 	}
-	replicas, askErr := s.parts.Leases.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
+	replicas, askErr := s.parts.Store.Heartbeat(ctx, s.config.Owner, s.config.LeaseDuration)
 	if askErr == nil && replicas.Slots[s.number] == s.config.Owner {
 		return dependency.Tag(dependency.Checkpoint,
 			fmt.Errorf("%v; but this process itself has acquired slot %d again, by a delayed request", err, s.number))

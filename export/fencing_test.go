@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -22,10 +21,10 @@ func (unreachable) Check(context.Context, int, int64, uint64) error { return err
 // A process that is stopped while it rolls forward or rebuilds reports the stop, whatever error the database returns.
 func TestAnInterruptionIsReportedAsSuch(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
-	s := newSlot(0, Config{LeaseDuration: time.Minute}, Parts{Logger: slog.New(slog.DiscardHandler)}, nil)
-	err := s.whileRenewed(ctx, 1, func(context.Context) error {
+	s := newSlot(0, Config{LeaseDuration: time.Minute}, quietParts(nil), nil)
+	_, err := whileRenewed(ctx, s, 1, func(context.Context) (int, error) {
 		stop()
-		return errors.New("sql: statement is closed")
+		return 0, errors.New("sql: statement is closed")
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("error is %v", err)
@@ -52,7 +51,7 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			store := storeAt(t, 1)
-			s := &slot{config: Config{Owner: "a", LeaseDuration: time.Minute}, parts: Parts{Store: store, Leases: store}}
+			s := &slot{config: Config{Owner: "a", LeaseDuration: time.Minute}, parts: &watchedParts{Parts: Parts{Store: store}}}
 			test.arrange(t, s)
 			err := s.verifyFencing(t.Context(), 1, test.err)
 			if isFenced(err) != test.fenced || !strings.Contains(err.Error(), test.text) {
@@ -65,17 +64,17 @@ func TestOnlyTheCheckpointDecidesWhoIsFenced(t *testing.T) {
 // acquireAs releases the slot, and acquires it as the given owner.
 func acquireAs(t *testing.T, s *slot, owner string) {
 	t.Helper()
-	if err := s.parts.Leases.Release(t.Context(), 0, 1); err != nil {
+	if err := s.parts.Store.Release(t.Context(), 0, 1); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.parts.Leases.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
+	if _, err := s.parts.Store.Acquire(t.Context(), 0, owner, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // silent never answers the first call, as on a connection whose other end has vanished.
 type silent struct {
-	checkpoint.Leases
+	checkpoint.Store
 	calls int
 }
 
@@ -94,10 +93,10 @@ func TestACallToASilentCheckpointTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		leases := &silent{}
-		s := newSlot(0, Config{LeaseDuration: time.Second}, Parts{Leases: leases, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)}, nil)
-		if err := s.run(ctx); err != nil || leases.calls != 2 {
-			t.Errorf("%d calls, error %v", leases.calls, err)
+		store := &silent{}
+		s := newSlot(0, Config{LeaseDuration: time.Second}, quietParts(store), nil)
+		if err := s.run(ctx); err != nil || store.calls != 2 {
+			t.Errorf("%d calls, error %v", store.calls, err)
 		}
 	})
 }

@@ -18,15 +18,22 @@ func (s *slot) filter() *filter {
 	if len(s.config.Content.Ignore) == 0 && !s.config.Content.NoUpdates {
 		return nil
 	}
-	cache := map[change.StreamID]*redact.Mask{}
-	return &filter{s.config.Content.NoUpdates, func(stream change.StreamID) *redact.Mask {
-		mask, ok := cache[stream]
+	return &filter{s.config.Content.NoUpdates, cached(func(stream change.StreamID) *redact.Mask {
+		return s.config.Mask(change.ResourceOf(stream))
+	})}
+}
+
+// cached gives a function a cache, for use by one goroutine.
+func cached[T any](of func(stream change.StreamID) T) func(stream change.StreamID) T {
+	known := map[change.StreamID]T{}
+	return func(stream change.StreamID) T {
+		t, ok := known[stream]
 		if !ok {
-			mask = s.config.Mask(change.ResourceOf(stream))
-			cache[stream] = mask
+			t = of(stream)
+			known[stream] = t
 		}
-		return mask
-	}}
+		return t
+	}
 }
 
 // leavesOut reports whether a change is not written.

@@ -70,7 +70,7 @@ func TestIgnoredUpdates(t *testing.T) {
 			if got := strings.Join(written, "; "); got != tc.written || ignored["nodes"] != tc.leftOutOfThem {
 				t.Errorf("written %q, %v left out; want %q, %d", got, ignored, tc.written, tc.leftOutOfThem)
 			}
-			if got := upserts(t, touched.commit(batch, 1, nil, true), states); got != tc.upsert {
+			if got := upserts(t, touched.effect(batch, nil, true).commit(1), states); got != tc.upsert {
 				t.Errorf("the inventory gets %q, want %q", got, tc.upsert)
 			}
 		})

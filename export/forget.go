@@ -7,8 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 )
 
 // EndedStreams returns the streams that may be forgotten.
@@ -19,7 +18,7 @@ func EndedStreams(ctx context.Context, store checkpoint.Overview) ([]change.Posi
 
 // Forget deletes a stream that has ended from the checkpoint; for any other it returns *checkpoint.NotEndedError. Meanwhile it
 // owns the stream's slot, so that no exporter can be working on it; *checkpoint.HeldError if one is.
-func Forget(ctx context.Context, config Config, store checkpoint.Store, leases checkpoint.Leases, stream change.StreamID) error {
+func Forget(ctx context.Context, config Config, store checkpoint.Store, stream change.StreamID) error {
 	ended, err := EndedStreams(ctx, store)
 	if err != nil {
 		return err
@@ -31,12 +30,12 @@ func Forget(ctx context.Context, config Config, store checkpoint.Store, leases c
 	if err != nil {
 		return err
 	}
-	slot := ownership.SlotOf(stream, slots)
-	state, err := leases.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
+	slot := change.SlotOf(stream, slots)
+	state, err := store.Acquire(ctx, slot, config.Owner, config.LeaseDuration)
 	if err != nil {
 		return err
 	}
-	return errors.Join(store.Forget(ctx, slot, state.Epoch, stream), leases.Release(ctx, slot, state.Epoch))
+	return errors.Join(store.Forget(ctx, slot, state.Epoch, stream), store.Release(ctx, slot, state.Epoch))
 }
 
 // forgetBySignal does what Forget does, in the session that owns the slot.
@@ -44,7 +43,7 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 	if st.newest == nil {
 		return false, nil
 	}
-	if st.running[g.Stream] == nil {
+	if st.reading(g.Stream) == nil {
 		if err = st.reads.follow(true); err == nil {
 			err = st.slot.parts.Store.Forget(ctx, st.slot.number, st.rules.epoch, g.Stream)
 		}
@@ -58,6 +57,6 @@ func (st *streams) forgetBySignal(ctx context.Context, g checkpoint.Signal) (beg
 	case err != nil:
 		return false, dependency.Tag(dependency.Checkpoint, err)
 	}
-	delete(st.unselected, g.Stream)
+	delete(st.all, g.Stream)
 	return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "forgotten"})
 }

@@ -7,20 +7,20 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // whileRenewed calls do, which may take longer than a lease, and renews the lease meanwhile. If the context ended, the error has
 // its cause too: a database may return an unrelated error for a statement that was canceled.
-func (s *slot) whileRenewed(parent context.Context, epoch int64, do func(context.Context) error) error {
+func whileRenewed[T any](parent context.Context, s *slot, epoch int64, do func(context.Context) (T, error)) (T, error) {
 	ctx, stop := context.WithCancelCause(parent)
 	defer stop(nil)
 	go s.renew(ctx, epoch, stop)
-	err := do(ctx)
-	if err != nil && ctx.Err() != nil {
-		return errors.Join(context.Cause(ctx), err)
+	result, err := do(ctx)
+	if err != nil {
+		err = errors.Join(context.Cause(ctx), err)
 	}
-	return err
+	return result, err
 }
 
 // renew renews the lease until the context ends. It calls fail when the slot has another owner, or when the lease may have
@@ -38,7 +38,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 		}
 		started := time.Now()
 		renewal, cancel := context.WithTimeout(ctx, third)
-		err := s.parts.Leases.Renew(renewal, s.number, epoch, s.config.LeaseDuration)
+		err := s.parts.Store.Renew(renewal, s.number, epoch, s.config.LeaseDuration)
 		cancel()
 		switch {
 		case err == nil:
@@ -57,7 +57,7 @@ func (s *slot) renew(ctx context.Context, epoch int64, fail context.CancelCauseF
 func (s *slot) release(epoch int64) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
-	err := s.parts.Leases.Release(ctx, s.number, epoch)
+	err := s.parts.Store.Release(ctx, s.number, epoch)
 	if err != nil && !errors.Is(err, checkpoint.ErrFenced) && !errors.Is(err, checkpoint.ErrBehind) {
 		s.logger.Debug("failed to release the lease; it will expire", "error", err)
 	}

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
-// renewals are leases that return the given errors one after another, and then the last one again and again.
+// renewals is a store whose leases return the given errors one after another, and then the last one again and again.
 type renewals struct {
-	checkpoint.Leases
+	checkpoint.Store
 	answers []error
 	calls   int
 }
@@ -48,7 +48,7 @@ func TestASessionEndsWithItsLease(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, stop := context.WithTimeout(t.Context(), time.Hour)
 				defer stop()
-				s := &slot{config: Config{LeaseDuration: ttl}, parts: Parts{Leases: &renewals{answers: test.answers}}}
+				s := &slot{config: Config{LeaseDuration: ttl}, parts: &watchedParts{Parts: Parts{Store: &renewals{answers: test.answers}}}}
 				began, failed := time.Now(), error(nil)
 				s.renew(ctx, 1, func(err error) { failed = err })
 				took := time.Since(began)

@@ -5,9 +5,9 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
+	"kubecdc/internal/dependency"
 	"kubecdc/source/reflector"
 )
 

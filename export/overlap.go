@@ -1,13 +1,10 @@
 package export
 
 import (
-	"context"
 	"fmt"
 	"slices"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
-	"kubecdc/source/discovery"
 )
 
 // Two streams of one resource overlap if an object may be in both: those of one namespace, or of all, with different selectors.
@@ -71,14 +68,4 @@ func (c *Config) RefuseOverlaps(selected []change.Resource, stored []change.Posi
 		}
 	}
 	return nil
-}
-
-// refuseOverlaps compares the selection with all streams of the checkpoint: a rebuild may have found more than there were at the
-// start, a resource may be served since, and another process may have other settings.
-func (st *streams) refuseOverlaps(ctx context.Context, selection discovery.Selection) error {
-	stored, err := st.reads.Streams(ctx)
-	if err != nil {
-		return dependency.Tag(dependency.Checkpoint, err)
-	}
-	return st.slot.config.RefuseOverlaps(selection.Resources, stored)
 }

@@ -3,7 +3,7 @@ package export
 import (
 	"context"
 	"errors"
-	"time"
+	"fmt"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
@@ -13,37 +13,27 @@ import (
 // next owner of the slot finds it there. A paused stream is not read, and keeps its position. What happens meanwhile is recovered
 // after that, as after any stop.
 
-// pausedError is what /readyz says of a paused stream.
-type pausedError struct{ signal checkpoint.Signal }
-
-func (e *pausedError) Error() string {
-	return "paused by " + by(e.signal) + ": exporter resume " + string(e.signal.Stream) + " resumes it"
+// pausedBy is what /readyz says of a paused stream.
+func pausedBy(g checkpoint.Signal) error {
+	return fmt.Errorf("paused by %s: exporter resume %s resumes it", nameOf(g), g.Stream)
 }
 
 // loadPaused finds the streams that are paused, before any stream is read.
-func (st *streams) loadPaused(ctx context.Context) error {
-	open, err := st.openSignals(ctx)
-	st.open = open
-	for _, g := range open {
-		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused[g.Stream] == nil {
-			st.paused[g.Stream] = &g
+func (st *streams) loadPaused(ctx context.Context) (err error) {
+	st.open, err = st.openSignals(ctx)
+	for _, g := range st.open {
+		if g.Kind == change.SignalPause && g.State == change.SignalPaused && st.paused(g.Stream) == nil {
+			st.enter(g.Stream, &pausedByUser{g})
 			st.jobs[g.ID] = st.newJob(g)
 		}
 	}
 	return err
 }
 
-// leavePaused reports a paused stream that is selected.
-func (st *streams) leavePaused(id change.StreamID) {
-	st.slot.parts.Observer.StreamAdded(id)
-	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
-	st.slot.parts.Observer.StreamState(id, change.StatePaused, "", &pausedError{*st.paused[id]})
-}
-
 // pauseBySignal stops reading a stream.
 func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
-	if other := st.paused[g.Stream]; other != nil {
-		return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "paused already, by " + by(*other)})
+	if other := st.paused(g.Stream); other != nil {
+		return true, st.newJob(g).end(ctx, change.SignalCompleted, checkpoint.SignalAnswer{Reason: "paused already, by " + nameOf(other.signal)})
 	}
 	err = st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted})
 	if errors.Is(err, checkpoint.ErrSignalEnded) {
@@ -56,44 +46,40 @@ func (st *streams) pauseBySignal(ctx context.Context, g checkpoint.Signal) (begu
 	if err != nil {
 		return false, err
 	}
-	st.paused[g.Stream] = &g
-	delete(st.refused, g.Stream)
-	st.leavePaused(g.Stream)
+	st.enter(g.Stream, &pausedByUser{g})
+	st.leaveOut(g.Stream, change.StatePaused, pausedBy(g))
 	st.slot.logger.Info("a stream is paused", "stream", g.Stream, "signal", g.ID, "position", position)
-	return true, st.sendPaused(ctx, change.StreamPausedControl, position, g,
+	return true, st.send(ctx, change.StreamPausedControl(g.Stream, position, nameOf(g)),
 		st.answerDurable(g.ID, checkpoint.SignalAnswer{State: change.SignalPaused}))
 }
 
 // stop stops reading a stream, and returns its position.
 func (st *streams) stop(ctx context.Context, id change.StreamID) (change.ResourceVersion, error) {
-	running := st.running[id]
-	if running == nil {
-		p, _, err := st.reads.Position(ctx, id)
-		return p.ResourceVersion, err
+	if r := st.reading(id); r != nil {
+		r.cancel()
+		<-r.done
+		return r.Position(), nil
 	}
-	st.stops[id].cancel()
-	<-st.stops[id].done
-	delete(st.running, id)
-	delete(st.stops, id)
-	return running.Position(), nil
+	p, _, err := st.reads.Position(ctx, id)
+	return p.ResourceVersion, err
 }
 
 // resumeBySignal goes on with a paused stream. It waits until the pause is durable: what was read before must be in the
 // checkpoint when the stream reads its position there.
 func (st *streams) resumeBySignal(ctx context.Context, g checkpoint.Signal) (begun bool, err error) {
-	pause := st.paused[g.Stream]
-	if pause == nil {
+	paused := st.paused(g.Stream)
+	if paused == nil {
 		return true, st.newJob(g).end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not paused"})
 	}
-	if pause.State != change.SignalPaused {
+	if paused.signal.State != change.SignalPaused {
 		return false, nil
 	}
-	return true, st.resume(ctx, *pause, &g)
+	return true, st.resume(ctx, paused.signal, &g)
 }
 
 // resume goes on with a paused stream. asked is the signal that asks for it; nil: the pause is aborted.
 func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *checkpoint.Signal) error {
-	p, _, err := st.reads.Position(ctx, pause.Stream)
+	p, stored, err := st.reads.Position(ctx, pause.Stream)
 	if err != nil {
 		return err
 	}
@@ -104,17 +90,10 @@ func (st *streams) resume(ctx context.Context, pause checkpoint.Signal, asked *c
 		cause = *asked
 		durable = func(ctx context.Context) error { return errors.Join(first(ctx), then(ctx)) }
 	}
-	delete(st.paused, pause.Stream)
+	st.reconsider(pause.Stream, p, stored)
 	st.slot.logger.Info("a paused stream resumes", "stream", pause.Stream, "signal", cause.ID, "position", p.ResourceVersion)
-	if err := st.sendPaused(ctx, change.StreamResumedControl, p.ResourceVersion, cause, durable); err != nil || st.newest == nil {
+	if err := st.send(ctx, change.StreamResumedControl(pause.Stream, p.ResourceVersion, nameOf(cause)), durable); err != nil {
 		return err
 	}
-	return st.apply(ctx, *st.newest)
-}
-
-func (st *streams) sendPaused(ctx context.Context,
-	record func(s change.StreamID, at change.ResourceVersion, cause string) change.Control,
-	position change.ResourceVersion, g checkpoint.Signal, durable func(context.Context) error) error {
-	c := record(g.Stream, position, by(g))
-	return st.queue.Send(ctx, change.Item{Stream: g.Stream, Time: time.Now(), Durable: durable, Control: &c})
+	return st.applyAgain(ctx)
 }

@@ -1,6 +1,8 @@
 package export
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 
 	"kubecdc/change"
@@ -42,23 +44,15 @@ func (p *pending) reset() {
 	*p = pending{positions: p.positions, objects: p.objects[:0], index: p.index}
 }
 
-func (p *pending) add(c checkpoint.Commit) {
-	if p.first == 0 {
-		p.first = c.Seq
-	}
-	p.last, p.offsets = c.Seq, p.offsets.Merge(c.Offsets)
-	p.controls = append(p.controls, c.Controls...)
-	for _, position := range c.Positions {
+func (p *pending) add(e effect) {
+	p.first, p.last = cmp.Or(p.first, e.Seq), e.Seq
+	p.offsets = p.offsets.Merge(e.offsets)
+	p.controls = append(p.controls, checkpoint.KeptControls(e.Controls)...)
+	for _, position := range e.Positions {
 		p.positions[position.Stream] = position
 	}
-	for i := range c.Streams {
-		s := &c.Streams[i]
-		for _, key := range s.Deletes {
-			p.put(objectState{checkpoint.Object{Key: key}, s.Stream, true})
-		}
-		for _, o := range s.Upserts {
-			p.put(objectState{o, s.Stream, false})
-		}
+	for _, o := range e.objects {
+		p.put(o)
 	}
 }
 
@@ -87,20 +81,12 @@ func (p *pending) concerns(stream change.StreamID) bool {
 }
 
 func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
-	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets, Controls: p.controls}
-	for _, position := range p.positions {
-		commit.Positions = append(commit.Positions, position)
-	}
-	count := map[change.StreamID]int{}
-	for i := range p.objects {
-		count[p.objects[i].stream]++
-	}
-	streams := make(map[change.StreamID]*checkpoint.StreamCommit, len(count))
+	streams := map[change.StreamID]*checkpoint.StreamCommit{}
 	for i := range p.objects {
 		o := &p.objects[i]
 		s := streams[o.stream]
 		if s == nil {
-			s = &checkpoint.StreamCommit{Stream: o.stream, Upserts: make([]checkpoint.Object, 0, count[o.stream])}
+			s = &checkpoint.StreamCommit{Stream: o.stream}
 			streams[o.stream] = s
 		}
 		if o.deleted {
@@ -109,6 +95,8 @@ func (p *pending) commit(slot int, epoch int64) checkpoint.Commit {
 			s.Upserts = append(s.Upserts, o.Object)
 		}
 	}
+	commit := checkpoint.Commit{Slot: slot, Epoch: epoch, First: p.first, Seq: p.last, Offsets: p.offsets, Controls: p.controls,
+		Positions: slices.Collect(maps.Values(p.positions))}
 	for _, s := range streams {
 		commit.Streams = append(commit.Streams, *s)
 	}

@@ -6,7 +6,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // readTracker passes a session's reads on to the checkpoint store, and remembers that there were reads. A database that has
@@ -21,48 +21,52 @@ type readTracker struct {
 	store       checkpoint.Reader
 	checkpoints *checkpointer
 	writing     context.Context // of the session's commits
-	unchecked   atomic.Bool     // the store was read since the last check
-}
-
-// markRead is called after each read, and before the result is used.
-func (r *readTracker) markRead() {
-	if !r.unchecked.Load() {
-		r.unchecked.Store(true)
-	}
+	unchecked   atomic.Bool     // the store was read since the last check; it is set after each read, and before the result is used
 }
 
 // needsCheck reports whether the store was read since the last call.
-func (r *readTracker) needsCheck() bool { return r.unchecked.Load() && r.unchecked.Swap(false) }
+func (r *readTracker) needsCheck() bool { return r.unchecked.Swap(false) }
 
-func (r *readTracker) Position(ctx context.Context, stream change.StreamID) (change.Position, bool, error) {
-	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
-		return change.Position{}, false, err
+// read brings the checkpoint up to the log, if that is needed, and reads there.
+func (r *readTracker) read(behind bool, do func() error) error {
+	err := r.follow(behind)
+	if err == nil {
+		err = do()
+		r.unchecked.Store(true)
 	}
-	p, ok, err := r.store.Position(ctx, stream)
-	r.markRead()
-	return p, ok, dependency.Tag(dependency.Checkpoint, err)
+	return dependency.Tag(dependency.Checkpoint, err)
 }
 
-func (r *readTracker) Streams(ctx context.Context) ([]change.Position, error) {
-	if err := r.follow(true); err != nil {
-		return nil, err
-	}
-	all, err := r.store.Streams(ctx)
-	r.markRead()
-	return all, dependency.Tag(dependency.Checkpoint, err)
+func (r *readTracker) Position(ctx context.Context, stream change.StreamID) (p change.Position, stored bool, err error) {
+	err = r.read(r.checkpoints.concerns(stream), func() (err error) {
+		p, stored, err = r.store.Position(ctx, stream)
+		return err
+	})
+	return p, stored, err
+}
+
+func (r *readTracker) Streams(ctx context.Context) (all []change.Position, err error) {
+	err = r.read(true, func() (err error) {
+		all, err = r.store.Streams(ctx)
+		return err
+	})
+	return all, err
 }
 
 func (r *readTracker) Objects(ctx context.Context, stream change.StreamID,
 	visit func(key, uid string, version change.ResourceVersion) error) error {
-	if err := r.follow(r.checkpoints.concerns(stream)); err != nil {
-		return err
-	}
-	err := r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
-		r.markRead()
-		return visit(o.Key, o.UID, o.ResourceVersion)
+	return r.read(r.checkpoints.concerns(stream), func() error {
+		return r.store.Inventory(ctx, stream, func(o checkpoint.Object) error {
+			r.unchecked.Store(true)
+			return visit(o.Key, o.UID, o.ResourceVersion)
+		})
 	})
-	r.markRead()
-	return err
+}
+
+// Bodies reads bodies as the store has them.
+func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
+	visit func(key string, stored checkpoint.Body) error) error {
+	return r.read(false, func() error { return r.store.Bodies(ctx, stream, keys, visit) })
 }
 
 // follow brings the checkpoint up to the log, if that is needed. The session's writing context limits it, not the reader's: a
@@ -72,12 +76,4 @@ func (r *readTracker) follow(needed bool) error {
 		return nil
 	}
 	return r.checkpoints.flush(r.writing)
-}
-
-// Bodies reads bodies as the store has them.
-func (r *readTracker) Bodies(ctx context.Context, stream change.StreamID, keys []string,
-	visit func(key string, stored checkpoint.Body) error) error {
-	err := r.store.Bodies(ctx, stream, keys, visit)
-	r.markRead()
-	return err
 }

@@ -16,8 +16,6 @@ import (
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
 	"kubecdc/sinks"
 )
 
@@ -44,13 +42,15 @@ func storeAt(t *testing.T, batches int) checkpoint.Store {
 
 // committerAt is a committer of epoch 1 after the given batch, without cached bodies.
 func committerAt(store checkpoint.Store, seq uint64) *committer {
-	watchdog := dependency.NewWatchdog(quiet{}, slog.New(slog.DiscardHandler))
-	checkpoints := newCheckpointer(0, 1, seq, store, quiet{}, watchdog)
-	reads := &readTracker{store: store, checkpoints: checkpoints, writing: context.Background()}
-	return &committer{numbering: numbering{epoch: 1, seq: seq, cluster: "prod"}, store: store, checkpoints: checkpoints, reads: reads, log: &logged{},
-		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), observer: quiet{}, watermarks: map[change.StreamID]time.Time{},
-		watchdog:     watchdog,
-		reachability: ownership.NewReachability(time.Minute, dependency.Sink, nil)}
+	parts := quietParts(store)
+	reads := &readTracker{store: store, checkpoints: newCheckpointer(0, 1, seq, parts), writing: context.Background()}
+	return &committer{watchedParts: parts, numbering: numbering{epoch: 1, seq: seq, cluster: "prod"}, reads: reads, log: &logged{},
+		beforeImages: newBeforeImages(reads, (&slot{}).bodyRedactorOf, 0), watermarks: map[change.StreamID]time.Time{}}
+}
+
+// quietParts are parts that report nothing.
+func quietParts(store checkpoint.Store) *watchedParts {
+	return watch(time.Minute, Parts{Store: store, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)})
 }
 
 var pods = change.NewStream(change.Resource{Version: "v1", Plural: "pods", Kind: "Pod", Namespaced: true}, "", "", "")

@@ -2,36 +2,33 @@ package export
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
-	"kubecdc/export/ownership"
 	"kubecdc/export/rebuild"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 
 // reconcile makes the checkpoint match the opened log. The checkpoint is rebuilt if it does not know what the log has, or if the log
 // has lost what the checkpoint counts on: an object whose deletion is lost lives in the log, and the checkpoint knows it no more.
 func (s *slot) reconcile(ctx context.Context, state *checkpoint.SlotState, log sinks.Log, loss *sinks.LostTailError) error {
-	damaged := s.damaged && loss == nil && !state.New
-	if loss == nil && !state.New && !damaged {
+	why, damaged := loss, false
+	switch {
+	case loss != nil:
+	case state.New:
+		why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
+	case s.damaged:
+		why, damaged = &sinks.LostTailError{Reason: "the checkpoint is damaged"}, true
+	default:
 		return nil
 	}
 	before, err := s.positionsOf(ctx, nil)
 	if err != nil {
 		return dependency.Tag(dependency.Checkpoint, err)
-	}
-	why := loss
-	switch {
-	case damaged:
-		why = &sinks.LostTailError{Reason: "the checkpoint is damaged"}
-	case why == nil:
-		why = &sinks.LostTailError{Reason: "the checkpoint knows of no batch"}
 	}
 	more, err := s.rebuildFrom(ctx, log, state, why, before, damaged)
 	if err != nil {
@@ -51,7 +48,7 @@ func (s *slot) rebuildFrom(ctx context.Context, log sinks.Log, state *checkpoint
 	mine := func(stream change.StreamID) bool {
 		return s.owns(stream) && !stream.IsSnapshot() && (!some || loss.Gone(change.ResourceOf(stream)))
 	}
-	return rebuild.Slot{Number: s.number, Mine: mine, Some: some, Known: known, Bodies: s.config.Before, Redactor: s.bodyRedactors(),
+	return rebuild.Slot{Number: s.number, Mine: mine, Some: some, Known: known, Bodies: s.config.Before, Redactor: cached(s.bodyRedactorOf),
 		Damaged: damaged, Store: s.parts.Store, Observer: s.parts.Observer, Logger: s.logger}.Run(ctx, log, state, loss)
 }
 
@@ -93,7 +90,7 @@ func lossGap(p change.Position, cause string) change.Control {
 
 // owns reports whether a stream hashes to this slot.
 func (s *slot) owns(stream change.StreamID) bool {
-	return ownership.SlotOf(stream, s.config.Slots) == s.number
+	return change.SlotOf(stream, s.config.Slots) == s.number
 }
 
 // positionsOf returns the positions of this slot's streams, limited to the resources that among accepts; nil: no limit.
@@ -117,7 +114,7 @@ func (s *slot) commitControls(ctx context.Context, state *checkpoint.SlotState, 
 	took := time.Since(started)
 	moved := change.Offsets{}.Merge(offsets).Merge(written)
 	if err := s.parts.Store.Commit(ctx, commitOf(batch, state.Epoch, moved, false)); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.OfCheckpoint(err)
 	}
 	state.Seq, state.Offsets = batch.Seq, state.Offsets.Merge(moved)
 	s.parts.Observer.Committed(Committed{Batch: batch, Sink: took})

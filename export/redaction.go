@@ -11,7 +11,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/redact"
 	"kubecdc/source/discovery"
 )
@@ -72,7 +72,7 @@ func (r *storedRules) apply(ctx context.Context, streams ...change.StreamID) err
 		return nil
 	}
 	if err := r.slot.parts.Store.Redact(ctx, r.slot.number, r.epoch, changed); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("redact the objects in the checkpoint: %w", err))
+		return dependency.OfCheckpoint(fmt.Errorf("redact its objects: %w", err))
 	}
 	for _, c := range changed {
 		r.byStream[c.Stream] = c.Rules
@@ -191,27 +191,11 @@ func (s *slot) bodyRedactorOf(stream change.StreamID) bodyRedactor {
 	}
 }
 
-// bodyRedactors returns bodyRedactorOf with a cache, for use by one goroutine.
-func (s *slot) bodyRedactors() func(stream change.StreamID) bodyRedactor {
-	cache := map[change.StreamID]bodyRedactor{}
-	return func(stream change.StreamID) bodyRedactor {
-		r, ok := cache[stream]
-		if !ok {
-			r = s.bodyRedactorOf(stream)
-			cache[stream] = r
-		}
-		return r
-	}
-}
-
 // redactBatch redacts a batch that was read back from the log, where another owner may have written more than is exported now.
 func redactBatch(b *change.Batch, redactorFor func(stream change.StreamID) bodyRedactor) {
 	for i := range b.Changes {
 		c := &b.Changes[i]
-		if c.After == nil {
-			continue
-		}
-		if redact := redactorFor(c.Stream.ID()); redact != nil {
+		if redact := redactorFor(c.Stream.ID()); redact != nil && c.After != nil {
 			c.After = redact(c.Key(), c.After)
 		}
 	}

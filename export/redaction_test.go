@@ -30,7 +30,7 @@ func slotWith(t *testing.T, store checkpoint.Store, resources string, mode redac
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newSlot(0, config, Parts{Server: server, Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}, nil)
+	return newSlot(0, config, &watchedParts{Parts: Parts{Server: server, Store: store, Logger: slog.New(slog.DiscardHandler), Observer: quiet{}}}, nil)
 }
 
 // storePlain commits the plain Secret, as an owner without redaction does.
@@ -177,7 +177,7 @@ func TestWhatIsReadBackIsRedacted(t *testing.T) {
 	}
 	created := change.Change{Op: change.Create, Stream: change.StreamFromID(secrets.ID()), Namespace: "ns", Name: "a", UID: "u", After: []byte(plainSecret)}
 	batch := change.Batch{Changes: []change.Change{created}}
-	redactBatch(&batch, s.bodyRedactors())
+	redactBatch(&batch, cached(s.bodyRedactorOf))
 	if got := string(batch.Changes[0].After); !strings.Contains(got, `"k":"hmac-sha256:`) {
 		t.Errorf("a batch that is rolled forward has %s", got)
 	}

@@ -31,8 +31,8 @@ type refusal struct {
 // noteRefusals records what the sink refuses, and reports whether anything is new: then the next session, which leaves these
 // streams out, can start at once.
 func (s *slot) noteRefusals(err error) (isNew bool) {
-	var refused *sinks.RefusedError
-	if !errors.As(err, &refused) {
+	refused, is := errors.AsType[*sinks.RefusedError](err)
+	if !is {
 		return false
 	}
 	if s.refusals == nil {
@@ -93,28 +93,25 @@ func (rs refusals) due() <-chan time.Time {
 	return time.After(time.Until(first))
 }
 
-// pause leaves a stream out of the session, and writes a stream-error record.
-func (st *streams) pause(ctx context.Context, s *change.Stream, r *refusal) error {
-	id := s.ID()
-	if _, paused := st.refused[id]; paused {
-		return nil
-	}
-	st.refused[id] = s.Resource
-	st.slot.parts.Observer.StreamAdded(id)
-	st.slot.parts.Observer.StreamObjects(st.slot.number, id, nil)
-	st.slot.parts.Observer.StreamState(id, change.StateRefused, "", r.Err)
-	return st.sendRefusal(ctx, id, change.StreamErrorControl, r.Err.Error(), r.since)
-}
-
-func (st *streams) sendRefusal(ctx context.Context, id change.StreamID,
-	record func(s change.StreamID, at change.ResourceVersion, cause string, since time.Time) change.Control,
-	cause string, since time.Time) error {
+// refuse leaves a stream out of the session, and writes a stream-error record.
+func (st *streams) refuse(ctx context.Context, id change.StreamID, r *refusal) error {
+	st.enter(id, refusedBySink{})
+	st.leaveOut(id, change.StateRefused, r.Err)
 	p, _, err := st.reads.Position(ctx, id)
 	if err != nil {
 		return err
 	}
-	c := record(id, p.ResourceVersion, cause, since)
-	return st.queue.Send(ctx, change.Item{Stream: id, Control: &c})
+	return st.send(ctx, change.StreamErrorControl(id, p.ResourceVersion, r.Err.Error(), r.since), nil)
+}
+
+// refusedBy returns the streams that are left out by a refusal.
+func (st *streams) refusedBy(r *refusal) (ids []change.StreamID) {
+	for id, s := range st.all {
+		if _, refused := s.streamState.(refusedBySink); refused && r.Of(change.ResourceOf(id)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // refusalProbeTimeout limits one probe of a refusal.
@@ -142,10 +139,10 @@ func (st *streams) probeRefusals(ctx context.Context) error {
 			}
 		}
 	}
-	if !resumed || st.newest == nil {
+	if !resumed {
 		return nil
 	}
-	return st.apply(ctx, *st.newest)
+	return st.applyAgain(ctx)
 }
 
 func (st *streams) stillRefused(r *refusal, err error) {
@@ -154,10 +151,8 @@ func (st *streams) stillRefused(r *refusal, err error) {
 		st.slot.logger.Warn("the sink still refuses the records of a resource", "place", r.Place, "error", err)
 	}
 	r.Err = err
-	for id, resource := range st.refused {
-		if r.Of(resource) {
-			st.slot.parts.Observer.StreamState(id, change.StateRefused, "", err)
-		}
+	for _, id := range st.refusedBy(r) {
+		st.slot.parts.Observer.StreamState(id, change.StateRefused, "", err)
 	}
 }
 
@@ -165,14 +160,16 @@ func (st *streams) endRefusal(ctx context.Context, r *refusal) error {
 	r.ended = time.Now()
 	st.slot.logger.Info("the sink accepts the records of a resource again: its streams resume", "place", r.Place,
 		"after", r.ended.Sub(r.since).Round(time.Second).String())
-	for id, resource := range st.refused {
-		if !r.Of(resource) {
-			continue
-		}
-		if err := st.sendRefusal(ctx, id, change.StreamRecoveredControl, "the sink accepts its records again", r.since); err != nil {
+	for _, id := range st.refusedBy(r) {
+		p, stored, err := st.reads.Position(ctx, id)
+		if err != nil {
 			return err
 		}
-		delete(st.refused, id)
+		c := change.StreamRecoveredControl(id, p.ResourceVersion, "the sink accepts its records again", r.since)
+		if err := st.send(ctx, c, nil); err != nil {
+			return err
+		}
+		st.reconsider(id, p, stored)
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // repairBySignal writes what the log should have of the objects that a signal names.

@@ -12,9 +12,9 @@ import (
 )
 
 // newResharder makes the resharder of this process, which acquires and opens slots as sessions do.
-func newResharder(config Config, parts Parts) *resharding.Resharder {
+func newResharder(config Config, parts *watchedParts) *resharding.Resharder {
 	return &resharding.Resharder{Slots: config.Slots, Owner: config.Owner, Lease: config.LeaseDuration,
-		Timeout: checkpointTimeout(config), Topology: parts.Store, Leases: parts.Leases, Logger: parts.Logger,
+		Timeout: checkpointTimeout(config), Topology: parts.Store, Logger: parts.Logger,
 		Acquire: func(ctx context.Context, n, slots int) (resharding.Slot, error) {
 			config := config
 			config.Slots = slots
@@ -38,7 +38,7 @@ func newResharder(config Config, parts Parts) *resharding.Resharder {
 			}
 		},
 		Begun:   parts.Start.Done, // the start's limit is for servers, and these have answered
-		IsFinal: func(err error) bool { return isLogConflict(err) || isCheckpointGone(err) },
+		IsFinal: isFinal,
 	}
 }
 
@@ -101,5 +101,5 @@ func (a *acquiredSlot) Close() {
 		a.log.Close()
 	}
 	a.release(a.state.Epoch)
-	a.parts.reachability.Forget(a.number)
+	a.parts.sinkReach.Forget(a.number)
 }

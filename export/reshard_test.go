@@ -13,7 +13,6 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
 	"kubecdc/checkpoint/sqlite"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
@@ -46,9 +45,9 @@ func (quiet) CheckpointSize(int64)               {}
 func (quiet) SlotStreams(int, []change.Position) {}
 
 // partsFor are the parts of an exporter with a log in Postgres.
-func partsFor(t *testing.T, slots int) Parts { return partsIn(t, servers.Database(t), slots) }
+func partsFor(t *testing.T, slots int) *watchedParts { return partsIn(t, servers.Database(t), slots) }
 
-func partsIn(t *testing.T, url string, slots int) Parts {
+func partsIn(t *testing.T, url string, slots int) *watchedParts {
 	sink, err := postgres.Open(t.Context(), postgres.Config{URL: url, Cluster: "prod", ClusterUID: "uid"})
 	if err != nil {
 		t.Fatal(err)
@@ -63,10 +62,7 @@ func partsIn(t *testing.T, url string, slots int) Parts {
 	if _, err := store.Slots(t.Context(), slots); err != nil {
 		t.Fatal(err)
 	}
-	log := slog.New(slog.DiscardHandler)
-	watchdog := dependency.NewWatchdog(quiet{}, log)
-	return Parts{Store: store, Leases: store, Sink: sink, Observer: quiet{}, Logger: log, watchdog: watchdog,
-		reachability: ownership.NewReachability(time.Minute, dependency.Sink, watchdog)}
+	return watch(time.Minute, Parts{Store: store, Sink: sink, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)})
 }
 
 func configFor(slots int) Config {
@@ -91,7 +87,7 @@ func TestTheLayoutChangesThoughAnUnusedSlotHasATail(t *testing.T) {
 	if killed.slot != -1 {
 		t.Fatal("no commit failed")
 	}
-	if state, err := parts.Leases.Acquire(t.Context(), 1, "a", time.Minute); err != nil || state.Seq != 2 {
+	if state, err := parts.Store.Acquire(t.Context(), 1, "a", time.Minute); err != nil || state.Seq != 2 {
 		t.Errorf("the checkpoint of slot 1 is at batch %d, %v", state.Seq, err)
 	}
 }
@@ -141,13 +137,13 @@ func TestWaitingForAnotherLayoutIsNotLimited(t *testing.T) {
 	parts := partsFor(t, 1)
 	limit := 100 * time.Millisecond
 	parts.Start = startup.New(parts.Logger, limit, func(error) {})
-	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 2*limit); err != nil {
+	if _, err := parts.Store.Heartbeat(t.Context(), "b", 2*limit); err != nil {
 		t.Fatal(err)
 	}
 	if err := newResharder(configFor(2), parts).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := firstHeartbeat(t.Context(), configFor(2), parts); err != nil {
+	if err := firstHeartbeat(t.Context(), configFor(2), &parts.Parts); err != nil {
 		t.Error(err)
 	}
 }
@@ -177,7 +173,7 @@ func TestAFailedLayoutChangeIsReported(t *testing.T) {
 	defer stop()
 	seen := &statuses{onProblem: stop}
 	parts.Observer = seen
-	if _, err := parts.Leases.Heartbeat(t.Context(), "b", 200*time.Millisecond); err != nil {
+	if _, err := parts.Store.Heartbeat(t.Context(), "b", 200*time.Millisecond); err != nil {
 		t.Fatal(err)
 	}
 	parts.Sink.Close()

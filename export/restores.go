@@ -6,9 +6,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
-	"kubecdc/source/reflector"
 )
 
 // restores tells streams that etcd was restored from a backup, by a signal to each: to those of other replicas, and to those that
@@ -54,17 +53,17 @@ func (x restores) Followed(ctx context.Context, stream change.StreamID, last int
 
 // restoreBySignal tells a stream that is read. The signal waits until the stream has followed.
 func (st *streams) restoreBySignal(_ context.Context, g checkpoint.Signal) (begun bool, err error) {
-	if running := st.running[g.Stream]; running != nil {
-		tellRestore(running, g)
+	if r := st.reading(g.Stream); r != nil {
+		r.followRestore(g)
 	}
 	return false, nil
 }
 
-func tellRestore(running *reflector.Reflector, g checkpoint.Signal) {
+func (r *beingRead) followRestore(g checkpoint.Signal) {
 	var p restoreParams
 	_ = json.Unmarshal(g.Params, &p) // without them the stream follows, whichever etcd it is in
 	found := change.ParseStream(p.Found)
 	resource := found.Resource
 	resource.Version = p.Version
-	running.FollowRestore(g.ID, found.As(resource))
+	r.FollowRestore(g.ID, found.As(resource))
 }

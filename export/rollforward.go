@@ -8,8 +8,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/export/progress"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -30,7 +30,7 @@ type rollForward struct {
 
 // rollForward returns what the log has lost, as far as that is known once the tail was read.
 func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, opened *sinks.Opened) (*sinks.LostTailError, error) {
-	r := &rollForward{slot: s, state: state, redactorFor: s.bodyRedactors(), last: opened.Last,
+	r := &rollForward{slot: s, state: state, redactorFor: cached(s.bodyRedactorOf), last: opened.Last,
 		started: time.Now(), pacer: progress.NewPacer()}
 	if r.last > state.Seq {
 		r.observe()
@@ -40,14 +40,10 @@ func (s *slot) rollForward(ctx context.Context, state *checkpoint.SlotState, ope
 	if r.batches > 0 {
 		r.logProgress("rolled the checkpoint forward")
 	}
-	loss := opened.Lost
-	switch {
-	case err == nil || errors.As(err, &loss):
+	if loss := opened.Lost; err == nil || errors.As(err, &loss) {
 		return loss, nil
-	case dependency.Of(err) == "":
-		err = dependency.Tag(dependency.Sink, err)
 	}
-	return nil, err
+	return nil, dependency.Tag(dependency.Sink, err)
 }
 
 func (r *rollForward) commit(ctx context.Context, b *sinks.Recovered) error {

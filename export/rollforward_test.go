@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"testing"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 )
 
@@ -35,7 +34,7 @@ func TestAnInterruptedRollForwardEndsAtABatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			store := storeAt(t, 1)
-			s := newSlot(0, Config{Slots: 1, Before: true}, Parts{Store: store, Observer: quiet{}, Logger: slog.New(slog.DiscardHandler)}, nil)
+			s := newSlot(0, Config{Slots: 1, Before: true}, quietParts(store), nil)
 			state := checkpoint.SlotState{Epoch: 1, Seq: 1}
 			loss, err := s.rollForward(t.Context(), &state, &sinks.Opened{Lost: noted, Tail: func(_ context.Context, visit func(*sinks.Recovered) error) error {
 				for n := 1; n <= 4; n++ {

@@ -9,9 +9,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
-	"kubecdc/source/reflector"
 )
 
 // Signals are rows of the checkpoint store, which the command line writes (checkpoint.Signals). The session that owns the slot of
@@ -44,7 +43,7 @@ var signalKinds = map[change.SignalKind]signalKind{
 type signalJob struct {
 	checkpoint.Signal
 	streams  *streams
-	stream   *reflector.Reflector // that work is done beside; nil: the signal is of a kind that is done at once
+	stream   *beingRead // that work is done beside; nil: the signal is of a kind that is done at once
 	cancel   context.CancelCauseFunc
 	version  change.ResourceVersion // for the control records; empty: none
 	inFlight atomic.Int64           // answers that wait until what was emitted before them is durable
@@ -65,8 +64,8 @@ func (st *streams) followSignals(ctx context.Context) error {
 	st.open = open
 	jobs := map[int64]*signalJob{}
 	for _, g := range open {
-		if paused := st.paused[g.Stream]; paused != nil && paused.ID == g.ID {
-			paused.State = g.State
+		if paused := st.paused(g.Stream); paused != nil && paused.signal.ID == g.ID {
+			paused.signal.State = g.State
 		}
 		j := st.jobs[g.ID]
 		if j != nil && !j.interrupted() {
@@ -132,13 +131,18 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 			j = nil
 		}
 		return j, err
-	case st.paused[g.Stream] != nil || st.refused[g.Stream] != (change.Resource{}) || st.newest == nil || st.working(g.Stream):
+	case st.newest == nil || st.hasJob(g.Stream):
 		return nil, nil
 	}
-	if j.stream = st.running[g.Stream]; j.stream == nil {
+	switch now := st.state(g.Stream).(type) {
+	case *beingRead:
+		j.stream = now
+	case *pausedByUser, refusedBySink:
+		return nil, nil
+	default:
 		return j, j.end(ctx, change.SignalFailed, checkpoint.SignalAnswer{Reason: "the stream is not read: it is not selected"})
 	}
-	err := j.answer(ctx, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done, Total: g.Total})
+	err := st.answer(ctx, g.ID, checkpoint.SignalAnswer{State: change.SignalStarted, LastKey: g.LastKey, Done: g.Done, Total: g.Total})
 	if errors.Is(err, checkpoint.ErrSignalEnded) {
 		return nil, nil
 	}
@@ -148,8 +152,8 @@ func (st *streams) begin(ctx context.Context, g checkpoint.Signal) (*signalJob, 
 	return j, err
 }
 
-// working reports whether the session works on another signal of the stream: they are done one after another.
-func (st *streams) working(stream change.StreamID) bool {
+// hasJob reports whether the session works on another signal of the stream: they are done one after another.
+func (st *streams) hasJob(stream change.StreamID) bool {
 	for _, j := range st.jobs {
 		if j.Stream == stream && j.stream != nil && !j.ended() {
 			return true
@@ -160,7 +164,7 @@ func (st *streams) working(stream change.StreamID) bool {
 
 // run runs the work, until the stream stops.
 func (j *signalJob) run(session context.Context, kind signalKind) {
-	ctx, cancel := context.WithCancelCause(j.streams.stops[j.Stream].ctx)
+	ctx, cancel := context.WithCancelCause(j.stream.ctx)
 	j.cancel = cancel
 	j.streams.wg.Go(func() {
 		defer close(j.done)
@@ -189,18 +193,14 @@ func (st *streams) abortIfAsked(ctx context.Context, j *signalJob, g checkpoint.
 	switch {
 	case !g.Abort:
 		return nil
-	case g.Kind == change.SignalPause && st.paused[g.Stream] != nil && g.State == change.SignalPaused:
+	case g.Kind == change.SignalPause && st.paused(g.Stream) != nil && g.State == change.SignalPaused:
 		return st.resume(ctx, g, nil)
 	}
 	j.cancel(errAborted)
 	return nil
 }
 
-// answer notes in the store how far the signal is.
-func (j *signalJob) answer(ctx context.Context, a checkpoint.SignalAnswer) error {
-	return j.streams.answer(ctx, j.ID, a)
-}
-
+// answer notes in the store how far a signal is.
 func (st *streams) answer(ctx context.Context, id int64, a checkpoint.SignalAnswer) error {
 	err := st.slot.parts.Store.AnswerSignal(ctx, st.slot.number, st.rules.epoch, id, a)
 	return dependency.Tag(dependency.Checkpoint, err)
@@ -228,9 +228,9 @@ func (j *signalJob) end(ctx context.Context, state change.SignalState, a checkpo
 
 // send writes a control record of the signal.
 func (j *signalJob) send(ctx context.Context, state change.SignalState, cause string, done int64, durable func(context.Context) error) error {
-	c := change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause)
-	return j.streams.queue.Send(ctx, change.Item{Stream: j.Stream, Durable: durable, Control: &c})
+	return j.streams.send(ctx,
+		change.SignalControl(j.Stream, j.version, change.SignalRecord{ID: j.ID, Kind: j.Kind, State: state, Done: done}, cause), durable)
 }
 
-// by names a signal, for people.
-func by(g checkpoint.Signal) string { return fmt.Sprintf("signal %d", g.ID) }
+// nameOf names a signal, for people.
+func nameOf(g checkpoint.Signal) string { return fmt.Sprintf("signal %d", g.ID) }

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,7 @@ import (
 // durable.
 func TestASignalOfAnUnknownKindFails(t *testing.T) {
 	store := storeAt(t, 1)
-	s := newSlot(0, Config{Slots: 1, LeaseDuration: time.Minute}, Parts{Store: store, Logger: slog.New(slog.DiscardHandler)}, nil)
+	s := newSlot(0, Config{Slots: 1, LeaseDuration: time.Minute}, quietParts(store), nil)
 	q := batching.New(10, 1000, batching.Limits{MaxChanges: 10, MaxBytes: 1000})
 	st := newStreams(s, q, nil, &storedRules{slot: s, epoch: 1}, nil)
 	id, err := store.AddSignal(t.Context(), checkpoint.Signal{Kind: "sing", Stream: "pods"})

@@ -13,8 +13,9 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -23,23 +24,23 @@ import (
 // forward, then read and commit until something fails. After a failure everything in memory but lessons is discarded, and the next
 // session starts from what is durable. So a crash and an error have the same effect.
 type slot struct {
-	number     int
-	config     Config
-	parts      Parts
-	selections *broadcaster
-	logger     *slog.Logger
+	number   int
+	config   Config
+	parts    *watchedParts
+	selected *selections
+	logger   *slog.Logger
 	lessons
 }
 
 // lessons are what a slot remembers of its former sessions. None says what was written: a crash forgets them, and loses nothing.
 type lessons struct {
-	epochRaises epochRaises
+	epochRaises []time.Time
 	refusals    refusals // by the sink
 	damaged     bool     // a body that the last session read from the checkpoint
 }
 
-func newSlot(number int, config Config, parts Parts, selections *broadcaster) *slot {
-	return &slot{number: number, config: config, parts: parts, selections: selections, logger: parts.Logger.With("slot", number)}
+func newSlot(number int, config Config, parts *watchedParts, selected *selections) *slot {
+	return &slot{number: number, config: config, parts: parts, selected: selected, logger: parts.Logger.With("slot", number)}
 }
 
 // run starts one session after another, until the context ends (nil: drained), another replica holds the slot (nil), or an
@@ -52,7 +53,7 @@ func (s *slot) run(ctx context.Context) error {
 		started := time.Now()
 		err := s.session(ctx)
 		switch {
-		case isFenced(err), isLogConflict(err), isCheckpointGone(err), isOtherCluster(err):
+		case isFenced(err), isFinal(err), is[*discovery.OtherClusterError](err):
 			return fmt.Errorf("slot %d: %w", s.number, err)
 		case isUnavailable(err):
 			s.logger.Debug("the slot is not available", "reason", err)
@@ -70,28 +71,10 @@ func (s *slot) run(ctx context.Context) error {
 		s.parts.Observer.Problem(s.number, err)
 		s.logger.Error("the session failed: starting the next one from what is durable",
 			"in", delay.Round(time.Millisecond), "error", err)
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, delay) != nil {
 			return nil
-		case <-time.After(delay):
 		}
 	}
-}
-
-// isCheckpointGone reports that the checkpoint must be opened again.
-func isCheckpointGone(err error) bool { return errors.Is(err, checkpoint.ErrGone) }
-
-// isOtherCluster reports that the API server's address leads to another cluster now.
-func isOtherCluster(err error) bool {
-	var other *discovery.OtherClusterError
-	return errors.As(err, &other)
-}
-
-// isUnavailable reports that another replica holds the slot, or that the layout has changed. The balancer handles both.
-func isUnavailable(err error) bool {
-	var held *checkpoint.HeldError
-	var layout *checkpoint.LayoutError
-	return errors.As(err, &held) || errors.As(err, &layout)
 }
 
 func (s *slot) session(ctx context.Context) error {
@@ -106,10 +89,8 @@ func (s *slot) session(ctx context.Context) error {
 		return s.verifyFencing(ctx, state.Epoch, err)
 	}
 	defer log.Close()
-	var rules *storedRules
-	err = s.whileRenewed(ctx, state.Epoch, func(ctx context.Context) (err error) {
-		rules, err = s.redactCheckpoint(ctx, state.Epoch)
-		return err
+	rules, err := whileRenewed(ctx, s, state.Epoch, func(ctx context.Context) (*storedRules, error) {
+		return s.redactCheckpoint(ctx, state.Epoch)
 	})
 	if err != nil {
 		return s.verifyFencing(ctx, state.Epoch, err)
@@ -126,12 +107,11 @@ func (s *slot) session(ctx context.Context) error {
 func (s *slot) acquire(ctx context.Context) (checkpoint.SlotState, error) {
 	ctx, cancel := context.WithTimeout(ctx, checkpointTimeout(s.config))
 	defer cancel()
-	state, err := s.parts.Leases.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
-	if err != nil {
-		return state, dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
+	state, err := s.parts.Store.Acquire(ctx, s.number, s.config.Owner, s.config.LeaseDuration)
+	if err == nil {
+		s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
 	}
-	s.logger.Info("slot acquired", "epoch", state.Epoch, "batch", state.Seq)
-	return state, nil
+	return state, dependency.OfCheckpoint(err)
 }
 
 // reportStreams tells how far the slot's streams are, before the sink is asked for anything: while it does not answer, they fall
@@ -142,10 +122,12 @@ func (s *slot) reportStreams(ctx context.Context) {
 		return
 	}
 	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended != "" })
-	for _, r := range s.selections.latest() {
-		for _, stream := range s.config.StreamsOf(r) {
-			if s.owns(stream.ID()) {
-				positions = append(positions, change.Position{Stream: stream.ID()})
+	if newest, _ := s.selected.latest(); newest != nil {
+		for _, r := range newest.Resources {
+			for _, stream := range s.config.StreamsOf(r) {
+				if s.owns(stream.ID()) {
+					positions = append(positions, change.Position{Stream: stream.ID()})
+				}
 			}
 		}
 	}
@@ -162,7 +144,7 @@ func (s *slot) open(ctx context.Context, state *checkpoint.SlotState) (sinks.Log
 	var opened *sinks.Opened
 	var err error
 	durable := sinks.Durable{Seq: state.Seq, Offsets: state.Offsets, New: state.New}
-	s.parts.reachability.Call(s.number, func() bool {
+	s.parts.sinkReach.Call(s.number, func() bool {
 		opened, err = s.parts.Sink.Open(ctx, s.number, state.Epoch, durable)
 		return err == nil
 	})
@@ -199,7 +181,8 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	})()
 
 	q := batching.New(s.config.BufferChanges, s.config.BufferBytes, s.config.Limits)
-	checkpoints := s.newCheckpointer(state)
+	checkpoints := newCheckpointer(s.number, state.Epoch, state.Seq, s.parts)
+	checkpoints.interval, checkpoints.maxBytes = s.config.CheckpointInterval, s.config.CheckpointBytes
 	s.parts.Observer.Buffering(s.number, func() (f Fill) {
 		f.Changes, f.Bytes = q.Pending()
 		f.MaxChanges, f.MaxBytes = int64(s.config.BufferChanges), s.config.BufferBytes
@@ -211,16 +194,14 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 	streams := newStreams(s, q, reads, rules, stopReading)
 	go s.renew(writing, state.Epoch, stopReading)
 
-	stopped := make(chan struct{})
+	stopped, followed := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(stopped)
 		streams.run(reading)
-		close(stopped)
 	}()
-
-	followed := make(chan struct{})
 	go func() {
+		defer close(followed)
 		checkpoints.run(writing, stopReading)
-		close(followed)
 	}()
 	err := s.commitAll(writing, state, log, reads, q, stopped)
 	err = s.finishCheckpoint(writing, checkpoints, err)
@@ -232,12 +213,6 @@ func (s *slot) work(parent context.Context, state checkpoint.SlotState, log sink
 		err = context.Cause(reading)
 	}
 	return err
-}
-
-func (s *slot) newCheckpointer(state checkpoint.SlotState) *checkpointer {
-	c := newCheckpointer(s.number, state.Epoch, state.Seq, s.parts.Store, s.parts.Observer, s.parts.watchdog)
-	c.interval, c.maxBytes = s.config.CheckpointInterval, s.config.CheckpointBytes
-	return c
 }
 
 // finishCheckpoint commits what is pending when a session ends. It does so after an error too, since the log has it: otherwise
@@ -260,19 +235,14 @@ var ErrShutdownTimeout = errors.New("the last batch could not be committed withi
 
 func (s *slot) commitAll(ctx context.Context, state checkpoint.SlotState, log sinks.Log,
 	reads *readTracker, q *batching.Queue, stopped <-chan struct{}) error {
-	c := &committer{numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
-		store: s.parts.Store, checkpoints: reads.checkpoints, reads: reads, log: log, observer: s.parts.Observer,
-		watchdog: s.parts.watchdog, reachability: s.parts.reachability,
-		watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
+	c := &committer{watchedParts: s.parts, numbering: numbering{s.number, state.Epoch, state.Seq, s.config.Cluster},
+		reads: reads, log: log, watermark: s.config.Limits.Watermark, watermarks: map[change.StreamID]time.Time{}, filter: s.filter()}
 	if s.config.Before {
-		c.beforeImages = newBeforeImages(reads, s.bodyRedactors(), s.config.BodyCacheBytes)
+		c.beforeImages = newBeforeImages(reads, cached(s.bodyRedactorOf), s.config.BodyCacheBytes)
 	}
 	for b := q.Next(ctx, stopped); b != nil; b = q.Next(ctx, stopped) {
 		if err := c.commit(ctx, b); err != nil {
-			if cause := context.Cause(ctx); cause != nil {
-				err = errors.Join(cause, err)
-			}
-			return err
+			return errors.Join(context.Cause(ctx), err)
 		}
 		for _, durable := range b.Durable {
 			if err := durable(ctx); err != nil {

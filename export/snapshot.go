@@ -8,7 +8,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/source/reflector"
 )
 
@@ -83,15 +82,14 @@ func (j *signalJob) progress(ctx context.Context, a checkpoint.SignalAnswer, emi
 // storedBodies reads bodies as the log has them, but for those that are not durable yet.
 func (st *streams) storedBodies(ctx context.Context, stream change.StreamID, keys []string,
 	visit func(key string, body []byte)) error {
-	err := st.reads.follow(st.reads.checkpoints.concerns(stream))
-	if err == nil {
-		err = st.reads.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
-			body, err := stored.Unpack()
-			if err == nil {
-				visit(key, body)
-			}
-			return err
-		})
+	if err := st.reads.follow(st.reads.checkpoints.concerns(stream)); err != nil {
+		return err
 	}
-	return dependency.Tag(dependency.Checkpoint, err)
+	return st.reads.Bodies(ctx, stream, keys, func(key string, stored checkpoint.Body) error {
+		body, err := stored.Unpack()
+		if err == nil {
+			visit(key, body)
+		}
+		return err
+	})
 }

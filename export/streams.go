@@ -2,6 +2,8 @@ package export
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,87 +16,136 @@ import (
 
 // streams runs the streams of one slot for one session, and follows the selection.
 type streams struct {
-	slot           *slot
-	queue          *batching.Queue
-	reads          *readTracker
-	rules          *storedRules
-	fail           context.CancelCauseFunc // ends the session
-	running        map[change.StreamID]*reflector.Reflector
-	unselected     map[change.StreamID]change.Position    // whose fate is not known yet (unselected.go); nil until they are loaded
-	removalUnknown map[change.StreamID]string             // why it is unknown whether a stream's resource was removed, as last reported
-	refused        map[change.StreamID]change.Resource    // paused, since the sink refuses their records (refusals.go)
-	paused         map[change.StreamID]*checkpoint.Signal // by users (pausing.go)
-	stops          map[change.StreamID]stop               // of the running streams
-	open           []checkpoint.Signal                    // the open signals, when they were last read
-	jobs           map[int64]*signalJob                   // those that were begun (signals.go)
-	newest         *discovery.Selection
-	wg             sync.WaitGroup
+	slot   *slot
+	queue  *batching.Queue
+	reads  *readTracker
+	rules  *storedRules
+	fail   context.CancelCauseFunc     // ends the session
+	all    map[change.StreamID]*stream // those that have ended, or were never begun, are not there
+	open   []checkpoint.Signal         // the open signals, when they were last read
+	jobs   map[int64]*signalJob        // those that were begun (signals.go)
+	newest *discovery.Selection        // nil: none was followed yet
+	wg     sync.WaitGroup
 }
+
+// stream is a stream of the slot, in one state.
+type stream struct {
+	streamState
+	doubt string // why it is unknown whether its resource was removed, as last reported
+}
+
+// streamState is one of the following.
+type streamState interface{ isStreamState() }
+
+type (
+	// beingRead is the state of a stream that is read, or whose resource is gone for now.
+	beingRead struct {
+		*reflector.Reflector
+		ctx    context.Context
+		cancel context.CancelFunc
+		done   chan struct{} // is closed when it has stopped
+	}
+	// pausedByUser is the state of a stream that a signal has paused (pausing.go).
+	pausedByUser struct{ signal checkpoint.Signal }
+	// refusedBySink is the state of a stream whose records the sink refuses (refusals.go).
+	refusedBySink struct{}
+	// undecided is the state of a stream that the checkpoint has, until it is selected or has ended (unselected.go).
+	undecided struct{ position change.Position }
+)
+
+func (*beingRead) isStreamState()    {}
+func (*pausedByUser) isStreamState() {}
+func (refusedBySink) isStreamState() {}
+func (undecided) isStreamState()     {}
 
 func newStreams(s *slot, q *batching.Queue, r *readTracker, rules *storedRules, fail context.CancelCauseFunc) *streams {
-	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, running: map[change.StreamID]*reflector.Reflector{},
-		removalUnknown: map[change.StreamID]string{}, refused: map[change.StreamID]change.Resource{},
-		paused: map[change.StreamID]*checkpoint.Signal{}, stops: map[change.StreamID]stop{}, jobs: map[int64]*signalJob{}}
+	return &streams{slot: s, queue: q, reads: r, rules: rules, fail: fail, all: map[change.StreamID]*stream{}, jobs: map[int64]*signalJob{}}
 }
 
-// stop stops a running stream.
-type stop struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	done   chan struct{} // is closed when it has stopped
+// state returns a stream's state; nil if it has none.
+func (st *streams) state(id change.StreamID) streamState {
+	if s := st.all[id]; s != nil {
+		return s.streamState
+	}
+	return nil
+}
+
+func (st *streams) reading(id change.StreamID) *beingRead {
+	s, _ := st.state(id).(*beingRead)
+	return s
+}
+
+func (st *streams) paused(id change.StreamID) *pausedByUser {
+	s, _ := st.state(id).(*pausedByUser)
+	return s
+}
+
+func (st *streams) enter(id change.StreamID, state streamState) {
+	if st.all[id] == nil {
+		st.all[id] = &stream{}
+	}
+	st.all[id].streamState = state
+}
+
+// reconsider takes a stream out of its state. The next selection that is followed decides what becomes of it.
+func (st *streams) reconsider(id change.StreamID, position change.Position, stored bool) {
+	if stored {
+		st.enter(id, undecided{position})
+	} else {
+		delete(st.all, id)
+	}
 }
 
 // run follows the selection until the context ends, and returns when every stream has stopped.
 func (st *streams) run(ctx context.Context) {
-	selections, unsubscribe := st.slot.selections.subscribe()
-	defer unsubscribe()
 	signals := time.NewTicker(signalInterval)
 	defer signals.Stop()
 	if err := st.loadPaused(ctx); err != nil {
 		st.fail(err)
 		return
 	}
-	for {
+	var applied *discovery.Selection
+	for ctx.Err() == nil {
 		var err error
-		select {
-		case selection := <-selections:
-			st.newest = &selection
-			err = st.apply(ctx, selection)
-		case <-st.slot.refusals.due():
-			err = st.probeRefusals(ctx)
-		case <-signals.C:
-			err = st.followSignals(ctx)
-		case <-ctx.Done():
-			st.wg.Wait()
-			st.reportRemoved()
-			return
+		if newest, changed := st.slot.selected.latest(); newest != applied {
+			applied, err = newest, st.apply(ctx, *newest)
+		} else {
+			select {
+			case <-changed:
+			case <-st.slot.refusals.due():
+				err = st.probeRefusals(ctx)
+			case <-signals.C:
+				err = st.followSignals(ctx)
+			case <-ctx.Done():
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			st.fail(err)
 		}
 	}
-}
-
-func (st *streams) reportRemoved() {
-	for id := range st.running {
-		st.slot.parts.Observer.StreamRemoved(id)
-	}
-	for id := range st.unselected {
-		st.slot.parts.Observer.StreamRemoved(id)
-	}
-	for id := range st.refused {
-		st.slot.parts.Observer.StreamRemoved(id)
-	}
-	for id := range st.paused {
+	st.wg.Wait()
+	for id := range st.all {
 		st.slot.parts.Observer.StreamRemoved(id)
 	}
 }
 
-// apply starts new streams, updates the running ones with what the API server serves now, and ends unselected ones.
+// apply starts new streams, updates those that are read with what the API server serves now, and ends unselected ones. A selection
+// may overlap with a stream that the start did not see: a rebuild may have found it, a resource may be served since, and another
+// process may have other settings.
 func (st *streams) apply(ctx context.Context, selection discovery.Selection) error {
-	if err := st.refuseOverlaps(ctx, selection); err != nil {
+	stored, err := st.reads.Streams(ctx)
+	if err != nil {
 		return err
 	}
+	if err := st.slot.config.RefuseOverlaps(selection.Resources, stored); err != nil {
+		return err
+	}
+	for _, p := range stored {
+		if st.newest == nil && st.slot.owns(p.Stream) && st.state(p.Stream) == nil {
+			st.enter(p.Stream, undecided{p})
+		}
+	}
+	st.newest = &selection
 	selected := map[change.StreamID]bool{}
 	for _, r := range selection.Resources {
 		for _, s := range st.slot.config.StreamsOf(r) {
@@ -102,70 +153,117 @@ func (st *streams) apply(ctx context.Context, selection discovery.Selection) err
 				continue
 			}
 			selected[s.ID()] = true
-			running, refused := st.running[s.ID()], st.slot.refusals.of(r)
-			switch {
-			case running != nil:
-				running.SetResource(&s.Resource)
-			case st.paused[s.ID()] != nil:
-				st.leavePaused(s.ID())
-			case refused != nil:
-				if err := st.pause(ctx, s, refused); err != nil {
-					return err
-				}
-			default:
-				st.start(ctx, st.add(s))
+			if err := st.selectStream(ctx, s); err != nil {
+				return err
 			}
 			st.setRemovalUnknown(s.ID(), selection.Doubt(r))
 		}
 	}
-	for id, running := range st.running {
-		if !selected[id] && !selection.Unsure[running.Group()] {
-			running.SetResource(nil)
+	for id := range st.all {
+		if r := st.reading(id); r != nil && !selected[id] && !selection.Unsure[r.Group()] {
+			r.SetResource(nil)
 			st.setRemovalUnknown(id, nil)
 		}
 	}
 	st.slot.parts.Observer.StreamsKnown(st.slot.number)
-	return st.endUnselected(ctx, selection, selected)
+	return st.endUnselected(ctx, selection)
 }
 
-// add makes a stream's reflector.
-func (st *streams) add(s *change.Stream) *reflector.Reflector {
-	parts := st.slot.parts
-	options := st.slot.config.Source
-	options.MetadataOnly, options.Redactor = st.slot.config.MetadataOnly(s.Resource), st.slot.config.Redactor(s.Resource)
-	options.Masked, options.Restores = st.slot.config.LeavesOut(s.Resource), restores{st}
-	if config := &st.slot.config; config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
+// applyAgain applies the newest selection again, since a stream's state has changed.
+func (st *streams) applyAgain(ctx context.Context) error {
+	if st.newest == nil {
+		return nil
+	}
+	return st.apply(ctx, *st.newest)
+}
+
+// send writes a control record. durable is called once it is; nil: nothing is.
+func (st *streams) send(ctx context.Context, c change.Control, durable func(context.Context) error) error {
+	return st.queue.Send(ctx, change.Item{Stream: c.Stream, Time: time.Now(), Durable: durable, Control: &c})
+}
+
+// selectStream starts a stream, unless something keeps it from being read.
+func (st *streams) selectStream(ctx context.Context, s *change.Stream) error {
+	refused := st.slot.refusals.of(s.Resource)
+	switch now := st.state(s.ID()).(type) {
+	case *beingRead:
+		now.SetResource(&s.Resource)
+	case *pausedByUser:
+		st.leaveOut(s.ID(), change.StatePaused, pausedBy(now.signal))
+	case refusedBySink:
+	default:
+		if refused != nil {
+			return st.refuse(ctx, s.ID(), refused)
+		}
+		st.start(ctx, s, true)
+	}
+	return nil
+}
+
+// leaveOut reports a selected stream that is not read.
+func (st *streams) leaveOut(id change.StreamID, state change.StreamState, why error) {
+	observer := st.slot.parts.Observer
+	observer.StreamAdded(id)
+	observer.StreamObjects(st.slot.number, id, nil)
+	observer.StreamState(id, state, "", why)
+}
+
+// start reads a stream. If its resource is not served any more, what the log has of its objects is deleted.
+func (st *streams) start(ctx context.Context, s *change.Stream, served bool) {
+	id, parts := s.ID(), st.slot.parts
+	r := &beingRead{Reflector: reflector.New(s, parts.Server.Client(), st.optionsOf(s), st.reads, st.queue, parts.Observer, parts.Logger),
+		done: make(chan struct{})}
+	r.ctx, r.cancel = context.WithCancel(ctx)
+	parts.Observer.StreamAdded(id)
+	st.enter(id, r)
+	for _, g := range st.open {
+		if g.Kind == change.SignalRestore && g.Stream == id {
+			r.followRestore(g)
+		}
+	}
+	parts.Observer.StreamObjects(st.slot.number, id, r.Objects)
+	if !served {
+		r.SetResource(nil)
+	}
+	st.wg.Go(func() {
+		defer close(r.done)
+		defer r.cancel()
+		err := st.rules.apply(r.ctx, id)
+		if err == nil {
+			err = r.Run(r.ctx)
+		}
+		if err != nil && r.ctx.Err() == nil {
+			st.fail(err)
+		}
+	})
+}
+
+func (st *streams) optionsOf(s *change.Stream) reflector.Options {
+	config := &st.slot.config
+	options := config.Source
+	options.MetadataOnly, options.Redactor = config.MetadataOnly(s.Resource), config.Redactor(s.Resource)
+	options.Masked, options.Restores = config.LeavesOut(s.Resource), restores{st}
+	if config.Before && !config.Content.NoUpdates && !options.MetadataOnly {
 		options.Stored = func(ctx context.Context, keys []string, visit func(key string, body []byte)) error {
 			return st.storedBodies(ctx, s.ID(), keys, visit)
 		}
 	}
-	parts.Observer.StreamAdded(s.ID())
-	running := reflector.New(s, parts.Server.Client(), options, st.reads, st.queue, parts.Observer, parts.Logger)
-	st.running[s.ID()] = running
-	for _, g := range st.open {
-		if g.Kind == change.SignalRestore && g.Stream == s.ID() {
-			tellRestore(running, g)
-		}
-	}
-	parts.Observer.StreamObjects(st.slot.number, s.ID(), running.Objects)
-	return running
+	return options
 }
 
-func (st *streams) start(ctx context.Context, r *reflector.Reflector) {
-	ctx, cancel := context.WithCancel(ctx)
-	done := make(chan struct{})
-	st.stops[r.ID()] = stop{ctx, cancel, done}
-	st.wg.Go(func() {
-		defer close(done)
-		defer cancel()
-		err := st.rules.apply(ctx, r.ID())
-		if err == nil {
-			err = r.Run(ctx)
+// endUnselected ends each stream that only the checkpoint has, if its fate is known. The sink would not accept the record of the
+// end of one that it refuses.
+func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection) error {
+	for _, id := range slices.Sorted(maps.Keys(st.all)) {
+		u, is := st.state(id).(undecided)
+		if !is || st.slot.refusals.of(change.ResourceOf(id)) != nil {
+			continue
 		}
-		if err != nil && ctx.Err() == nil {
-			st.fail(err)
+		if err := st.endIfKnown(ctx, selection, u.position); err != nil {
+			return err
 		}
-	})
+	}
+	return nil
 }
 
 // StreamsOf returns the streams of a resource: one, or one per namespace. If only some namespaces are exported, a

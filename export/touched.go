@@ -113,56 +113,47 @@ func (t *touched) body(id objectID, state []byte) checkpoint.Body {
 	return checkpoint.Pack(state)
 }
 
-// states returns what the batch does to the inventory, by stream: the last state of each object. Snapshots on demand have no
-// inventory.
-func (t *touched) states(batch *change.Batch, bodies bool) []checkpoint.StreamCommit {
-	var all []checkpoint.StreamCommit
-	at := map[change.StreamID]int{}
-	of := func(stream change.StreamID) int {
-		n, ok := at[stream]
-		if !ok {
-			n = len(all)
-			at[stream] = n
-			all = append(all, checkpoint.StreamCommit{Stream: stream})
-		}
-		return n
-	}
+// effect is what a batch does to the checkpoint.
+type effect struct {
+	*change.Batch
+	offsets change.Offsets
+	objects []objectState // each once
+}
+
+// effect returns the effect of the batch on the inventory too. Snapshots on demand have no inventory.
+func (t *touched) effect(batch *change.Batch, offsets change.Offsets, bodies bool) effect {
+	all := make([]objectState, 0, len(t.last))
 	for i := range batch.Changes {
 		c, id := &batch.Changes[i], t.ids[i]
 		if t.again[i] || id.stream.IsSnapshot() {
 			continue
 		}
-		n := of(id.stream)
-		if c.Op == change.Delete {
-			all[n].Deletes = append(all[n].Deletes, id.key)
-			continue
-		}
-		o := checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion}
-		if bodies {
+		o := objectState{checkpoint.Object{Key: id.key, UID: c.UID, ResourceVersion: c.ResourceVersion}, id.stream, c.Op == change.Delete}
+		if bodies && !o.deleted {
 			o.Body = t.body(id, c.After)
 		}
 		if newer, ok := t.leftOut[id]; ok {
 			o.ResourceVersion = newer.ResourceVersion
 		}
-		all[n].Upserts = append(all[n].Upserts, o)
+		all = append(all, o)
 	}
 	for id, o := range t.leftOut {
 		if _, changed := t.last[id]; !changed {
-			n := of(id.stream)
-			all[n].Upserts = append(all[n].Upserts, o)
+			all = append(all, objectState{o, id.stream, false})
 		}
 	}
-	return all
+	return effect{batch, offsets, all}
 }
 
-// commitOf returns what a batch changes in the checkpoint.
+// commitOf returns the commit of a batch by itself.
 func commitOf(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
 	var t touched
 	t.read(batch)
-	return t.commit(batch, epoch, offsets, bodies)
+	return t.effect(batch, offsets, bodies).commit(epoch)
 }
 
-func (t *touched) commit(batch *change.Batch, epoch int64, offsets change.Offsets, bodies bool) checkpoint.Commit {
-	return checkpoint.Commit{Slot: batch.Slot, Epoch: epoch, Seq: batch.Seq, Positions: batch.Positions, Offsets: offsets,
-		Streams: t.states(batch, bodies), Controls: checkpoint.KeptControls(batch.Controls)}
+func (e effect) commit(epoch int64) checkpoint.Commit {
+	p := newPending()
+	p.add(e)
+	return p.commit(e.Slot, epoch)
 }

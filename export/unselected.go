@@ -4,14 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"maps"
-	"slices"
 	"strings"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/source/discovery"
 )
 
@@ -19,43 +16,6 @@ import (
 // running, or during one that was killed; or the settings do not select them any more. In the first case the stream ends as if
 // the removal had been seen. In the second, one record says that it has ended, and its position and objects are kept. As long
 // as it is unknown which of the two it is, nothing is done.
-
-// endUnselected ends each unselected stream whose fate is known.
-func (st *streams) endUnselected(ctx context.Context, selection discovery.Selection, selected map[change.StreamID]bool) error {
-	if st.unselected == nil {
-		if err := st.loadUnselected(ctx); err != nil {
-			return err
-		}
-	}
-	for _, id := range slices.Sorted(maps.Keys(st.unselected)) {
-		if st.slot.refusals.of(change.ResourceOf(id)) != nil || st.paused[id] != nil {
-			continue // the sink would not accept the record of its end, or the user wants none
-		}
-		if selected[id] || st.running[id] != nil {
-			delete(st.unselected, id)
-			continue
-		}
-		if err := st.endIfKnown(ctx, selection, st.unselected[id]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// loadUnselected reads all of this slot's streams; endUnselected removes those that are selected.
-func (st *streams) loadUnselected(ctx context.Context) error {
-	all, err := st.reads.Streams(ctx)
-	if err != nil {
-		return err
-	}
-	st.unselected = map[change.StreamID]change.Position{}
-	for _, p := range all {
-		if st.slot.owns(p.Stream) {
-			st.unselected[p.Stream] = p
-		}
-	}
-	return nil
-}
 
 func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection, p change.Position) error {
 	s := change.ParseStream(p.Stream)
@@ -70,13 +30,13 @@ func (st *streams) endIfKnown(ctx context.Context, selection discovery.Selection
 		st.setRemovalUnknown(p.Stream, err)
 		return nil
 	case fate == discovery.FateRemoved:
-		err = st.endRemoved(ctx, s)
+		return st.endRemoved(ctx, s)
 	case p.Ended == "":
 		err = st.endDeselected(ctx, p)
 	}
 	if err == nil {
-		delete(st.unselected, p.Stream)
 		st.setRemovalUnknown(p.Stream, nil)
+		delete(st.all, p.Stream)
 	}
 	return err
 }
@@ -97,13 +57,11 @@ func (st *streams) endDeselected(ctx context.Context, p change.Position) error {
 // endRemoved runs a stream whose resource was removed: it emits the deletion of each object in the inventory, and ends.
 func (st *streams) endRemoved(ctx context.Context, s *change.Stream) error {
 	r, err := st.resourceAsStored(ctx, s)
-	if err != nil {
-		return err
+	if err == nil {
+		st.start(ctx, s.As(r), false)
+		st.setRemovalUnknown(s.ID(), nil)
 	}
-	running := st.add(s.As(r))
-	running.SetResource(nil)
-	st.start(ctx, running)
-	return nil
+	return err
 }
 
 // resourceAsStored completes a stream's resource from one of its stored objects: a stream id has neither version nor kind.
@@ -114,7 +72,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 		return stop
 	})
 	if err != nil && !errors.Is(err, stop) {
-		return r, dependency.Tag(dependency.Checkpoint, err)
+		return r, err
 	}
 	namespace, _ := change.SplitKey(first)
 	r.Namespaced = namespace != ""
@@ -127,7 +85,7 @@ func (st *streams) resourceAsStored(ctx context.Context, s *change.Stream) (chan
 		return err
 	})
 	if err != nil {
-		return r, dependency.Tag(dependency.Checkpoint, err)
+		return r, err
 	}
 	if group, version, ok := strings.Cut(object.APIVersion, "/"); ok && group == r.Group {
 		r.Version, r.Kind = version, object.Kind
@@ -143,10 +101,10 @@ func (st *streams) setRemovalUnknown(id change.StreamID, err error) {
 	if err != nil {
 		text = err.Error()
 	}
-	if st.removalUnknown[id] == text {
+	if st.all[id].doubt == text {
 		return
 	}
-	st.removalUnknown[id] = text
+	st.all[id].doubt = text
 	st.slot.parts.Observer.RemovalUnknown(id, err)
 	if err != nil {
 		st.slot.logger.Warn("can't tell whether a stream's resource was removed", "stream", id, "reason", err)
@@ -160,10 +118,10 @@ func (c *Config) selectors() string {
 		patterns = append(patterns, p.String())
 	}
 	text := "KUBECDC_RESOURCES is " + strings.Join(patterns, ",")
-	for _, s := range []struct{ name, value string }{{"KUBECDC_NAMESPACES", strings.Join(c.Namespaces, ",")},
+	for _, s := range [][2]string{{"KUBECDC_NAMESPACES", strings.Join(c.Namespaces, ",")},
 		{"KUBECDC_LABEL_SELECTOR", c.LabelSelector}, {"KUBECDC_FIELD_SELECTOR", c.FieldSelector}} {
-		if s.value != "" {
-			text += ", " + s.name + " is " + s.value
+		if s[1] != "" {
+			text += ", " + s[0] + " is " + s[1]
 		}
 	}
 	return text

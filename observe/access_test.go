@@ -116,9 +116,7 @@ func TestATokenFileIsRotated(t *testing.T) {
 
 // A client that asks and does not read the answers must not hold memory for ever.
 func TestWhoDoesNotReadIsDisconnected(t *testing.T) {
-	defer func(before time.Duration) { answerWithin = before }(answerWithin)
-	answerWithin = 200 * time.Millisecond
-	s := protected(t, ServerOptions{})
+	s := protected(t, ServerOptions{Within: 200 * time.Millisecond})
 	c, err := net.Dial("tcp", s.Addr())
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/export"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/sinks"
 	"kubecdc/source/reflector"
 )
@@ -138,7 +138,6 @@ func (e *Exporter) CheckpointSize(bytes int64) { e.Metrics.CheckpointSize(bytes)
 
 func (e *Exporter) Rebuilding(slot int, done, total int64) {
 	e.Health.SlotRebuilding(slot, done, total)
-	e.Progress.Rebuild(slot, done, total)
 }
 
 func (e *Exporter) RollingForward(slot int, batch, last uint64) {

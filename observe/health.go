@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/config"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
+	"kubecdc/internal/plain"
 	"kubecdc/status"
 )
 
@@ -277,7 +277,7 @@ func (h *Health) over(component string, stream change.StreamID, p *problem) {
 
 // update returns the problem with the error's text. A problem keeps its time while its text changes.
 func (h *Health) update(before *problem, err error) *problem {
-	p := problem{text: status.HideNames(config.Redact(err.Error())), since: h.now()}
+	p := problem{text: status.HideNames(plain.Redact(err.Error())), since: h.now()}
 	if before != nil {
 		p.since = before.since
 	}

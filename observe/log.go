@@ -1,5 +1,5 @@
-// Package observe has the exporter's log, metrics and readiness, and the progress of first snapshots and of rebuilds of the
-// checkpoint. It receives events and decides nothing: nothing here can stop a stream or a batch.
+// Package observe has the exporter's log, metrics and readiness, and the progress of first snapshots. It receives events and decides
+// nothing: nothing here can stop a stream or a batch.
 package observe
 
 import (
@@ -12,7 +12,6 @@ import (
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
-	"kubecdc/config"
 	"kubecdc/internal/plain"
 )
 
@@ -44,9 +43,9 @@ func redact(_ []string, a slog.Attr) slog.Attr {
 	case time.Duration:
 		a.Value = slog.StringValue(v.String())
 	case string:
-		a.Value = slog.StringValue(config.Redact(v))
+		a.Value = slog.StringValue(plain.Redact(v))
 	case error:
-		a.Value = slog.StringValue(config.Redact(v.Error()))
+		a.Value = slog.StringValue(plain.Redact(v.Error()))
 	}
 	return a
 }

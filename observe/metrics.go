@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/source/reflector"
 )
 
@@ -24,7 +24,6 @@ const (
 	StagePrepare      = "prepare"             // time for everything else before the write
 	StageSink         = dependency.Sink       // time to write a batch; errors that the sink retries, or that end a session
 	StageCheckpoint   = dependency.Checkpoint // time of a commit of the checkpoint; errors that end a session
-	StageLeases       = dependency.Leases     // errors that end a session
 	StageCommit       = "commit"              // other errors that end a session
 )
 
@@ -86,7 +85,7 @@ func NewMetrics(version string, slots ...int) *Metrics {
 
 func (m *Metrics) registerProcess(r *registry) {
 	ready := r.scraped("ready", "1 while /readyz answers 200.")
-	up := r.scraped("dependency_up", "0 while the dependency (apiserver, sink, checkpoint, leases) does not answer, or fails, or the start waits for it.",
+	up := r.scraped("dependency_up", "0 while the dependency (apiserver, sink, checkpoint) does not answer, or fails, or the start waits for it.",
 		"dependency")
 	r.MustRegister(&scraped{[]*prometheus.Desc{ready, up}, func(emit func(*prometheus.Desc, float64, ...string)) {
 		h := m.health.Load()
@@ -101,7 +100,7 @@ func (m *Metrics) registerProcess(r *registry) {
 	m.replicas = r.gauge("replicas", "Live replicas, as this one sees it.")
 	m.standby = r.gauge("standby", "1 while this replica holds no slot because others hold them all.")
 	m.slotShare = r.gauge("slots_share", "Slots that this replica should hold. kubecdc_slot_held says which it holds.")
-	m.errors = r.counters("errors_total", "Errors that were retried, by stage: source (lists and watches), sink, checkpoint, leases, commit (all others).",
+	m.errors = r.counters("errors_total", "Errors that were retried, by stage: source (lists and watches), sink, checkpoint, commit (all others).",
 		"stage")
 	m.requests = r.counters("apiserver_requests_total", "Requests to the API server, by verb and by the answer's HTTP status; error: there was no answer.",
 		"verb", "code")
@@ -136,7 +135,7 @@ func (m *Metrics) startAtZero(slots []int) {
 	for _, slot := range slots {
 		m.addSlot(strconv.Itoa(slot))
 	}
-	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageLeases, StageCommit} {
+	for _, stage := range []string{StageSource, StageSink, StageCheckpoint, StageCommit} {
 		m.errors.WithLabelValues(stage)
 	}
 	for _, stage := range []string{StageCollect, StageBeforeImages, StagePrepare, StageSink, StageCheckpoint} {

@@ -15,8 +15,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/export"
 	"kubecdc/export/batching"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 )
 
 var update = flag.Bool("update", false, "write docs/metrics.md")

@@ -10,12 +10,12 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 	"unicode"
 
 	"kubecdc/change"
-	"kubecdc/config"
 	"kubecdc/export"
 	"kubecdc/export/ownership"
 	"kubecdc/internal/hostile"
@@ -25,7 +25,7 @@ import (
 // observed makes an Exporter and its HTTP server as the command line does.
 func observed(t *testing.T, slots ...int) (*Exporter, *Server) {
 	t.Helper()
-	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(nil)}
+	e := &Exporter{Metrics: NewMetrics("test", slots...), Health: NewHealth(slots...), Progress: NewProgress(slog.New(slog.DiscardHandler))}
 	s, err := Serve(ServerOptions{Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}, e.Metrics, &Status{Health: e.Health})
 	if err != nil {
 		t.Fatal(err)
@@ -112,7 +112,7 @@ func TestAFailedProofIsListed(t *testing.T) {
 		e.Committed(export.Committed{Batch: &change.Batch{Controls: []change.Control{control}}})
 		return readyz(t, s)
 	}
-	differs := change.Proof{Result: change.ProofDifferent, Missing: &change.Differing{Objects: 3}}
+	differs := change.Proof{Result: change.ProofDifferent, Missing: change.Differing{Objects: 3}}
 	if ready, wrong := prove(differs); !ready || !strings.Contains(wrong, "at resourceVersion 7: 3 missing, 0 stale, 0 extra") {
 		t.Errorf("%v, %q", ready, wrong)
 	}
@@ -202,7 +202,7 @@ func TestARecoveryIsShownWhileItRuns(t *testing.T) {
 func TestMetrics(t *testing.T) {
 	e, s := observed(t, 0)
 	pods := change.NewStream(change.Resource{Plural: "pods"}, "shop", "app=web", "")
-	differs := &change.Proof{Result: change.ProofDifferent, Stale: &change.Differing{Objects: 2}}
+	differs := &change.Proof{Result: change.ProofDifferent, Stale: change.Differing{Objects: 2}}
 	e.Committed(export.Committed{Sink: 3 * time.Millisecond, Batch: &change.Batch{
 		Changes:   []change.Change{{Stream: pods, Op: change.Create, After: []byte("{}")}, {Stream: pods, Op: change.Create}},
 		Positions: []change.Position{{Stream: pods.ID(), Time: time.Now().Add(-time.Hour)}},
@@ -285,10 +285,10 @@ func TestARetryingSinkIsNotReady(t *testing.T) {
 	}
 }
 
-func TestAPortInUseIsASettingsError(t *testing.T) {
+func TestAPortInUseIsAnErrorOfItsOwn(t *testing.T) {
 	_, s := observed(t)
 	_, err := Serve(ServerOptions{Listen: s.Addr()}, NewMetrics(""), &Status{Health: NewHealth()})
-	if !config.IsError(err) || !strings.Contains(err.Error(), "KUBECDC_LISTEN (--listen)") || !strings.Contains(err.Error(), "choose another port") {
+	if _, ok := errors.AsType[*ListenError](err); !ok || !errors.Is(err, syscall.EADDRINUSE) {
 		t.Error(err)
 	}
 	if s, err := Serve(ServerOptions{Listen: "off"}, NewMetrics(""), &Status{Health: NewHealth()}); err != nil || s.Close() != nil {

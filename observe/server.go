@@ -1,18 +1,16 @@
 package observe
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"syscall"
 	"time"
 
-	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/status"
 )
@@ -33,13 +31,14 @@ type ServerOptions struct {
 	TLSKey  string
 	Access  Access // nil: everyone
 	Log     *slog.Logger
+	Within  time.Duration // how long an answer may take; 0: answerWithin
 }
 
 // answerWithin is how long an answer may take. Who does not read it for so long is disconnected. Updates of an open page have
-// limits of their own. A test shortens it.
-var answerWithin = 30 * time.Second
+// limits of their own.
+const answerWithin = 30 * time.Second
 
-// Serve starts a server. It returns a *config.Error if it can't listen at the address. For "off" it returns a nil server, whose
+// Serve starts a server, or returns a *ListenError. For "off" it returns a nil server, whose
 // methods can be called.
 func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	if o.Listen == "off" {
@@ -48,9 +47,9 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	s := &Server{access: o.Access, log: o.Log, closing: make(chan struct{})}
 	var err error
 	if s.listener, err = net.Listen("tcp", o.Listen); err != nil {
-		return nil, &config.Error{Problems: []config.Problem{listenProblem(o.Listen, err)}}
+		return nil, &ListenError{err}
 	}
-	s.http = &http.Server{Handler: bodiless(s.handler(m, page)), ReadTimeout: readWithin, WriteTimeout: answerWithin,
+	s.http = &http.Server{Handler: bodiless(s.handler(m, page)), ReadTimeout: readWithin, WriteTimeout: cmp.Or(o.Within, answerWithin),
 		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader, Protocols: new(http.Protocols),
 		ConnState: (&connections{open: map[net.Conn]connectionState{}}).changed,
 		ErrorLog:  slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug)}
@@ -66,13 +65,11 @@ func Serve(o ServerOptions, m *Metrics, page *Status) (*Server, error) {
 	return s, nil
 }
 
-func listenProblem(listen string, err error) config.Problem {
-	p := config.Problem{Setting: "KUBECDC_LISTEN", Value: listen, What: err.Error(), Fix: "choose another address, or off"}
-	if errors.Is(err, syscall.EADDRINUSE) {
-		p.What, p.Fix = "another process listens there already", "end it, or choose another port, such as :8081, or off"
-	}
-	return p
-}
+// ListenError says that the server can't listen at the address.
+type ListenError struct{ error }
+
+// Unwrap returns the reason.
+func (e *ListenError) Unwrap() error { return e.error }
 
 // Addr is the server's address, with the chosen port if it was 0.
 func (s *Server) Addr() string {

@@ -27,10 +27,9 @@ type Status struct {
 
 // Place is what the exporter works on, once the checkpoint is open.
 type Place struct {
-	Cluster         string
-	Store           checkpoint.Overview
-	LeasesElsewhere bool
-	Addresses       map[string]string // of servers, by dependency
+	Cluster   string
+	Store     checkpoint.Overview
+	Addresses map[string]string // of servers, by dependency
 }
 
 const (
@@ -65,7 +64,7 @@ func (s *Status) Now(context.Context) *status.Status {
 	for i := range live.Servers {
 		live.Servers[i].Address = s.at.Addresses[live.Servers[i].Name]
 	}
-	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter, LeasesElsewhere: s.at.LeasesElsewhere}
+	options := status.Options{Cluster: s.at.Cluster, Now: now, StaleAfter: s.StaleAfter}
 	s.made, s.madeAt = status.Make(options, s.stored, live), now
 	switch {
 	case s.stored == nil:

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -10,8 +11,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
-	"kubecdc/export/dependency"
 	"kubecdc/export/ownership"
+	"kubecdc/internal/dependency"
 	"kubecdc/status"
 )
 
@@ -57,7 +58,7 @@ func TestSinceWhenAServerIsUp(t *testing.T) {
 
 // The API server has a tile as the others have, from the first heartbeat on; without its answer the process is not ready.
 func TestTheAPIServerIsAServer(t *testing.T) {
-	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(nil)}
+	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(slog.New(slog.DiscardHandler))}
 	e.SlotHeld(0, 1, true)
 	e.StreamsKnown(0)
 	e.ReplicaStatus(ownership.Status{Replicas: 1, Self: "me", Owners: map[int]string{0: "me"}})
@@ -100,7 +101,7 @@ func (s *stored) Signals(context.Context, bool) ([]checkpoint.Signal, error) { r
 // A stream is shown with what the process knows of it, and others with what the checkpoint has. A checkpoint that hangs keeps no
 // page waiting.
 func TestAStatusJoinsProcessAndCheckpoint(t *testing.T) {
-	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(nil)}
+	e := &Exporter{Metrics: NewMetrics("test"), Health: NewHealth(0), Progress: NewProgress(slog.New(slog.DiscardHandler))}
 	e.StreamAdded("pods")
 	e.StreamState("pods", change.StateWatching, "", nil)
 	e.ReplicaStatus(ownership.Status{Replicas: 2, Self: "me", Owners: map[int]string{0: "me"}})

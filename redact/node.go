@@ -14,7 +14,6 @@ type action int
 
 const (
 	keep       action = iota
-	hashNames         // hide what the names in a set of fields tell (managed.go)
 	hashJSON          // replace by the hash of the value
 	hashBase64        // replace by the hash of what it holds in base64
 	hashText          // replace by the hash of its text
@@ -29,6 +28,11 @@ var (
 
 	lastApplied = &node{named: map[string]*node{"metadata": {named: map[string]*node{
 		"annotations": {named: map[string]*node{lastAppliedAnnotation: {do: drop}}}}}}}
+
+	// managedFields name an element of a list by the values of its keys, k:{"ip":"10.0.0.1"}, and an element of a set by its value
+	// (https://kubernetes.io/docs/reference/using-api/server-side-apply/#field-management). Who changed something, and when, stays.
+	noOwnedFields = &node{named: map[string]*node{"metadata": {named: map[string]*node{
+		"managedFields": {through: true, named: map[string]*node{"fieldsV1": {do: drop}}}}}}}
 
 	noManagedFields = &node{named: map[string]*node{"metadata": {named: map[string]*node{"managedFields": {do: drop}}}}}
 

@@ -32,9 +32,8 @@ type Rules struct {
 
 // Redactor applies the rules of one resource. It is safe for concurrent use.
 type Redactor struct {
-	rules  Rules
-	roots  []*node
-	fields *node // of the named fields; nil: there are none
+	rules Rules
+	roots []*node
 }
 
 // New returns a redactor, or nil if the rules hide nothing.
@@ -61,8 +60,7 @@ func New(rules Rules) *Redactor {
 		r.roots = append(r.roots, metadataOnly)
 	}
 	if len(rules.Fields) > 0 {
-		r.fields = fields(rules.Fields, hashJSON)
-		r.roots = append(r.roots, r.fields, owners)
+		r.roots = append(r.roots, fields(rules.Fields, hashJSON), noOwnedFields)
 	}
 	return r
 }
@@ -82,9 +80,6 @@ func (r *Redactor) String() string {
 	}
 	for _, p := range r.rules.Fields {
 		text += fmt.Sprintf(" %q", p.text)
-	}
-	if len(r.rules.Fields) > 0 {
-		text += " and in managedFields" // earlier releases left them there
 	}
 	return text
 }

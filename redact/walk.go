@@ -107,8 +107,6 @@ func (w *walk) value(do action, nodes []*node) {
 		}
 	}
 	switch {
-	case do == hashNames:
-		w.ownedFields(keep, []*node{w.redactor.fields}, nil)
 	case do != keep:
 		w.replace(do)
 	case len(nodes) > 0 && w.AtObject():
@@ -166,16 +164,14 @@ func (w *walk) hash(do action, raw []byte) string {
 	if w.again && isHash(text) {
 		return ""
 	}
-	if do == hashJSON {
-		return w.redactor.sum(w.name, w.path, kindText, []byte(text))
-	}
-	key := w.path[len(w.path)-1:] // without data or stringData
+	value, isValue := []byte(text), do == hashText
 	if do == hashBase64 {
-		decoded, err := base64.StdEncoding.DecodeString(text)
-		if err != nil {
-			return w.redactor.sum(w.name, w.path, kindText, []byte(text))
+		if decoded, err := base64.StdEncoding.DecodeString(text); err == nil {
+			value, isValue = decoded, true
 		}
-		return w.redactor.sum(w.name, key, kindValue, decoded)
 	}
-	return w.redactor.sum(w.name, key, kindValue, []byte(text))
+	if isValue {
+		return w.redactor.sum(w.name, w.path[len(w.path)-1:], kindValue, value) // without data or stringData in the path
+	}
+	return w.redactor.sum(w.name, w.path, kindText, value)
 }

@@ -7,6 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
+	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 )
 
@@ -26,7 +27,7 @@ type Asked struct {
 	moment.Moment
 }
 
-// Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is an *ArgumentError if the
+// Plan finds the bounds of a replay, and checks whether the log has all that is between them. The error is a usage.Error if the
 // request can't be meant. Count comes next.
 func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 	p := &Plan{ID: NewID(time.Now()), Cluster: q.Cluster, Log: q.Log, Filter: q.Filter}
@@ -47,7 +48,7 @@ func (q *Request) Plan(ctx context.Context, log sinks.Reader) (*Plan, error) {
 		return nil, err
 	}
 	if !p.From.Time.IsZero() && !p.To.Time.IsZero() && p.From.Time.After(p.To.Time) {
-		return nil, WrongArgument("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
+		return nil, usage.Errorf("%s %s is after %s %s", q.From.Flag, q.From.Text, q.To.Flag, q.To.Text)
 	}
 	return p, p.checkKept(ctx, log, q.Incomplete)
 }
@@ -98,7 +99,7 @@ func (q *Request) timeBound(ctx context.Context, log sinks.Reader, p *Plan, a *A
 
 func (q *Request) versionBound(ctx context.Context, log sinks.Reader, p *Plan, a *Asked, b *Bound, end sinks.Cut) error {
 	if len(q.Filter.Resources) != 1 {
-		return WrongArgument("%s %s: resourceVersions are compared within one resource: name it with --resource", a.Flag, a.Text)
+		return usage.Errorf("%s %s: resourceVersions are compared within one resource: name it with --resource", a.Flag, a.Text)
 	}
 	b.RV, b.Clock = a.Version, "object"
 	if a == &q.To {

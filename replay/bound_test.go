@@ -9,6 +9,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
+	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/sinks"
 )
@@ -77,7 +78,7 @@ func TestAPlanHasTheBoundsThatWereAskedFor(t *testing.T) {
 				return &replay.Checkpoint{Time: noon.Add(3 * time.Minute), Slots: []replay.Slot{{Batch: m.Batch.Number}}}, nil
 			}}
 		p, err := q.Plan(t.Context(), written{})
-		var wrong *replay.ArgumentError
+		var wrong usage.Error
 		var gone *replay.NotKeptError
 		switch {
 		case tc.fails == argument && !errors.As(err, &wrong), tc.fails == lost && !errors.As(err, &gone), tc.fails == "" && err != nil:

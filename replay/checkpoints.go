@@ -3,13 +3,13 @@ package replay
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 )
 
@@ -58,16 +58,6 @@ func List(ctx context.Context, store checkpoint.Past, w checkpoint.Window) ([]ch
 	return all, nil
 }
 
-// ArgumentError means that what was asked for can't be: it names no checkpoint of the history, or no part of the log.
-type ArgumentError struct{ text string }
-
-func (e *ArgumentError) Error() string { return e.text }
-
-// WrongArgument returns an *ArgumentError.
-func WrongArgument(format string, values ...any) error {
-	return &ArgumentError{fmt.Sprintf(format, values...)}
-}
-
 // Find gives the checkpoint of a name, or the last one at or before a time.
 func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.Time) (*Checkpoint, error) {
 	if m.Batch == nil {
@@ -78,7 +68,7 @@ func Find(ctx context.Context, store checkpoint.Past, m moment.Moment, now time.
 		return nil, err
 	}
 	if len(rows) == 0 {
-		return nil, WrongArgument("the history has no checkpoint %s: it keeps the last batch of each second, for "+
+		return nil, usage.Errorf("the history has no checkpoint %s: it keeps the last batch of each second, for "+
 			"KUBECDC_HISTORY_RETENTION; exporter checkpoints list shows them", m.Batch)
 	}
 	return At(ctx, store, rows[0].Time)
@@ -112,7 +102,7 @@ func At(ctx context.Context, store checkpoint.Past, at time.Time) (*Checkpoint, 
 		}
 	}
 	if len(c.Slots) == 0 {
-		return nil, WrongArgument("the history has no checkpoint at or before %s: exporter checkpoints list "+
+		return nil, usage.Errorf("the history has no checkpoint at or before %s: exporter checkpoints list "+
 			"--until shows the oldest ones", at.UTC().Format(time.RFC3339Nano))
 	}
 	if err := c.addStill(ctx, store, newest); err != nil {

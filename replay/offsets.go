@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"kubecdc/change"
+	"kubecdc/internal/usage"
 )
 
 // GroupPartition is the plan for one partition of a consumer group.
@@ -27,7 +28,7 @@ func GroupTopics(now, at *Checkpoint, committed change.Offsets, named []string, 
 	all := change.Offsets{}.Merge(now.Offsets).Merge(at.Offsets)
 	for _, topic := range named {
 		if all[topic] == nil {
-			return nil, WrongArgument("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+			return nil, usage.Errorf("--topic %s: the log has the topics %s", topic, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 		}
 	}
 	if len(named) > 0 {

@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"kubecdc/change"
+	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 )
 
@@ -43,20 +45,6 @@ type Run struct {
 	since   time.Time // of the first of changes
 }
 
-// UnknownError means that a target has no replay of that id.
-type UnknownError struct {
-	ID    string
-	Known []string
-}
-
-func (e *UnknownError) Error() string {
-	text := fmt.Sprintf("there is no replay %s at the target: name the target as when it was begun", e.ID)
-	if len(e.Known) > 0 {
-		text += fmt.Sprintf("; it has %v", e.Known)
-	}
-	return text
-}
-
 // Open opens the target, and reads what it has of the replay. If resume is set, it has the plan too. others are the other replays
 // that have written there.
 func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string, err error) {
@@ -86,7 +74,11 @@ func (r *Run) Open(ctx context.Context, id string, resume bool) (others []string
 	case err != nil || !resume:
 		return others, err
 	case stored == nil:
-		return others, &UnknownError{id, others}
+		text := "there is no replay " + id + " at the target: name the target as when it was begun"
+		if len(others) > 0 {
+			text += "; it has " + strings.Join(others, ", ")
+		}
+		return others, usage.Error(text)
 	}
 	r.Plan = &Plan{}
 	if err := json.Unmarshal(stored, r.Plan); err != nil {

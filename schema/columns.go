@@ -1,11 +1,11 @@
 package schema
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 )
 
 // Columns chooses what of an object has columns of its own. The paths are those of kubectl explain; lists and maps need no
@@ -18,7 +18,7 @@ type Columns struct {
 	Depth    int      // levels of members with columns of their own; deeper objects are JSON. 0: all
 }
 
-// Choose returns the type with these columns. The error is a *NameError.
+// Choose returns the type with these columns. The error is a usage.Error.
 func (t *Type) Choose(c Columns) (*Type, error) {
 	only, err := t.tree(c.Only)
 	if err != nil {
@@ -32,12 +32,12 @@ func (t *Type) Choose(c Columns) (*Type, error) {
 	if err != nil {
 		return nil, err
 	}
-	t = t.Redact(c.Redacted).asJSON(asJSON).without(without).only(only)
+	t = t.Redact(c.Redacted).pick(only, without, asJSON)
 	if c.Depth > 0 {
 		t = t.cut(c.Depth)
 	}
 	if t.hollow() {
-		return nil, &NameError{"no column is left: name fewer paths with --without, or others with --columns"}
+		return nil, usage.Error("no column is left: name fewer paths with --without, or others with --columns")
 	}
 	return t, nil
 }
@@ -91,45 +91,33 @@ func noColumn(whole, rest string, names []string) error {
 		parent = "the object"
 	}
 	if len(names) == 0 {
-		return &NameError{fmt.Sprintf("no column %q: the schema names no member of %s", whole, parent)}
+		return usage.Errorf("no column %q: the schema names no member of %s", whole, parent)
 	}
 	name, _, _ := strings.Cut(rest, ".")
-	return &NameError{fmt.Sprintf("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
-		suggest.DidYouMean(name, names), strings.Join(names, ", "))}
+	return usage.Errorf("no column %q: %s has no member %q; %sit has %s", whole, parent, name,
+		suggest.DidYouMean(name, names), strings.Join(names, ", "))
 }
 
-// only returns the type with these members alone.
-func (t *Type) only(names tree) *Type {
+// pick returns the type with the members that are chosen; of lists and maps, those of their elements. An empty tree chooses all
+// but what is hidden. A record of which nothing is left goes too.
+func (t *Type) pick(only, without, asJSON tree) *Type {
 	c := *t
 	if t.Elem != nil {
-		c.Elem = t.Elem.only(names)
+		c.Elem = t.Elem.pick(only, without, asJSON)
 		return &c
 	}
-	c.Fields, c.Open = nil, t.Open && len(names) == 0
+	c.Fields, c.Open = nil, t.Open && len(only) == 0
 	for _, f := range t.Fields {
-		if below, chosen := names[f.Name]; chosen || len(names) == 0 && !f.Hidden {
-			f.Type = f.Type.only(below)
-			c.Fields = append(c.Fields, f)
-		}
-	}
-	return &c
-}
-
-// without returns the type without these members, and without records that have no member left.
-func (t *Type) without(names tree) *Type {
-	c := *t
-	if t.Elem != nil {
-		c.Elem = t.Elem.without(names)
-		return &c
-	}
-	c.Fields = nil
-	for _, f := range t.Fields {
-		below, named := names[f.Name]
-		if named && len(below) == 0 {
+		below, chosen := only[f.Name]
+		less, named := without[f.Name]
+		text, whole := asJSON[f.Name]
+		switch {
+		case !chosen && (len(only) > 0 || f.Hidden), named && len(less) == 0:
 			continue
-		}
-		if named {
-			f.Type = f.Type.without(below)
+		case whole && len(text) == 0:
+			f.Type = scalar(JSON)
+		default:
+			f.Type = f.Type.pick(below, less, text)
 		}
 		if !named || !f.Type.hollow() {
 			c.Fields = append(c.Fields, f)
@@ -144,25 +132,6 @@ func (t *Type) hollow() bool {
 		return t.Elem.hollow()
 	}
 	return t.Kind == Record && len(t.Fields) == 0
-}
-
-// asJSON returns the type with JSON for these members.
-func (t *Type) asJSON(names tree) *Type {
-	c := *t
-	if t.Elem != nil {
-		c.Elem = t.Elem.asJSON(names)
-		return &c
-	}
-	c.Fields = nil
-	for _, f := range t.Fields {
-		if below, chosen := names[f.Name]; chosen && len(below) == 0 {
-			f.Type = scalar(JSON)
-		} else if chosen {
-			f.Type = f.Type.asJSON(below)
-		}
-		c.Fields = append(c.Fields, f)
-	}
-	return &c
 }
 
 // Redact returns the type with strings for the values at the paths, in the notation of KUBECDC_REDACT.

@@ -3,6 +3,8 @@ package schema
 import (
 	"encoding/json"
 	"strings"
+
+	"kubecdc/internal/usage"
 )
 
 // connect writes a sink connector's properties, with the schema of Kafka Connect's JsonConverter. The converter reads as text
@@ -11,7 +13,7 @@ func connect(t Table) (string, error) {
 	var left []string
 	object := readable(t.Object, &left)
 	if object == nil {
-		return "", &NameError{"JsonConverter can read none of these columns: " + strings.Join(left, ", ")}
+		return "", usage.Error("JsonConverter can read none of these columns: " + strings.Join(left, ", "))
 	}
 	topic := t.topic()
 	value := connectType(envelope(object))

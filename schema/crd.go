@@ -13,6 +13,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 )
 
 // CRDs are the CustomResourceDefinitions of a file.
@@ -98,11 +99,6 @@ func (all CRDs) Find(name string) (change.Resource, *Type, error) {
 			ids, names = append(ids, c.ID()), append(names, c.ID(), c.Plural)
 		}
 	}
-	return change.Resource{}, nil, &NameError{fmt.Sprintf("the file of CRDs has no resource %q; %sit has %s", name,
-		suggest.DidYouMean(name, names), strings.Join(ids, ", "))}
+	return change.Resource{}, nil, usage.Errorf("the file of CRDs has no resource %q; %sit has %s", name,
+		suggest.DidYouMean(name, names), strings.Join(ids, ", "))
 }
-
-// NameError is a name that the schema does not have, of a resource, a dialect or a column.
-type NameError struct{ text string }
-
-func (e *NameError) Error() string { return e.text }

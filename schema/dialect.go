@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 )
 
 // Table is what a dialect describes: the records of a resource.
@@ -27,7 +28,7 @@ type dialect struct {
 
 var dialects = []dialect{
 	{"flink", flink}, {"flink-upsert", flinkUpsert}, {"postgres", postgres}, {"connect", connect},
-	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark}, {"clickhouse", clickhouse},
+	{"jsonschema", jsonSchema}, {"avro", avro}, {"spark", spark},
 }
 
 // Dialects returns the names of all dialects.
@@ -38,16 +39,16 @@ func Dialects() (names []string) {
 	return names
 }
 
-// CheckDialect returns a *NameError if there is no such dialect.
+// CheckDialect returns a usage.Error if there is no such dialect.
 func CheckDialect(name string) error {
 	if slices.Contains(Dialects(), name) {
 		return nil
 	}
-	return &NameError{fmt.Sprintf("--as %q: no such program; %suse one of %s", name, suggest.DidYouMean(name, Dialects()),
-		strings.Join(Dialects(), ", "))}
+	return usage.Errorf("--as %q: no such program; %suse one of %s", name, suggest.DidYouMean(name, Dialects()),
+		strings.Join(Dialects(), ", "))
 }
 
-// Write returns what the dialect's program reads the table with. The error is a *NameError.
+// Write returns what the dialect's program reads the table with. The error is a usage.Error.
 func Write(name string, t Table) (string, error) {
 	if err := CheckDialect(name); err != nil {
 		return "", err
@@ -57,8 +58,8 @@ func Write(name string, t Table) (string, error) {
 	case t.Encoding == "debezium-schema" && name == "connect":
 		return connectWithSchema(t), nil
 	default:
-		return "", &NameError{fmt.Sprintf("--as %s: it reads the records of KUBECDC_ENCODING=debezium, and the settings have %s "+
-			"(docs/encodings.md says what reads those)", name, t.Encoding)}
+		return "", usage.Errorf("--as %s: it reads the records of KUBECDC_ENCODING=debezium, and the settings have %s "+
+			"(docs/encodings.md says what reads those)", name, t.Encoding)
 	}
 	t.Brokers = cmp.Or(t.Brokers, "kafka-1:9092")
 	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.name == name })

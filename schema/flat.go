@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"kubecdc/internal/usage"
 )
 
 // column is a column of SQL that reads members out of JSON: one for each member that is no object, named by its path. A map, a
@@ -28,8 +30,8 @@ func flatten(t *Type, taken ...string) ([]column, error) {
 	}
 	f.record(t, nil)
 	if len(f.columns) > maxColumns {
-		return nil, &NameError{fmt.Sprintf("the schema has %d columns, more than the %d that a view can have: choose some with "+
-			"--columns, or fewer levels with --depth", len(f.columns), maxColumns)}
+		return nil, usage.Errorf("the schema has %d columns, more than the %d that a view can have: choose some with "+
+			"--columns, or fewer levels with --depth", len(f.columns), maxColumns)
 	}
 	return f.columns, nil
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"kubecdc/internal/usage"
 )
 
 var flinkTypes = nested{record: "ROW", colon: " "}
@@ -78,8 +80,8 @@ func flinkNames(t *Type) error {
 	}
 	for _, f := range t.Fields {
 		if strings.ContainsAny(f.Name, "\n\r") {
-			return &NameError{fmt.Sprintf("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
-				"have what it is in as JSON with --json", f.Name)}
+			return usage.Errorf("Flink can't name the member %q, which has a line break: leave it out with --without, or "+
+				"have what it is in as JSON with --json", f.Name)
 		}
 		if err := flinkNames(f.Type); err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/config"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/kubeapi"
 	"kubecdc/internal/startup"
 	"kubecdc/source/discovery"

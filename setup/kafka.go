@@ -2,12 +2,9 @@ package setup
 
 import (
 	"context"
-	"strings"
 	"time"
 
 	"kubecdc/config"
-	"kubecdc/internal/startup"
-	"kubecdc/replay"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"
 )
@@ -45,55 +42,6 @@ func KafkaConfig(c *config.Config, cluster string) kafka.Config {
 	settings.Registry.URLs, settings.Registry.TLS = r.URLs, r.TLSConfig
 	settings.Registry.Username, settings.Registry.Password, settings.Registry.PasswordFile = r.Username, r.Password.Reveal(), r.PasswordFile
 	return settings
-}
-
-// OpenReplayTopics opens the topics of a prefix for a replay: of these brokers, or of those of the settings. live is the identity
-// of the log that is read, which must not be written to. The error is a *replay.ArgumentError if the topics can't be meant.
-func OpenReplayTopics(
-	ctx context.Context, settings *config.Config, cluster, live, prefix string, brokers []string, version string,
-) (*kafka.Replay, error) {
-	to := KafkaConfig(settings, cluster)
-	to.History, to.Version = 0, version // what is replayed is kept
-	if len(brokers) > 0 {
-		to.Brokers = brokers
-	}
-	if len(to.Brokers) == 0 {
-		return nil, replay.WrongArgument("--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS")
-	}
-	if prefix != "" {
-		to.TopicPrefix = prefix
-	}
-	if to.Delivery = kafka.ExactlyOnce; settings.Sink.Kind != kafka.Kind.Name && prefix == "" {
-		return nil, replay.WrongArgument("--to-prefix: name the prefix of the topics")
-	}
-	if err := to.Validate(); err != nil {
-		return nil, replay.WrongArgument("--to-prefix, --to-brokers: %v", err)
-	}
-	target, err := kafka.NewReplay(to)
-	if err != nil {
-		return nil, err
-	}
-	var identity string
-	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: RequestLimit}
-	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
-		identity, err = target.Identity(ctx)
-		return err
-	})
-	if err != nil {
-		target.Close()
-		return nil, err
-	}
-	if overlap(identity, live) {
-		target.Close()
-		return nil, replay.WrongArgument("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
-			"no part of the live one", live, identity)
-	}
-	return target, nil
-}
-
-// overlap reports whether two logs, as kafka.Sink.Identity names them, have topics in common.
-func overlap(a, b string) bool {
-	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
 // OpenKafka connects to the log's Kafka.

@@ -1,18 +1,14 @@
 package setup
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"strings"
 
 	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/postgres"
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
 )
 
@@ -46,23 +42,6 @@ func openStoreAt(ctx context.Context, c *config.Config, path string) (checkpoint
 	}
 	return postgres.Open(ctx, postgres.Config{URL: c.Checkpoint.Location.Reveal(),
 		PasswordFile: c.Checkpoint.PasswordFile, Relaxed: SinkOf(c).CheckpointMayForget})
-}
-
-// OpenLeases returns the store of the leases.
-func OpenLeases(c *config.Config, cluster *Cluster, store checkpoint.Store) (checkpoint.Leases, error) {
-	if c.Slots.Leases != "kubernetes" {
-		return store, nil
-	}
-	return kubelease.New(cluster.REST, cluster.Server.Client().Guarded(), LeaseNamespace(c), cluster.Cluster, store)
-}
-
-// LeaseNamespace is where the Lease objects are.
-func LeaseNamespace(c *config.Config) string {
-	namespace := c.Slots.Namespace
-	if own, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace"); namespace == "" && err == nil {
-		namespace = strings.TrimSpace(string(own))
-	}
-	return cmp.Or(namespace, "default")
 }
 
 // OpenPast opens the cluster's checkpoint for reading.

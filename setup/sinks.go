@@ -7,7 +7,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/config"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/sinks"
 	"kubecdc/sinks/kafka"

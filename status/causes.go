@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // One cause has many victims: when the API server is gone each stream has an error of its own request. So streams whose errors
@@ -113,7 +113,6 @@ var byComponent = map[string]advice{
 	dependency.APIServer:  {"check that the API server runs and can be reached from here; what changes meanwhile is read afterwards", "docs/operations.md#the-cluster"},
 	dependency.Sink:       {"exporter check tries each step of the sink, and says which fails", "docs/operations.md#kafka"},
 	dependency.Checkpoint: {"exporter check tries the checkpoint's database; a lost one is rebuilt from the log", "docs/operations.md#the-checkpoint"},
-	dependency.Leases:     {"check that the API server answers, and the right to write Leases", "docs/replicas.md#who-owns-what"},
 	"start":               {"start or reach the server that is named; the exporter goes on by itself", "docs/operations.md#the-start"},
 	"slots":               {"start an exporter", "docs/operations.md#the-start"},
 }

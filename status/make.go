@@ -11,7 +11,6 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/ownership"
 )
 
 // recent is how long an incomplete gap counts as something wrong.
@@ -23,8 +22,6 @@ type Options struct {
 	Now     time.Time
 	// StaleAfter is how long ago a stream may have been confirmed.
 	StaleAfter time.Duration
-	// LeasesElsewhere says that the checkpoint does not know which leases run.
-	LeasesElsewhere bool
 }
 
 // StaleAfter returns how long a stream may be unconfirmed, given the interval between watermarks.
@@ -142,7 +139,7 @@ func (m *maker) addStored(stored *Stored) {
 	}
 	for _, o := range stored.Owners {
 		m.status.Slots = append(m.status.Slots, Slot{Number: o.Slot, Owner: o.Owner, Held: o.Held,
-			Unknown: m.LeasesElsewhere && !o.Held && o.Owner != "", Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time)})
+			Epoch: o.Epoch, Batch: o.Seq, Checkpoint: m.at(o.Time)})
 	}
 }
 
@@ -183,10 +180,10 @@ func (m *maker) addLive(live *Live) {
 	for i := range m.status.Slots {
 		s := &m.status.Slots[i]
 		if owner, ok := live.Owners[s.Number]; ok {
-			s.Owner, s.Held, s.Unknown = owner, true, false
+			s.Owner, s.Held = owner, true
 		}
 		if slices.Contains(live.Held, s.Number) {
-			s.Held, s.Mine, s.Unknown = true, true, false
+			s.Held, s.Mine = true, true
 		}
 	}
 }
@@ -245,7 +242,7 @@ func order(a, b bool) int {
 }
 
 func (m *maker) slotProblem(s *Slot) *Problem {
-	if s.Held || s.Unknown {
+	if s.Held {
 		return nil
 	}
 	p := &Problem{Component: fmt.Sprintf("slot %d", s.Number), Text: "nobody owns it, so its streams are not read"}
@@ -257,7 +254,7 @@ func (m *maker) slotProblem(s *Slot) *Problem {
 
 func (m *maker) judgeStream(s *Stream) {
 	if n := len(m.status.Slots); n > 0 {
-		s.Slot = ownership.SlotOf(s.id, n)
+		s.Slot = change.SlotOf(s.id, n)
 		m.status.Slots[s.Slot].Streams++
 	}
 	if !s.Confirmed.IsZero() {

@@ -50,7 +50,7 @@ type Process struct {
 
 // Server is a server that the exporter depends on.
 type Server struct {
-	Name    string    `json:"name"` // apiserver, sink, checkpoint, leases
+	Name    string    `json:"name"` // apiserver, sink, checkpoint
 	Address string    `json:"address,omitempty"`
 	Up      bool      `json:"up"`
 	Since   time.Time `json:"since"` // it has been up, or down, in the eyes of this process
@@ -61,8 +61,7 @@ type Slot struct {
 	Number     int       `json:"slot"`
 	Owner      string    `json:"owner,omitempty"` // the last one, unless the slot is held
 	Held       bool      `json:"held"`
-	Unknown    bool      `json:"heldUnknown,omitempty"` // whether the last owner still holds it is not known
-	Mine       bool      `json:"mine,omitempty"`        // this process is the owner
+	Mine       bool      `json:"mine,omitempty"` // this process is the owner
 	Epoch      int64     `json:"epoch,omitempty"`
 	Batch      uint64    `json:"batch,omitempty"`
 	Checkpoint time.Time `json:"checkpoint,omitzero"` // when the last one was stored

@@ -44,10 +44,7 @@ func (s *Status) WriteTable(t io.Writer) {
 	plain.Fprintf(t, "\nSLOT\tOWNER\tSTREAMS\tEPOCH\tBATCH\tCHECKPOINT\n")
 	for _, v := range s.Slots {
 		owner := v.Owner
-		switch {
-		case v.Unknown:
-			owner += " (may have ended)"
-		case !v.Held && owner != "":
+		if !v.Held && owner != "" {
 			owner = "nobody (last: " + owner + ")"
 		}
 		plain.Fprintf(t, "%d\t%s\t%d\t%d\t%d\t%s\n", v.Number, cmp.Or(owner, "nobody"), v.Streams, v.Epoch, v.Batch, s.ago(v.Checkpoint))

@@ -12,7 +12,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"kubecdc/change"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // view renders the parts of a page.
@@ -298,8 +298,6 @@ func (v view) slots() g.Node {
 		switch {
 		case !s.Held && s.Owner == "":
 			owner = mark(false, "nobody")
-		case s.Unknown:
-			owner = none(s.Owner + ", which may have ended")
 		case !s.Held:
 			owner = mark(false, "nobody; the last one was "+s.Owner)
 		}

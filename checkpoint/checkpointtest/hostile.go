@@ -35,7 +35,7 @@ func hostileNames(t *testing.T, s *suite) {
 	s.wantBodiesOf("pods", objects)
 
 	proof := change.Control{Type: change.ControlProof, Stream: "pods", Cause: keys[0],
-		Proof: &change.Proof{Result: change.ProofDifferent, Missing: &change.Differing{Objects: len(keys), Keys: keys}}}
+		Proof: &change.Proof{Result: change.ProofDifferent, Missing: change.Differing{Objects: len(keys), Keys: keys}}}
 	s.must(s.store.Commit(s.ctx, checkpoint.Commit{Epoch: epoch, Seq: 2, Controls: []change.Control{proof}}))
 	if last, err := s.store.LastControls(s.ctx); err != nil || len(last) != 1 || !reflect.DeepEqual(last[0].Proof, proof.Proof) {
 		t.Errorf("the last proof is %+v, %v", last, err)

@@ -32,9 +32,6 @@ func past(t *testing.T, s *suite) {
 		s.must(s.store.Commit(s.ctx, c))
 	}
 	s.must(store.Find(s.ctx, "prod"))
-	if uid, err := store.ClusterUID(s.ctx); err != nil || uid != "uid-1" {
-		t.Fatalf("it is of cluster %q, %v", uid, err)
-	}
 	if slots, err := store.HistorySlots(s.ctx); err != nil || !reflect.DeepEqual(slots, []int{0}) {
 		t.Fatalf("slots with a history are %v, %v", slots, err)
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"io"
 	"maps"
 	"slices"
@@ -16,6 +15,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/setup"
 )
@@ -67,7 +67,7 @@ func newCheckpointsList() *cobra.Command {
 	return onPast(c, func(ctx context.Context, p *pastCheckpoints, _ []string) error {
 		w := checkpoint.Window{Limit: limit}
 		if limit < 0 {
-			return &usageError{"--limit: a number of checkpoints, or 0 for all"}
+			return usage.Error("--limit: a number of checkpoints, or 0 for all")
 		}
 		for _, f := range []struct {
 			name, text string
@@ -178,16 +178,7 @@ func (p *pastCheckpoints) find(ctx context.Context, text string) (*replay.Checkp
 		return nil, err
 	}
 	c, err := replay.Find(ctx, p.store, m, p.now)
-	return c, wrongArgument(err)
-}
-
-// wrongArgument makes a wrong command line of an argument that can't be meant.
-func wrongArgument(err error) error {
-	var wrong *replay.ArgumentError
-	if errors.As(err, &wrong) {
-		return &usageError{err.Error()}
-	}
-	return err
+	return c, err
 }
 
 // onPast makes a command that works on the history of the cluster's checkpoints.

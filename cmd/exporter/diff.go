@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/query"
 )
 
@@ -50,7 +51,7 @@ func newDiff() *cobra.Command {
 		Annotations: compares,
 		RunE: func(c *cobra.Command, args []string) error {
 			if from == "" {
-				return &usageError{"diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint"}
+				return usage.Error("diff needs --from: a time, how long ago (2h), a resourceVersion, or a checkpoint")
 			}
 			return p.diff(c.Context(), c, from, to, all, args)
 		},

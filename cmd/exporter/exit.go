@@ -9,6 +9,7 @@ import (
 	"kubecdc/checkpoint"
 	"kubecdc/config"
 	"kubecdc/export"
+	"kubecdc/internal/usage"
 	"kubecdc/sinks"
 	"kubecdc/source/discovery"
 )
@@ -29,7 +30,7 @@ func exitCode(err error) int {
 		return exitOK
 	case errors.Is(err, export.ErrShutdownTimeout):
 		return exitFailed
-	case config.IsError(err), isA[*usageError](err), isA[*discovery.UnknownError](err), isA[*export.OverlapError](err), isForeign(err):
+	case config.IsError(err), isA[usage.Error](err), isA[*discovery.UnknownError](err), isA[*export.OverlapError](err), isForeign(err):
 		return exitSettings
 	case errors.Is(err, checkpoint.ErrFenced), errors.Is(err, export.ErrCompetingCheckpoint):
 		return exitFenced

@@ -2,18 +2,15 @@ package main
 
 import (
 	"context"
-	"errors"
 	"io"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/export"
 	"kubecdc/internal/plain"
-	"kubecdc/setup"
 )
 
 const forgetHelp = `Forget streams that are not selected any more.
@@ -50,39 +47,10 @@ func newForget() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		defer a.close()
-		return a.forget(c.Context(), streams, !*noWait)
+		defer a.Close()
+		return a.Forget(c.Context(), streams, !*noWait)
 	}
 	return c
-}
-
-// forget forgets streams. It asks the exporters to do that which hold their slots.
-func (a *requester) forget(ctx context.Context, streams []string, wait bool) error {
-	owner := export.Config{Slots: a.settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.settings.Slots.LeaseDuration}
-	found, err := a.named(ctx, streams)
-	if err != nil {
-		return err
-	}
-	var requests []checkpoint.Signal
-	for _, p := range found {
-		var not *checkpoint.NotEndedError
-		var held *checkpoint.HeldError
-		err := export.Forget(ctx, owner, a.store, a.leases, p.Stream)
-		switch {
-		case errors.As(err, &not):
-			return &usageError{err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them"}
-		case errors.As(err, &held):
-			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: p.Stream})
-		case err != nil:
-			return err
-		default:
-			plain.Fprintf(a.out, "%s: forgotten\n", p.Stream)
-		}
-	}
-	if len(requests) == 0 {
-		return nil
-	}
-	return a.ask(ctx, requests, wait)
 }
 
 func listEnded(ctx context.Context, store checkpoint.Overview, out io.Writer) error {

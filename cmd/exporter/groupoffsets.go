@@ -11,6 +11,7 @@ import (
 
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/replay"
 	"kubecdc/setup"
 	"kubecdc/sinks/kafka"
@@ -54,7 +55,7 @@ func newCheckpointsOffsets() *cobra.Command {
 
 func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFlags, out *output) error {
 	if g.group == "" {
-		return &usageError{"--group: name the consumer group"}
+		return usage.Error("--group: name the consumer group")
 	}
 	sink, err := openBroker(ctx, p.settings, p.cluster)
 	if err != nil {
@@ -75,7 +76,7 @@ func (p *pastCheckpoints) moveGroup(ctx context.Context, text string, g groupFla
 	}
 	topics, err := replay.GroupTopics(now, found, group.Offsets, g.topics, p.settings.Kafka.TopicPrefix)
 	if err != nil {
-		return wrongArgument(err)
+		return err
 	}
 	starts, ends, err := sink.Bounds(ctx, topics)
 	if err != nil {
@@ -131,8 +132,8 @@ func (p *pastCheckpoints) printGroup(out *output, name string, c *replay.Checkpo
 // openBroker connects to the log's Kafka.
 func openBroker(ctx context.Context, settings *config.Config, cluster string) (*kafka.Sink, error) {
 	if settings.Sink.Kind != kafka.Kind.Name {
-		return nil, &usageError{"consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
-			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS"}
+		return nil, usage.Error("consumer groups have offsets in Kafka, and KUBECDC_SINK is " + settings.Sink.Kind +
+			": set KUBECDC_SINK=kafka and KUBECDC_KAFKA_BROKERS")
 	}
 	return setup.OpenKafka(ctx, settings, cluster)
 }

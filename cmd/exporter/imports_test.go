@@ -19,9 +19,11 @@ var mayImport = map[string][]string{
 	"export":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"verify":     {"change", "checkpoint", "redact", "sinks", "source"},
 	"config":     {"redact"},
-	"status":     {"change", "checkpoint", "export"},
-	"observe":    {"change", "checkpoint", "config", "export", "sinks", "source", "status"},
+	"status":     {"change", "checkpoint"},
+	"observe":    {"change", "checkpoint", "export", "sinks", "source", "status"},
 	"replay":     {"change", "checkpoint", "sinks"},
+	"ask":        {"change", "checkpoint", "config", "export", "setup", "source", "verify"},
+	"rbac":       {"change", "checkpoint", "observe", "source"},
 	"check":      {"change", "checkpoint", "config", "export", "setup", "sinks", "source"},
 	"setup":      {"change", "checkpoint", "config", "export", "redact", "replay", "schema", "sinks", "source"},
 }

@@ -131,7 +131,7 @@ func TestWrongSettingsEndWithCode2(t *testing.T) {
 	if _, _, stderr := exporter(t, "rum"); !strings.Contains(stderr, "did you mean run?") {
 		t.Error(stderr)
 	}
-	if _, _, stderr := exporter(t, "run", "--sink=postgres"); !strings.Contains(stderr, "set it to postgres://USER@HOST/DB") {
+	if _, _, stderr := exporter(t, "run", "--sink=postgres"); !strings.Contains(stderr, "set it, such as postgres://kubecdc@db.example.com/cdc") {
 		t.Error(stderr)
 	}
 }

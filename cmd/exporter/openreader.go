@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/ask"
 	"kubecdc/config"
 	"kubecdc/internal/startup"
 	"kubecdc/setup"
@@ -42,4 +43,13 @@ func readerSettings(ctx context.Context, c *cobra.Command) (*config.Config, stri
 		err = startup.Once(ctx, step, func(ctx context.Context) error { return cluster.Identify(ctx, nil) })
 	}
 	return settings, cluster.Cluster, err
+}
+
+// openRequester opens the checkpoint through which the exporters of the settings are asked.
+func openRequester(ctx context.Context, c *cobra.Command) (*ask.Requester, error) {
+	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
+	if err != nil {
+		return nil, err
+	}
+	return ask.Open(ctx, settings, connection, c.OutOrStdout(), c.ErrOrStderr())
 }

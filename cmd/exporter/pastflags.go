@@ -14,6 +14,8 @@ import (
 
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 	"kubecdc/observe"
 	"kubecdc/query"
 	"kubecdc/sinks"
@@ -60,7 +62,7 @@ func (p *pastFlags) flags(c *cobra.Command, moment bool, outputs ...string) *cob
 // target reads a moment.
 func (p *pastFlags) target(flag, text string) (query.Target, error) {
 	if p.clock != "happened" && p.clock != "logged" {
-		return query.Target{}, &usageError{fmt.Sprintf("--clock is %q, and can be happened or logged", p.clock)}
+		return query.Target{}, usage.Errorf("--clock is %q, and can be happened or logged", p.clock)
 	}
 	m, err := parseMoment(flag, text, endForms)
 	return query.TargetOf(m, p.clock == "logged"), err
@@ -70,7 +72,7 @@ func (p *pastFlags) target(flag, text string) (query.Target, error) {
 func parseMoment(name, text string, forms moment.Form) (moment.Moment, error) {
 	m, err := forms.Parse(text, time.Now())
 	if err != nil {
-		return m, &usageError{name + ": " + err.Error()}
+		return m, usage.Error(name + ": " + err.Error())
 	}
 	return m, nil
 }
@@ -81,7 +83,11 @@ func resourceID(ctx context.Context, r sinks.Reader, name string) (string, error
 	if err != nil {
 		return "", err
 	}
-	return resourceNamed(name, all, "the log has no changes of")
+	ids, err := suggest.Resources([]string{name}, all, "the log has no changes of")
+	if err != nil {
+		return "", err
+	}
+	return ids[0], nil
 }
 
 // object finds the namespace of one object: as with kubectl it is "default" if none is given and the resource has namespaces.
@@ -91,7 +97,7 @@ func (p *pastFlags) object(ctx context.Context, r sinks.Reader, resource string)
 	case err != nil:
 		return "", err
 	case !namespaced && p.namespace != "":
-		return "", &usageError{fmt.Sprintf("%s have no namespace: leave -n out", resource)}
+		return "", usage.Errorf("%s have no namespace: leave -n out", resource)
 	case namespaced && p.namespace == "":
 		return "default", nil
 	}

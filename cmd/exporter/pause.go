@@ -1,12 +1,11 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
+	"kubecdc/internal/usage"
 )
 
 const pauseHelp = `Pause streams: stop reading them, and keep their positions.
@@ -49,8 +48,8 @@ func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Co
 		if err != nil {
 			return err
 		}
-		defer a.close()
-		found, err := a.named(c.Context(), streams)
+		defer a.Close()
+		found, err := a.Named(c.Context(), streams)
 		if err != nil {
 			return err
 		}
@@ -61,16 +60,16 @@ func newStreamSignal(name, short, help string, kind change.SignalKind) *cobra.Co
 			}
 		}
 		if len(requests) == 0 {
-			return &usageError{fmt.Sprintf("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)}
+			return usage.Errorf("stream %q has ended, since it is not selected any more: select it again first", found[0].Stream)
 		}
-		return a.ask(c.Context(), requests, !*noWait)
+		return a.Ask(c.Context(), requests, !*noWait)
 	}
 	return c
 }
 
 func needsStreams(c *cobra.Command, streams []string) error {
 	if len(streams) == 0 {
-		return &usageError{"no stream is named\nexporter " + c.Name() + " --help explains all"}
+		return usage.Error("no stream is named\nexporter " + c.Name() + " --help explains all")
 	}
 	return nil
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 )
 
 // output is the flag -o of commands that print a table.
@@ -31,7 +31,7 @@ func addOutput(c *cobra.Command, format *string, formats ...string) {
 		if slices.Contains(formats, *format) {
 			return nil
 		}
-		return &usageError{fmt.Sprintf("-o %s: the output is one of %s", *format, strings.Join(formats, ", "))}
+		return usage.Errorf("-o %s: the output is one of %s", *format, strings.Join(formats, ", "))
 	}
 }
 

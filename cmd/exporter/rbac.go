@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"kubecdc/export"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
+	"kubecdc/rbac"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
 )
@@ -22,8 +22,7 @@ const rbacHelp = `Print a ServiceAccount with the rights that these settings nee
 
 These are list and watch on what KUBECDC_RESOURCES selects, in the namespaces of
 KUBECDC_NAMESPACES if it is set; what shows which resources are installed and
-removed; get on namespace kube-system, whose uid identifies the cluster; and, if
-KUBECDC_LEASES is kubernetes, Lease objects in one namespace.
+removed; and get on namespace kube-system, whose uid identifies the cluster.
 
 Full names need no cluster: pods, deployments.apps. A pattern is replaced by what the API server serves now, and
 never by Secrets. For what is installed later print the rights again, or use
@@ -34,19 +33,19 @@ kubecdc/aggregate-to-exporter: "true".
   exporter rbac --resources '*' --namespace cdc --aggregate | kubectl apply -f -`
 
 func newRBAC() *cobra.Command {
-	var a account
+	var a rbac.Account
 	var format string
 	c := withSettings(&cobra.Command{Use: "rbac [flags]", Short: "Print the roles that the settings need", Long: rbacHelp,
 		Args: argCount(0, 0)}, nil)
-	c.Flags().StringVar(&a.name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
-	c.Flags().StringVarP(&a.namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
-	c.Flags().BoolVar(&a.aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
+	c.Flags().StringVar(&a.Name, "name", "kubecdc", "`name` of the ServiceAccount and of the roles")
+	c.Flags().StringVarP(&a.Namespace, "namespace", "n", "kubecdc", "`namespace` of the ServiceAccount")
+	c.Flags().BoolVar(&a.Aggregate, "aggregate", false, "also bind a ClusterRole that collects the rules of labelled ones")
 	addOutput(c, &format, "yaml", "json")
 	c.RunE = func(c *cobra.Command, _ []string) error { return printRBAC(c, a, format) }
 	return c
 }
 
-func printRBAC(c *cobra.Command, a account, format string) error {
+func printRBAC(c *cobra.Command, a rbac.Account, format string) error {
 	settings, _, err := config.Load(os.Environ(), c.Flags())
 	if err != nil {
 		return err
@@ -59,11 +58,8 @@ func printRBAC(c *cobra.Command, a account, format string) error {
 	if err != nil {
 		return err
 	}
-	if settings.Slots.Leases == "kubernetes" {
-		a.leases = cmp.Or(settings.Slots.Namespace, a.namespace)
-	}
-	a.reviews = settings.HTTP.Access == "kubernetes"
-	return writeObjects(c.OutOrStdout(), format, a.objects(streams))
+	a.Reviews = settings.HTTP.Access == "kubernetes"
+	return writeObjects(c.OutOrStdout(), format, a.Objects(streams))
 }
 
 // streamsToGrant returns the streams that the settings select. The API server is asked if names alone do not tell.
@@ -103,7 +99,7 @@ func servedNow(c *cobra.Command) (served discovery.Served, err error) {
 }
 
 // writeObjects writes Kubernetes objects as kubectl apply -f reads them.
-func writeObjects(out io.Writer, format string, objects []object) error {
+func writeObjects(out io.Writer, format string, objects []rbac.Object) error {
 	if format == "json" {
 		text, err := indented(format, map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 		if err != nil {

@@ -11,7 +11,7 @@ import (
 func TestRBACPrintsTheRightsOfTheSettings(t *testing.T) {
 	for name, args := range map[string][]string{
 		"rbac": {"--resources=pods,events,events.events.k8s.io,deployments.v1.apps,configmaps"},
-		"rbac-namespaces": {"--resources=pods", "--namespaces=shop,blog", "--leases=kubernetes", "--name=cdc", "-n=ops",
+		"rbac-namespaces": {"--resources=pods", "--namespaces=shop,blog", "--name=cdc", "-n=ops",
 			"--aggregate", "-o=json"},
 	} {
 		code, got, stderr := exporter(t, append([]string{"rbac"}, args...)...)

@@ -21,6 +21,7 @@ import (
 	"kubecdc/change/moment"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/observe"
 	"kubecdc/replay"
 	"kubecdc/setup"
@@ -29,8 +30,8 @@ import (
 )
 
 var replayHelp = `Write a part of the log again, to another place: the topics of another prefix,
-another Kafka, a Postgres database, a file, or standard output. The live topics
-are never written to.
+another Kafka, a Postgres database, or standard output. The live topics are never
+written to.
 
 --from and --to are one of
 ` + startForms.Help() + `
@@ -50,7 +51,7 @@ replay goes on, without a gap. --offsets-file writes them as
 kafka-consumer-groups.sh --reset-offsets --from-file reads them.
 
   exporter replay --from 2h --to-prefix kubecdc-again
-  exporter replay --from 0/1234 --resource pods -n shop --to-file pods.jsonl
+  exporter replay --from 0/1234 --resource pods -n shop --to-stdout --execute > pods.jsonl
   exporter replay --from start --to-postgres postgres://kubecdc@db/again
   exporter replay --resume 20261122-105356-k3x9ab --to-prefix kubecdc-again`
 
@@ -66,7 +67,7 @@ type replayFlags struct {
 	begin, end                  replay.Asked // what they say
 	filter                      replay.Filter
 	ops                         []string
-	target                      targetFlags
+	place                       setup.ReplayPlace
 	execute, incomplete, append bool
 	resume                      string
 	rate                        int
@@ -91,7 +92,10 @@ func newReplay() *cobra.Command {
 	s.StringVar(&f.filter.Name, "name", "", "only objects of this name")
 	s.StringSliceVar(&f.ops, "op", nil, "only these operations: c, u, d, r")
 	s.StringVarP(&f.filter.Selector, "selector", "l", "", "only objects that have these labels before or after the change")
-	f.target.add(s)
+	s.StringVar(&f.place.Prefix, "to-prefix", "", "to the topics of this prefix")
+	s.StringSliceVar(&f.place.Brokers, "to-brokers", nil, "of this Kafka instead of the live one; with the same TLS and SASL settings")
+	s.StringVar(&f.place.Postgres, "to-postgres", "", "to the tables of this database, as the postgres sink writes them")
+	s.BoolVar(&f.place.Stdout, "to-stdout", false, "to standard output, as lines of JSON")
 	s.BoolVar(&f.execute, "execute", false, "write, without a question")
 	s.StringVar(&f.resume, "resume", "", "go on with the replay of this id, at the same place")
 	s.IntVar(&f.rate, "rate", 0, "records a second, at most; 0: no limit")
@@ -115,7 +119,7 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 	}
 	defer log.Close()
 	r := &replaying{replayFlags: f, settings: settings, cluster: cluster, log: log, out: c.OutOrStdout(), notes: c.ErrOrStderr()}
-	if f.target.stdout {
+	if f.place.Stdout {
 		r.out = r.notes
 	}
 	return r.do(ctx)
@@ -124,22 +128,22 @@ func (f *replayFlags) run(ctx context.Context, c *cobra.Command) error {
 func (f *replayFlags) check() error {
 	switch {
 	case f.resume == "" && f.from == "":
-		return &usageError{"--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start"}
+		return usage.Error("--from: say where the replay begins: a checkpoint, a time, a resourceVersion, or start")
 	case f.resume != "" && (f.from != "" || f.to != "now" || len(f.ops) > 0 || !reflect.DeepEqual(f.filter, replay.Filter{})):
-		return &usageError{"--resume: the replay has its bounds and its selection already; leave them out"}
-	case f.resume != "" && f.target.stdout:
-		return &usageError{"--resume: what was written to standard output can't be read back, so that replay can't go on"}
+		return usage.Error("--resume: the replay has its bounds and its selection already; leave them out")
+	case f.resume != "" && f.place.Stdout:
+		return usage.Error("--resume: what was written to standard output can't be read back, so that replay can't go on")
 	case f.rate < 0:
-		return &usageError{"--rate: a number of records a second, or 0 for no limit"}
+		return usage.Error("--rate: a number of records a second, or 0 for no limit")
 	}
 	for _, op := range f.ops {
 		if len(op) != 1 || !strings.Contains("cudr", op) {
-			return &usageError{fmt.Sprintf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)}
+			return usage.Errorf("--op %s: the operations are c (created), u (updated), d (deleted) and r (read by a snapshot)", op)
 		}
 	}
 	f.filter.Ops = strings.Join(f.ops, "")
 	if _, err := labels.Parse(f.filter.Selector); err != nil {
-		return &usageError{"--selector: " + err.Error()}
+		return usage.Error("--selector: " + err.Error())
 	}
 	var err error
 	if f.resume == "" {
@@ -147,7 +151,7 @@ func (f *replayFlags) check() error {
 			f.end, err = asked("--to", f.to, endForms)
 		}
 	}
-	return cmp.Or(err, f.target.check())
+	return cmp.Or(err, f.place.Check())
 }
 
 func asked(flag, text string, forms moment.Form) (replay.Asked, error) {
@@ -170,7 +174,7 @@ func (r *replaying) do(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	target, err := r.target.open(ctx, r.settings, r.cluster, live)
+	target, err := r.place.Open(ctx, r.settings, r.cluster, live, versionText(), jsonOut())
 	if err != nil {
 		return err
 	}
@@ -196,8 +200,8 @@ func (r *replaying) do(ctx context.Context) error {
 		return err
 	}
 	if len(others) > 0 && !r.append {
-		return &usageError{fmt.Sprintf("%s has the records of other replays (%s): choose another place, go on with one of them "+
-			"(--resume), or write behind them (--append)", r.target.where(), strings.Join(others, ", "))}
+		return usage.Errorf("%s has the records of other replays (%s): choose another place, go on with one of them "+
+			"(--resume), or write behind them (--append)", r.place.String(), strings.Join(others, ", "))
 	}
 	if topics, ok := target.(*kafka.Replay); ok && len(others) == 0 && !r.append {
 		used, err := topics.Used(ctx, toTopics(run.Plan))
@@ -205,8 +209,8 @@ func (r *replaying) do(ctx context.Context) error {
 			return err
 		}
 		if used != "" {
-			return &usageError{fmt.Sprintf("topic %s has records that no replay has written: choose another prefix, or write behind them "+
-				"(--append)", used)}
+			return usage.Errorf("topic %s has records that no replay has written: choose another prefix, or write behind them "+
+				"(--append)", used)
 		}
 	}
 	if err := run.Start(ctx); err != nil {
@@ -225,15 +229,11 @@ func toTopics(p *replay.Plan) (topics []string) {
 // goOn resumes a replay.
 func (r *replaying) goOn(ctx context.Context, run *replay.Run, live string) error {
 	if _, err := run.Open(ctx, r.resume, true); err != nil {
-		var unknown *replay.UnknownError
-		if errors.As(err, &unknown) {
-			return &usageError{err.Error()}
-		}
 		return err
 	}
 	if run.Plan.Log != live || run.Plan.Cluster != r.cluster {
-		return &usageError{fmt.Sprintf("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
-			run.Plan.Log, run.Plan.Cluster, live, r.cluster)}
+		return usage.Errorf("replay %s reads %s of cluster %s, and the settings name %s of cluster %s", r.resume,
+			run.Plan.Log, run.Plan.Cluster, live, r.cluster)
 	}
 	if run.Ended() {
 		plain.Fprintf(r.notes, "replay %s had ended already: %d records\n", r.resume, run.Written())
@@ -251,7 +251,7 @@ func (r *replaying) execution(ctx context.Context, run *replay.Run) error {
 	err := run.Do(ctx)
 	show.end()
 	if err != nil {
-		goOn := plain.Sprintf("%d of %d records are written; to go on: %s", run.Written(), run.Plan.Records(), r.target.resume(run.Plan.ID))
+		goOn := plain.Sprintf("%d of %d records are written; to go on: %s", run.Written(), run.Plan.Records(), r.place.Resume(run.Plan.ID))
 		if ctx.Err() != nil {
 			plain.Fprintf(r.notes, "replay %s: stopped; %s\n", run.Plan.ID, goOn)
 			return ctx.Err()
@@ -275,10 +275,18 @@ func (r *replaying) confirmed(p *replay.Plan) (bool, error) {
 		plain.Fprintf(r.notes, "nothing was written; --execute writes it\n")
 		return false, nil
 	}
-	plain.Fprintf(r.notes, "Write %d records to %s? [y/N] ", p.Records(), r.target.where())
+	plain.Fprintf(r.notes, "Write %d records to %s? [y/N] ", p.Records(), r.place.String())
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	return slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))), nil
+}
+
+// jsonOut is standard output for lines of JSON.
+func jsonOut() io.Writer {
+	if isTerminal(os.Stdout) {
+		return plain.JSONWriter(os.Stdout)
+	}
+	return os.Stdout
 }

@@ -12,6 +12,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 )
 
 const rootHelp = `exporter turns the watch stream of a Kubernetes cluster into an ordered, complete, replayable log.
@@ -86,9 +87,9 @@ func addGroup(root *cobra.Command, title string, commands ...*cobra.Command) {
 // withExitCodes adds the exit codes to cobra's usage text. A template could do that too, but a program that can execute
 // templates is 10 MB larger: the linker must keep every exported method of every type.
 func withExitCodes(root *cobra.Command) {
-	usage := root.UsageFunc()
+	own := root.UsageFunc()
 	root.SetUsageFunc(func(c *cobra.Command) error {
-		if err := usage(c); err != nil {
+		if err := own(c); err != nil {
 			return err
 		}
 		return write(c.OutOrStderr(), exitCodes)
@@ -133,11 +134,6 @@ func ownFlags(c *cobra.Command) string {
 	return "Flags:\n" + own.FlagUsagesWrapped(width) + "\n"
 }
 
-// usageError is a wrong command line: exit code 2, as for settings.
-type usageError struct{ text string }
-
-func (e *usageError) Error() string { return e.text }
-
 // unknownCommand gives the error for arguments that name no command.
 func unknownCommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
@@ -148,7 +144,7 @@ func unknownCommand(c *cobra.Command, args []string) error {
 		names = append(names, command.Name())
 	}
 	hint := suggest.DidYouMean(args[0], names)
-	return &usageError{fmt.Sprintf("unknown command %q\n%sexporter --help explains all", args[0], hint)}
+	return usage.Errorf("unknown command %q\n%sexporter --help explains all", args[0], hint)
 }
 
 // argCount gives the error for a wrong number of arguments.
@@ -159,7 +155,7 @@ func argCount(least, most int) cobra.PositionalArgs {
 			if most == 0 && c.Flags().Lookup("resources") != nil { // a stray word is mostly a resource
 				hint = fmt.Sprintf("to select resources, use --resources %s\n", strings.Join(args, ","))
 			}
-			return &usageError{fmt.Sprintf("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())}
+			return usage.Errorf("%d arguments; use: %s\n%s%s --help explains all", len(args), c.UseLine(), hint, c.CommandPath())
 		}
 		return nil
 	}
@@ -175,7 +171,7 @@ func flagError(c *cobra.Command, err error) error {
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
 		hint = suggest.DidYouMean("--"+name, names)
 	}
-	return &usageError{text + "\n" + hint + c.CommandPath() + " --help explains all"}
+	return usage.Error(text + "\n" + hint + c.CommandPath() + " --help explains all")
 }
 
 // execute runs one command line and returns the exit code.
@@ -189,7 +185,7 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	text := err.Error()
 	if !config.IsError(err) { // which shows no password; its fixes have URLs with the words USER and PASSWORD
-		text = config.Redact(text)
+		text = plain.Redact(text)
 	}
 	plain.Fprintf(stderr, "exporter: %s\n", plain.Own(plain.Lines(text)))
 	return code

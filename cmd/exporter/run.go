@@ -17,7 +17,7 @@ import (
 	"kubecdc/checkpoint/sqlite"
 	"kubecdc/config"
 	"kubecdc/export"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/startup"
 	"kubecdc/observe"
 	"kubecdc/setup"
@@ -57,13 +57,12 @@ func run(ctx context.Context, c *cobra.Command) error {
 		return err
 	}
 	go returnMemory(ctx)
-	progress := observe.NewProgress(progressTerminal(settings))
-	log := newLog(settings, progress)
+	log := newLog(settings)
 	for _, w := range warnings {
 		log.Warn(w)
 	}
 	watch := &lifecycle{Exporter: &observe.Exporter{Metrics: observe.NewMetrics(versionText(), slotNumbers(settings)...),
-		Health: observe.NewHealth(slotNumbers(settings)...), Progress: progress}}
+		Health: observe.NewHealth(slotNumbers(settings)...), Progress: observe.NewProgress(log)}}
 	watch.status = &observe.Status{Health: watch.Health, Version: versionText(), StaleAfter: status.StaleAfter(settings.Source.Watermarks)}
 	watch.status.Open(observe.Place{Cluster: cluster.Cluster})
 	server, err := serve(settings, cluster, watch, log)
@@ -164,18 +163,13 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 	if streams, err := store.Streams(ctx); err == nil {
 		watch.StreamsFound(streams)
 	}
-	leases, err := setup.OpenLeases(settings, cluster, store)
-	if err != nil {
-		return err
-	}
 	sink, err := setup.OpenSink(ctx, start, settings, cluster, setup.SinkHelp{Log: log, Observer: watch, Pin: store.PinPartitions, Version: versionText()})
 	if err != nil {
 		return fmt.Errorf("open the sink: %w", err)
 	}
 	defer sink.Close()
-	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, LeasesElsewhere: settings.Slots.Leases != "store",
-		Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
-			dependency.APIServer: cluster.Server.Host()}})()
+	defer watch.status.Open(observe.Place{Cluster: cluster.Cluster, Store: store, Addresses: map[string]string{dependency.Sink: setup.SinkAddress(settings), dependency.Checkpoint: where,
+		dependency.APIServer: cluster.Server.Host()}})()
 	log.Info("kubecdc exporter", "version", versionText(), "cluster", cluster.Cluster, "identity", cluster.Binding.ID, "from", cluster.Origin,
 		"sink", setup.DescribeSink(settings), "checkpoint", where)
 	defer context.AfterFunc(ctx, func() {
@@ -185,7 +179,7 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 		log.Info("stopping: the batch in flight is finished first; a second signal ends at once",
 			"within", settings.Process.ShutdownTimeout.String())
 	})()
-	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Leases: leases, Sink: sink, Observer: watch,
+	err = export.Run(ctx, plan, export.Parts{Server: cluster.Server, Store: store, Sink: sink, Observer: watch,
 		Logger: log, Start: start, StoreAt: where, SinkAt: setup.SinkAddress(settings)})
 	if err == nil {
 		log.Info("stopped; all that was read is in the sink and checkpointed")
@@ -194,23 +188,12 @@ func exportOnce(ctx context.Context, settings *config.Config, plan export.Config
 }
 
 // newLog returns the logger of the process. client-go logs there too.
-func newLog(settings *config.Config, progress *observe.Progress) *slog.Logger {
-	var out io.Writer = progress.Writer(os.Stderr)
-	log := observe.NewLogger(out, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
-	progress.LogTo(log)
+func newLog(settings *config.Config) *slog.Logger {
+	log := observe.NewLogger(os.Stderr, settings.Process.LogLevel, settings.Process.LogFormat, observe.IsTerminal(os.Stderr))
 	slog.SetDefault(log)
 	stdlog.SetOutput(io.Discard) // SetDefault has directed it to this log: see main
 	klog.SetSlogLogger(log.With("from", "client-go"))
 	return log
-}
-
-// progressTerminal returns the terminal to draw a progress bar on, or nil. Changes and the bar can't share one.
-func progressTerminal(settings *config.Config) io.Writer {
-	shared := setup.SinkOf(settings).Stdout && observe.IsTerminal(os.Stdout)
-	if !observe.IsTerminal(os.Stderr) || shared {
-		return nil
-	}
-	return os.Stderr
 }
 
 func slotNumbers(settings *config.Config) (numbers []int) {

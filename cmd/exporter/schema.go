@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"kubecdc/config"
 	"kubecdc/internal/plain"
 	"kubecdc/internal/startup"
+	"kubecdc/internal/usage"
 	"kubecdc/schema"
 	"kubecdc/setup"
 	"kubecdc/source/discovery"
@@ -33,7 +33,6 @@ the output into the program:
   jsonschema    JSON Schema 2020-12 of a record's value
   avro          Avro schema of a record's value: KUBECDC_ENCODING=avro
   spark         PySpark, with from_json
-  clickhouse    Kafka engine, ReplacingMergeTree and the view between them
 
   exporter schema pods --as flink --columns spec.nodeName,status.phase
   exporter schema deployments.apps --as postgres | psql
@@ -75,28 +74,28 @@ func newSchema() *cobra.Command {
 
 func printSchema(ctx context.Context, c *cobra.Command, args []string, f schemaFlags) error {
 	if len(args) != 1 || f.as == "" || f.columns.Depth < 0 {
-		return &usageError{"name one resource and a program, such as: exporter schema pods --as flink; --depth is 0 or more\n" +
-			"exporter schema --help explains all"}
+		return usage.Error("name one resource and a program, such as: exporter schema pods --as flink; --depth is 0 or more\n" +
+			"exporter schema --help explains all")
 	}
 	if err := schema.CheckDialect(f.as); err != nil {
-		return schemaError(err)
+		return err
 	}
 	settings, found, err := f.read(ctx, c, args[0])
 	if err != nil {
 		return err
 	}
 	if f.as == "flink" && settings.Records.Before == "none" {
-		return &usageError{"--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert"}
+		return usage.Error("--as flink: it needs before-images, and the settings have KUBECDC_BEFORE=none; use --as flink-upsert")
 	}
 	f.columns.Redacted = setup.Redacted(settings.Records.Redact, found.Resource)
 	object, err := found.object.Choose(f.columns)
 	if err != nil {
-		return schemaError(err)
+		return err
 	}
 	text, err := schema.Write(f.as, schema.Table{Resource: found.Resource, Object: object, Prefix: settings.Kafka.TopicPrefix,
 		Brokers: strings.Join(settings.Kafka.Brokers, ","), Encoding: settings.Records.Encoding})
 	if err != nil {
-		return schemaError(err)
+		return err
 	}
 	if isTerminal(c.OutOrStdout()) {
 		text = plain.Lines(text) // elsewhere it is for a program, which wants the members' names as they are
@@ -135,14 +134,14 @@ func fromFile(path, name string) (found described, err error) {
 		if errors.As(err, &reason) {
 			err = reason.Err
 		}
-		return found, &usageError{fmt.Sprintf("read --crds %s: %v; name a file that this user can read", path, err)}
+		return found, usage.Errorf("read --crds %s: %v; name a file that this user can read", path, err)
 	}
 	crds, err := schema.ParseCRDs(file)
 	if err != nil {
-		return found, &usageError{fmt.Sprintf("read --crds %s: %v", path, err)}
+		return found, usage.Errorf("read --crds %s: %v", path, err)
 	}
 	found.Resource, found.object, err = crds.Find(name)
-	return found, schemaError(err)
+	return found, err
 }
 
 func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (found described, err error) {
@@ -168,13 +167,4 @@ func fromCluster(ctx context.Context, cluster *setup.Cluster, name string) (foun
 		return err
 	})
 	return found, err
-}
-
-// schemaError makes a wrong command line of a name that the schema does not have.
-func schemaError(err error) error {
-	var name *schema.NameError
-	if errors.As(err, &name) {
-		return &usageError{err.Error()}
-	}
-	return err
 }

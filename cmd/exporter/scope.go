@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/config"
+	"kubecdc/internal/usage"
 )
 
 // scope is the settings that a command can use: patterns of their names, or titles of whole groups. A flag of any other setting is
@@ -22,10 +23,10 @@ var (
 		"KUBECDC_KAFKA_SASL_*", "KUBECDC_KAFKA_OAUTH_*", "KUBECDC_KAFKA_AWS_REGION", "KUBECDC_SCHEMA_REGISTRY_*", "KUBECDC_ENCODING"}
 	// ofCheckpoint is where the checkpoint is. The file that is the default depends on where the log is.
 	ofCheckpoint = ofLog.and("KUBECDC_CHECKPOINT", "KUBECDC_CHECKPOINT_PASSWORD_FILE")
-	// ofStatus adds who owns the slots, and how old a confirmation may be.
-	ofStatus = ofCheckpoint.and("KUBECDC_LEASES*", "KUBECDC_WATERMARK_INTERVAL")
+	// ofStatus adds how old a confirmation may be.
+	ofStatus = ofCheckpoint.and("KUBECDC_WATERMARK_INTERVAL")
 	// ofRequests adds who owns the slots, and in which a stream is.
-	ofRequests = ofCheckpoint.and("KUBECDC_LEASE*", "KUBECDC_SLOTS")
+	ofRequests = ofCheckpoint.and("KUBECDC_LEASE_DURATION", "KUBECDC_SLOTS")
 	// ofReplay adds how topics are created and written to.
 	ofReplay = ofCheckpoint.and("KUBECDC_KAFKA_PARTITIONS", "KUBECDC_KAFKA_REPLICATION_FACTOR", "KUBECDC_KAFKA_COMPRESSION",
 		"KUBECDC_KAFKA_TRANSACTION_TIMEOUT", "KUBECDC_KAFKA_MAX_MESSAGE_BYTES", "KUBECDC_KAFKA_TOPIC_CONFIG", "KUBECDC_LOG_*")
@@ -60,8 +61,8 @@ func (s scope) refuse(c *cobra.Command, when string) error {
 
 // notUsed is the error for the flag of a setting that a command can't use.
 func notUsed(c *cobra.Command, setting *config.Setting, when string) error {
-	return &usageError{"--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
-		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all"}
+	return usage.Error("--" + setting.Flag + " is a setting of exporter run, which " + c.CommandPath() + when + " can't use: " +
+		instead(c, setting) + "\n" + c.CommandPath() + " --help explains all")
 }
 
 // flagsFor are flags of commands that do what a setting does for exporter run.

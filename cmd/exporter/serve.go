@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"log/slog"
+	"syscall"
 
 	"kubecdc/config"
 	"kubecdc/observe"
@@ -22,6 +24,9 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		options.Access = reviews
 	}
 	server, err := observe.Serve(options, watch.Metrics, watch.status)
+	if _, ok := errors.AsType[*observe.ListenError](err); ok {
+		return nil, &config.Error{Problems: []config.Problem{listenProblem(options.Listen, err)}}
+	}
 	if server != nil {
 		scheme := "http://"
 		if options.TLSCert != "" {
@@ -30,4 +35,12 @@ func serve(settings *config.Config, cluster *config.Connection, watch *lifecycle
 		log.Info("status, health and metrics are served", "address", scheme+server.Addr()+"/", "access", settings.HTTP.Access)
 	}
 	return server, err
+}
+
+func listenProblem(listen string, err error) config.Problem {
+	p := config.Problem{Setting: "KUBECDC_LISTEN", Value: listen, What: err.Error(), Fix: "choose another address, or off"}
+	if errors.Is(err, syscall.EADDRINUSE) {
+		p.What, p.Fix = "another process listens there already", "end it, or choose another port, such as :8081, or off"
+	}
+	return p
 }

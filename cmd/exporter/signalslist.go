@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/ask"
 	"kubecdc/checkpoint"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 )
 
 const signalsHelp = `Show and abort what running exporters were asked for.
@@ -62,7 +63,7 @@ func (p *pastCheckpoints) listSignals(ctx context.Context, out *output) error {
 		plain.Fprintf(t, "ID\tKIND\tSTREAM\tREQUESTED\tANSWERED\tANSWER\n")
 		for _, g := range all {
 			plain.Fprintf(t, "%d\t%s\t%s\t%s\t%s\t%s\n", g.ID, g.Kind, g.Stream, g.Requested.Format(time.RFC3339),
-				g.Answered.Format(time.RFC3339), progressOf(g))
+				g.Answered.Format(time.RFC3339), ask.ProgressOf(g))
 		}
 	})
 }
@@ -70,19 +71,19 @@ func (p *pastCheckpoints) listSignals(ctx context.Context, out *output) error {
 func abortSignal(c *cobra.Command, args []string) error {
 	id, err := strconv.ParseInt(args[0], 10, 64)
 	if err != nil {
-		return &usageError{fmt.Sprintf("%q is no id of a signal: exporter signals list shows them", args[0])}
+		return usage.Errorf("%q is no id of a signal: exporter signals list shows them", args[0])
 	}
 	a, err := openRequester(c.Context(), c)
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	err = a.store.AbortSignal(c.Context(), id)
+	defer a.Close()
+	err = a.Store.AbortSignal(c.Context(), id)
 	if errors.Is(err, checkpoint.ErrSignalEnded) {
-		return &usageError{fmt.Sprintf("signal %d: %v: exporter signals list shows which are open", id, err)}
+		return usage.Errorf("signal %d: %v: exporter signals list shows which are open", id, err)
 	}
 	if err == nil {
-		plain.Fprintf(a.out, "signal %d is to be aborted\n", id)
+		plain.Fprintf(a.Out, "signal %d is to be aborted\n", id)
 	}
 	return err
 }

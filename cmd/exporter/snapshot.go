@@ -1,17 +1,11 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/labels"
 
-	"kubecdc/change"
-	"kubecdc/checkpoint"
 	"kubecdc/export"
+	"kubecdc/internal/usage"
 )
 
 const snapshotHelp = `Read the objects of resources again, while the exporter goes on.
@@ -43,59 +37,21 @@ func newSnapshot() *cobra.Command {
 	noWait := addNoWait(c)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if len(*resources) == 0 {
-			return &usageError{"--resource is not set: name the resources to read, such as pods,deployments.apps"}
+			return usage.Error("--resource is not set: name the resources to read, such as pods,deployments.apps")
 		}
 		if _, err := labels.Parse(p.Selector); err != nil {
-			return &usageError{fmt.Sprintf("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)}
+			return usage.Errorf("--selector: %v: set it as for kubectl, such as app=web,tier!=test", err)
 		}
 		a, err := openRequester(c.Context(), c)
 		if err != nil {
 			return err
 		}
-		defer a.close()
-		requests, err := a.snapshotsOf(c.Context(), *resources, p)
+		defer a.Close()
+		requests, err := a.Snapshots(c.Context(), *resources, p)
 		if err != nil {
 			return err
 		}
-		return a.ask(c.Context(), requests, !*noWait)
+		return a.Ask(c.Context(), requests, !*noWait)
 	}
 	return c
-}
-
-// snapshotsOf returns a signal for each stream of the resources.
-func (a *requester) snapshotsOf(ctx context.Context, resources []string, p export.SnapshotParams) (requests []checkpoint.Signal, err error) {
-	if kind := a.settings.Sink.Kind; p.All && kind != "kafka" {
-		return nil, &usageError{"--all needs a log with a topic for it: KUBECDC_SINK is " + kind + ", not kafka"}
-	}
-	params, err := json.Marshal(p)
-	if err != nil {
-		return nil, err
-	}
-	known, err := a.streams(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, k := range known {
-		names = append(names, change.ResourceOf(k.Stream).ID())
-	}
-	slices.Sort(names)
-	if resources, err = resourcesNamed(resources, slices.Compact(names), "the checkpoint has no stream of"); err != nil {
-		return nil, err
-	}
-	for _, resource := range resources {
-		found := false
-		for _, k := range known {
-			s := change.ParseStream(k.Stream)
-			if s.Resource.ID() != resource || k.Ended != "" || s.Namespace != "" && p.Namespace != "" && s.Namespace != p.Namespace {
-				continue
-			}
-			found = true
-			requests = append(requests, checkpoint.Signal{Kind: change.SignalSnapshot, Stream: k.Stream, Params: params})
-		}
-		if !found {
-			return nil, &usageError{fmt.Sprintf("no stream of %q is exported, or none in this namespace", resource)}
-		}
-	}
-	return requests, nil
 }

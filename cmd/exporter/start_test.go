@@ -288,3 +288,15 @@ func TestAProxyThatCantReachTheAPIServerIsWaitedFor(t *testing.T) {
 	}
 	all.run(t)
 }
+
+func TestAPortInUseIsAWrongSetting(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	code, _, errs := exporter(t, "run", "--listen", taken.Addr().String(), "--kubeconfig", kubeconfig(t, "https://127.0.0.1:1", "", ""))
+	if code != exitSettings || !strings.Contains(errs, "KUBECDC_LISTEN (--listen)") || !strings.Contains(errs, "choose another port") {
+		t.Errorf("exit code %d: %s", code, errs)
+	}
+}

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -39,7 +40,7 @@ func newState() *cobra.Command {
 		Args:  argCount(1, 2),
 		RunE: func(c *cobra.Command, args []string) error {
 			if at == "" {
-				return &usageError{"state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now"}
+				return usage.Error("state needs --at: a time, how long ago (2h), a resourceVersion, a checkpoint, or now")
 			}
 			return p.state(c.Context(), c, at, full, args)
 		},

@@ -16,12 +16,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"kubecdc/checkpoint"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/config"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/setup"
-	"kubecdc/source/discovery"
 	"kubecdc/status"
 )
 
@@ -99,7 +97,7 @@ func (f *statusFlags) follow(c *cobra.Command, look func(context.Context) (*stat
 				return err
 			}
 		} else if c.Context().Err() == nil {
-			text := config.Redact(err.Error())
+			text := plain.Redact(err.Error())
 			if exitCode(err) == exitSettings {
 				return err
 			}
@@ -136,7 +134,7 @@ func (f *statusFlags) source(c *cobra.Command) (look func(context.Context) (*sta
 		return func(ctx context.Context) (*status.Status, error) { return f.fetch(ctx, client) }, err
 	}
 	if f.tokenFile != "" || f.caFile != "" {
-		return nil, &usageError{"--token-file and --ca-file are for --url"}
+		return nil, usage.Error("--token-file and --ca-file are for --url")
 	}
 	at := &storedAt{command: c}
 	return at.status, nil
@@ -168,63 +166,25 @@ func (a *storedAt) status(ctx context.Context) (_ *status.Status, err error) {
 		return nil, fmt.Errorf("read the checkpoint: %w", err)
 	}
 	o := status.Options{Cluster: a.cluster, Now: time.Now(), StaleAfter: status.StaleAfter(a.settings.Source.Watermarks)}
-	notes := []string{"read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)"}
-	if a.settings.Slots.Leases == "kubernetes" {
-		if err := a.addOwners(ctx, store, stored); err != nil {
-			o.LeasesElsewhere = true
-			notes = append(notes, "owners are those that took the slots last; whether they still live, their Lease objects say "+
-				"(KUBECDC_LEASES), or an exporter (--url): "+config.Redact(err.Error()))
-		}
-	}
 	s := status.Make(o, stored, nil)
-	s.Notes = append(s.Notes, notes...)
+	s.Notes = append(s.Notes, "read from the checkpoint: states, rates and errors are known to the running exporters alone (--url)")
 	return s, nil
-}
-
-// leasesLimit is short, since a status without the leases is better than none.
-const leasesLimit = 5 * time.Second
-
-// addOwners adds who owns the slots, where leases are objects of the cluster: of that which the checkpoint is of.
-func (a *storedAt) addOwners(ctx context.Context, store checkpoint.Past, stored *status.Stored) error {
-	_, connection, _, err := config.Read(os.Environ(), a.command.Flags())
-	if err != nil {
-		return err
-	}
-	server, err := discovery.Connect(connection.REST)
-	if err != nil {
-		return err
-	}
-	uid, err := store.ClusterUID(ctx)
-	if err != nil {
-		return err
-	}
-	server.Client().Expect(uid)
-	ctx, cancel := context.WithTimeout(ctx, leasesLimit)
-	defer cancel()
-	owners, err := kubelease.Owners(ctx, connection.REST, server.Client().Guarded(), setup.LeaseNamespace(a.settings), a.cluster,
-		time.Now().Add(-stored.Ahead))
-	for i := range stored.Owners {
-		if o := &stored.Owners[i]; owners[o.Slot] != "" {
-			o.Owner, o.Held = owners[o.Slot], true
-		}
-	}
-	return err
 }
 
 func (f *statusFlags) client() (*http.Client, error) {
 	u, err := url.Parse(f.url)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return nil, &usageError{fmt.Sprintf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", config.Redact(f.url))}
+		return nil, usage.Errorf("--url %s: write it as http://HOST:PORT or https://HOST:PORT", plain.Redact(f.url))
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if f.caFile != "" {
 		pem, err := os.ReadFile(f.caFile)
 		if err != nil {
-			return nil, &usageError{"--ca-file: " + err.Error()}
+			return nil, usage.Error("--ca-file: " + err.Error())
 		}
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM(pem) {
-			return nil, &usageError{"--ca-file: " + f.caFile + " has no PEM certificate"}
+			return nil, usage.Error("--ca-file: " + f.caFile + " has no PEM certificate")
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -241,7 +201,7 @@ func (f *statusFlags) fetch(ctx context.Context, client *http.Client) (*status.S
 	if f.tokenFile != "" {
 		token, err := os.ReadFile(f.tokenFile)
 		if err != nil {
-			return nil, &usageError{"--token-file: " + err.Error()}
+			return nil, usage.Error("--token-file: " + err.Error())
 		}
 		r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
 	}

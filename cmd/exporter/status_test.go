@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,11 +16,8 @@ import (
 	"kubecdc/change"
 	"kubecdc/checkpoint"
 	"kubecdc/checkpoint/checkpointtest"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/checkpoint/sqlite"
-	"kubecdc/source/discovery"
 	"kubecdc/status"
-	"kubecdc/test/servers"
 )
 
 // The file is open in another process, as that of an exporter is: the command reads a copy, with the leases as they are.
@@ -68,56 +64,6 @@ func TestStatusReadsTheCheckpointOfARunningExporter(t *testing.T) {
 	}
 	if want := "1 wrong: stream pods: changes may be missing between resourceVersions 77 and 99: etcd was compacted"; !strings.Contains(errs, want) {
 		t.Errorf("it does not say what is wrong: %s", errs)
-	}
-}
-
-// Where leases are objects of the cluster, the checkpoint does not know who holds a slot. Another cluster's leases say nothing of it.
-func TestStatusReadsLeaseObjects(t *testing.T) {
-	kube := servers.Kube(t)
-	server, err := discovery.Connect(kube.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	id, err := server.Identify(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	testStatusOfLeases(t, kube, id.UID, "0      kubecdc-0 ", "")
-	testStatusOfLeases(t, kube, "uid-1", "kubecdc-0 (may have ended)", "another cluster")
-}
-
-// testStatusOfLeases tests the status of a checkpoint that is of the cluster with a uid.
-func testStatusOfLeases(t *testing.T, kube *servers.Kubernetes, uid, row, note string) {
-	path, cluster := filepath.Join(t.TempDir(), "checkpoint.db"), servers.UniqueName()
-	store, err := sqlite.Open(t.Context(), path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	checkpointtest.Bind(t, store, cluster, uid)
-	if _, err := store.Slots(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	leases, err := kubelease.New(kube.Config, nil, "default", cluster, store)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := leases.Acquire(t.Context(), 0, "kubecdc-0", time.Minute); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		kubeconfig, namespace string
-		row, note             string
-	}{
-		{kube.Kubeconfig, "default", row, note},
-		{kube.Kubeconfig, "kube-system", "kubecdc-0 (may have ended)", cmp.Or(note, "there is none of cluster "+cluster+": set KUBECDC_LEASES_NAMESPACE")},
-		{kubeconfig(t, "https://127.0.0.1:1", "", ""), "default", "kubecdc-0 (may have ended)", "connection refused"},
-	} {
-		_, out, errs := exporter(t, "status", "--cluster", cluster, "--checkpoint", "sqlite:"+path, "--leases", "kubernetes",
-			"--leases-namespace", c.namespace, "--kubeconfig", c.kubeconfig)
-		if !strings.Contains(out, c.row) || !strings.Contains(errs, c.note) || strings.Contains(errs, "Lease objects") != (c.note != "") {
-			t.Errorf("with %s in %s: %s%s", c.kubeconfig, c.namespace, out, errs)
-		}
 	}
 }
 

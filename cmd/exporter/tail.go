@@ -12,6 +12,7 @@ import (
 	"kubecdc/change"
 	"kubecdc/change/moment"
 	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
 	"kubecdc/query"
 	"kubecdc/sinks"
 )
@@ -73,7 +74,7 @@ func (t *tailing) run(ctx context.Context, c *cobra.Command, resources []string)
 	from := query.TargetOf(since, true)
 	if t.where != "" {
 		if t.filter, err = query.NewFilter(t.where); err != nil {
-			return &usageError{"--where: " + err.Error()}
+			return usage.Error("--where: " + err.Error())
 		}
 	}
 	reader, err := openReader(ctx, c)

@@ -1,21 +1,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
+	"kubecdc/ask"
 	"kubecdc/config"
-	"kubecdc/internal/plain"
-	"kubecdc/internal/startup"
-	"kubecdc/setup"
-	"kubecdc/source/discovery"
+	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
 	"kubecdc/verify"
 )
 
@@ -60,7 +57,7 @@ func newVerify() *cobra.Command {
 	repair := c.Flags().Bool("repair", false, "Let the running exporter write what differs.")
 	c.RunE = func(c *cobra.Command, resources []string) error {
 		if *topicOnly && *repair {
-			return &usageError{"--topic-only compares without the cluster, so it can't be combined with --repair"}
+			return usage.Error("--topic-only compares without the cluster, so it can't be combined with --repair")
 		}
 		if *topicOnly {
 			if err := ofLog.refuse(c, " --topic-only"); err != nil {
@@ -68,12 +65,7 @@ func newVerify() *cobra.Command {
 			}
 			return verifyProofs(c, &out, resources)
 		}
-		v, err := openVerification(c, resources, *identities)
-		if err != nil {
-			return err
-		}
-		defer v.close()
-		return v.run(c.Context(), &out, *repair)
+		return verifyCopies(c, &out, ask.Verification{Resources: resources, Identities: *identities, Repair: *repair})
 	}
 	return c
 }
@@ -94,7 +86,7 @@ func verifyProofs(c *cobra.Command, out *output, resources []string) error {
 		return err
 	}
 	slices.Sort(known)
-	if _, err := resourcesNamed(resources, slices.Compact(known), "the log has no proof records of"); err != nil {
+	if _, err := suggest.Resources(resources, slices.Compact(known), "the log has no proof records of"); err != nil {
 		return err
 	}
 	if err := printProven(c.OutOrStdout(), out, all); err != nil {
@@ -110,157 +102,25 @@ func verifyProofs(c *cobra.Command, out *output, resources []string) error {
 	return nil
 }
 
-// verification is one run of exporter verify.
-type verification struct {
-	*requester // the checkpoint; its store is nil if that can't be read
-	verify.Comparison
-	skipped []verify.Result
-}
-
-func openVerification(c *cobra.Command, resources []string, identities bool) (_ *verification, err error) {
-	ctx := c.Context()
+func verifyCopies(c *cobra.Command, out *output, v ask.Verification) error {
 	settings, connection, _, err := config.Read(os.Environ(), c.Flags())
 	if err != nil {
-		return nil, err
+		return err
 	}
-	cluster := setup.NewCluster(connection)
-	v := &verification{requester: &requester{settings: settings, cluster: cluster, out: c.OutOrStdout(), report: c.ErrOrStderr()}}
-	step := startup.Step{For: "the API server", Limit: setup.OpenLimit, Progress: cluster.Progress}
-	err = startup.Once(ctx, step, func(ctx context.Context) error {
-		if err := cluster.Identify(ctx, nil); err != nil {
-			return err
-		}
-		return v.selectStreams(ctx, resources)
-	})
-	if err != nil {
-		return nil, err
-	}
-	if v.Log, err = setup.OpenLog(ctx, c.Name(), settings, cluster.Cluster); err != nil {
-		return nil, err
-	}
-	if !identities {
-		v.Hash = verify.NewHash()
-	}
-	v.Server, v.Copies = cluster.Server, []verify.Copy{verify.Log(v.Log, v.Streams, v.Hash)}
-	return v, v.openInventory(ctx)
-}
-
-// openInventory adds the inventory to the copies. An SQLite file that can't be read, as that of an exporter that runs, is left out.
-func (v *verification) openInventory(ctx context.Context) error {
-	if err := v.open(ctx); err != nil {
-		if strings.HasPrefix(v.settings.Checkpoint.Location.Reveal(), "postgres") {
-			v.close()
-			return err
-		}
-		plain.Fprintf(v.report, "the inventory is left out: %s\n", config.Redact(err.Error()))
-		return nil
-	}
-	v.Store, v.Copies = v.store, append(v.Copies, verify.Inventory(v.store))
-	return nil
-}
-
-func (v *verification) close() {
-	v.Log.Close()
-	if v.store != nil {
-		v.store.Close()
-	}
-}
-
-// selectStreams finds the streams that are exported, of some resources or of all.
-func (v *verification) selectStreams(ctx context.Context, resources []string) error {
-	plan, err := setup.ExportConfig(v.settings)
+	a := ask.New(settings, connection, c.OutOrStdout(), c.ErrOrStderr())
+	defer a.Close()
+	all, err := a.Verify(c.Context(), v)
 	if err != nil {
 		return err
 	}
-	v.Rules, v.NoUpdates = &plan, plan.Content.NoUpdates
-	served, err := v.cluster.Server.Served(ctx)
-	if err != nil {
-		return err
-	}
-	selected, unknown := discovery.Select(plan.Resources, served)
-	if len(unknown) > 0 {
-		return discovery.Unknown(unknown, served)
-	}
-	var ids []string
-	for _, r := range selected {
-		ids = append(ids, r.ID())
-	}
-	if resources, err = resourcesNamed(resources, ids, "the export has no"); err != nil {
-		return err
-	}
-	for _, r := range selected {
-		if len(resources) > 0 && !slices.Contains(resources, r.ID()) {
-			continue
-		}
-		aggregated, err := discovery.Aggregated(ctx, v.cluster.Server.Client(), r)
-		if err != nil {
-			return err
-		}
-		for _, s := range plan.StreamsOf(r) {
-			if aggregated {
-				v.skipped = append(v.skipped, verify.Result{Stream: s.ID(), Differences: []verify.Difference{},
-					Problem: "its API server is aggregated, and may not know the state at a resourceVersion"})
-				continue
-			}
-			v.Streams = append(v.Streams, s)
-		}
-	}
-	return nil
-}
-
-func (v *verification) run(ctx context.Context, out *output, repair bool) error {
-	var after int64
-	if repair {
-		var err error
-		if v.store == nil {
-			return errNoRepair
-		}
-		if after, err = verify.Repaired(ctx, v.store); err != nil {
-			return err
-		}
-	}
-	all, err := v.Results(ctx)
-	if err != nil {
-		return err
-	}
-	if repair && verify.Differing(all) > 0 {
-		requests, err := verify.Repairs(v.Streams, all, after)
-		if err == nil {
-			err = v.ask(ctx, requests, true)
-		}
-		if err != nil {
-			return err
-		}
-		if all, err = v.compareRepaired(ctx); err != nil {
-			return err
-		}
-	}
-	if err := printVerified(v.out, out, append(all, v.skipped...)); err != nil {
+	if err := printVerified(c.OutOrStdout(), out, all); err != nil {
 		return err
 	}
 	if n := verify.Differing(all); n > 0 {
 		return objectsDiffer(n)
 	}
-	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.Problem != "" }); i >= 0 {
+	if i := slices.IndexFunc(all, func(r verify.Result) bool { return r.In != "" && r.Problem != "" }); i >= 0 {
 		return fmt.Errorf("the %s of %s was not compared: %s", all[i].In, all[i].Stream, all[i].Problem)
 	}
 	return nil
 }
-
-// checkpointLag is how long the checkpoint may take to have what the log has: a repair is answered once the log has it.
-const checkpointLag = 15 * time.Second
-
-// compareRepaired compares until nothing differs, or the checkpoint must have what was repaired.
-func (v *verification) compareRepaired(ctx context.Context) ([]verify.Result, error) {
-	for limit := time.Now().Add(checkpointLag); ; {
-		all, err := v.Results(ctx)
-		if err != nil || verify.Differing(all) == 0 || !v.shared || time.Now().After(limit) {
-			return all, err
-		}
-		if err := untilNextLook(ctx); err != nil {
-			return nil, err
-		}
-	}
-}
-
-var errNoRepair = errors.New("the checkpoint can't be read, through which exporters are asked to repair")

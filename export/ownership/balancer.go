@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // balancer works in rounds. In each round it sends a heartbeat, reads which other replicas are live and who owns which slot,
@@ -81,7 +81,7 @@ func (b *balancer) interval() time.Duration {
 }
 
 func (b *balancer) round(ctx, slots context.Context) error {
-	excluded := b.isolation.update(b.servers())
+	excluded := b.isolation.update(b.Sink, b.APIServer)
 	replicas, err := b.sendHeartbeat(ctx, excluded)
 	var layout *checkpoint.LayoutError
 	switch {
@@ -121,7 +121,7 @@ func (b *balancer) sendHeartbeat(ctx context.Context, excluded bool) (checkpoint
 	ctx, cancel := context.WithTimeout(ctx, b.Lease/3)
 	defer cancel()
 	if b.heartbeat == nil {
-		b.heartbeat = b.Watchdog.Begin(b.LeasesIn, "the heartbeat of this replica")
+		b.heartbeat = b.Watchdog.Begin(dependency.Checkpoint, "the heartbeat of this replica")
 	}
 	replicas, err := b.Leases.Heartbeat(ctx, b.Name, ttl)
 	if err != nil {

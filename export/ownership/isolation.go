@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // isolation is the state of a replica that a server does not answer without which it can't work: the sink, or the API server. An
@@ -33,7 +33,7 @@ const (
 )
 
 // update reports, before a heartbeat, whether this replica is not to count: it is isolated, or on probation.
-func (i *isolation) update(servers []*Reachability) (excluded bool) {
+func (i *isolation) update(servers ...*Reachability) (excluded bool) {
 	i.isolated = false
 	for _, server := range servers { // each, since they notice when the process was suspended
 		if since, unreachable := server.unreachable(); unreachable && !i.isolated {

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 const fleetLease = 10 * time.Second
@@ -58,7 +58,7 @@ func (f *fleet) start(t *testing.T, name string) (kill func()) {
 	sink, source := NewReachability(fleetLease, dependency.Sink, watchdog), NewReachability(fleetLease, dependency.APIServer, watchdog)
 	go sink.Probe(ctx, &fleetServer{f, dependency.Sink, name})
 	go source.Probe(ctx, &fleetTalker{fleetServer{f, dependency.APIServer, name}})
-	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, LeasesIn: dependency.Leases, Sink: sink, Source: source,
+	go Replica{Name: name, Slots: f.slots, Lease: fleetLease, Leases: f, Sink: sink, APIServer: source,
 		Watchdog: watchdog, Observer: quiet{}, Logger: log,
 		Work: func(ctx context.Context, slot int) error { return f.work(ctx, name, slot) }}.Run(ctx)
 	return kill

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // Reachability tracks whether a server (the sink, or the API server) answers this process. It probes the server while nothing else

@@ -11,33 +11,23 @@ import (
 	"time"
 
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
+	"kubecdc/internal/dependency"
 )
 
 // Replica is this process, as one of those that share the slots.
 type Replica struct {
-	Name     string // as owner of slots
-	Slots    int
-	Lease    time.Duration
-	Leases   Leases
-	LeasesIn string // the dependency that stores the leases
-	Sink     *Reachability
-	Source   *Reachability // the API server; nil: it is not tracked
-	Watchdog *dependency.Watchdog
-	Observer Observer
-	Logger   *slog.Logger
+	Name            string // as owner of slots
+	Slots           int
+	Lease           time.Duration
+	Leases          Leases
+	Sink, APIServer *Reachability // without either a replica can't work
+	Watchdog        *dependency.Watchdog
+	Observer        Observer
+	Logger          *slog.Logger
 
 	// Work is called for each slot that this replica is to own. It acquires the slot and works on it until the context ends
 	// (nil: drained), another replica holds the slot (nil), or it can't continue.
 	Work func(ctx context.Context, slot int) error
-}
-
-// servers are those without which a replica can't work.
-func (r *Replica) servers() []*Reachability {
-	if r.Source == nil {
-		return []*Reachability{r.Sink}
-	}
-	return []*Reachability{r.Sink, r.Source}
 }
 
 // Leases stores the heartbeats. The slots' own leases are acquired by Work.

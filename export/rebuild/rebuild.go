@@ -8,13 +8,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
 	"kubecdc/change"
 	"kubecdc/checkpoint"
-	"kubecdc/export/dependency"
 	"kubecdc/export/progress"
+	"kubecdc/internal/dependency"
 	"kubecdc/internal/failpoint"
 	"kubecdc/sinks"
 )
@@ -116,24 +117,18 @@ func (r *rebuild) empty() bool {
 
 func (r *rebuild) run(ctx context.Context) error {
 	if err := r.Store.Clear(ctx, r.Number, r.state.Epoch, r.Mine); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
+		return dependency.OfCheckpoint(err)
 	}
 	folded, err := r.past.Fold(ctx, func(c *change.Change) error { return r.add(ctx, c) }, r.progress)
 	if err == nil {
 		err = r.flush(ctx)
 	}
 	if err != nil {
-		if dependency.Of(err) == "" {
-			err = dependency.Tag(dependency.Sink, err)
-		}
-		return fmt.Errorf("rebuild the checkpoint of slot %d from the log: %w", r.Number, err)
+		return fmt.Errorf("rebuild the checkpoint of slot %d from the log: %w", r.Number, dependency.Tag(dependency.Sink, err))
 	}
 	failpoint.Hit(failpoint.Rebuilt)
-	if err := r.finish(ctx); err != nil {
-		return dependency.Tag(dependency.Checkpoint, fmt.Errorf("checkpoint: %w", err))
-	}
-	if r.empty() {
-		return nil
+	if err := r.finish(ctx); err != nil || r.empty() {
+		return dependency.OfCheckpoint(err)
 	}
 	r.Logger.Warn("the checkpoint is rebuilt", "batch", r.state.Seq, "positions", len(r.past.Positions), "objects_in", len(r.seen),
 		"records", folded.Records, "bytes", folded.Bytes, "took", time.Since(r.started).Round(time.Millisecond).String())
@@ -200,25 +195,18 @@ func (r *rebuild) progress(f sinks.Progress) {
 // finish stores positions, batch number and offsets. A stream whose position the log has no more gets
 // change.UnknownVersion.
 func (r *rebuild) finish(ctx context.Context) error {
-	positions := r.past.Positions
-	has := map[change.StreamID]bool{}
-	for _, p := range positions {
-		has[p.Stream] = true
-	}
-	positions = slices.DeleteFunc(positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
-	addUnknown := func(stream change.StreamID) {
-		if !has[stream] {
-			has[stream] = true
-			positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})
-		}
-	}
-	for stream := range r.seen {
-		addUnknown(stream)
-	}
+	unknown := maps.Clone(r.seen)
 	for _, p := range r.Known {
 		if p.ResourceVersion != "" && r.Mine(p.Stream) {
-			addUnknown(p.Stream)
+			unknown[p.Stream] = true
 		}
+	}
+	for _, p := range r.past.Positions {
+		delete(unknown, p.Stream)
+	}
+	positions := slices.DeleteFunc(r.past.Positions, func(p change.Position) bool { return p.Ended == change.EndedRemoved })
+	for stream := range unknown {
+		positions = append(positions, change.Position{Stream: stream, ResourceVersion: change.UnknownVersion, Time: time.Now().UTC()})
 	}
 	commit := checkpoint.Commit{Slot: r.Number, Epoch: r.state.Epoch, Seq: max(r.state.Seq, r.past.Seq),
 		Positions: positions, Offsets: r.offsets()}

@@ -44,7 +44,7 @@ func (c *layoutChange) checkNoOtherReplicas(ctx context.Context) error {
 	if _, err := c.Topology.Slots(ctx, c.from); err != nil { // from now on the store accepts calls for the old layout
 		return err
 	}
-	replicas, err := c.Leases.Heartbeat(ctx, c.Owner, 0)
+	replicas, err := c.Topology.Heartbeat(ctx, c.Owner, 0)
 	if err != nil {
 		return err
 	}

@@ -23,7 +23,6 @@ type Resharder struct {
 	Lease    time.Duration // attempts are at most this far apart
 	Timeout  time.Duration // of the call that reads the number of slots
 	Topology Topology
-	Leases   Leases
 	Logger   *slog.Logger
 
 	// Acquire makes this process the owner of a slot, in a layout of the given number of slots.
@@ -38,15 +37,11 @@ type Resharder struct {
 	IsFinal func(error) bool
 }
 
-// Topology stores the number of slots.
+// Topology stores the number of slots, and tells which replicas are live.
 type Topology interface {
+	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error)
 	Slots(ctx context.Context, want int) (have int, err error)
 	Relayout(ctx context.Context, r checkpoint.Relayout) error
-}
-
-// Leases tell which replicas are live.
-type Leases interface {
-	Heartbeat(ctx context.Context, owner string, ttl time.Duration) (checkpoint.Replicas, error)
 }
 
 // Slot is a slot that this process has acquired.

@@ -66,7 +66,7 @@ func (w *world) Relayout(_ context.Context, r checkpoint.Relayout) error {
 }
 
 func (w *world) resharder(slots int) *Resharder {
-	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Timeout: lease, Topology: w, Leases: w, Logger: slog.New(slog.DiscardHandler),
+	return &Resharder{Slots: slots, Owner: "me", Lease: lease, Timeout: lease, Topology: w, Logger: slog.New(slog.DiscardHandler),
 		Acquire: func(_ context.Context, n, layout int) (Slot, error) {
 			if layout != w.slots {
 				return nil, fmt.Errorf("slot %d is acquired in a layout of %d", n, layout)

@@ -47,7 +47,7 @@ func hostileObjects(t *testing.T, w *world) {
 	b := ofPods(1, 2, second...)
 	b.Malformed = []change.Malformed{{Stream: "pods", Bytes: created[0].After, Reason: "its name is " + created[0].Name}}
 	b.Controls = []change.Control{{Type: change.ControlProof, Cluster: Name, Stream: "pods", TimeMs: began.UnixMilli(), Cause: created[0].Name,
-		Proof: &change.Proof{Result: change.ProofDifferent, Missing: &change.Differing{Objects: 1, Keys: []string{created[0].Key()}}}}}
+		Proof: &change.Proof{Result: change.ProofDifferent, Missing: change.Differing{Objects: 1, Keys: []string{created[0].Key()}}}}}
 	w.write(t, log, b)
 
 	_, recovered := w.open(t, slot, 2, sinks.Durable{})

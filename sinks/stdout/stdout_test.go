@@ -54,7 +54,7 @@ func TestHostileNamesAndContentsAreOneLine(t *testing.T) {
 			Controls: []change.Control{{Type: change.ControlStreamError, Stream: "pods", Cause: c.Text},
 				{Type: change.ControlGap, Stream: "pods", Gap: &change.Gap{From: "1", To: "5", Reason: c.Text}},
 				{Type: change.ControlProof, Stream: "pods", Proof: &change.Proof{Result: change.ProofDifferent,
-					Missing: &change.Differing{Objects: 1, Keys: []string{c.Text}}}}}}
+					Missing: change.Differing{Objects: 1, Keys: []string{c.Text}}}}}}
 		for _, format := range []Format{Text, JSON} {
 			lines := strings.Split(strings.TrimSuffix(show(t, format, b), "\n"), "\n")
 			if len(lines) != 5 {

@@ -58,7 +58,7 @@ func New(config *rest.Config) (*Client, error) {
 	}
 	hc.Timeout = 0
 	return &Client{http: hc, config: config, base: base, idle: DefaultIdle,
-		contact: newContact(), cluster: newCluster(), checks: &checks{}}, nil
+		contact: newContact(), cluster: &cluster{found: make(chan struct{})}, checks: &checks{}}, nil
 }
 
 // ProxyName returns the name of the proxy in between, for messages; empty if there is none.
@@ -94,15 +94,7 @@ func (c *Client) ask(ctx context.Context, path string, query url.Values, accept 
 
 // do makes the request. multiplexed says that the answer's connection takes other requests meanwhile.
 func (c *Client) do(ctx context.Context, path string, query url.Values, accept string) (_ io.ReadCloser, multiplexed bool, err error) {
-	u := *c.base
-	u.Path = singleSlash(u.Path, path)
-	u.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(c.checks.noticeConnections(ctx), http.MethodGet, u.String(), nil)
-	if err != nil {
-		return nil, false, err
-	}
-	req.Header.Set("Accept", accept)
-	resp, err := c.http.Do(req)
+	resp, err := c.send(ctx, path, query, accept)
 	if err != nil {
 		return nil, false, err
 	}
@@ -118,11 +110,16 @@ func (c *Client) do(ctx context.Context, path string, query url.Values, accept s
 	return nil, multiplexed, err
 }
 
-func singleSlash(base, path string) string {
-	for len(base) > 0 && base[len(base)-1] == '/' {
-		base = base[:len(base)-1]
+func (c *Client) send(ctx context.Context, path string, query url.Values, accept string) (*http.Response, error) {
+	u := *c.base
+	u.Path = strings.TrimRight(u.Path, "/") + path
+	u.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(c.checks.noticeConnections(ctx), http.MethodGet, u.String(), nil)
+	if err != nil {
+		return nil, err
 	}
-	return base + path
+	req.Header.Set("Accept", accept)
+	return c.http.Do(req)
 }
 
 // readStatus returns the error of any response but a 200, and of a page that a proxy sends as 200. A body that is not a Status
@@ -244,13 +241,8 @@ func (c *Client) ReadJSON(ctx context.Context, path, accept string, into any) er
 	return nil
 }
 
-// AtLeast reports whether the server's version is at least this one; false if it can't be read.
-func (c *Client) AtLeast(ctx context.Context, major, minor int) bool {
-	atLeast, err := c.isAtLeast(ctx, major, minor)
-	return err == nil && atLeast
-}
-
-func (c *Client) isAtLeast(ctx context.Context, major, minor int) (bool, error) {
+// AtLeast reports whether the server's version is at least this one.
+func (c *Client) AtLeast(ctx context.Context, major, minor int) (bool, error) {
 	var v struct{ Major, Minor string }
 	if err := c.ReadJSON(ctx, "/version", "", &v); err != nil {
 		return false, err

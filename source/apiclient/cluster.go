@@ -12,6 +12,8 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"kubecdc/internal/wait"
 )
 
 // An address may lead to another cluster at any time: by a switch of DNS or of a load balancer, or since the cluster was made
@@ -45,8 +47,6 @@ type cluster struct {
 	newest      *Client // with the newest connections (Client.Fresh)
 	newestSince time.Time
 }
-
-func newCluster() *cluster { return &cluster{found: make(chan struct{})} }
 
 // Expect makes the client, and all made from it, use no answer of any other cluster than that whose namespace kube-system has the uid.
 func (c *Client) Expect(uid string) {
@@ -228,14 +228,9 @@ func (c *Client) check() error {
 		if err == nil {
 			return c.compareWith(raw)
 		}
-		pause := max(RetryAfter(err), 100*time.Millisecond)
-		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) {
+		if try == checkTries || !IsOverload(err) || IsConnectionEnd(err) ||
+			wait.For(ctx, max(RetryAfter(err), 100*time.Millisecond)) != nil {
 			return c.notChecked(err)
-		}
-		select {
-		case <-ctx.Done():
-			return c.notChecked(err)
-		case <-time.After(pause):
 		}
 	}
 }

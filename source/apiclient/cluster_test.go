@@ -75,19 +75,6 @@ func listOf(resource string, c *Client) (items int, err error) {
 	return items, err
 }
 
-// request makes a request as a typed client does.
-func request(c *Client, method string) error {
-	r, err := http.NewRequest(method, c.base.String()+"/apis/coordination.k8s.io/v1/leases", strings.NewReader("{}"))
-	if err != nil {
-		return err
-	}
-	response, err := c.Guarded().Do(r)
-	if err == nil {
-		_ = response.Body.Close()
-	}
-	return err
-}
-
 // No answer of another cluster is used, be it a list, an error or a watch; and none after that, though the first one is back.
 func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 	for name, do := range map[string]func(*Client) (int, error){
@@ -95,11 +82,6 @@ func TestNothingOfAnotherClusterIsUsed(t *testing.T) {
 		"a 404":              func(c *Client) (int, error) { return listOf("secrets", c) },
 		"on new connections": func(c *Client) (int, error) { fresh, _ := c.Fresh(); return listOf("pods", fresh) },
 		"many small reads":   func(c *Client) (int, error) { _, _ = listOf("pods", c.Loosely()); return 0, c.SameCluster(t.Context()) },
-		"a typed client's read": func(c *Client) (int, error) {
-			time.Sleep(looseness) // after the last check
-			return 0, request(c, http.MethodGet)
-		},
-		"a typed client's write": func(c *Client) (int, error) { return 0, request(c, http.MethodPut) },
 		"a watch": func(c *Client) (int, error) {
 			_, err := c.Watch(t.Context(), change.NewStream(change.Resource{Version: "v1", Plural: "pods"}, "", "", ""), false, "7", 60)
 			return 0, err

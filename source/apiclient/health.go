@@ -12,7 +12,7 @@ import (
 // at least 1.34 lists a health check for each etcd of --etcd-servers-overrides
 // (https://github.com/kubernetes/kubernetes/pull/129438). The checks may fail, only their names count.
 func (c *Client) EtcdOverrides(ctx context.Context) (int, error) {
-	recent, err := c.isAtLeast(ctx, 1, 34)
+	recent, err := c.AtLeast(ctx, 1, 34)
 	if err != nil || !recent {
 		return -1, err
 	}
@@ -25,16 +25,9 @@ func (c *Client) EtcdOverrides(ctx context.Context) (int, error) {
 
 // healthChecks returns one line for each health check: "[+]NAME ok", or "[-]NAME failed: …".
 func (c *Client) healthChecks(ctx context.Context) (string, error) {
-	u := *c.base
-	u.Path = singleSlash(u.Path, "/livez")
-	u.RawQuery = url.Values{"verbose": {""}}.Encode()
 	ctx, cancel := context.WithTimeout(ctx, c.idle)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := c.http.Do(req)
+	resp, err := c.send(ctx, "/livez", url.Values{"verbose": {""}}, "*/*")
 	if err != nil {
 		return "", err
 	}

@@ -44,7 +44,52 @@ func (c *Client) List(ctx context.Context, s *change.Stream, o ListOptions, visi
 		return Page{}, err
 	}
 	defer body.Close()
-	return readPage(body, visit)
+	if o.Exact != "" {
+		visit = exactly(o.Exact, visit)
+	}
+	p, err := readPage(body, visit)
+	if err == nil && o.Exact != "" && p.Version.Compare(o.Exact) != 0 {
+		err = fmt.Errorf("%w: asked for resourceVersion %s, it answers with %s", ErrNotExact, o.Exact, p.Version)
+	}
+	return p, err
+}
+
+// ErrNotExact reports a server that answers an exact read with another resourceVersion, or with an object that is newer.
+var ErrNotExact = errors.New("the server ignores resourceVersionMatch=Exact")
+
+// exactly refuses an object that is newer than a resourceVersion.
+func exactly(at change.ResourceVersion, visit Visit) Visit {
+	return func(p *Page, o *Object, err error) error {
+		if err == nil && o.Version.Compare(at) > 0 {
+			return fmt.Errorf("%w: asked for resourceVersion %s, it answers with an object at %s", ErrNotExact, at, o.Version)
+		}
+		return visit(p, o, err)
+	}
+}
+
+// ListAll reads all pages, of one resourceVersion, which it returns: that of o.Exact, or the present one. After each page it calls
+// read, if that is not nil, with the options that have read the page.
+func (c *Client) ListAll(ctx context.Context, s *change.Stream, o ListOptions, visit Visit,
+	read func(page ListOptions)) (change.ResourceVersion, error) {
+	for {
+		p, err := c.List(ctx, s, o, visit)
+		if err != nil {
+			return "", err
+		}
+		if read != nil {
+			read(o)
+		}
+		if o.Continue, o.Exact = p.Continue, p.Version; o.Continue == "" {
+			return p.Version, nil
+		}
+	}
+}
+
+// First asks for the first object of a collection: whether the collection can be listed, and its resourceVersion now, by a consistent
+// read.
+func (c *Client) First(ctx context.Context, s *change.Stream) (change.ResourceVersion, error) {
+	p, err := c.List(ctx, s, ListOptions{MetadataOnly: true, Limit: 1}, func(*Page, *Object, error) error { return nil })
+	return p.Version, err
 }
 
 // readPage parses a List object: {"kind":…,"metadata":{…},"items":[…]}, in any order. An object that lacks metadata or items,

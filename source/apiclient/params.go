@@ -3,6 +3,7 @@ package apiclient
 import (
 	"net/url"
 	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/fields"
 
@@ -53,7 +54,8 @@ func (o ListOptions) query(s *change.Stream) url.Values {
 		q.Set("limit", strconv.Itoa(o.Limit))
 	}
 	if o.Name != "" {
-		q.Set("fieldSelector", joinSelectors("metadata.name="+fields.EscapeValue(o.Name), s.FieldSelector))
+		byName := "metadata.name=" + fields.EscapeValue(o.Name) + "," + s.FieldSelector
+		q.Set("fieldSelector", strings.TrimSuffix(byName, ","))
 	}
 	switch {
 	case o.Continue != "":
@@ -65,32 +67,21 @@ func (o ListOptions) query(s *change.Stream) url.Values {
 	return q
 }
 
-func joinSelectors(a, b string) string {
-	if a == "" || b == "" {
-		return a + b
-	}
-	return a + "," + b
-}
-
 // watchParams asks for every event after the version, with bookmarks, until the server's timeout. In a watch, resourceVersion
 // means "start exactly after it", and resourceVersionMatch must not be set.
+//
+// Without a version it asks for a streaming list: for all objects, and then for every event after them (KEP-3157). That is a
+// consistent read, as a list; resourceVersionMatch must be NotOlderThan.
 func watchParams(s *change.Stream, version change.ResourceVersion, timeoutSeconds int) url.Values {
 	q := selectors(s)
 	q.Set("watch", "1")
 	q.Set("allowWatchBookmarks", "true")
-	q.Set("resourceVersion", string(version))
 	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
-	return q
-}
-
-// watchListParams asks for all objects and then for every event after them (KEP-3157). Without a resourceVersion that is a
-// consistent read, as a list; resourceVersionMatch must be NotOlderThan.
-func watchListParams(s *change.Stream, timeoutSeconds int) url.Values {
-	q := selectors(s)
-	q.Set("watch", "1")
-	q.Set("allowWatchBookmarks", "true")
-	q.Set("sendInitialEvents", "true")
-	q.Set("resourceVersionMatch", "NotOlderThan")
-	q.Set("timeoutSeconds", strconv.Itoa(timeoutSeconds))
+	if version != "" {
+		q.Set("resourceVersion", string(version))
+	} else {
+		q.Set("sendInitialEvents", "true")
+		q.Set("resourceVersionMatch", "NotOlderThan")
+	}
 	return q
 }

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/url"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,24 +28,15 @@ type Watch struct {
 	lines *lines
 }
 
-// Watch opens a watch that begins after the version. A server sends a bookmark about once a minute, so a connection that is
-// idle for longer than the client's timeout is half open.
+// Watch opens a watch that begins after the version; empty: a streaming list, which begins with all objects. A server sends a bookmark
+// about once a minute, so a connection that is idle for longer than the client's timeout is half open.
 func (c *Client) Watch(ctx context.Context, s *change.Stream, metadataOnly bool, version change.ResourceVersion,
 	timeoutSeconds int) (*Watch, error) {
-	return c.openWatch(ctx, s, metadataOnly, watchParams(s, version, timeoutSeconds))
-}
-
-// WatchList opens a streaming list (KEP-3157): a watch that begins with all objects.
-func (c *Client) WatchList(ctx context.Context, s *change.Stream, metadataOnly bool, timeoutSeconds int) (*Watch, error) {
-	return c.openWatch(ctx, s, metadataOnly, watchListParams(s, timeoutSeconds))
-}
-
-func (c *Client) openWatch(ctx context.Context, s *change.Stream, metadataOnly bool, q url.Values) (*Watch, error) {
 	accept := acceptJSON
 	if metadataOnly {
 		accept = acceptWatchMeta
 	}
-	body, err := c.get(ctx, CollectionPath(s, ""), q, accept)
+	body, err := c.get(ctx, CollectionPath(s, ""), watchParams(s, version, timeoutSeconds), accept)
 	if err != nil {
 		return nil, err
 	}
@@ -140,18 +130,12 @@ func (e Event) Status() error {
 	return &apierrors.StatusError{ErrStatus: status}
 }
 
-// Bookmark is the content of a BOOKMARK event.
-type Bookmark struct {
-	Version    change.ResourceVersion
-	InitialEnd bool // the server has sent all objects of a streaming list
-}
-
-// Bookmark returns the content of a BOOKMARK event.
-func (e Event) Bookmark() (Bookmark, error) {
+// Bookmark returns the version of a BOOKMARK event. initialEnd says that the server has sent all objects of a streaming list.
+func (e Event) Bookmark() (version change.ResourceVersion, initialEnd bool, err error) {
 	if !e.Object.Version.Valid() {
-		return Bookmark{}, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
+		return "", false, fmt.Errorf("read a bookmark: %w", rawjson.ErrMalformed)
 	}
 	annotations := rawjson.Member(rawjson.Member(e.Object.Raw, "metadata"), "annotations")
 	end, _ := rawjson.Text(rawjson.Member(annotations, metav1.InitialEventsAnnotationKey))
-	return Bookmark{Version: e.Object.Version, InitialEnd: end == "true"}, nil
+	return e.Object.Version, end == "true", nil
 }

@@ -3,6 +3,7 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"kubecdc/change"
 )
@@ -57,10 +58,5 @@ func (s *Selection) MayHave(r change.Resource) bool {
 
 // has reports whether any version of the resource is served.
 func (s Served) has(id string) bool {
-	for _, r := range s.all {
-		if r.ID() == id {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.all, func(r change.Resource) bool { return r.ID() == id })
 }

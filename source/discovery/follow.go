@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/source/apiclient"
 )
 
@@ -25,7 +26,7 @@ func (d *Server) Follow(ctx context.Context, patterns []Pattern, poll time.Durat
 	}
 	afterTrigger := []time.Duration{0, 300 * time.Millisecond, time.Second, 2 * time.Second, 5 * time.Second}
 	delays := afterTrigger
-	removals := newRemovals(d)
+	removals := removals{discovery: d, selected: map[string]change.Resource{}}
 	for {
 		delay := poll
 		if len(delays) > 0 {
@@ -62,20 +63,16 @@ func followTrigger(ctx context.Context, client *apiclient.Client, r change.Resou
 		if err := watchTrigger(ctx, client, stream, trigger); err != nil && apiclient.IsRefused(err) {
 			log.Debug("discovery only polls: watching is refused", "resource", r.ID(), "every", poll, "error", err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(min(poll, 5*time.Second)):
-		}
+		_ = wait.For(ctx, min(poll, 5*time.Second))
 	}
 }
 
 func watchTrigger(ctx context.Context, client *apiclient.Client, stream *change.Stream, trigger chan<- struct{}) error {
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := client.List(ctx, stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+	version, err := client.First(ctx, stream)
 	if err != nil {
 		return err
 	}
-	w, err := client.Watch(ctx, stream, true, p.Version, 600)
+	w, err := client.Watch(ctx, stream, true, version, 600)
 	if err != nil {
 		return err
 	}

@@ -20,9 +20,8 @@ const identitiesPage = 500
 // resourceVersion.
 func (d *Server) Identities(ctx context.Context, s *change.Stream, at change.ResourceVersion,
 	visit func(key, uid string, version change.ResourceVersion)) (change.ResourceVersion, error) {
-	version, err := d.client.Identities(ctx, s, at, identitiesPage, func(o *apiclient.Object) error {
+	version, err := d.client.Identities(ctx, s, at, identitiesPage, func(o *apiclient.Object) {
 		visit(o.Key(), o.UID, o.Version)
-		return nil
 	}, nil)
 	return version, compacted(err)
 }
@@ -40,15 +39,11 @@ func (d *Server) Bodies(ctx context.Context, s *change.Stream, at change.Resourc
 	visit func(key string, version change.ResourceVersion, body []byte)) error {
 	client := d.client.With(apiclient.DefaultIdle, redactor != nil)
 	o := apiclient.ListOptions{MetadataOnly: metadataOnly, Limit: identitiesPage, Exact: at}
-	for {
-		p, err := client.List(ctx, s, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
-			if unreadable == nil && o.Prepare(redactor, &s.Resource) == nil {
-				visit(o.Key(), o.Version, o.Raw)
-			}
-			return nil
-		})
-		if o.Continue = p.Continue; err != nil || o.Continue == "" {
-			return compacted(err)
+	_, err := client.ListAll(ctx, s, o, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
+		if unreadable == nil && o.Prepare(redactor, &s.Resource) == nil {
+			visit(o.Key(), o.Version, o.Raw)
 		}
-	}
+		return nil
+	}, nil)
+	return compacted(err)
 }

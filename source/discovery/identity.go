@@ -52,22 +52,17 @@ func (d *Server) clusterUID(ctx context.Context) (uid, hidden string, err error)
 	var refusal apierrors.APIStatus
 	switch {
 	case err == nil:
-		uid, err := namespaceUID(raw)
-		return uid, "", err
+		o, err := apiclient.ParseObject(raw)
+		if err != nil {
+			err = fmt.Errorf("read namespace kube-system, which tells clusters apart: %w", err)
+		}
+		return o.UID, "", err
 	case !errors.As(err, &refusal):
 		return "", "", fmt.Errorf("reach the API server at %s: %w", d.Host(), err)
 	case isHidden(refusal.Status()):
 		return "", apiclient.Reason(err), nil
 	}
 	return "", "", d.unidentified(refusal.Status(), err)
-}
-
-func namespaceUID(raw []byte) (string, error) {
-	o, err := apiclient.ParseObject(raw)
-	if err != nil {
-		return "", fmt.Errorf("read namespace kube-system, which tells clusters apart: %w", err)
-	}
-	return o.UID, nil
 }
 
 // isHidden reports that this user may not read the namespace, or that the API server has no such namespace. A proxy's page is

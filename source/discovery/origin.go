@@ -50,20 +50,15 @@ type services struct {
 // apiServices returns the APIServices of each group. Their names are VERSION.GROUP.
 func (d *Server) apiServices(ctx context.Context) (map[string]services, error) {
 	all, groups := change.NewStream(triggers[1], "", "", ""), map[string]services{}
-	for token := ""; ; {
-		options := apiclient.ListOptions{MetadataOnly: true, Limit: 500, Continue: token}
-		p, err := d.client.List(ctx, all, options, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
-			version, group, _ := strings.Cut(o.Name, ".")
-			s := groups[group]
-			s.versions, s.origin = append(s.versions, version), max(s.origin, originIn(o.Raw))
-			groups[group] = s
-			return nil
-		})
-		if err != nil || p.Continue == "" {
-			return groups, err
-		}
-		token = p.Continue
-	}
+	options := apiclient.ListOptions{MetadataOnly: true, Limit: 500}
+	_, err := d.client.ListAll(ctx, all, options, func(_ *apiclient.Page, o *apiclient.Object, _ error) error {
+		version, group, _ := strings.Cut(o.Name, ".")
+		s := groups[group]
+		s.versions, s.origin = append(s.versions, version), max(s.origin, originIn(o.Raw))
+		groups[group] = s
+		return nil
+	}, nil)
+	return groups, err
 }
 
 // originIn returns what the label of an APIService says.

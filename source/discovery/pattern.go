@@ -100,23 +100,14 @@ func IsSecrets(r change.Resource) bool { return r.Group == "" && r.Plural == "se
 func (p Pattern) Names(r change.Resource) bool { return !p.not && !p.wild() && p.names(r) }
 
 // Covers reports whether the patterns apply to the resource, in any version, or to another resource that has the same objects
-// (aliases). A wildcard covers Secrets too.
+// (events). A wildcard covers Secrets too.
 func Covers(patterns []Pattern, r change.Resource) bool {
 	return slices.ContainsFunc(patterns, func(p Pattern) bool { return !p.not && p.covers(r) }) && !leftOut(patterns, r)
 }
 
 func (p Pattern) covers(r change.Resource) bool {
-	if p.names(r) {
-		return true
-	}
-	for _, pair := range aliases {
-		for i, id := range pair {
-			if id == r.ID() && p.names(change.ResourceOf(change.StreamID(pair[1-i]))) {
-				return true
-			}
-		}
-	}
-	return false
+	i := slices.Index(events[:], r.ID())
+	return p.names(r) || i >= 0 && p.names(change.ResourceOf(change.StreamID(events[1-i])))
 }
 
 // leftOut reports whether a pattern with ! covers the resource.

@@ -71,7 +71,7 @@ func TestWhatPatternsCover(t *testing.T) {
 	for list, want := range map[string]string{
 		"*":                   "+secrets +pods",
 		"secrets.v1":          "+secrets -pods",
-		"deployments.v1.apps": "+deployments.apps +deployments.extensions -pods",
+		"deployments.v1.apps": "+deployments.apps -pods",
 		"events":              "+events +events.events.k8s.io",
 		"*,!pods":             "+secrets -pods",
 	} {

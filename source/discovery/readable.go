@@ -6,14 +6,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"kubecdc/change"
-	"kubecdc/source/apiclient"
 )
 
 // Readable lists one object of a stream, as an export does first: only the API server knows whether it selects by these fields, and
 // whether it can read what it has stored.
 func (d *Server) Readable(ctx context.Context, s *change.Stream) error {
-	_, err := d.client.List(ctx, s, apiclient.ListOptions{MetadataOnly: true, Limit: 1},
-		func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+	_, err := d.client.First(ctx, s)
 	return err
 }
 

@@ -81,15 +81,15 @@ func (d *Server) registration(ctx context.Context, r change.Resource) (registrat
 	case !names(err, name):
 		return unsure(id, "", fmt.Errorf("GET %s: the answer is not that of an API server that has CRDs: %w", crd, err))
 	}
-	services, err := d.apiServices(ctx)
+	groups, err := d.apiServices(ctx)
 	if err != nil {
 		return unsure(id, "list "+triggers[1].ID(), err)
 	}
-	found, err := d.listed(ctx, r, services[r.Group].versions)
+	found, err := d.listed(ctx, r, groups[r.Group].versions)
 	if found != removed {
 		return found, err
 	}
-	if outlives := d.originOf(r.Group, services).outlives(); outlives != nil {
+	if outlives := d.originOf(r.Group, groups).outlives(); outlives != nil {
 		return outlived, &UnsureError{Resource: id, Lasting: true, Err: outlives}
 	}
 	return removed, nil
@@ -110,9 +110,7 @@ func (d *Server) listed(ctx context.Context, r change.Resource, versions []strin
 	}
 	for _, version := range versions {
 		r.Version = version
-		one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-		stream := change.NewStream(r, namespace, "", "")
-		_, err := d.client.List(ctx, stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		_, err := d.client.First(ctx, change.NewStream(r, namespace, "", ""))
 		switch {
 		case err == nil || errors.Is(err, apiclient.ErrUnsupported):
 			return registered, nil
@@ -135,10 +133,6 @@ func (d *Server) Missing(ctx context.Context, unknown []Pattern) []Pattern {
 type removals struct {
 	discovery *Server
 	selected  map[string]change.Resource
-}
-
-func newRemovals(d *Server) *removals {
-	return &removals{discovery: d, selected: map[string]change.Resource{}}
 }
 
 // keep adds to the selection what was selected before and is not known to be removed. doubts has, by resource id, why each of

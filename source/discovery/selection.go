@@ -1,8 +1,8 @@
 package discovery
 
 import (
+	"maps"
 	"slices"
-	"sort"
 
 	"kubecdc/change"
 )
@@ -19,16 +19,9 @@ type Selection struct {
 	doubts    map[string]error // by id of resources in Resources that discovery does not show (removal.go)
 }
 
-// aliases are pairs of resources in two groups that have the same objects. If both are matched, the second is left out. Both
-// are served from the same storage, so their uids and resourceVersions are the same.
-var aliases = [][2]string{
-	{"events", "events.events.k8s.io"},
-	{"ingresses.networking.k8s.io", "ingresses.extensions"},
-	{"networkpolicies.networking.k8s.io", "networkpolicies.extensions"},
-	{"deployments.apps", "deployments.extensions"},
-	{"daemonsets.apps", "daemonsets.extensions"},
-	{"replicasets.apps", "replicasets.extensions"},
-}
+// events are two resources that have the same objects. If both are matched, the second is left out. Both are served from the same
+// storage, so their uids and resourceVersions are the same.
+var events = [2]string{"events", "events.events.k8s.io"}
 
 // Select returns the resources that the patterns select, each once, in the order of their ids. unknown are the patterns without
 // a wildcard that match nothing; those with ! are in the result of Unmatched instead.
@@ -52,34 +45,23 @@ func Select(patterns []Pattern, served Served) (selected []change.Resource, unkn
 			unknown = append(unknown, p)
 		}
 	}
-	for _, pair := range aliases {
-		if _, ok := picked[pair[0]]; ok {
-			delete(picked, pair[1])
-		}
+	if _, ok := picked[events[0]]; ok {
+		delete(picked, events[1])
 	}
-	for _, r := range picked {
-		selected = append(selected, r)
+	for _, id := range slices.Sorted(maps.Keys(picked)) {
+		selected = append(selected, picked[id])
 	}
-	sort.Slice(selected, func(i, j int) bool { return selected[i].ID() < selected[j].ID() })
 	return selected, unknown
 }
 
 // Unmatched returns the patterns without a wildcard that match nothing that is served.
-func Unmatched(patterns []Pattern, served Served) (unmatched []Pattern) {
-	for _, p := range patterns {
-		if !p.wild() && !served.failed[p.group] && !slices.ContainsFunc(served.all, p.names) {
-			unmatched = append(unmatched, p)
-		}
-	}
-	return unmatched
+func Unmatched(patterns []Pattern, served Served) []Pattern {
+	return slices.DeleteFunc(slices.Clone(patterns), func(p Pattern) bool {
+		return p.wild() || served.failed[p.group] || slices.ContainsFunc(served.all, p.names)
+	})
 }
 
 // LeftOut returns the patterns with ! in front.
-func LeftOut(patterns []Pattern) (out []Pattern) {
-	for _, p := range patterns {
-		if p.not {
-			out = append(out, p)
-		}
-	}
-	return out
+func LeftOut(patterns []Pattern) []Pattern {
+	return slices.DeleteFunc(slices.Clone(patterns), func(p Pattern) bool { return !p.not })
 }

@@ -21,18 +21,11 @@ type Served struct {
 // preferred reports whether r has the version to read: the group's preferred version or, if that does not have the resource, the
 // first version that has it.
 func (s Served) preferred(r change.Resource) bool {
-	if r.Version == s.versions[r.Group] {
-		return true
+	if preferred := s.versions[r.Group]; r.Version == preferred || s.byVersion[r.ID()] {
+		return r.Version == preferred
 	}
-	if s.byVersion[r.ID()] {
-		return false
-	}
-	for _, other := range s.all {
-		if other.ID() == r.ID() {
-			return other.Version == r.Version
-		}
-	}
-	return false
+	i := slices.IndexFunc(s.all, func(other change.Resource) bool { return other.ID() == r.ID() })
+	return i >= 0 && s.all[i].Version == r.Version
 }
 
 // add adds a resource if it can be listed and watched.

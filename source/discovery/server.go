@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"kubecdc/internal/wait"
 	"kubecdc/source/apiclient"
 )
 
@@ -55,14 +56,8 @@ func (d *Server) Served(ctx context.Context) (Served, error) {
 		if err == nil {
 			return s, nil
 		}
-		wait := apiclient.RetryAfter(err)
-		if wait == 0 {
+		if after := apiclient.RetryAfter(err); after == 0 || wait.For(ctx, after) != nil {
 			return s, fmt.Errorf("ask the API server what it serves: %w", err)
-		}
-		select {
-		case <-ctx.Done():
-			return s, fmt.Errorf("ask the API server what it serves: %w", err)
-		case <-time.After(wait):
 		}
 	}
 }

@@ -34,7 +34,10 @@ func (m textMap) Put(key, uid string, version change.ResourceVersion) {
 
 func (m textMap) Compare(key, uid string, version change.ResourceVersion) Difference {
 	e, found := m[key]
-	return Diff(e.Object, found, uid, version)
+	if !found {
+		return Absent
+	}
+	return differenceOf(e.UID == uid, version.Compare(e.Version))
 }
 
 func (m packedMap) Put(key, uid string, version change.ResourceVersion) {

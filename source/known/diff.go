@@ -30,45 +30,31 @@ func (d Difference) Known() bool { return Same <= d && d <= Older }
 // Replaces reports whether the log has another object under the key.
 func (d Difference) Replaces() bool { return d == Successor || d == Predecessor }
 
-// Diff returns how an object of the server differs from old, which the log has under its key, if it exists.
-func Diff(old Object, exists bool, uid string, version change.ResourceVersion) Difference {
-	if !exists {
-		return Absent
-	}
-	return differenceOf(old.UID == uid, version.Compare(old.Version))
-}
-
-// Compare returns what Diff returns for the object in the set. It makes no strings, since it is called for every event.
+// Compare returns how an object of the server differs from the one that the set has under its key. It makes no strings, since it is
+// called for every event.
 func (s *Set) Compare(key, uid string, version change.ResourceVersion) Difference {
 	slot, found := s.find(key)
 	if !found {
 		return Absent
 	}
-	return s.compare(s.at(slot), uid, version)
+	n := s.at(slot)
+	e := s.entry(n)
+	v, err := version.Revision()
+	if e.odd || err != nil {
+		old := s.unpack(n)
+		return differenceOf(old.UID == uid, version.Compare(old.Version))
+	}
+	var packed [16]byte
+	return differenceOf(packUUID(uid, &packed) && packed == e.uid, cmp.Compare(v, e.version))
 }
 
 // CompareListed does what Compare does, and marks the key if the object is the same.
 func (s *Set) CompareListed(key, uid string, version change.ResourceVersion) Difference {
-	slot, found := s.find(key)
-	if !found {
-		return Absent
-	}
-	n := s.at(slot)
-	d := s.compare(n, uid, version)
+	d := s.Compare(key, uid, version)
 	if d == Same {
-		s.entry(n).seen = s.pass
+		s.Mark(key)
 	}
 	return d
-}
-
-func (s *Set) compare(n uint32, uid string, version change.ResourceVersion) Difference {
-	e := s.entry(n)
-	v, err := version.Revision()
-	if e.odd || err != nil {
-		return Diff(s.unpack(n), true, uid, version)
-	}
-	var packed [16]byte
-	return differenceOf(packUUID(uid, &packed) && packed == e.uid, cmp.Compare(v, e.version))
 }
 
 // differenceOf returns the difference of two objects. order is positive if the server's version is newer.

@@ -92,8 +92,8 @@ type identity struct{ key, uid string }
 // listBeforeDeletions reads the names before each deletion and finds the object that was deleted. It goes from the newest
 // deletion to the oldest, several of them concurrently.
 func (s *search) listBeforeDeletions(ctx context.Context) error {
-	deletions := s.sizes.openDeletions(s.oldestReadable(), s.To)
-	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldestReadable() })
+	deletions := s.sizes.openDeletions(s.oldest.Load(), s.To)
+	deletions = slices.DeleteFunc(deletions, func(r uint64) bool { return r-1 < s.oldest.Load() })
 	slices.Reverse(deletions)
 	var after map[identity]bool // what exists just before the next deletion; nil: the list
 	for len(deletions) > 0 {
@@ -118,10 +118,10 @@ func (s *search) listBeforeDeletions(ctx context.Context) error {
 			}
 			after = names[i]
 			if after == nil {
-				return s.each(ctx, deleted, s.walkDeleted) // compacted: findDeletion records that the older ones are lost
+				return s.each(ctx, deleted, s.walkListed) // compacted: findDeletion records that the older ones are lost
 			}
 		}
-		if err := s.each(ctx, deleted, s.walkDeleted); err != nil {
+		if err := s.each(ctx, deleted, s.walkListed); err != nil {
 			return err
 		}
 	}
@@ -195,12 +195,13 @@ func (s *search) transient(key, uid string) *incarnation {
 	return l
 }
 
-// noteDeletion records the revision at which the incarnation was deleted.
+// noteDeletion records the revision at which the incarnation was deleted. Other streams are told once that is certain: until the
+// incarnation is walked back, or the sizes are checked, it holds only if a revision deletes one object.
 func (s *search) noteDeletion(l *incarnation, revision uint64) {
 	s.mu.Lock()
 	l.deleted = revision
 	s.mu.Unlock()
-	s.explain(revision)
+	s.explainHere(revision)
 	s.sizes.deletion(revision)
 }
 
@@ -216,6 +217,31 @@ func (s *search) walkDeleted(ctx context.Context, l *incarnation) error {
 		at = last
 	}
 	return s.walkBack(ctx, l, at, last)
+}
+
+// walkListed walks back an incarnation that one list of names has and the next one has not. With a selector another one may have
+// left at the revision and be back in the next list, while this one was deleted after it, where only other streams know of a change.
+func (s *search) walkListed(ctx context.Context, l *incarnation) error {
+	if !s.Selected || s.Participant == nil {
+		return s.walkDeleted(ctx, l)
+	}
+	switch exists, err := s.exists(ctx, l, l.deleted); {
+	case IsLost(err):
+		return s.walkDeleted(ctx, l)
+	case err != nil || exists:
+		return cmp.Or(err, errSeveralKeys)
+	}
+	return s.walkDated(ctx, l)
+}
+
+// walkDated walks back an incarnation that is known to be missing at the revision of its deletion. If it exists just before, that
+// revision wrote it.
+func (s *search) walkDated(ctx context.Context, l *incarnation) error {
+	err := s.walkDeleted(ctx, l)
+	if err == nil && !l.truncated {
+		s.wrote(l.deleted)
+	}
+	return err
 }
 
 // left takes the only revision that is left for the deletion of an incarnation that is missing at hi. What is between them is
@@ -256,7 +282,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 	}
 	for {
 		lo := l.lastSeen
-		if oldest := s.oldestReadable(); lo < oldest {
+		if oldest := s.oldest.Load(); lo < oldest {
 			exists, err := false, error(nil)
 			if oldest < l.firstMissing {
 				exists, err = s.exists(ctx, l, oldest)
@@ -281,7 +307,7 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 			return err
 		}
 		s.noteDeletion(l, deleted)
-		return s.walkDeleted(ctx, l)
+		return s.walkDated(ctx, l)
 	}
 }
 
@@ -289,37 +315,24 @@ func (s *search) findDeletion(ctx context.Context, l *incarnation) error {
 // sizes are not known, among all revisions.
 func (s *search) deletionBetween(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
 	if s.sizes != nil {
-		open := s.sizes.openDeletions(lo, hi)
-		for len(open) > 1 {
-			mid := (len(open) - 1) / 2
-			exists, err := s.exists(ctx, l, open[mid])
-			if err != nil {
-				return 0, err
-			}
-			if exists {
-				open = open[mid+1:]
-			} else {
-				open, hi = open[:mid+1], open[mid]
-			}
-		}
-		if len(open) == 1 {
-			return s.left(ctx, l, open[0], hi)
+		if deleted, err := s.deletionAmong(ctx, l, lo, hi, s.sizes.openDeletions); err != nil || deleted != 0 {
+			return deleted, err
 		}
 		s.contradiction(fmt.Sprintf("%s was deleted between revisions %d and %d, and the collection's sizes do not show where",
 			l.key, lo, hi))
 	} else if !s.unbounded() {
-		if deleted, err := s.unexplainedDeletion(ctx, l, lo, hi); err != nil || deleted != 0 {
+		if deleted, err := s.deletionAmong(ctx, l, lo, hi, s.explained.upTo); err != nil || deleted != 0 {
 			return deleted, err
 		}
 	}
 	return s.bisect(ctx, l, lo, hi)
 }
 
-// unexplainedDeletion finds the revision in (lo, hi] at which the object was deleted: nothing else explains it. 0: everything is
-// explained, so a revision wrote more than one object.
-func (s *search) unexplainedDeletion(ctx context.Context, l *incarnation, lo, hi uint64) (uint64, error) {
+// deletionAmong finds the revision in (lo, hi] at which the object was deleted, among those that nothing else explains yet. 0: there
+// is none, so a revision wrote more than one object.
+func (s *search) deletionAmong(ctx context.Context, l *incarnation, lo, hi uint64, unexplained func(lo, hi uint64) []uint64) (uint64, error) {
 	for {
-		open := s.explained.between(lo, hi+1)
+		open := unexplained(lo, hi)
 		if len(open) == 0 {
 			return 0, nil
 		}
@@ -368,7 +381,7 @@ func (s *search) exists(ctx context.Context, l *incarnation, at uint64) (bool, e
 	}
 	version, err := o.Version.Revision()
 	if err == nil && version > max(s.From, l.version) && (l.logged || len(l.seen) > 0) && !s.unbounded() {
-		l.seen = saw(slices.Clip(l.seen), version, at, s.keptBody(o.Raw))
+		l.seen = saw(slices.Clip(l.seen), version, at, s.keep(o.Raw))
 		s.explain(version)
 	}
 	return true, err
@@ -389,7 +402,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	var early, late []*incarnation
 	for n, ended := range spans {
 		u, deleted := float64(len(s.explained.between(n.from, n.to+1))), float64(len(ended))
-		if n.from >= s.oldestReadable() && math.Log2(u/deleted)*costs.read < costs.size {
+		if n.from >= s.oldest.Load() && math.Log2(u/deleted)*costs.read < costs.size {
 			early = append(early, ended...)
 		} else {
 			late = append(late, ended...)
@@ -400,7 +413,7 @@ func (s *search) dateDeletions(ctx context.Context) error {
 	})
 	s.ended = late
 	return s.each(ctx, early, func(ctx context.Context, l *incarnation) error {
-		deleted, err := s.unexplainedDeletion(ctx, l, l.lastSeen, l.firstMissing)
+		deleted, err := s.deletionAmong(ctx, l, l.lastSeen, l.firstMissing, s.explained.upTo)
 		switch {
 		case IsLost(err) || err == nil && deleted == 0:
 			s.noteEnd(l, l.lastSeen, l.firstMissing) // the sizes decide

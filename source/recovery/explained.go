@@ -63,6 +63,9 @@ func (x *explained) between(lo, hi uint64) (revisions []uint64) {
 	return revisions
 }
 
+// upTo returns the revisions in (lo, hi] that are not explained.
+func (x *explained) upTo(lo, hi uint64) []uint64 { return x.between(lo, hi+1) }
+
 // accountedFor returns how many revisions are explained or were read.
 func (x *explained) accountedFor(read *revisions) (n int) {
 	for number := x.from / pageSize; number <= x.to/pageSize; number++ {

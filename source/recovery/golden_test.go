@@ -38,12 +38,16 @@ type server struct {
 
 	mu                          sync.Mutex
 	sizes, objects, names, full int // how often each was read
+	onRead                      func()
 }
 
 // read counts a read, unless ctx has ended: then a client makes no request.
 func (s *server) read(ctx context.Context, count *int, revision uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.onRead != nil {
+		s.onRead()
+	}
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -16,8 +16,8 @@ import (
 
 // ExactReads is the History of an API server, which has it until etcd is compacted: every five minutes by default. All reads
 // use resourceVersionMatch=Exact, which no cache may answer with another revision
-// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). A server that does not know the parameter
-// ignores it, so every response is checked: the list must have the requested resourceVersion, and no object may be newer.
+// (https://kubernetes.io/docs/reference/using-api/api-concepts/#resource-versions). From a server that does not know the parameter, and
+// ignores it, nothing can be recovered (apiclient.ErrNotExact).
 type ExactReads struct {
 	client       *apiclient.Client
 	stream       *change.Stream
@@ -225,6 +225,8 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 			return p, backoff.Permanent(fmt.Errorf("%w (%s): %w", errUnreadable, at, err))
 		case after > 0:
 			return p, backoff.RetryAfter(int(after.Seconds()))
+		case errors.Is(err, apiclient.ErrNotExact):
+			return p, backoff.Permanent(fmt.Errorf("%w: %w", ErrNotPossible, err))
 		case apiclient.IsGone(err) || apiclient.IsInvalid(err) || errors.Is(err, apiclient.ErrUnsupported):
 			return p, backoff.Permanent(err)
 		}
@@ -234,12 +236,16 @@ func (h *ExactReads) page(ctx context.Context, at change.ResourceVersion, o apic
 	if err != nil {
 		return p, fmt.Errorf("read the past of %s: %w", path, err)
 	}
-	if p.Version.Compare(at) != 0 {
-		return p, fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s: it ignores "+
-			"resourceVersionMatch=Exact",
-			ErrNotPossible, path, at, p.Version)
+	for _, i := range items {
+		err := i.unreadable
+		if err == nil || apiclient.IsUnloggable(&i.object, err) { // that one counts, as any other
+			err = visit(i.object)
+		}
+		if err != nil {
+			return p, err
+		}
 	}
-	return p, visitAll(items, at, path, visit)
+	return p, nil
 }
 
 // item is an object of a page, and why it can't be read.
@@ -248,34 +254,11 @@ type item struct {
 	unreadable error
 }
 
-// visitAll visits the objects of a page of a resourceVersion, and refuses one that is newer.
-func visitAll(items []item, at change.ResourceVersion, path string, visit func(apiclient.Object) error) error {
-	for _, i := range items {
-		o, err := i.object, i.unreadable
-		if apiclient.IsUnloggable(&o, err) {
-			err = nil // it counts, as any other
-		}
-		if err == nil && o.Version.Compare(at) > 0 {
-			err = fmt.Errorf("%w: asked for %s at resourceVersion %s, the server answers with %s at %s: it ignores "+
-				"resourceVersionMatch=Exact",
-				ErrNotPossible, path, at, o.Key(), o.Version)
-		}
-		if err == nil {
-			err = visit(o)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // listsPresent reports whether the collection can be listed as it is now.
 func (h *ExactReads) listsPresent(ctx context.Context) bool {
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
 	return nil == h.limiter.Do(ctx, false, func() error {
 		h.requests.Add(1)
-		_, err := h.client.List(ctx, h.stream, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+		_, err := h.client.First(ctx, h.stream)
 		return err
 	})
 }

@@ -145,10 +145,10 @@ func (m *modelled) check(plan Plan, incomplete string) error {
 	return nil
 }
 
-// Whatever happened in a gap, and whenever the server compacts its history, the plan is just what happened, or says that it is
-// not; it ends in the state that the server has; and it says so only where something is lost. make model: 20,000 histories.
-func TestModelOfRecovery(t *testing.T) {
-	histories, seed := 1500, rand.Uint64()
+// modelHistories returns how many random histories a model tries, and their seed: KUBECDC_TEST_HISTORIES and KUBECDC_TEST_SEED.
+func modelHistories(t *testing.T, histories int) (n int, seed uint64) {
+	t.Helper()
+	seed = rand.Uint64()
 	if n, err := strconv.Atoi(os.Getenv("KUBECDC_TEST_HISTORIES")); err == nil {
 		histories = n
 	}
@@ -156,6 +156,13 @@ func TestModelOfRecovery(t *testing.T) {
 		seed = s
 	}
 	t.Logf("%d histories, KUBECDC_TEST_SEED=%d", histories, seed)
+	return histories, seed
+}
+
+// Whatever happened in a gap, and whenever the server compacts its history, the plan is just what happened, or says that it is
+// not; it ends in the state that the server has; and it says so only where something is lost. make model: 20,000 histories.
+func TestModelOfRecovery(t *testing.T) {
+	histories, seed := modelHistories(t, 1500)
 	defer func(n int64) { onePage = n }(onePage)
 	counts := map[string]*[4]int{} // of a class of histories: all, wrong, needlessly incomplete, and their reads
 	wrong := 0

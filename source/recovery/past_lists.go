@@ -85,12 +85,12 @@ func (s *search) readPastLists(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := s.halve(ctx, "", []span{{s.oldestReadable(), s.To}}); err != nil || !s.Namespaced {
+	if err := s.halve(ctx, "", []span{{s.oldest.Load(), s.To}}); err != nil || !s.Namespaced {
 		return err
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(s.ListedIn)) {
 		var level []span
-		from := s.oldestReadable()
+		from := s.oldest.Load()
 		for _, l := range s.pastLists {
 			if l.at > from && l.at < s.To && l.namespace == "" {
 				level, from = append(level, span{from, l.at}), l.at
@@ -131,7 +131,7 @@ func (s *search) halve(ctx context.Context, namespace string, level []span) erro
 		newcomers = s.newcomers[namespace] / float64(max(lists, 1)) / 4
 		var next []span
 		for i, n := range level {
-			if middles[i] > s.oldestReadable() {
+			if middles[i] > s.oldest.Load() {
 				next = append(next, span{n.from, middles[i]}, span{middles[i], n.to})
 			}
 		}
@@ -378,7 +378,7 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 	return s.each(ctx, append(changed, deleted...), func(ctx context.Context, l *incarnation) error {
 		switch {
 		case l.deleted != 0:
-			return s.walkDeleted(ctx, l)
+			return s.walkDated(ctx, l)
 		case l.firstMissing == 0:
 			return s.walkBack(ctx, l, l.lastSeen, s.To)
 		case l.logged:
@@ -390,24 +390,13 @@ func (s *search) walkBefore(ctx context.Context, changed, deleted []*incarnation
 	})
 }
 
-// keptBody returns the body if it may be held.
-func (s *search) keptBody(body []byte) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.keep(body)
-}
-
-// full reports that no more bodies are held.
-func (s *search) full() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.bytes > bodiesKept
-}
-
-// keep returns the body if it may be held. Its callers hold the lock.
+// keep returns the body if it may be held.
 func (s *search) keep(body []byte) []byte {
-	if s.bytes += int64(len(body)); s.bytes > bodiesKept {
+	if s.bytes.Add(int64(len(body))) > bodiesKept {
 		return nil
 	}
 	return body
 }
+
+// full reports that no more bodies are held.
+func (s *search) full() bool { return s.bytes.Load() > bodiesKept }

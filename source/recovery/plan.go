@@ -70,7 +70,6 @@ func (s *search) planOf(l *incarnation, p Plan) Plan {
 
 // Count sets the numbers of changes in the gap's record.
 func (p Plan) Count(g *change.Gap) {
-	g.Created, g.Updated, g.Deleted, g.Inferred, g.Recovered = 0, 0, 0, 0, 0
 	for _, c := range p {
 		switch c.Op {
 		case change.Create:

@@ -39,8 +39,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -65,13 +65,6 @@ type History interface {
 	Objects(ctx context.Context, namespace string, revision, newerThan uint64, visit func(apiclient.Object) error) error
 }
 
-// Known is what the log has at the start of the gap: a *known.Set.
-type Known interface {
-	Get(key string) (known.Object, bool)
-	Len() int
-	All() iter.Seq[string]
-}
-
 // Gap is what a list shows of the revisions that a watch could not deliver.
 type Gap struct {
 	From, To uint64             // the log is complete up to From; the list is of To
@@ -92,14 +85,14 @@ type Gap struct {
 	Report func(done, total int)
 }
 
-// Recover finds every change of the collection after gap.From and up to gap.To. incompleteReason says what the plan lacks;
-// empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that satisfies IsLost, among others.
-func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+// Recover finds every change of the collection after gap.From, at which the log has these objects, and up to gap.To.
+// incompleteReason says what the plan lacks; empty: nothing. The plan is invalid after an error: ErrNotPossible, or one that
+// satisfies IsLost, among others.
+func Recover(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
 	if errors.Is(err, errSeveralKeys) {
 		if gap.Participant != nil {
-			gap.Participant.writes.clear() // some of them may be of another revision
-			gap.Participant.Failed()       // nobody waits for the second search
+			gap.Participant.Failed() // nobody waits for the second search
 		}
 		gap.Leased, gap.Participant = true, nil
 		plan, incompleteReason, err = recoverOnce(ctx, history, log, gap)
@@ -112,7 +105,7 @@ func Recover(ctx context.Context, history History, log Known, gap Gap) (plan Pla
 // search begins again without either.
 var errSeveralKeys = errors.New("a revision deleted several objects")
 
-func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan Plan, incompleteReason string, err error) {
+func recoverOnce(ctx context.Context, history History, log *known.Set, gap Gap) (plan Plan, incompleteReason string, err error) {
 	if gap.Aggregated {
 		gap.Participant = nil
 	}
@@ -131,8 +124,8 @@ func recoverOnce(ctx context.Context, history History, log Known, gap Gap) (plan
 type search struct {
 	Gap
 	history   History
-	log       Known
-	oldest    uint64 // the oldest revision that can be read: From, unless the server has compacted it
+	log       *known.Set    // what it has at From
+	oldest    atomic.Uint64 // the oldest revision that can be read: From, unless the server has compacted it
 	explained *explained
 
 	oldestMu     sync.Mutex // held while a new oldest revision is searched
@@ -143,7 +136,7 @@ type search struct {
 	sizeAtFrom   int64                     // -1: not known
 	contradicted bool                      // what was read contradicts itself
 	reason       string                    // why the plan is not complete; empty: nothing is known to be missing
-	bytes        int64                     // of bodies kept
+	bytes        atomic.Int64              // of bodies kept
 
 	meter     *meter
 	watched   map[identity]bool // objects of which a past list matters also as the log has them
@@ -212,6 +205,7 @@ func (s *search) run(ctx context.Context) error {
 	if s.contradicted && (s.oneKey() || s.Participant != nil) {
 		return errSeveralKeys
 	}
+	s.tellDeletions()
 	return ctx.Err()
 }
 
@@ -225,15 +219,19 @@ func (s *search) findOldest(ctx context.Context) error {
 	switch {
 	case IsLost(err):
 		unreadable := err
-		s.oldest, err = s.oldestFrom(ctx, s.From+1)
-		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", s.oldest)))
+		var oldest uint64
+		oldest, err = s.oldestFrom(ctx, s.From+1)
+		s.oldest.Store(oldest)
+		s.incomplete(lostBecause(unreadable, fmt.Sprintf("before revision %d", oldest)))
 	case errors.Is(err, errNoSize):
-		s.oldest, err = s.From, nil
+		s.oldest.Store(s.From)
+		err = nil
 	case err == nil && size != int64(s.log.Len())+unlogged:
 		err = fmt.Errorf("%w: the log has %d objects, the server had %d at its position: an earlier comparison was interrupted",
 			ErrNotPossible, s.log.Len(), size)
 	default:
-		s.oldest, s.sizeAtFrom = s.From, size
+		s.oldest.Store(s.From)
+		s.sizeAtFrom = size
 	}
 	return err
 }
@@ -295,7 +293,7 @@ func lostBecause(err error, what string) string {
 func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	s.oldestMu.Lock()
 	defer s.oldestMu.Unlock()
-	if revision < s.oldestReadable() {
+	if revision < s.oldest.Load() {
 		return nil // another goroutine has recorded it
 	}
 	if revision >= s.To {
@@ -304,19 +302,10 @@ func (s *search) lose(ctx context.Context, revision uint64, cause error) error {
 	}
 	s.incomplete(lostBecause(cause, fmt.Sprintf("up to revision %d or later", revision)))
 	oldest, err := s.oldestFrom(ctx, revision+1)
-	if err != nil {
-		return err
+	if err == nil {
+		s.oldest.Store(oldest)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.oldest = oldest
-	return nil
-}
-
-func (s *search) oldestReadable() uint64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.oldest
+	return err
 }
 
 // each runs f for all incarnations, several of them concurrently, but those under one key one after another: where one of them
@@ -366,18 +355,34 @@ func (s *search) noteEnd(l *incarnation, lastSeen, firstMissing uint64) {
 	s.ended = append(s.ended, l)
 }
 
-// explain records that the collection's change at the revision is known.
+// explain records that the collection's change at the revision is known, for other streams too.
 func (s *search) explain(revision uint64) {
-	if !s.Aggregated && !s.Leased {
+	s.explainHere(revision)
+	s.wrote(revision)
+}
+
+// explainHere records a change that may turn out to be another: this search ends then, but others would go on with it.
+func (s *search) explainHere(revision uint64) {
+	if s.oneKey() {
 		s.explained.own.add(revision)
 	}
-	s.wrote(revision)
 }
 
 // wrote tells other streams that the collection changed at the revision, whichever object it was.
 func (s *search) wrote(revision uint64) {
 	if s.Participant != nil {
 		s.Participant.writes.add(revision)
+	}
+}
+
+// tellDeletions tells other streams the deletions that the sizes confirm.
+func (s *search) tellDeletions() {
+	for _, all := range s.incarnations {
+		for _, l := range all {
+			if l.deleted != 0 {
+				s.wrote(l.deleted)
+			}
+		}
 	}
 }
 

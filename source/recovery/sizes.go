@@ -25,37 +25,36 @@ type sizes struct {
 
 // creation reports whether an object that is not found yet was created at the revision, and counts it as found. A revision
 // writes one key, so the object is the one that changed there.
-func (c *sizes) creation(revision uint64) bool {
-	if c == nil {
-		return false
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.creations[revision] == 0 {
-		return false
-	}
-	c.creations[revision]--
-	return true
-}
+func (c *sizes) creation(revision uint64) bool { return c != nil && c.found(c.creations, revision) }
 
 // deletion records that an object deleted at the revision is found.
 func (c *sizes) deletion(revision uint64) {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.deletions[revision] > 0 {
-		c.deletions[revision]--
+	if c != nil {
+		c.found(c.deletions, revision)
 	}
 }
 
+func (c *sizes) found(open map[uint64]int64, revision uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if open[revision] == 0 {
+		return false
+	}
+	open[revision]--
+	return true
+}
+
 // openDeletions returns the revisions in (lo, hi] at which an object was deleted that is not found yet.
-func (c *sizes) openDeletions(lo, hi uint64) (revisions []uint64) {
+func (c *sizes) openDeletions(lo, hi uint64) []uint64 { return c.firstOpen(lo, hi, len(c.order)) }
+
+// fewOpenDeletions reports whether there are no more than two of them.
+func (c *sizes) fewOpenDeletions(lo, hi uint64) bool { return len(c.firstOpen(lo, hi, 3)) < 3 }
+
+func (c *sizes) firstOpen(lo, hi uint64, most int) (revisions []uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	i, _ := slices.BinarySearch(c.order, lo+1)
-	for ; i < len(c.order) && c.order[i] <= hi; i++ {
+	for ; i < len(c.order) && c.order[i] <= hi && len(revisions) < most; i++ {
 		if c.deletions[c.order[i]] > 0 {
 			revisions = append(revisions, c.order[i])
 		}
@@ -73,20 +72,6 @@ func (c *sizes) allOpen() (all int64) {
 	return all
 }
 
-// fewOpenDeletions reports whether an object that is not found yet was deleted at no more than two revisions in (lo, hi].
-func (c *sizes) fewOpenDeletions(lo, hi uint64) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	open := 0
-	i, _ := slices.BinarySearch(c.order, lo+1)
-	for ; i < len(c.order) && c.order[i] <= hi && open <= 2; i++ {
-		if c.deletions[c.order[i]] > 0 {
-			open++
-		}
-	}
-	return open <= 2
-}
-
 // readSizes reads the sizes, from the oldest on: the server compacts these first. Without sizes (of a large collection with
 // selectors) transient objects can't be found, and the recovery is not complete.
 func (s *search) readSizes(ctx context.Context) error {
@@ -96,7 +81,7 @@ func (s *search) readSizes(ctx context.Context) error {
 	}
 	err := s.readUnexplained(ctx, c)
 	for err == nil { // compaction may have moved the oldest revision
-		oldest := s.oldestReadable()
+		oldest := s.oldest.Load()
 		if _, ok := c.counts[oldest]; ok {
 			break
 		}
@@ -117,20 +102,16 @@ func (s *search) readSizes(ctx context.Context) error {
 func (s *search) readUnexplained(ctx context.Context, c *sizes) error {
 	group, inner := errgroup.WithContext(ctx)
 	group.SetLimit(s.Parallel)
-	for r := s.oldestReadable(); inner.Err() == nil; {
+	for r := s.oldest.Load(); inner.Err() == nil; {
 		if err := s.Participant.awaitTurn(inner); err != nil {
 			break
 		}
-		if r = s.explained.lowest(max(r, s.oldestReadable()) + 1); r >= s.To {
+		if r = s.explained.lowest(max(r, s.oldest.Load()) + 1); r >= s.To {
 			break
 		}
 		group.Go(func() error { return s.readSize(inner, c, r) })
 	}
-	err := group.Wait()
-	if err == nil {
-		err = ctx.Err()
-	}
-	return err
+	return cmp.Or(group.Wait(), ctx.Err())
 }
 
 func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
@@ -151,7 +132,7 @@ func (s *search) readSize(ctx context.Context, c *sizes, r uint64) error {
 // findUnexplained finds the deletions and creations that the incarnations found so far do not explain.
 func (s *search) findUnexplained(c *sizes) error {
 	for r := range c.counts {
-		if r >= s.oldest {
+		if r >= s.oldest.Load() {
 			c.asked = append(c.asked, r)
 		}
 	}
@@ -171,9 +152,6 @@ func (s *search) findUnexplained(c *sizes) error {
 		}
 		if off < -1 && s.oneKey() {
 			return errSeveralKeys
-		}
-		if off != 0 {
-			s.wrote(r)
 		}
 		if off > 0 {
 			c.creations[r] = off
@@ -224,7 +202,7 @@ func (s *search) unknown() iter.Seq2[uint64, int64] {
 				known += steps[0].delta
 				steps = steps[1:]
 			}
-			if r >= s.oldest && !yield(r, s.sizes.counts[r]-known) {
+			if r >= s.oldest.Load() && !yield(r, s.sizes.counts[r]-known) {
 				return
 			}
 		}

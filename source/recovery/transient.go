@@ -53,8 +53,8 @@ func (s *search) findTransient(ctx context.Context) (found bool, err error) {
 // there; under its uid the object may be back later.
 func (s *search) mostTransient() (runs []span) {
 	open := map[uint64]bool{}
-	for _, r := range s.sizes.openDeletions(s.oldest, s.To) {
-		open[r] = r-1 >= s.oldest
+	for _, r := range s.sizes.openDeletions(s.oldest.Load(), s.To) {
+		open[r] = r-1 >= s.oldest.Load()
 	}
 	at, before, most := uint64(0), int64(0), int64(0)
 	for r, existing := range s.unknown() {

@@ -46,7 +46,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 		if l.doneAt(at, s.From) {
 			break
 		}
-		if oldest := s.oldestReadable(); at < oldest {
+		if oldest := s.oldest.Load(); at < oldest {
 			if last < oldest {
 				l.truncated = true
 				l.doubtful = last+1 == l.deleted && s.oneKey()
@@ -80,7 +80,7 @@ func (s *search) walkBack(ctx context.Context, l *incarnation, at, last uint64) 
 			if l.doneAt(version, s.From) {
 				return nil
 			}
-			body = s.keptBody(o.Raw)
+			body = s.keep(o.Raw)
 		}
 		s.noteRevision(l, version, body)
 		if !s.Aggregated && s.sizes.creation(version) {

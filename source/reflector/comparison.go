@@ -3,6 +3,8 @@ package reflector
 import (
 	"context"
 	"time"
+
+	"kubecdc/internal/wait"
 )
 
 // comparison compares a collection with the known objects during a watch that is open and empty, shortly before the watch's
@@ -38,13 +40,10 @@ func (w *watching) scheduleComparison(ctx context.Context, timeout time.Duration
 	ctx, c.cancel = context.WithCancel(ctx)
 	go func() {
 		defer close(c.done)
-		select {
-		case <-ctx.Done():
+		if wait.For(ctx, time.Until(c.at)) != nil || w.take(ctx) != nil {
 			return
-		case <-time.After(time.Until(c.at)):
 		}
-		w.turn.Lock()
-		defer w.turn.Unlock()
+		defer w.release()
 		if ctx.Err() == nil && !w.bookmarks && time.Since(c.lastEvent) >= lead {
 			// It must end while the watch is surely open: what came and went between the watch's end and the list would be lost.
 			ctx, cancel := context.WithDeadline(ctx, c.at.Add(lead/2))
@@ -68,9 +67,9 @@ func (c *comparison) stop() {
 		return
 	}
 	c.cancel()
-	c.watch.turn.Unlock()
+	c.watch.release()
 	<-c.done
-	c.watch.turn.Lock()
+	c.watch.turn <- struct{}{}
 }
 
 func (c *comparison) compare(ctx context.Context) {

@@ -18,8 +18,8 @@ import (
 // StoredBodies calls visit with the bodies of objects that the checkpoint has, of those of the keys that it has any of.
 type StoredBodies func(ctx context.Context, keys []string, visit func(key string, body []byte)) error
 
-// version is a version of an object, with the hash of its body.
-type version struct {
+// bodyHash is the hash of the body that an object has at a version.
+type bodyHash struct {
 	version change.ResourceVersion
 	hash    uint64
 }
@@ -35,7 +35,7 @@ type contents struct {
 	first     int                 // which page the first proof compares
 	proofs    int                 // that were begun
 	corrected map[uint64]struct{} // hashes of keys and versions, in this round
-	differ    map[string]version  // what this proof has found, with the hash of the stored body
+	differ    map[string]bodyHash // what this proof has found, with the hash of the stored body
 }
 
 // contentRound is after how many proofs the bodies of a large collection were all compared: a proof compares 1/50 of its pages.
@@ -43,7 +43,7 @@ const contentRound = 50
 
 func newContents(r *Reflector) contents {
 	return contents{Reflector: r, seed: maphash.MakeSeed(), first: rand.N(contentRound), corrected: map[uint64]struct{}{},
-		differ: map[string]version{}}
+		differ: map[string]bodyHash{}}
 }
 
 // begin begins a proof. It returns a function that takes the pages which the proof reads, and compares the bodies of some; nil if
@@ -70,16 +70,16 @@ func (c *contents) begin(ctx context.Context, at moment) func(apiclient.ListOpti
 // page compares the bodies of a page, which a proof has read by these options. What can't be read is compared by another proof.
 func (c *contents) page(ctx context.Context, at *moment, o apiclient.ListOptions) {
 	o.MetadataOnly = false
-	listed := map[string]version{}
+	listed := map[string]bodyHash{}
 	_, err := at.client.List(ctx, at.stream, o, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 		if err == nil && o.Prepare(c.options.Redactor, &at.stream.Resource) == nil {
-			listed[o.Key()] = version{o.Version, rawjson.Sum(c.seed, o.Raw)}
+			listed[o.Key()] = bodyHash{o.Version, rawjson.Sum(c.seed, o.Raw)}
 		}
 		return nil
 	})
 	if err == nil {
-		var differ map[string]version
-		differ, err = c.compareBodies(ctx, c.seed, listed, func(lacking map[string]version) error {
+		var differ map[string]bodyHash
+		differ, err = c.compareBodies(ctx, c.seed, listed, func(lacking map[string]bodyHash) error {
 			return c.storeBodies(ctx, at.client, at.stream, o, lacking)
 		})
 		maps.Copy(c.differ, differ)
@@ -99,16 +99,15 @@ func (p *prover) correct(ctx context.Context) error {
 		if _, done := c.corrected[id]; done {
 			continue
 		}
-		if _, err := p.takeAtPosition(ctx); err != nil {
+		err := p.borrowAtPosition(ctx, func() error {
+			o, err := x.correct(ctx, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
+			if o != nil && err == nil {
+				c.corrected[id] = struct{}{}
+			}
 			return err
-		}
-		o, err := x.correct(ctx, key, c.differ[key], func(body []byte) uint64 { return rawjson.Sum(c.seed, body) })
-		c.turn.Unlock()
+		})
 		if err != nil {
 			return err
-		}
-		if o != nil {
-			c.corrected[id] = struct{}{}
 		}
 	}
 	if x.written > 0 {
@@ -120,9 +119,9 @@ func (p *prover) correct(ctx context.Context) error {
 
 // compareBodies compares objects of a list with what the checkpoint has of them at the same versions. It returns those that differ,
 // with the hash of the stored body. A stub differs by design. lacking gets those of which no body is stored.
-func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed map[string]version,
-	lacking func(map[string]version) error) (differ map[string]version, err error) {
-	differ = map[string]version{}
+func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed map[string]bodyHash,
+	lacking func(map[string]bodyHash) error) (differ map[string]bodyHash, err error) {
+	differ = map[string]bodyHash{}
 	if len(listed) == 0 {
 		return differ, nil
 	}
@@ -133,7 +132,7 @@ func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed
 			return // the log has a newer one, or its commit is on its way
 		}
 		if hash := rawjson.Sum(seed, body); hash != l.hash {
-			differ[key] = version{l.version, hash}
+			differ[key] = bodyHash{l.version, hash}
 		}
 	})
 	if err == nil && len(listed) > 0 {
@@ -145,7 +144,7 @@ func (r *Reflector) compareBodies(ctx context.Context, seed maphash.Seed, listed
 // storeBodies lists a page again, and has the bodies stored that the checkpoint lacks, as after KUBECDC_BEFORE=none. The log has
 // these objects, so no record is written.
 func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from *change.Stream, page apiclient.ListOptions,
-	lacking map[string]version) error {
+	lacking map[string]bodyHash) error {
 	_, err := api.List(ctx, from, page, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		if unreadable != nil || lacking[o.Key()].version != o.Version {
 			return nil
@@ -154,10 +153,10 @@ func (r *Reflector) storeBodies(ctx context.Context, api *apiclient.Client, from
 		if o.Prepare(r.options.Redactor, &from.Resource) != nil {
 			return nil
 		}
-		if !r.take(ctx) {
-			return ctx.Err()
+		if err := r.take(ctx); err != nil {
+			return err
 		}
-		defer r.turn.Unlock()
+		defer r.release()
 		if r.known.Compare(o.Key(), o.UID, o.Version) != known.Same {
 			return nil
 		}
@@ -178,7 +177,7 @@ type corrections struct {
 }
 
 // correct reads an object again, and emits it if its body is not the one that was emitted. It returns what it has emitted.
-func (x *corrections) correct(ctx context.Context, key string, emitted version,
+func (x *corrections) correct(ctx context.Context, key string, emitted bodyHash,
 	hash func(body []byte) uint64) (*apiclient.Object, error) {
 	o, err := x.readOne(ctx, key)
 	if err != nil || o == nil || o.Version != emitted.version || o.Prepare(x.options.Redactor, &x.stream.Resource) != nil {

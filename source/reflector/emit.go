@@ -8,6 +8,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
+	"kubecdc/source/known"
 )
 
 // outputError is an error of the output. It ends the stream, as no error of the API server does.
@@ -116,11 +117,7 @@ func (r *Reflector) send(ctx context.Context, c *change.Change, p progress) erro
 
 // sendDelete emits the deletion of a known object whose revision is not known, so the record has the object's last known
 // version. gap names the gap in which the object was found missing; empty: none.
-func (r *Reflector) sendDelete(ctx context.Context, key, gap string) error {
-	return r.sendDeleteTo(ctx, key, gap, stays)
-}
-
-func (r *Reflector) sendDeleteTo(ctx context.Context, key, gap string, p progress) error {
+func (r *Reflector) sendDelete(ctx context.Context, key, gap string, p progress) error {
 	old, ok := r.known.Get(key)
 	if !ok {
 		return nil
@@ -129,6 +126,32 @@ func (r *Reflector) sendDeleteTo(ctx context.Context, key, gap string, p progres
 	c := r.newChange(change.Delete, &apiclient.Object{Namespace: namespace, Name: name, UID: old.UID, Version: old.Version})
 	c.Inferred, c.Gap = true, gap
 	return r.send(ctx, c, p)
+}
+
+// missed counts what a watch missed.
+type missed struct{ created, updated, deleted int }
+
+func (m *missed) all() int { return m.created + m.updated + m.deleted }
+
+// sendMissed emits how an object differs from the log: a creation, an update, or another object under a known key.
+func (r *Reflector) sendMissed(ctx context.Context, o *apiclient.Object, d known.Difference, gap string, n *missed) error {
+	if d.Replaces() {
+		if err := r.sendDelete(ctx, o.Key(), gap, stays); err != nil {
+			return err
+		}
+		n.deleted++
+	}
+	op, count := change.Create, &n.created
+	if d.Known() {
+		op, count = change.Update, &n.updated
+	}
+	c := r.newChange(op, o)
+	c.Inferred, c.Gap = true, gap
+	if err := r.send(ctx, c, stays); err != nil {
+		return err
+	}
+	*count++
+	return nil
 }
 
 // sendMalformed emits an event that can't be read, as it came. If objects are redacted only its size and hash are emitted,

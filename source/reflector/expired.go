@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 )
 
 // expired answers a 410: first with a fresh connection, which may reach another API server that still has the position,
@@ -45,10 +46,7 @@ func (r *Reflector) backOffRelist(ctx context.Context) {
 	}
 	delay := min(200*time.Millisecond<<min(r.relists-2, 20), r.options.MaxBackoff)
 	r.log.Warn("the watch expired again at once", "times", r.relists, "relist in", delay)
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
-	}
+	_ = wait.For(ctx, delay)
 }
 
 // renewClient makes the next requests on new connections, until a watch has run its whole time there.

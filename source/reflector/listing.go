@@ -37,11 +37,11 @@ type listing struct {
 	restarts int
 	objects  int // on complete pages
 
-	created, updated, deleted int
-	rewound                   bool // an object is older than in the log
-	failed                    int  // failed streaming lists
-	nameless                  int  // objects that can't be read, and that nobody knows the names of
-	older                     bool // the streaming list has objects as they were before the log's position
+	missed   missed // what was emitted
+	rewound  bool   // an object is older than in the log
+	failed   int    // failed streaming lists
+	nameless int    // objects that can't be read, and that nobody knows the names of
+	older    bool   // the streaming list has objects as they were before the log's position
 }
 
 // list returns the state that lists the collection. The list closes the gap; nil: it is the first snapshot.
@@ -276,35 +276,14 @@ func (l *listing) object(ctx context.Context, o *apiclient.Object) error {
 	if l.snapshot() && d == known.Absent {
 		return l.send(ctx, l.newChange(change.Read, o), stays)
 	}
-	return l.sendMissed(ctx, o, d)
-}
-
-// sendMissed emits what the watch missed: a creation, an update, or another object under a known key.
-func (l *listing) sendMissed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
-	if d.Replaces() {
-		if err := l.sendDelete(ctx, o.Key(), l.gapID()); err != nil {
-			return err
-		}
-		l.deleted++
-	}
-	op, count := change.Create, &l.created
-	if d.Known() {
-		op, count = change.Update, &l.updated
-	}
-	c := l.newChange(op, o)
-	c.Inferred, c.Gap = true, l.gapID()
-	if err := l.send(ctx, c, stays); err != nil {
-		return err
-	}
-	*count++
-	return nil
+	return l.sendMissed(ctx, o, d, l.gapID(), &l.missed)
 }
 
 // finish emits the deletions and the control record of the list, and moves the position. The record of a gap comes before the
 // deletions: these show nothing to the next session if this one ends between them.
 func (l *listing) finish(ctx context.Context, version change.ResourceVersion) error {
 	unseen := l.unseen()
-	l.deleted += len(unseen)
+	l.missed.deleted += len(unseen)
 	record := l.end(version)
 	if record != nil && !l.snapshot() && len(unseen) > 0 {
 		if err := l.sendControl(ctx, *record); err != nil {
@@ -313,11 +292,11 @@ func (l *listing) finish(ctx context.Context, version change.ResourceVersion) er
 		record = nil
 	}
 	for i, key := range unseen {
-		progress := stays
+		moves := stays
 		if !l.snapshot() && i == len(unseen)-1 {
-			progress = to(version)
+			moves = to(version)
 		}
-		if err := l.sendDeleteTo(ctx, key, l.gapID(), progress); err != nil {
+		if err := l.sendDelete(ctx, key, l.gapID(), moves); err != nil {
 			return err
 		}
 	}
@@ -357,7 +336,7 @@ func (l *listing) end(version change.ResourceVersion) *change.Control {
 
 // nothingMissed reports whether the gap is empty: the server is at the log's position, and nothing differs.
 func (l *listing) nothingMissed(version change.ResourceVersion) bool {
-	return version == l.gap.From && l.created+l.updated+l.deleted == 0 && !l.rewinds
+	return version == l.gap.From && l.missed.all() == 0 && !l.rewinds
 }
 
 // inferred returns the record of a gap that was closed by comparison alone.
@@ -368,7 +347,6 @@ func (l *listing) inferred(version change.ResourceVersion) change.Gap {
 		g.Reason = "history went backwards: the server was restored from a backup; what differs from the log was sent, " +
 			"also where it is older"
 	}
-	g.Created, g.Updated, g.Deleted = l.created, l.updated, l.deleted
-	g.Inferred = l.created + l.updated + l.deleted
+	g.Created, g.Updated, g.Deleted, g.Inferred = l.missed.created, l.missed.updated, l.missed.deleted, l.missed.all()
 	return g
 }

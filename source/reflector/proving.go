@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/discovery"
 	"kubecdc/source/known"
@@ -48,21 +49,21 @@ func (r *Reflector) startProving(ctx context.Context) (stop func()) {
 	go func() {
 		defer close(done)
 		p := &prover{Reflector: r, contents: newContents(r)}
-		wait := rand.N(r.options.Proofs) // so that the streams of a process are not read together
-		for sleep(ctx, wait) == nil {
-			wait = p.prove(ctx)
+		pause := rand.N(r.options.Proofs) // so that the streams of a process are not read together
+		for wait.For(ctx, pause) == nil {
+			pause = p.prove(ctx)
 		}
 	}()
 	return func() { cancel(); <-done }
 }
 
 // prove makes one proof and returns when the next one is due.
-func (p *prover) prove(ctx context.Context) (wait time.Duration) {
-	if !p.take(ctx) {
+func (p *prover) prove(ctx context.Context) (pause time.Duration) {
+	if p.take(ctx) != nil {
 		return 0
 	}
 	at, ok := p.now()
-	p.turn.Unlock()
+	p.release()
 	if !ok {
 		return min(p.options.Proofs, time.Second)
 	}
@@ -78,16 +79,6 @@ func (p *prover) prove(ctx context.Context) (wait time.Duration) {
 	return time.Duration(float64(max(p.options.Proofs, proofShare*took, apiclient.RetryAfter(err))) * (0.9 + rand.Float64()/5))
 }
 
-// take waits until it may use the stream. The stream holds its lock while it does anything but wait for an event.
-func (r *Reflector) take(ctx context.Context) bool {
-	for !r.turn.TryLock() {
-		if sleep(ctx, 10*time.Millisecond) != nil {
-			return false
-		}
-	}
-	return true
-}
-
 // moment is the stream at a position.
 type moment struct {
 	position change.ResourceVersion
@@ -95,12 +86,6 @@ type moment struct {
 	inferred int
 	stream   *change.Stream
 	client   *apiclient.Client
-}
-
-// settled reports whether the known objects are those of the stream's position.
-func (p *prover) settled() bool {
-	w, watches := p.state.(*watching)
-	return watches && w.catchUp == nil && p.heldBack == ""
 }
 
 // now returns the stream as it is; false if the known objects are not those of one position.
@@ -112,10 +97,7 @@ func (p *prover) now() (moment, bool) {
 }
 
 func (p *prover) identities(ctx context.Context, at moment, visit func(o *apiclient.Object), read func(apiclient.ListOptions)) error {
-	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, func(o *apiclient.Object) error {
-		visit(o)
-		return nil
-	}, read)
+	_, err := at.client.Identities(ctx, at.stream, at.position, p.options.PageSize, visit, read)
 	return err
 }
 
@@ -137,10 +119,10 @@ func (p *prover) compare(ctx context.Context, at moment) error {
 	if errors.Is(err, apiclient.ErrNotExact) || apiclient.IsInvalid(err) {
 		return p.notSupported(ctx, at, apiclient.Reason(err))
 	}
-	if err != nil || !p.take(ctx) {
+	if err != nil || p.take(ctx) != nil {
 		return err
 	}
-	defer p.turn.Unlock()
+	defer p.release()
 	proof := &change.Proof{Result: change.ProofEqual}
 	difference := listed.Minus(at.digest)
 	switch {
@@ -178,9 +160,9 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 		case d == known.Newer && p.options.Masked: // of ignored updates only the inventory had the versions
 			proof.Older++
 		case d == known.Absent:
-			change.AddTo(&proof.Missing, o.Key())
+			proof.Missing.Add(o.Key())
 		default:
-			change.AddTo(&proof.Stale, o.Key())
+			proof.Stale.Add(o.Key())
 		}
 	}, nil)
 	if err != nil {
@@ -188,7 +170,7 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 	}
 	for key := range p.known.All() {
 		if _, found := listed[maphash.String(seed, key)]; !found {
-			change.AddTo(&proof.Extra, key)
+			proof.Extra.Add(key)
 		}
 	}
 	if proof.Differences() > 0 {
@@ -199,10 +181,10 @@ func (p *prover) details(ctx context.Context, at moment) (*change.Proof, error) 
 
 // notSupported reports once that no proof can be made.
 func (p *prover) notSupported(ctx context.Context, at moment, cause string) error {
-	if p.unsupported || !p.take(ctx) {
+	if p.unsupported || p.take(ctx) != nil {
 		return nil
 	}
-	defer p.turn.Unlock()
+	defer p.release()
 	p.unsupported = true
 	return p.report(ctx, at, &change.Proof{Result: change.ProofUnsupported, Cause: cause})
 }
@@ -212,7 +194,7 @@ func (p *prover) report(ctx context.Context, at moment, proof *change.Proof) err
 	switch proof.Result {
 	case change.ProofDifferent:
 		p.log.Error("the log differs from the API server", "position", at.position, "objects", proof.String(),
-			"keys", slices.Concat(proof.Missing.Some(), proof.Stale.Some(), proof.Extra.Some()))
+			"keys", slices.Concat(proof.Missing.Keys, proof.Stale.Keys, proof.Extra.Keys))
 	case change.ProofUnsupported:
 		p.log.Info("it can't be proven that the log equals the API server", "cause", proof.Cause)
 	}

@@ -84,12 +84,12 @@ type found struct {
 func (r *recovering) find(ctx context.Context) (f found, err error) {
 	r.participant.Begin()
 	defer r.participant.End()
-	aggregated, known, err := false, false, error(nil)
+	aggregated, err := discovery.Aggregated(ctx, r.client, r.stream.Resource)
+	if err != nil {
+		return f, err
+	}
 	if r.participant.HasCompany() {
-		if aggregated, err = r.meet(ctx); err != nil {
-			return f, err
-		}
-		known = true
+		r.meet(ctx, aggregated)
 	}
 	gap, version, err := r.findGap(ctx)
 	if err == nil {
@@ -99,11 +99,6 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	r.refused = r.refused && !apiclient.IsRefused(err)
 	if err != nil || gap == nil {
 		return f, err
-	}
-	if !known {
-		if aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource); err != nil {
-			return f, err
-		}
 	}
 	gap.Aggregated = aggregated
 	f.history = r.history(aggregated)
@@ -124,13 +119,9 @@ func (r *recovering) find(ctx context.Context) (f found, err error) {
 	return f, err
 }
 
-// meet finds out which streams of other resources this one can learn from, and whether its own resource is aggregated. It tells
-// the others what the log knows of the time before the gap, since their gaps may begin earlier.
-func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
-	aggregated, err = discovery.Aggregated(ctx, r.client, r.stream.Resource)
-	if err != nil {
-		return false, err
-	}
+// meet finds out which streams of other resources this one can learn from, and tells them what the log knows of the time before the
+// gap, since their gaps may begin earlier.
+func (r *recovering) meet(ctx context.Context, aggregated bool) {
 	overrides, err := r.options.Recovery.coordinator.Overrides(ctx, r.client.EtcdOverrides)
 	apart := false
 	if err == nil && overrides == 1 && !aggregated && !leased(r.stream.Resource) {
@@ -147,7 +138,6 @@ func (r *recovering) meet(ctx context.Context) (aggregated bool, err error) {
 			r.participant.Wrote(k.Version)
 		}
 	}
-	return aggregated, nil
 }
 
 // allEvents is where Events are. A cluster with two etcds most often has them in the second.
@@ -246,13 +236,11 @@ var errNoList = errors.New("the answer is no list")
 // listIdentities lists the metadata of the collection. Each request waits for the limiter; nil: it does not wait.
 func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limiter,
 	visit func(apiclient.Object)) (version change.ResourceVersion, err error) {
-	token := ""
+	options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize}
 	for {
-		last := version
 		var p apiclient.Page
 		var unreadable error
 		err := limiter.Do(ctx, false, func() (err error) {
-			options := apiclient.ListOptions{MetadataOnly: true, Limit: r.options.PageSize, Continue: token}
 			p, err = r.client.List(ctx, r.stream, options, func(_ *apiclient.Page, o *apiclient.Object, err error) error {
 				if apiclient.IsUnloggable(o, err) {
 					err = nil // a recovery finds its changes, too
@@ -264,19 +252,18 @@ func (r *Reflector) listIdentities(ctx context.Context, limiter *recovery.Limite
 			})
 			return err
 		})
-		if unreadable == nil && errors.Is(err, rawjson.ErrMalformed) {
-			err = fmt.Errorf("%w: %w", errNoList, err)
-		}
-		if err != nil {
+		switch {
+		case errors.Is(err, apiclient.ErrNotExact):
+			return "", fmt.Errorf("%w: the pages of one list have several resourceVersions: %w", recovery.ErrNotPossible, err)
+		case unreadable == nil && errors.Is(err, rawjson.ErrMalformed):
+			return "", fmt.Errorf("%w: %w", errNoList, err)
+		case err != nil:
 			return "", err
-		}
-		if version = p.Version; last != "" && version != last {
-			return "", fmt.Errorf("%w: the pages of one list have the resourceVersions %s and %s", recovery.ErrNotPossible, last, version)
 		}
 		r.resetBackoff()
 		r.participant.Answered()
-		if token = p.Continue; token == "" {
-			return version, nil
+		if options.Continue, options.Exact = p.Continue, p.Version; options.Continue == "" {
+			return p.Version, nil
 		}
 	}
 }
@@ -300,7 +287,7 @@ func (r *recovering) replayOne(ctx context.Context, history recovery.History, c 
 	namespace, name := change.SplitKey(c.Key)
 	o := apiclient.Object{Namespace: namespace, Name: name, UID: c.UID, Version: version, Raw: c.Body}
 	if c.Op == change.Delete && c.Inferred && !apiclient.IsUnloggable(&o, o.Check()) {
-		return r.sendDelete(ctx, c.Key, r.gap.ID)
+		return r.sendDelete(ctx, c.Key, r.gap.ID, stays)
 	}
 	if c.Op != change.Delete && c.Body == nil {
 		read, exists, err := history.Object(ctx, c.Key, c.Version)

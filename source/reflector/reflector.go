@@ -16,6 +16,7 @@ import (
 	"github.com/cenkalti/backoff/v5"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/redact"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
@@ -66,9 +67,9 @@ type Reflector struct {
 	state  state
 	reason string // why the state was entered
 
-	// turn is held by whoever uses the stream's data: by Run, except while it waits for an event of an open watch. Then others may
-	// have it, for a moment (comparison.go, proving.go, repairing.go, snapshot.go).
-	turn      sync.Mutex
+	// turn has an element while somebody uses the stream's data: Run, except while it waits for an event of an open watch. Then
+	// others may, for a moment (turn.go).
+	turn      chan struct{}
 	known     *known.Set
 	objects   atomic.Int64           // how many are known, for Objects
 	position  change.ResourceVersion // everything up to it was emitted; empty before the first list has ended
@@ -100,8 +101,9 @@ type Reflector struct {
 	mu        sync.Mutex
 	want      *change.Resource // nil: removed from the API
 	interrupt context.CancelCauseFunc
-	told      []restore // of etcd, that the stream does not follow yet
-	restored  int64     // the last one that it was told of
+	// Restores of etcd that the stream was told of, and does not follow yet; and the number of the last one.
+	toFollow      []restore
+	newestRestore int64
 }
 
 // New prepares a stream; Run starts it.
@@ -113,7 +115,7 @@ func New(s *change.Stream, client *apiclient.Client, options Options, inventory 
 	resource := s.Resource
 	client = client.With(options.Quiet, options.Redactor != nil)
 	r := &Reflector{stream: s, group: s.Resource.Group, client: client, shared: client, options: options, inventory: inventory,
-		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource}
+		out: out, observer: observer, log: log.With("stream", s.ID()), retry: retry, want: &resource, turn: make(chan struct{}, 1)}
 	if options.Recovery != nil {
 		r.participant = options.Recovery.coordinator.Join(s, leased(resource))
 	}
@@ -136,10 +138,10 @@ func (r *Reflector) Group() string { return r.group }
 // Run works until the context ends, the output returns an error, or the API server's address leads to another cluster
 // (*apiclient.OtherClusterError).
 func (r *Reflector) Run(ctx context.Context) error {
-	r.turn.Lock()
+	r.turn <- struct{}{}
 	stopProving := r.startProving(ctx)
 	defer func() {
-		r.turn.Unlock()
+		<-r.turn
 		stopProving()
 	}()
 	for ctx.Err() == nil {
@@ -161,15 +163,11 @@ func (r *Reflector) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// stepOnce runs one step, with a context that interruptStep can cancel.
+// stepOnce runs one step, which interruptStep can end.
 func (r *Reflector) stepOnce(parent context.Context) error {
-	ctx, cancel := context.WithCancelCause(parent)
+	ctx, cancel := r.interruptible(parent)
 	defer cancel(nil)
-	r.mu.Lock()
-	r.interrupt = cancel
-	want := r.want
-	r.mu.Unlock()
-	if err := r.applyResource(ctx, want); err != nil {
+	if err := r.applyResource(ctx); err != nil {
 		return err
 	}
 	if err := r.followRestores(ctx); err != nil {
@@ -191,7 +189,11 @@ type state interface {
 	step(ctx context.Context) (state, error)
 }
 
+// enter leads to the next state, by one of the transitions of the table.
 func (r *Reflector) enter(next state, reason string) state {
+	if from, to := r.state.name(), next.name(); !allowed(from, to) {
+		notInTable(r.log, from, to)
+	}
 	r.reason = reason
 	r.log.Debug("state", "from", r.state.name(), "to", next.name(), "reason", reason, "position", r.position)
 	return next
@@ -254,9 +256,7 @@ func (r *Reflector) pause(ctx context.Context, err error) {
 				"not logged since", skipped)
 		}
 	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(delay):
-	case <-r.interrupted():
-	}
+	ctx, cancel := r.interruptible(ctx)
+	defer cancel(nil)
+	_ = wait.For(ctx, delay)
 }

@@ -3,7 +3,6 @@ package reflector
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"kubecdc/change"
 	"kubecdc/source/apiclient"
@@ -14,14 +13,12 @@ import (
 // changes are inferred, and found in the gap of the given id. An object that is not as it was when it was compared is left out:
 // the watch has emitted that since. Repair may be called while Run runs.
 func (r *Reflector) Repair(ctx context.Context, gap string, repairs []change.Repair) (emitted int, err error) {
-	p := &prover{Reflector: r}
 	for i := range repairs {
-		at, err := p.takeAtPosition(ctx)
-		if err != nil {
-			return emitted, err
-		}
-		written, err := r.repair(ctx, gap, at, &repairs[i])
-		p.turn.Unlock()
+		written := false
+		err := r.borrowAtPosition(ctx, func() (err error) {
+			written, err = r.repair(ctx, gap, &repairs[i])
+			return err
+		})
 		if err != nil {
 			return emitted, fmt.Errorf("repair %q: %w", repairs[i].Key, err)
 		}
@@ -32,22 +29,8 @@ func (r *Reflector) Repair(ctx context.Context, gap string, repairs []change.Rep
 	return emitted, nil
 }
 
-// takeAtPosition waits until the known objects are those of one position, and takes the stream.
-func (p *prover) takeAtPosition(ctx context.Context) (change.ResourceVersion, error) {
-	for p.take(ctx) {
-		if p.settled() {
-			return p.position, nil
-		}
-		p.turn.Unlock()
-		if sleep(ctx, 100*time.Millisecond) != nil {
-			break
-		}
-	}
-	return "", ctx.Err()
-}
-
-func (r *Reflector) repair(ctx context.Context, gap string, at change.ResourceVersion, repair *change.Repair) (written bool, err error) {
-	revision, err := at.Revision()
+func (r *Reflector) repair(ctx context.Context, gap string, repair *change.Repair) (written bool, err error) {
+	revision, err := r.position.Revision()
 	if err != nil {
 		return false, err
 	}

@@ -28,6 +28,15 @@ func (r *Reflector) SetResource(resource *change.Resource) {
 	}
 }
 
+// interruptible returns a context that interruptStep ends too.
+func (r *Reflector) interruptible(parent context.Context) (ctx context.Context, cancel context.CancelCauseFunc) {
+	ctx, cancel = context.WithCancelCause(parent)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.interrupt = cancel
+	return ctx, cancel
+}
+
 // interruptStep ends the step that runs, or the pause after it.
 func (r *Reflector) interruptStep(cause error) {
 	r.mu.Lock()
@@ -38,7 +47,10 @@ func (r *Reflector) interruptStep(cause error) {
 }
 
 // applyResource applies what SetResource has set.
-func (r *Reflector) applyResource(ctx context.Context, want *change.Resource) error {
+func (r *Reflector) applyResource(ctx context.Context) error {
+	r.mu.Lock()
+	want := r.want
+	r.mu.Unlock()
 	if r.state.name() == change.StateLoading {
 		return nil
 	}
@@ -75,7 +87,7 @@ func (r *Reflector) endRemoved(ctx context.Context) error {
 	r.heldBack = ""
 	r.known.StartPass()
 	for _, key := range r.known.Unseen() {
-		if err := r.sendDelete(ctx, key, ""); err != nil {
+		if err := r.sendDelete(ctx, key, "", stays); err != nil {
 			return err
 		}
 	}
@@ -103,13 +115,4 @@ func (a *absent) step(ctx context.Context) (state, error) {
 // sendEnd emits the control record of a stream's end, or of its return, with its position.
 func (r *Reflector) sendEnd(ctx context.Context, c change.Control, at change.Position) error {
 	return r.emit(ctx, change.Item{Control: &c, Position: &at}, stays)
-}
-
-// interrupted returns a channel that SetResource and interruptStep close.
-func (r *Reflector) interrupted() <-chan struct{} {
-	ctx, cancel := context.WithCancelCause(context.Background())
-	r.mu.Lock()
-	r.interrupt = cancel
-	r.mu.Unlock()
-	return ctx.Done()
 }

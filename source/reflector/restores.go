@@ -26,15 +26,15 @@ type Restores interface {
 // restore is one that the stream is told of.
 type restore struct {
 	number int64
-	by     *change.Stream
+	finder *change.Stream
 }
 
 // FollowRestore tells the stream of a restore that another one, or itself in an earlier process, has found. It may do so again.
-func (r *Reflector) FollowRestore(number int64, by *change.Stream) {
+func (r *Reflector) FollowRestore(number int64, finder *change.Stream) {
 	r.mu.Lock()
-	isNew := number > r.restored
+	isNew := number > r.newestRestore
 	if isNew {
-		r.told, r.restored = append(r.told, restore{number, by}), number
+		r.toFollow, r.newestRestore = append(r.toFollow, restore{number, finder}), number
 	}
 	r.mu.Unlock()
 	if isNew {
@@ -42,22 +42,22 @@ func (r *Reflector) FollowRestore(number int64, by *change.Stream) {
 	}
 }
 
-// nextTold returns the first restore that the stream has been told of and does not follow yet.
-func (r *Reflector) nextTold() (told restore, ok bool) {
+// nextRestore returns the first restore that the stream has been told of and does not follow yet.
+func (r *Reflector) nextRestore() (next restore, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.told) == 0 {
-		return told, false
+	if ok = len(r.toFollow) > 0; ok {
+		next = r.toFollow[0]
 	}
-	return r.told[0], true
+	return next, ok
 }
 
 // follow notes that the stream follows all restores up to a number. Once it has a position, it has followed them (emit).
 func (r *Reflector) follow(number int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = slices.DeleteFunc(r.told, func(told restore) bool { return told.number <= number })
-	r.restored, r.following = max(r.restored, number), number
+	r.toFollow = slices.DeleteFunc(r.toFollow, func(told restore) bool { return told.number <= number })
+	r.newestRestore, r.following = max(r.newestRestore, number), number
 }
 
 // followRestores begins a list that emits older versions too, if the stream was told that etcd was restored.
@@ -65,13 +65,13 @@ func (r *Reflector) followRestores(ctx context.Context) error {
 	if r.state.name() == change.StateLoading {
 		return nil
 	}
-	for told, ok := r.nextTold(); ok; told, ok = r.nextTold() {
-		apart, err := r.apartFrom(ctx, told.by)
+	for told, ok := r.nextRestore(); ok; told, ok = r.nextRestore() {
+		apart, err := r.apartFrom(ctx, told.finder)
 		if err != nil {
 			return fmt.Errorf("find out whether %s is in the etcd that was restored: %w", r.ID(), err)
 		}
 		if !apart && r.state.name() != change.StateAbsent {
-			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.by.ID())+" has found it"); err != nil {
+			if r.state, err = r.rewind(ctx, r.openGap(), "stream "+string(told.finder.ID())+" has found it"); err != nil {
 				return err
 			}
 		}
@@ -136,8 +136,8 @@ func (r *Reflector) tellRestore(ctx context.Context) error {
 
 // forgetWrites lets recoveries forget what is known of revisions, which are used again.
 func (r *Reflector) forgetWrites() {
-	if recovery := r.options.Recovery; recovery != nil {
-		recovery.coordinator.Forget()
+	if shared := r.options.Recovery; shared != nil {
+		shared.coordinator.Forget()
 	}
 }
 
@@ -170,10 +170,9 @@ func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, 
 	whole := func(s *change.Stream) *change.Stream { return change.NewStream(s.Resource, s.Namespace, "", "") }
 	var versions []change.ResourceVersion
 	for _, s := range []*change.Stream{whole(other), whole(r.stream), whole(other)} {
-		var p apiclient.Page
+		var version change.ResourceVersion
 		err := limiter.Do(ctx, false, func() (err error) {
-			one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-			p, err = r.client.List(ctx, s, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
+			version, err = r.client.First(ctx, s)
 			return err
 		})
 		if apiclient.IsRefused(err) || apiclient.IsInvalid(err) || apiclient.IsUnreadable(err) {
@@ -182,7 +181,7 @@ func (r *Reflector) apartFrom(ctx context.Context, other *change.Stream) (bool, 
 		if err != nil {
 			return false, err
 		}
-		versions = append(versions, p.Version)
+		versions = append(versions, version)
 	}
 	return versions[1].Compare(versions[0]) < 0 || versions[2].Compare(versions[1]) < 0, nil
 }

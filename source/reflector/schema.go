@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"hash/maphash"
+	"maps"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/internal/wait"
 	"kubecdc/source/apiclient"
 )
 
@@ -23,11 +25,11 @@ import (
 // again, and emits what differs as inferred updates, after a gap record with the reason.
 type lately struct {
 	seed       maphash.Seed
-	new, old   map[string]version // by key
-	since      time.Time          // when new was begun
-	generation int64              // of the CRD, when the watch began; 0: not known
-	builtIn    bool               // the resource has no CRD
-	ended      bool               // the server has ended a watch
+	new, old   map[string]bodyHash // by key
+	since      time.Time           // when new was begun
+	generation int64               // of the CRD, when the watch began; 0: not known
+	builtIn    bool                // the resource has no CRD
+	ended      bool                // the server has ended a watch
 }
 
 const (
@@ -43,9 +45,9 @@ func mayHaveCRD(r change.Resource) bool { return strings.Contains(r.Group, ".") 
 // note keeps the hash of an object that the watch has delivered.
 func (x *lately) note(r *change.Resource, o *apiclient.Object) {
 	if now := time.Now(); now.Sub(x.since) > latelyKept || len(x.new) >= latelyMost {
-		x.old, x.new, x.since = x.new, map[string]version{}, now
+		x.old, x.new, x.since = x.new, map[string]bodyHash{}, now
 	}
-	x.new[o.Key()] = version{o.Version, x.hash(r, o.Raw)}
+	x.new[o.Key()] = bodyHash{o.Version, x.hash(r, o.Raw)}
 }
 
 // hash leaves out the apiVersion, which differs where another version is read.
@@ -78,7 +80,7 @@ func (w *watching) followSchema(ctx context.Context) error {
 	}
 	moved := x.generation != 0 && generation != x.generation || generation == 0 && x.ended
 	if moved && len(x.new)+len(x.old) > 0 {
-		if err := sleep(ctx, schemaSettles); err != nil {
+		if err := wait.For(ctx, schemaSettles); err != nil {
 			return err
 		}
 		if err := w.correctLately(ctx); err != nil {
@@ -93,7 +95,10 @@ func (w *watching) followSchema(ctx context.Context) error {
 func (w *watching) correctLately(ctx context.Context) error {
 	x, c := &w.lately, corrections{Reflector: w.Reflector, cause: "schema",
 		reason: "the schema of its CRD has changed while objects were watched: they were read again"}
-	for key, emitted := range x.all() {
+	all := map[string]bodyHash{}
+	maps.Copy(all, x.old)
+	maps.Copy(all, x.new) // each key once
+	for key, emitted := range all {
 		o, err := c.correct(ctx, key, emitted, func(body []byte) uint64 { return x.hash(&w.stream.Resource, body) })
 		if err != nil {
 			return err
@@ -107,15 +112,4 @@ func (w *watching) correctLately(ctx context.Context) error {
 			"objects", c.written)
 	}
 	return nil
-}
-
-// all returns what is kept, each key once.
-func (x *lately) all() map[string]version {
-	all := map[string]version{}
-	for _, m := range []map[string]version{x.old, x.new} {
-		for key, v := range m {
-			all[key] = v
-		}
-	}
-	return all
 }

@@ -12,6 +12,7 @@ import (
 
 	"kubecdc/change"
 	"kubecdc/internal/rawjson"
+	"kubecdc/internal/wait"
 	"kubecdc/source/apiclient"
 	"kubecdc/source/known"
 )
@@ -49,9 +50,6 @@ type SnapshotProgress struct {
 	Emitted     bool   // something was emitted since the last page
 }
 
-// errNotExact reports a server that gives no list of the past.
-var errNotExact = errors.New("its API server gives no list at a resourceVersion (resourceVersionMatch=Exact)")
-
 // snapshotLists is how many lists a snapshot begins at most, if they expire between two pages.
 const snapshotLists = 10
 
@@ -69,7 +67,7 @@ type snapshot struct {
 	readable bool // every object could be read
 	done     int64
 	rest     int64 // objects that follow the page
-	told     int64 // Changes at the last page
+	reported int64 // Changes at the last page
 	seed     maphash.Seed
 	page     snapshotPage
 }
@@ -77,7 +75,7 @@ type snapshot struct {
 // snapshotPage is what a page shows.
 type snapshotPage struct {
 	doubtful []string
-	same     map[string]version // objects whose version is the log's; once settled, those whose stored body differs, with its hash
+	same     map[string]bodyHash // objects whose version is the log's; once settled, those whose stored body differs, with its hash
 }
 
 // Snapshot works until it is done, or the context ends. It waits while the stream is not watching.
@@ -98,20 +96,6 @@ func (r *Reflector) Snapshot(ctx context.Context, what *Snapshot) error {
 	}
 }
 
-// borrow calls do while the watch of the stream waits. Before the stream runs it has none.
-func (s *snapshot) borrow(ctx context.Context, do func() error) error {
-	for ctx.Err() == nil {
-		s.turn.Lock()
-		if _, watches := s.state.(*watching); watches {
-			defer s.turn.Unlock()
-			return do()
-		}
-		s.turn.Unlock()
-		_ = sleep(ctx, passedPause)
-	}
-	return ctx.Err()
-}
-
 // list reads one list.
 func (s *snapshot) list(ctx context.Context) error {
 	s.token, s.last, s.sorted, s.readable, s.done, s.Version = "", "", true, true, 0, ""
@@ -126,7 +110,7 @@ func (s *snapshot) list(ctx context.Context) error {
 	for first := true; err == nil && (first || s.token != ""); first = false {
 		started := time.Now()
 		if err = s.again(ctx, func() error { return s.read(ctx) }); err == nil && s.token != "" {
-			err = sleep(ctx, time.Since(started)) // it takes half of the stream's time at most
+			err = wait.For(ctx, time.Since(started)) // it takes half of the stream's time at most
 		}
 	}
 	if err != nil || s.All || s.Labels != "" || !s.readable {
@@ -158,19 +142,9 @@ func (s *snapshot) again(ctx context.Context, do func() error) error {
 		}
 		delay = min(2*delay, s.options.MaxBackoff)
 		s.log.Warn("a page of a snapshot can't be read; trying again", "in", delay, "error", err)
-		if err := sleep(ctx, max(delay, apiclient.RetryAfter(err))); err != nil {
+		if err := wait.For(ctx, max(delay, apiclient.RetryAfter(err))); err != nil {
 			return err
 		}
-	}
-}
-
-// sleep waits, until the context ends.
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 
@@ -182,15 +156,12 @@ func (s *snapshot) read(ctx context.Context) error {
 	}
 	defer release()
 	last, sorted, n := s.last, s.sorted, int64(0)
-	s.page = snapshotPage{same: map[string]version{}}
+	s.page = snapshotPage{same: map[string]bodyHash{}}
 	options := apiclient.ListOptions{MetadataOnly: s.options.MetadataOnly, Limit: s.options.PageSize, Continue: s.token, Exact: s.Version}
 	p, err := s.api.List(ctx, s.from, options, func(_ *apiclient.Page, o *apiclient.Object, unreadable error) error {
 		n++
 		return s.item(ctx, o, unreadable)
 	})
-	if err == nil && p.Version != s.Version {
-		err = fmt.Errorf("%w: asked for %s, it gave %s", errNotExact, s.Version, p.Version)
-	}
 	if err == nil {
 		err = s.settle(ctx, options)
 	}
@@ -204,25 +175,23 @@ func (s *snapshot) read(ctx context.Context) error {
 
 // begin finds out the version of the list.
 func (s *snapshot) begin(ctx context.Context) error {
-	one := apiclient.ListOptions{MetadataOnly: true, Limit: 1}
-	p, err := s.api.List(ctx, s.from, one, func(*apiclient.Page, *apiclient.Object, error) error { return nil })
-	if err != nil {
-		return err
+	version, err := s.api.First(ctx, s.from)
+	if err == nil {
+		err = s.Begin(version)
 	}
-	if err := s.Begin(p.Version); err != nil {
-		return err
+	if err == nil {
+		s.Version = version
 	}
-	s.Version = p.Version
-	return nil
+	return err
 }
 
 func (s *snapshot) report() error {
-	p := SnapshotProgress{Done: s.done, Total: s.done + s.rest, Emitted: s.Changes > s.told}
+	p := SnapshotProgress{Done: s.done, Total: s.done + s.rest, Emitted: s.Changes > s.reported}
 	if s.sorted {
 		s.After = max(s.After, s.last)
 		p.Key = s.After
 	}
-	s.told = s.Changes
+	s.reported = s.Changes
 	return s.Page(p)
 }
 
@@ -241,17 +210,19 @@ func (s *snapshot) item(ctx context.Context, o *apiclient.Object, unreadable err
 	if s.All {
 		return s.copy(ctx, o)
 	}
-	s.turn.Lock()
+	if err := s.take(ctx); err != nil {
+		return err
+	}
 	d, passed := s.known.Compare(key, o.UID, o.Version), s.position.Compare(o.Version) >= 0
 	if s.known.Pass() == s.pass {
 		s.known.Mark(key)
 	}
-	s.turn.Unlock()
+	s.release()
 	switch {
 	case key <= s.After:
 	case d == known.Same && s.options.Stored != nil:
 		if err := o.Prepare(s.options.Redactor, &s.from.Resource); err == nil {
-			s.page.same[key] = version{o.Version, rawjson.Sum(s.seed, o.Raw)}
+			s.page.same[key] = bodyHash{o.Version, rawjson.Sum(s.seed, o.Raw)}
 		}
 	case passed && (d == known.Newer || d == known.Absent || d == known.Successor):
 		s.page.doubtful = append(s.page.doubtful, key)
@@ -279,7 +250,7 @@ func (s *snapshot) copy(ctx context.Context, o *apiclient.Object) error {
 
 // settle compares the bodies of a page with the stored ones, and decides about the objects in doubt.
 func (s *snapshot) settle(ctx context.Context, page apiclient.ListOptions) error {
-	differ, err := s.compareBodies(ctx, s.seed, s.page.same, func(lacking map[string]version) error {
+	differ, err := s.compareBodies(ctx, s.seed, s.page.same, func(lacking map[string]bodyHash) error {
 		return s.storeBodies(ctx, s.api, s.from, page, lacking)
 	})
 	if err != nil {
@@ -313,25 +284,10 @@ func (s *snapshot) correct(ctx context.Context, key string) error {
 		d == known.Older || d == known.Predecessor {
 		return nil
 	}
-	return s.emitMissed(ctx, found, d)
-}
-
-// emitMissed emits what the log lacks.
-func (s *snapshot) emitMissed(ctx context.Context, o *apiclient.Object, d known.Difference) error {
-	if d.Replaces() {
-		if err := s.sendDelete(ctx, o.Key(), ""); err != nil {
-			return err
-		}
-		s.Changes++
-	}
-	op := change.Create
-	if d.Known() {
-		op = change.Update
-	}
-	c := s.newChange(op, o)
-	c.Inferred = true
-	s.Changes++
-	return s.send(ctx, c, stays)
+	n := missed{}
+	err = s.sendMissed(ctx, found, d, "", &n)
+	s.Changes += int64(n.all())
+	return err
 }
 
 // deletions emits the deletion of each object that the log has and the list has not. It waits until the position has passed the
@@ -350,7 +306,7 @@ func (s *snapshot) deletions(ctx context.Context) error {
 			missing = s.stillMissing(missing)
 			passed = len(missing) == 0 || s.position.Compare(s.Version) >= 0
 			for i := 0; passed && i < len(missing); i++ {
-				if err := s.sendDelete(ctx, missing[i], ""); err != nil {
+				if err := s.sendDelete(ctx, missing[i], "", stays); err != nil {
 					return err
 				}
 				s.Changes++
@@ -360,16 +316,13 @@ func (s *snapshot) deletions(ctx context.Context) error {
 		if err != nil || passed {
 			break
 		}
-		err = sleep(ctx, passedPause)
+		err = wait.For(ctx, turnPause)
 	}
-	if err == nil && s.Changes > s.told {
+	if err == nil && s.Changes > s.reported {
 		return s.report()
 	}
 	return err
 }
-
-// passedPause is the time between two looks whether the position has passed the list.
-const passedPause = 200 * time.Millisecond
 
 // stillMissing returns those of the keys that the log has, and had already when the list was made.
 func (s *snapshot) stillMissing(keys []string) (missing []string) {

@@ -1,6 +1,11 @@
 package reflector
 
-import "kubecdc/change"
+import (
+	"log/slog"
+	"slices"
+
+	"kubecdc/change"
+)
 
 // transition is one transition between two states. Any state but loading also leads to change.StateAbsent, when the resource is
 // removed from the API (resource.go). change.StateWaiting, change.StateRefused and change.StateUnsupported are reported while a state waits to be
@@ -10,7 +15,8 @@ type transition struct {
 	When     string
 }
 
-// transitions are all transitions. The tests compare them with those that they see, and with the table in docs/protocol.md.
+// transitions are all transitions. The tests compare them with those that they see, and with the table in docs/protocol.md; in the
+// tests of this package a stream that takes another one panics (notInTable).
 var transitions = []transition{
 	{change.StateLoading, change.StateListing, "no position is known: the first snapshot; or it is not known how far the log is complete"},
 	{change.StateLoading, change.StateVerifying, "a position is known"},
@@ -34,4 +40,15 @@ var transitions = []transition{
 	{change.StateBackfilling, change.StateWatching, "recovered, or nothing was missed"},
 	{change.StateBackfilling, change.StateListing, "it can't be recovered, or etcd was restored from a backup: compare a list"},
 	{change.StateAbsent, change.StateListing, "the resource is served again"},
+}
+
+// allowed reports whether the table has a transition, or the state stays.
+func allowed(from, to change.StreamState) bool {
+	return from == to || to == change.StateAbsent && from != change.StateLoading ||
+		slices.ContainsFunc(transitions, func(t transition) bool { return t.From == from && t.To == to })
+}
+
+// notInTable reports a transition that the table lacks: a defect, with which a stream nevertheless goes on.
+var notInTable = func(log *slog.Logger, from, to change.StreamState) {
+	log.Error("a stream takes a transition that the protocol does not have: please report it", "from", from, "to", to)
 }

@@ -119,10 +119,10 @@ func (w *watching) next(conn *apiclient.Watch, c *comparison) (apiclient.Event, 
 	if w.catchUp != nil {
 		return conn.Next()
 	}
-	w.turn.Unlock()
+	w.release()
 	e, err := conn.Next()
 	c.interrupt()
-	w.turn.Lock()
+	w.turn <- struct{}{}
 	if c != nil && err == nil {
 		c.lastEvent = time.Now()
 	}
@@ -140,12 +140,12 @@ func (w *watching) handle(ctx context.Context, e apiclient.Event) error {
 			return err
 		}
 	case "BOOKMARK":
-		b, err := e.Bookmark()
+		version, _, err := e.Bookmark()
 		if err != nil {
 			return w.sendMalformed(ctx, e.Line, err)
 		}
 		w.bookmarks, w.bookmarked = true, true
-		if err := w.confirm(ctx, w.watched(b.Version)); err != nil {
+		if err := w.confirm(ctx, w.watched(version)); err != nil {
 			return err
 		}
 	case "ERROR":
@@ -192,7 +192,7 @@ func (w *watching) handleObject(ctx context.Context, e apiclient.Event) error {
 		op = change.Create
 	}
 	if d == known.Successor {
-		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID()); err != nil {
+		if err := w.sendDelete(ctx, o.Key(), w.catchUp.gapID(), stays); err != nil {
 			return err
 		}
 	}

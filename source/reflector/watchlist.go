@@ -26,7 +26,10 @@ func (l *listing) streams(ctx context.Context) bool {
 	case StreamingOn:
 		return !l.older
 	case StreamingAuto:
-		return l.token == "" && l.until == "" && l.failed < 2 && l.client.AtLeast(ctx, 1, 32)
+		if l.token == "" && l.until == "" && l.failed < 2 {
+			recent, err := l.client.AtLeast(ctx, 1, 32)
+			return err == nil && recent
+		}
 	}
 	return false
 }
@@ -38,7 +41,7 @@ var errNotStreamed = errors.New("the list can't be streamed")
 func (l *listing) streamed(ctx context.Context) error {
 	l.known.StartPass()
 	l.objects, l.nameless = 0, 0
-	w, err := l.client.WatchList(ctx, l.stream, l.options.MetadataOnly, listSeconds)
+	w, err := l.client.Watch(ctx, l.stream, l.options.MetadataOnly, "", listSeconds)
 	if err == nil {
 		defer w.Close()
 		for done := false; err == nil && !done; {
@@ -74,14 +77,14 @@ func (l *listing) initial(ctx context.Context, e apiclient.Event) (done bool, er
 	case "ADDED", "MODIFIED", "DELETED":
 		return false, l.initialObject(ctx, e)
 	case "BOOKMARK":
-		b, err := e.Bookmark()
-		if err != nil || !b.InitialEnd {
+		version, end, err := e.Bookmark()
+		if err != nil || !end {
 			return false, err
 		}
-		l.version = b.Version
+		l.version = version
 		l.resetBackoff()
 		l.observer.ListProgress(l.ID(), int64(l.objects), int64(l.objects))
-		return true, l.checkFresh(b.Version)
+		return true, l.checkFresh(version)
 	case "ERROR":
 		return false, e.Status()
 	}

@@ -68,13 +68,13 @@ func TestOutagesLongerThanTheTransactionTimeout(t *testing.T) {
 }
 
 // Each server is away for more than ten times the lease and the transaction timeout, cut off or silent: the process goes on
-// as if nothing had been. The leases are in Kubernetes, so that the API server's absence takes them too.
+// as if nothing had been.
 func TestServersAwayForLong(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, impatient())
 	InstallWidgets(t, w.Kube.Config)
 	proxies, env := w.Proxied(t)
-	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s", "KUBECDC_LEASES": "kubernetes"} {
+	for key, value := range map[string]string{"KUBECDC_KAFKA_TRANSACTION_TIMEOUT": txnTimeout.String(), "KUBECDC_LEASE_DURATION": "1s"} {
 		env = with(env, key, value)
 	}
 	startBeforeServers(t, w, proxies["kafka"], env)

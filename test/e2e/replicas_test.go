@@ -180,16 +180,15 @@ func kafkaAwayForAll(t *testing.T, w *World, slots *leases, lease time.Duration,
 	}
 }
 
-// With Lease objects, and with more replicas than slots: who holds none stands by, is ready, and takes over.
-func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
+// With more replicas than slots: who holds none stands by, is ready, and takes over.
+func TestAReplicaThatStandsByTakesOver(t *testing.T) {
 	t.Parallel()
 	w := NewWorld(t, servers.KafkaOptions{})
 	InstallWidgets(t, w.Kube.Config)
-	env := w.With("KUBECDC_LEASES", "kubernetes")
 	writer := w.Writer(t, Kinds)
-	first := StartExporter(t, "the first", env)
+	first := StartExporter(t, "the first", w.Env)
 	first.AwaitReady(t)
-	second := StartExporter(t, "the second", env)
+	second := StartExporter(t, "the second", w.Env)
 	second.AwaitReady(t)
 	if log := second.Tail(3000); strings.Contains(log, "slot acquired") {
 		t.Errorf("two replicas hold one slot:\n%s", log)
@@ -206,7 +205,7 @@ func TestLeasesInKubernetesAndAReplicaThatStandsBy(t *testing.T) {
 		t.Error("that is more than 3 leases")
 	}
 	writer.Run(200)
-	third := StartExporter(t, "the third", env)
+	third := StartExporter(t, "the third", w.Env)
 	third.AwaitReady(t)
 	second.Signal(syscall.SIGSTOP)
 	Await(t, 20*time.Second, "the third to take over", func() (bool, error) {

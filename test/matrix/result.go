@@ -55,9 +55,9 @@ type suite struct {
 var suites = []suite{
 	{"list, watch, recovery, proofs", []string{"./source/reflector"}, []string{"GapOf300ChangesIs", "RandomGaps", "StreamingList", "CustomResource",
 		"QuietStreamOfEvents", "TwoEtcds", "RecoverTogether", "RestoredEtcd", "PermissionWithdrawn", "ProofsWhile", "Finalizers", "BrokenNetwork", "Selector"}},
-	{"discovery, schemas, leases", []string{"./source/discovery", "./schema", "./checkpoint/kubelease"}, nil},
+	{"discovery, schemas", []string{"./source/discovery", "./schema"}, nil},
 	{"the exporter, with Kafka and Postgres", []string{"./test/e2e"}, []string{"EverythingDiesOnce", "PostgresSinkKeepsEveryChangeOnce",
-		"WhatRecordsHold", "QuietEventsOutlive", "WhatWasRemovedUnseen", "LeasesInKubernetes", "VerifyFindsAndRepairsWhatATopic"}},
+		"WhatRecordsHold", "QuietEventsOutlive", "WhatWasRemovedUnseen", "AReplicaThatStandsBy", "VerifyFindsAndRepairsWhatATopic"}},
 }
 
 func (s suite) args() []string {

@@ -95,12 +95,6 @@ func (s *Store) Find(ctx context.Context, cluster string) error {
 	return s.db.Fail("find the checkpoint of cluster "+cluster, err)
 }
 
-// ClusterUID gives the uid of the cluster's namespace kube-system.
-func (s *Store) ClusterUID(ctx context.Context) (uid string, err error) {
-	err = s.row(ctx, `select uid from kubecdc.clusters where id = $1`, []any{s.Cluster()}, &uid)
-	return uid, s.db.Fail("read which cluster the checkpoint is of", err)
-}
-
 // SlotOwners gives who owns each slot.
 func (s *Store) SlotOwners(ctx context.Context) (owners []checkpoint.SlotOwner, err error) {
 	const op = "see who owns the slots"

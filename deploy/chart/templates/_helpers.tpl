@@ -160,7 +160,7 @@ one has its own. */}}
 {{- range .Values.extraEnv }}
 {{- $elsewhere = append $elsewhere .name }}
 {{- end }}
-{{- range $name := list "KUBECDC_RESOURCES" "KUBECDC_NAMESPACES" "KUBECDC_LEASES" "KUBECDC_LEASES_NAMESPACE" "KUBECDC_LISTEN" "KUBECDC_HTTP_ACCESS" "KUBECDC_HTTP_TLS_CERT" "KUBECONFIG" }}
+{{- range $name := list "KUBECDC_RESOURCES" "KUBECDC_NAMESPACES" "KUBECDC_LISTEN" "KUBECDC_HTTP_ACCESS" "KUBECDC_HTTP_TLS_CERT" "KUBECONFIG" }}
 {{- if has $name $elsewhere }}
 {{- fail (printf "%s: set it in config: roles, ports and probes depend on it, and would be those of another value" $name) }}
 {{- end }}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"kubecdc/change"
+	"kubecdc/internal/wait"
 	"kubecdc/sinks"
-	"kubecdc/sinks/kafka/internal/cluster"
 	"kubecdc/sinks/kafka/internal/logread"
 )
 
@@ -106,7 +106,7 @@ func (r *Reader) settledControls(ctx context.Context) (ends, stable map[int]int6
 			}
 			return ends, stable, nil
 		}
-		err = cluster.Wait(ctx, settleEvery)
+		err = wait.For(ctx, settleEvery)
 	}
 	return ends, stable, err
 }

@@ -2,18 +2,20 @@
 // do not answer. It does not know what the calls are about: neither slots nor batches.
 package dependency
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // The names of the dependencies in the log, /readyz and the metrics.
 const (
 	Sink       = "sink"
 	Checkpoint = "checkpoint"
-	Leases     = "leases" // if they are not kept in the checkpoint
 	APIServer  = "apiserver"
 )
 
 // All are all of them.
-var All = []string{APIServer, Sink, Checkpoint, Leases}
+var All = []string{APIServer, Sink, Checkpoint}
 
 // taggedError attributes an error to a dependency, and leaves its text as it is.
 type taggedError struct {
@@ -23,18 +25,25 @@ type taggedError struct {
 
 func (e *taggedError) Unwrap() error { return e.error }
 
-// Tag attributes an error to a dependency; nil stays nil.
+// Tag attributes an error to a dependency, unless it is attributed to one already; nil stays nil.
 func Tag(dependency string, err error) error {
-	if err == nil {
-		return nil
+	if err == nil || Of(err) != "" {
+		return err
 	}
 	return &taggedError{dependency, err}
 }
 
+// OfCheckpoint attributes an error to the checkpoint, and says so in its text; nil stays nil.
+func OfCheckpoint(err error) error {
+	if err == nil {
+		return nil
+	}
+	return Tag(Checkpoint, fmt.Errorf("checkpoint: %w", err))
+}
+
 // Of returns the dependency that an error is attributed to, or "".
 func Of(err error) string {
-	var e *taggedError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*taggedError](err); ok {
 		return e.dependency
 	}
 	return ""

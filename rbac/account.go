@@ -1,4 +1,5 @@
-package main
+// Package rbac makes a ServiceAccount with the rights that an export needs: those that the packages which make the requests name.
+package rbac
 
 import (
 	"maps"
@@ -7,31 +8,29 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 
 	"kubecdc/change"
-	"kubecdc/checkpoint/kubelease"
 	"kubecdc/observe"
 	"kubecdc/source/discovery"
 )
 
-// account is a ServiceAccount and its rights. The chart's templates/rbac.yaml makes the same objects.
-type account struct {
-	name, namespace string
-	aggregate       bool
-	leases          string // namespace of the Lease objects; empty: there are none
-	reviews         bool   // the API server decides who may read the status page
+// Account is a ServiceAccount and its rights. The chart's templates/rbac.yaml makes the same objects.
+type Account struct {
+	Name, Namespace string
+	Aggregate       bool // bind a role that collects the rules of labelled ones, too
+	Reviews         bool // the API server decides who may read the status page
 }
 
-// object is a Kubernetes object.
-type object map[string]any
+// Object is a Kubernetes object.
+type Object map[string]any
 
 // aggregateLabel marks ClusterRoles whose rules the control plane adds to the aggregated one.
 const aggregateLabel = "kubecdc/aggregate-to-exporter"
 
-// objects returns the account, and the roles and bindings for the streams.
-func (a *account) objects(streams []*change.Stream) []object {
+// Objects returns the account, and the roles and bindings for the streams.
+func (a *Account) Objects(streams []*change.Stream) []Object {
 	exported := exportedRules(streams)
-	objects := []object{newObject("v1", "ServiceAccount", a.name, a.namespace, nil)}
+	objects := []Object{object("v1", "ServiceAccount", a.Name, a.Namespace, nil)}
 	rules := append(exported[""], discovery.Rights...)
-	if a.reviews {
+	if a.Reviews {
 		rules = append(rules, observe.ReviewRights...)
 	}
 	objects = append(objects, a.grant(a.roleName(""), "", rules)...)
@@ -40,10 +39,7 @@ func (a *account) objects(streams []*change.Stream) []object {
 	for _, ns := range namespaces {
 		objects = append(objects, a.grant(a.roleName(""), ns, exported[ns])...)
 	}
-	if a.leases != "" {
-		objects = append(objects, a.grant(a.roleName("-leases"), a.leases, kubelease.Rights)...)
-	}
-	if a.aggregate {
+	if a.Aggregate {
 		objects = append(objects, a.aggregated(namespaces)...)
 	}
 	return objects
@@ -51,11 +47,11 @@ func (a *account) objects(streams []*change.Stream) []object {
 
 // roleName returns the name of a role and its binding. They are outside of the account's namespace, where an account of another
 // namespace with the same name has its own.
-func (a *account) roleName(suffix string) string {
-	if a.name == a.namespace {
-		return a.name + suffix
+func (a *Account) roleName(suffix string) string {
+	if a.Name == a.Namespace {
+		return a.Name + suffix
 	}
-	return a.name + suffix + ":" + a.namespace
+	return a.Name + suffix + ":" + a.Namespace
 }
 
 // exportedRules returns list and watch on the streams' resources, by namespace, with a rule for each API group.
@@ -77,22 +73,22 @@ func exportedRules(streams []*change.Stream) map[string][]rbacv1.PolicyRule {
 }
 
 // grant returns a role in a namespace, or in all of them, and its binding.
-func (a *account) grant(name, namespace string, rules []rbacv1.PolicyRule) []object {
+func (a *Account) grant(name, namespace string, rules []rbacv1.PolicyRule) []Object {
 	kind := "ClusterRole"
 	if namespace != "" {
 		kind = "Role"
 	}
-	return []object{newObject(rbacv1.SchemeGroupVersion.String(), kind, name, namespace, object{"rules": rules}),
+	return []Object{object(rbacv1.SchemeGroupVersion.String(), kind, name, namespace, Object{"rules": rules}),
 		a.binding(kind, name, namespace)}
 }
 
 // aggregated returns the role that collects the rules of labelled ClusterRoles, and binds it where streams are exported from.
 // It has no rules: they belong to the control plane, and kubectl apply would be a conflict with it, or remove them for a moment.
-func (a *account) aggregated(namespaces []string) []object {
+func (a *Account) aggregated(namespaces []string) []Object {
 	name := a.roleName("-aggregated")
-	selector := object{"matchLabels": object{aggregateLabel: "true"}}
-	objects := []object{newObject(rbacv1.SchemeGroupVersion.String(), "ClusterRole", name, "", object{
-		"aggregationRule": object{"clusterRoleSelectors": []object{selector}}})}
+	selector := Object{"matchLabels": Object{aggregateLabel: "true"}}
+	objects := []Object{object(rbacv1.SchemeGroupVersion.String(), "ClusterRole", name, "", Object{
+		"aggregationRule": Object{"clusterRoleSelectors": []Object{selector}}})}
 	if len(namespaces) == 0 {
 		namespaces = []string{""}
 	}
@@ -102,22 +98,22 @@ func (a *account) aggregated(namespaces []string) []object {
 	return objects
 }
 
-func (a *account) binding(roleKind, name, namespace string) object {
+func (a *Account) binding(roleKind, name, namespace string) Object {
 	kind := "ClusterRoleBinding"
 	if namespace != "" {
 		kind = "RoleBinding"
 	}
-	return newObject(rbacv1.SchemeGroupVersion.String(), kind, name, namespace, object{
-		"roleRef":  object{"apiGroup": rbacv1.GroupName, "kind": roleKind, "name": name},
-		"subjects": []object{{"kind": rbacv1.ServiceAccountKind, "name": a.name, "namespace": a.namespace}}})
+	return object(rbacv1.SchemeGroupVersion.String(), kind, name, namespace, Object{
+		"roleRef":  Object{"apiGroup": rbacv1.GroupName, "kind": roleKind, "name": name},
+		"subjects": []Object{{"kind": rbacv1.ServiceAccountKind, "name": a.Name, "namespace": a.Namespace}}})
 }
 
-func newObject(version, kind, name, namespace string, fields object) object {
-	metadata := object{"name": name}
+func object(version, kind, name, namespace string, fields Object) Object {
+	metadata := Object{"name": name}
 	if namespace != "" {
 		metadata["namespace"] = namespace
 	}
-	o := object{"apiVersion": version, "kind": kind, "metadata": metadata}
+	o := Object{"apiVersion": version, "kind": kind, "metadata": metadata}
 	maps.Copy(o, fields)
 	return o
 }

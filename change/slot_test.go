@@ -1,15 +1,13 @@
-package ownership
+package change
 
 import (
 	"fmt"
 	"testing"
-
-	"kubecdc/change"
 )
 
 // A stream stays in its slot from release to release: its position and objects in the checkpoint belong to that slot.
 func TestAStreamStaysInItsSlot(t *testing.T) {
-	for stream, want := range map[change.StreamID]int{"pods": 5, "deployments.apps": 7, "configmaps@shop": 0, "": 5} {
+	for stream, want := range map[StreamID]int{"pods": 5, "deployments.apps": 7, "configmaps@shop": 0, "": 5} {
 		if got := SlotOf(stream, 8); got != want {
 			t.Errorf("%q is in slot %d of 8, and was in %d", stream, got, want)
 		}
@@ -23,7 +21,7 @@ func TestStreamsSpreadOverSlots(t *testing.T) {
 	const slots, streams = 8, 800
 	count := make([]int, slots)
 	for n := range streams {
-		count[SlotOf(change.StreamID(fmt.Sprintf("configmaps@team-%d", n)), slots)]++
+		count[SlotOf(StreamID(fmt.Sprintf("configmaps@team-%d", n)), slots)]++
 	}
 	for slot, n := range count {
 		if n < streams/slots/2 || n > streams/slots*2 {

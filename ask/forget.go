@@ -1,0 +1,42 @@
+package ask
+
+import (
+	"context"
+	"errors"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/export"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/usage"
+	"kubecdc/setup"
+)
+
+// Forget forgets streams. It asks the exporters to do that which hold their slots.
+func (a *Requester) Forget(ctx context.Context, streams []string, wait bool) error {
+	owner := export.Config{Slots: a.Settings.Slots.Count, Owner: setup.Owner(), LeaseDuration: a.Settings.Slots.LeaseDuration}
+	found, err := a.Named(ctx, streams)
+	if err != nil {
+		return err
+	}
+	var requests []checkpoint.Signal
+	for _, p := range found {
+		var not *checkpoint.NotEndedError
+		var held *checkpoint.HeldError
+		err := export.Forget(ctx, owner, a.Store, p.Stream)
+		switch {
+		case errors.As(err, &not):
+			return usage.Error(err.Error() + ": only a stream that is not selected any more can be forgotten; exporter forget lists them")
+		case errors.As(err, &held):
+			requests = append(requests, checkpoint.Signal{Kind: change.SignalForget, Stream: p.Stream})
+		case err != nil:
+			return err
+		default:
+			plain.Fprintf(a.Out, "%s: forgotten\n", p.Stream)
+		}
+	}
+	if len(requests) == 0 {
+		return nil
+	}
+	return a.Ask(ctx, requests, wait)
+}

@@ -1,0 +1,279 @@
+// Package ask asks running exporters for something, by signals in the checkpoint store, and waits for their answers. What they do
+// with a signal, package export knows.
+package ask
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"kubecdc/change"
+	"kubecdc/checkpoint"
+	"kubecdc/config"
+	"kubecdc/internal/plain"
+	"kubecdc/internal/startup"
+	"kubecdc/internal/suggest"
+	"kubecdc/internal/usage"
+	"kubecdc/setup"
+)
+
+// Requester asks the exporters of a cluster.
+type Requester struct {
+	Settings *config.Config
+	Cluster  *setup.Cluster
+	Store    checkpoint.Store // nil: not open
+	Shared   bool             // the store can be shared with an exporter that runs
+	// Out gets the answers, and Report what happens until they come.
+	Out, Report io.Writer
+}
+
+// New returns a requester without a checkpoint.
+func New(settings *config.Config, connection *config.Connection, out, report io.Writer) *Requester {
+	return &Requester{Settings: settings, Cluster: setup.NewCluster(connection), Out: out, Report: report}
+}
+
+// Open opens the checkpoint of the cluster.
+func Open(ctx context.Context, settings *config.Config, connection *config.Connection, out, report io.Writer) (*Requester, error) {
+	a := New(settings, connection, out, report)
+	step := startup.Step{For: "the API server and the checkpoint", Limit: setup.OpenLimit, Progress: a.Cluster.Progress}
+	err := startup.Once(ctx, step, func(ctx context.Context) error {
+		if err := a.Cluster.Identify(ctx, nil); err != nil {
+			return err
+		}
+		return a.OpenStore(ctx)
+	})
+	if inUse, ok := errors.AsType[*checkpoint.InUseError](err); ok {
+		return nil, fmt.Errorf("the checkpoint file %s is in use by another process: an exporter that runs has it for itself, and can "+
+			"be asked for nothing. Stop it, ask, and start it again: it does then what was asked. With a checkpoint in Postgres "+
+			"(KUBECDC_CHECKPOINT) exporters are asked while they run", inUse.Path)
+	}
+	return a, err
+}
+
+// OpenStore opens the checkpoint of a cluster that it knows, since only exporter run makes one of another cluster, and the leases.
+func (a *Requester) OpenStore(ctx context.Context) error {
+	path, err := a.Settings.SQLitePath(a.Cluster.Cluster)
+	if err == nil && path != "" {
+		_, err = os.Stat(path) // to open it would create it
+	}
+	if err != nil {
+		return fmt.Errorf("open the checkpoint (KUBECDC_CHECKPOINT): %w", err)
+	}
+	store, where, err := setup.OpenStore(ctx, nil, a.Settings, a.Cluster)
+	if err != nil {
+		return fmt.Errorf("open the checkpoint: %w", err)
+	}
+	if err = store.Find(ctx, a.Cluster.Cluster); err == nil {
+		err = a.Cluster.Bind(ctx, nil, store, where, slog.New(slog.DiscardHandler))
+	}
+	if err != nil {
+		store.Close()
+		return err
+	}
+	a.Store, a.Shared = store, path == ""
+	return nil
+}
+
+// Close closes the checkpoint, if it is open.
+func (a *Requester) Close() {
+	if a.Store != nil {
+		a.Store.Close()
+	}
+}
+
+// firstCheckpoint is how long the first checkpoint of an exporter may take that has just become ready.
+const firstCheckpoint = 5 * time.Second
+
+// Streams returns the streams that the checkpoint has. It waits a moment for the first ones.
+func (a *Requester) Streams(ctx context.Context) (known []change.Position, err error) {
+	for limit := time.Now().Add(firstCheckpoint); ; {
+		known, err = a.Store.Streams(ctx)
+		if err != nil || len(known) > 0 || time.Now().After(limit) {
+			return known, err
+		}
+		if err := untilNextLook(ctx); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// Named finds the streams of the checkpoint that names stand for: one stream (pods@shop), or all of a resource (pods). The group may
+// be left out if only one resource has the name.
+func (a *Requester) Named(ctx context.Context, names []string) (found []change.Position, err error) {
+	known, err := a.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		of, err := streamsNamed(name, known)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, of...)
+	}
+	return found, nil
+}
+
+func streamsNamed(name string, known []change.Position) (found []change.Position, err error) {
+	var streams, resources []string
+	for _, p := range known {
+		streams, resources = append(streams, string(p.Stream)), append(resources, change.ResourceOf(p.Stream).ID())
+	}
+	resource, collection := name, ""
+	if i := strings.IndexAny(name, "@?"); i >= 0 {
+		resource, collection = name[:i], name[i:]
+	}
+	like := suggest.Like(resource, resources)
+	if len(like) > 1 {
+		return nil, suggest.Several(resource, like)
+	}
+	for i, p := range known {
+		if len(like) == 1 && (streams[i] == like[0]+collection || collection == "" && resources[i] == like[0]) {
+			found = append(found, p)
+		}
+	}
+	if len(found) == 0 {
+		near := suggest.DidYouMean(name, slices.Concat(resources, streams))
+		return nil, usage.Errorf("the checkpoint has no stream %q\n%sit has: %s", name, near, cmp.Or(strings.Join(streams, ", "), "none yet"))
+	}
+	return found, nil
+}
+
+// Ask stores a signal for each stream and, if wait is set, waits until all of them are answered.
+func (a *Requester) Ask(ctx context.Context, requests []checkpoint.Signal, wait bool) error {
+	var ids []int64
+	for i := range requests {
+		id, err := a.Store.AddSignal(ctx, requests[i])
+		if err != nil {
+			return err
+		}
+		requests[i].ID = id
+		ids = append(ids, id)
+		plain.Fprintf(a.Report, "signal %d: %s %s\n", id, requests[i].Kind, requests[i].Stream)
+	}
+	if !a.Shared {
+		plain.Fprintf(a.Report, "no exporter holds the checkpoint file: the next one that starts does it\n")
+		return nil
+	}
+	if err := a.warnPaused(ctx, requests); err != nil {
+		return err
+	}
+	a.warnUnheld(ctx, requests)
+	if !wait {
+		return nil
+	}
+	return a.await(ctx, ids)
+}
+
+// warnUnheld says which signals have to wait for an exporter.
+func (a *Requester) warnUnheld(ctx context.Context, requests []checkpoint.Signal) {
+	slots, err := a.Store.Slots(ctx, a.Settings.Slots.Count)
+	var replicas checkpoint.Replicas
+	if err == nil {
+		owner := setup.Owner()
+		replicas, err = a.Store.Heartbeat(ctx, owner, 0)
+		err = errors.Join(err, a.Store.Leave(ctx, owner))
+	}
+	if err != nil {
+		plain.Fprintf(a.Report, "can't tell whether an exporter holds the streams' slots: %v\n", err)
+		return
+	}
+	for _, r := range requests {
+		if slot := change.SlotOf(r.Stream, slots); replicas.Slots[slot] == "" {
+			plain.Fprintf(a.Report, "signal %d: no exporter holds slot %d now, which has stream %s: the next one that does answers\n",
+				r.ID, slot, r.Stream)
+		}
+	}
+}
+
+// warnPaused says which snapshots have to wait until their stream is resumed.
+func (a *Requester) warnPaused(ctx context.Context, requests []checkpoint.Signal) error {
+	all, err := a.Store.Signals(ctx, true)
+	if err != nil {
+		return err
+	}
+	for _, r := range requests {
+		if r.Kind == change.SignalSnapshot && slices.ContainsFunc(all, func(g checkpoint.Signal) bool {
+			return g.Stream == r.Stream && g.State == change.SignalPaused
+		}) {
+			plain.Fprintf(a.Report, "signal %d: stream %s is paused: it is done after exporter resume %s\n", r.ID, r.Stream, r.Stream)
+		}
+	}
+	return nil
+}
+
+// askInterval is how often a command looks for answers.
+const askInterval = 500 * time.Millisecond
+
+// untilNextLook waits for askInterval, or until the context ends.
+func untilNextLook(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(askInterval):
+		return nil
+	}
+}
+
+// await reports the progress of signals until all are answered. It returns an error if one was not done.
+func (a *Requester) await(ctx context.Context, ids []int64) error {
+	told, failed := map[int64]string{}, error(nil)
+	for len(ids) > 0 {
+		all, err := a.Store.Signals(ctx, false)
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		for _, g := range all {
+			if !slices.Contains(ids, g.ID) {
+				continue
+			}
+			if text := ProgressOf(g); text != told[g.ID] {
+				told[g.ID] = text
+				plain.Fprintf(a.Report, "signal %d: %s %s: %s\n", g.ID, g.Kind, g.Stream, text)
+			}
+			if g.State.Ended() || g.State == change.SignalPaused {
+				ids = slices.DeleteFunc(ids, func(id int64) bool { return id == g.ID })
+				failed = errors.Join(failed, a.answered(g))
+			}
+		}
+		if err := untilNextLook(ctx); err != nil {
+			plain.Fprintf(a.Report, "not waiting any more; the exporter goes on with it: exporter signals list shows how far it is\n")
+			return err
+		}
+	}
+	return failed
+}
+
+// answered prints the answer to a signal, and returns an error if it was not done.
+func (a *Requester) answered(g checkpoint.Signal) error {
+	if g.State == change.SignalFailed || g.State == change.SignalAborted {
+		return fmt.Errorf("signal %d: %s %s: %s", g.ID, g.Kind, g.Stream, ProgressOf(g))
+	}
+	plain.Fprintf(a.Out, "%s: %s\n", g.Stream, cmp.Or(g.Reason, string(g.State)))
+	return nil
+}
+
+// ProgressOf says in a few words how far a signal is.
+func ProgressOf(g checkpoint.Signal) string {
+	text := string(g.State)
+	if g.Abort && !g.State.Ended() {
+		text = "to be aborted"
+	}
+	if g.Done > 0 {
+		text += fmt.Sprintf(", %d of about %d objects", g.Done, max(g.Total, g.Done))
+	}
+	if g.LastKey != "" && !g.State.Ended() {
+		text += ", up to " + g.LastKey
+	}
+	if g.Reason != "" {
+		text += ": " + g.Reason
+	}
+	return text
+}

@@ -1,0 +1,131 @@
+package setup
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"strings"
+
+	"kubecdc/change"
+	"kubecdc/config"
+	"kubecdc/internal/startup"
+	"kubecdc/internal/usage"
+	"kubecdc/replay"
+	"kubecdc/sinks/kafka"
+	"kubecdc/sinks/postgres"
+)
+
+// ReplayPlace is where a replay writes to: one of topics, a database and standard output.
+type ReplayPlace struct {
+	Prefix   string   // of the topics; empty, with brokers: the live one's
+	Brokers  []string // of another Kafka
+	Postgres string
+	Stdout   bool
+}
+
+// Check returns a usage.Error unless one place is named.
+func (p *ReplayPlace) Check() error {
+	named := 0
+	for _, given := range []bool{p.topics(), p.Postgres != "", p.Stdout} {
+		if given {
+			named++
+		}
+	}
+	if named != 1 {
+		return usage.Errorf("name one place to write to: --to-prefix (with --to-brokers for another Kafka), --to-postgres or --to-stdout")
+	}
+	return nil
+}
+
+func (p *ReplayPlace) topics() bool { return p.Prefix != "" || len(p.Brokers) > 0 }
+
+// String names the place, without passwords.
+func (p *ReplayPlace) String() string {
+	switch {
+	case p.Postgres != "":
+		return config.DSN(p.Postgres).String()
+	case p.Stdout:
+		return "standard output"
+	case len(p.Brokers) > 0:
+		return "topics " + p.Prefix + ".* of kafka " + strings.Join(p.Brokers, ",")
+	}
+	return "topics " + p.Prefix + ".*"
+}
+
+// Resume is the command that goes on with a replay, without passwords.
+func (p *ReplayPlace) Resume(id string) string {
+	if p.Stdout {
+		return "begin again, since standard output can't be read back"
+	}
+	command := "exporter replay --resume " + id
+	for _, flag := range []struct{ name, value string }{{"prefix", p.Prefix}, {"brokers", strings.Join(p.Brokers, ",")},
+		{"postgres", config.DSN(p.Postgres).String()}} {
+		if flag.value != "" {
+			command += " --to-" + flag.name + " " + flag.value
+		}
+	}
+	return command
+}
+
+// TopicOf is the topic that the records of a stream go to, if it is one. live is the prefix of the live log.
+func (p *ReplayPlace) TopicOf(live string, stream change.StreamID) string {
+	if !p.topics() {
+		return ""
+	}
+	return change.TopicOf(cmp.Or(p.Prefix, live), stream)
+}
+
+// Open opens the place. live is the identity of the log that is read, which must not be written to; stdout gets what goes to standard
+// output.
+func (p *ReplayPlace) Open(
+	ctx context.Context, c *config.Config, cluster, live, version string, stdout io.Writer,
+) (replay.Target, error) {
+	switch {
+	case p.Stdout:
+		return replay.NewStream(stdout), nil
+	case p.Postgres != "":
+		return postgres.NewReplay(postgres.Config{URL: p.Postgres, Cluster: cluster}), nil
+	}
+	to := KafkaConfig(c, cluster)
+	to.History, to.Version, to.Delivery = 0, version, kafka.ExactlyOnce // what is replayed is kept
+	if len(p.Brokers) > 0 {
+		to.Brokers = p.Brokers
+	}
+	if to.TopicPrefix = cmp.Or(p.Prefix, to.TopicPrefix); p.Prefix == "" && c.Sink.Kind != kafka.Kind.Name {
+		return nil, usage.Errorf("--to-prefix: name the prefix of the topics")
+	}
+	if len(to.Brokers) == 0 {
+		return nil, usage.Errorf("--to-prefix: name the Kafka of the topics with --to-brokers, or set KUBECDC_KAFKA_BROKERS")
+	}
+	if err := to.Validate(); err != nil {
+		return nil, usage.Errorf("--to-prefix, --to-brokers: %v", err)
+	}
+	return openReplayTopics(ctx, to, live)
+}
+
+func openReplayTopics(ctx context.Context, to kafka.Config, live string) (replay.Target, error) {
+	target, err := kafka.NewReplay(to)
+	if err != nil {
+		return nil, err
+	}
+	var identity string
+	step := startup.Step{For: "the Kafka to write to", At: strings.Join(to.Brokers, ","), Limit: RequestLimit}
+	err = startup.Once(ctx, step, func(ctx context.Context) (err error) {
+		identity, err = target.Identity(ctx)
+		return err
+	})
+	if err == nil && overlap(identity, live) {
+		err = usage.Errorf("the live log is %s, and a replay to %s would write into its topics: choose a prefix that is "+
+			"no part of the live one", live, identity)
+	}
+	if err != nil {
+		target.Close()
+		return nil, err
+	}
+	return target, nil
+}
+
+// overlap reports whether two logs, as kafka.Sink.Identity names them, have topics in common.
+func overlap(a, b string) bool {
+	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
+}
